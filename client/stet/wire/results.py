@@ -1,0 +1,224 @@
+"""Results as typed values: what CONTRACT.md 3 calls EditResult, CommitInfo and the rest.
+
+Object ids are 40 hex digits, lines count from 1, list indexes from 0, times are
+RFC 3339 in UTC. Every field that an older peer may not send has a default.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class FileChange(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One file of a commit. ``before``/``after`` are blob ids, None for no file.
+
+    ``status`` is A (added), M (modified), D (deleted) or R (renamed, with ``old_path``);
+    ``added``/``removed`` count lines.
+    """
+
+    path: str
+    status: str
+    before: str | None
+    after: str | None
+    added: int
+    removed: int
+    old_path: str | None = None
+
+
+class EditReport(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where one edit of a call landed: lines ``line``..``end_line`` of the new file.
+
+    ``rung`` names the rung of the matching ladder (DIALECTS.md 0); ``score`` is given
+    for ``fuzzy`` only; ``call`` tells which call of a ``transaction``.
+    """
+
+    index: int
+    path: str
+    line: int
+    end_line: int
+    rung: str
+    call: int | None = None
+    score: float | None = None
+
+
+class ClipboardNote(msgspec.Struct, frozen=True):
+    """A clipboard that the call stored; ``modified_by_match``: it differs from oldText."""
+
+    name: str
+    modified_by_match: bool
+
+
+class EditResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The outcome of every method that writes files. ``commit`` is null for a preview."""
+
+    commit: str | None
+    outside: str | None = None
+    files: list[FileChange] = []
+    edits: list[EditReport] = []
+    message: str = ""
+    diff: str = ""
+    warnings: list[str] = []
+    clipboards: list[ClipboardNote] = []
+    replayed: bool = False
+    request: str | None = None
+    undone: list[str] | msgspec.UnsetType = msgspec.UNSET
+
+
+class Peer(msgspec.Struct, frozen=True):
+    """The process at the other end of the socket, from SO_PEERCRED and /proc."""
+
+    pid: int
+    command: str
+
+
+class CommitInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """One commit of the shadow repository, read back from its trailers."""
+
+    commit: str
+    parent: str | None
+    time: str
+    kind: str
+    method: str | None = None
+    agent: str | None = None
+    session: str | None = None
+    request: str | None = None
+    peer: Peer | None = None
+    message: str = ""
+    files: list[FileChange] = []
+    reverts: list[str] = []
+    reverted_by: str | None = None
+
+
+class LogResult(msgspec.Struct, frozen=True):
+    """A page of history, newest first; ``cursor`` is None at the end."""
+
+    commits: list[CommitInfo]
+    cursor: str | None = None
+
+
+class ShowResult(CommitInfo, frozen=True, kw_only=True):
+    """CommitInfo with the unified diff against the parent."""
+
+    diff: str = ""
+
+
+class DiffResult(msgspec.Struct, frozen=True):
+    """A unified diff and the files in it."""
+
+    diff: str
+    files: list[FileChange]
+
+
+class ReadResult(msgspec.Struct, frozen=True):
+    """A file or a range of its lines.
+
+    ``mode``: octal digits; ``lines``: number of lines of the whole file; ``eol``: one of
+    lf, crlf, cr, mixed, none; ``bom``: whether the file starts with a UTF-8 BOM (which
+    ``text`` leaves out). ``oid`` is the blob id of the whole file (for ``if_match``).
+    """
+
+    text: str
+    oid: str
+    mode: str
+    lines: int
+    eol: str
+    bom: bool
+
+
+class ServerInfo(msgspec.Struct, frozen=True):
+    """Who answers."""
+
+    name: str
+    version: str
+
+
+class WorkspaceRef(msgspec.Struct, frozen=True):
+    """A workspace's root and the path of its shadow repository."""
+
+    root: str
+    shadow: str
+
+
+class HelloResult(msgspec.Struct, frozen=True):
+    """``workspace`` and ``session`` are None for a control connection without one."""
+
+    protocol: int
+    server: ServerInfo
+    workspace: WorkspaceRef | None
+    session: str | None
+    mode: str | None
+
+
+class ClipboardInfo(msgspec.Struct, frozen=True):
+    """Size of a clipboard: UTF-8 bytes and lines."""
+
+    name: str
+    bytes: int
+    lines: int
+
+
+class ClipboardList(msgspec.Struct, frozen=True):
+    """The session's clipboards, by name."""
+
+    clipboards: list[ClipboardInfo]
+
+
+class ClipboardText(msgspec.Struct, frozen=True):
+    """A clipboard's text."""
+
+    name: str
+    text: str
+
+
+class ClipboardName(msgspec.Struct, frozen=True):
+    """The clipboard that was set or deleted."""
+
+    name: str
+
+
+class ModeResult(msgspec.Struct, frozen=True):
+    """``mode`` is the stricter of the two; each is ``restricted`` or ``unrestricted``."""
+
+    mode: str
+    session_mode: str | None
+    workspace_mode: str | None
+
+
+class WorkspaceInfo(msgspec.Struct, frozen=True):
+    """One allowed workspace; ``head`` is None while nothing has been recorded."""
+
+    root: str
+    shadow: str
+    mode: str
+    head: str | None
+    commits: int
+
+
+class WorkspaceList(msgspec.Struct, frozen=True):
+    """All allowed workspaces."""
+
+    workspaces: list[WorkspaceInfo]
+
+
+class Tools(msgspec.Struct, frozen=True):
+    """Tool definitions in one vendor's shape."""
+
+    tools: list[dict[str, object]]
+
+
+class StatusResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Health and counts. Before ``hello`` on agent.sock only the first two fields are sent."""
+
+    version: str
+    protocol: int
+    pid: int | None = None
+    uptime_s: float | None = None
+    durability: str | None = None
+    read_only: str | None | msgspec.UnsetType = msgspec.UNSET
+    workspaces: int | None = None
+    sessions: int | None = None
+    commits: int | None = None
+    journal_bytes: int | None = None
+    shadow_bytes: int | None = None
+    limits: dict[str, int] | None = None
+    replacement: dict[str, str] | None = None
