@@ -1,0 +1,52 @@
+"""Named crash points, off unless asked for.
+
+``STET_FAILPOINT=name`` kills the process (SIGKILL, as a power cut would) when the point
+``name`` is reached; ``name:3`` at the third time. ``STET_FAILPOINT_TRACE=file`` appends
+the name of every point that is reached, so that a test can enumerate them. ``name@sleep``
+waits a second there instead, to give a second writer the window it needs. Nothing here
+costs anything in production: without the variables :func:`hit` is a no-op.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+
+
+def _ignore(name: str) -> None:
+    """The production failpoint: nothing."""
+
+
+def _armed(target: str, trace: str | None) -> Callable[[str], None]:
+    name_and_count, _, action = target.partition("@")
+    wanted, _, count = name_and_count.partition(":")
+    left = int(count or 1)
+
+    def hit_armed(name: str) -> None:
+        nonlocal left
+        if trace:
+            with open(trace, "a", encoding="ascii") as out:
+                out.write(name + "\n")
+        if name != wanted:
+            return
+        left -= 1
+        if left == 0:
+            if action == "sleep":
+                time.sleep(1)
+            else:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    return hit_armed
+
+
+def from_environment() -> Callable[[str], None]:
+    """The failpoint function that the environment asks for."""
+    target = os.environ.get("STET_FAILPOINT", "")
+    trace = os.environ.get("STET_FAILPOINT_TRACE")
+    return _armed(target, trace) if target or trace else _ignore
+
+
+#: Called at every named point: ``hit("after_journal_sync")``.
+hit: Callable[[str], None] = from_environment()

@@ -1,0 +1,162 @@
+"""Commit objects of the shadow repository: how they are written and read back.
+
+A commit says everything that CONTRACT.md 5 asks for:
+
+    <subject: what was done>
+
+    <body: why, as the caller said>
+
+    Stet-Kind: edit
+    Stet-Method: patch
+    Stet-Agent: my-agent
+    Stet-Session: conv-1
+    Stet-Request: 5f0c...
+    Stet-Peer: 4711 python3
+    Stet-Reverts: <commit id>        (one line for each commit taken back)
+    Stet-Permissions: 600 <path>     (only where Git's file modes lose something)
+    Stet-Version: 0.1.0
+
+The trailers are always the last paragraph, and only the last paragraph is read as
+trailers, so nothing that a caller puts into the body can pass for one. The author is
+the agent, the committer the daemon, both with the time of the journal record: the same
+record always gives the same commit id.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+import msgspec
+
+from stet.wire.results import Peer
+from stetd.history.objects import NewObject, object_id
+
+_COMMITTER = "stetd <stetd@stet.invalid>"
+#: Git forbids these in names; control characters would break the header lines.
+_UNSAFE_IN_NAME = re.compile(r"[<>\x00-\x1f\x7f]")
+_UNSAFE_IN_TRAILER = re.compile(r"[\x00-\x1f\x7f]")
+
+
+class CommitMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Who did what and why: everything of a commit except its tree and parent.
+
+    ``time`` is in whole seconds since the epoch (Git keeps no fractions).
+    """
+
+    kind: str
+    time: int
+    subject: str
+    why: str = ""
+    method: str | None = None
+    agent: str | None = None
+    session: str | None = None
+    request: str | None = None
+    peer: Peer | None = None
+    reverts: tuple[str, ...] = ()
+    #: Paths whose permission bits are neither 0644 nor 0755, with the bits.
+    permissions: tuple[tuple[str, int], ...] = ()
+    version: str = ""
+
+    @property
+    def message(self) -> str:
+        """Subject and body, without the trailers."""
+        return f"{self.subject}\n\n{self.why}" if self.why else self.subject
+
+
+class StoredCommit(msgspec.Struct, frozen=True):
+    """A commit read back from the repository."""
+
+    oid: str
+    tree: str
+    parent: str | None
+    meta: CommitMeta
+
+
+def _one_line(text: str) -> str:
+    return _UNSAFE_IN_TRAILER.sub(" ", text).strip()
+
+
+def _author(meta: CommitMeta) -> str:
+    name = _UNSAFE_IN_NAME.sub("", meta.agent or meta.kind).strip(" .,;:\"'") or "unnamed"
+    return f"{name} <{'agent' if meta.agent else meta.kind}@stet.invalid>"
+
+
+def _trailers(meta: CommitMeta) -> list[str]:
+    peer = f"{meta.peer.pid} {meta.peer.command}" if meta.peer else None
+    pairs: list[tuple[str, str | None]] = [
+        ("Kind", meta.kind),
+        ("Method", meta.method),
+        ("Agent", meta.agent),
+        ("Session", meta.session),
+        ("Request", meta.request),
+        ("Peer", peer),
+        *(("Reverts", oid) for oid in meta.reverts),
+        *(("Permissions", f"{mode:o} {path}") for path, mode in meta.permissions),
+        ("Version", meta.version or None),
+    ]
+    return [f"Stet-{key}: {_one_line(value)}" for key, value in pairs if value is not None]
+
+
+def commit_object(meta: CommitMeta, tree: str, parent: str | None) -> NewObject:
+    """The commit object for this metadata."""
+    subject = _one_line(meta.subject) or meta.kind
+    why = meta.why.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "").strip("\n")
+    paragraphs = [subject, why, "\n".join(_trailers(meta))]
+    lines = [
+        f"tree {tree}",
+        *([f"parent {parent}"] if parent else []),
+        f"author {_author(meta)} {meta.time} +0000",
+        f"committer {_COMMITTER} {meta.time} +0000",
+        "",
+        "\n\n".join(p for p in paragraphs if p) + "\n",
+    ]
+    content = "\n".join(lines).encode("utf-8", "replace")
+    return NewObject("commit", object_id("commit", content), content)
+
+
+def _parse_peer(text: str | None) -> Peer | None:
+    pid, _, command = (text or "").partition(" ")
+    return Peer(int(pid), command) if pid.isdigit() else None
+
+
+def _parse_permissions(lines: list[str]) -> tuple[tuple[str, int], ...]:
+    pairs = (line.partition(" ") for line in lines)
+    return tuple((path, int(mode, 8)) for mode, _, path in pairs)
+
+
+def parse_commit(oid: str, content: bytes) -> StoredCommit:
+    """Read a commit object back (the inverse of :func:`commit_object`)."""
+    header, _, message = content.decode("utf-8", "replace").partition("\n\n")
+    fields = [line.partition(" ") for line in header.split("\n")]
+    first = {key: value for key, _, value in reversed(fields)}
+    paragraphs = message.rstrip("\n").split("\n\n")
+    trailers: dict[str, list[str]] = {}
+    if len(paragraphs) > 1:
+        for line in paragraphs.pop().split("\n"):
+            key, _, value = line.partition(": ")
+            trailers.setdefault(key, []).append(value)
+
+    def one(key: str) -> str | None:
+        return trailers.get(f"Stet-{key}", [None])[0]
+
+    meta = CommitMeta(
+        kind=one("Kind") or "edit",
+        time=int(first["committer"].split(" ")[-2]),
+        subject=paragraphs[0],
+        why="\n\n".join(paragraphs[1:]),
+        method=one("Method"),
+        agent=one("Agent"),
+        session=one("Session"),
+        request=one("Request"),
+        peer=_parse_peer(one("Peer")),
+        reverts=tuple(trailers.get("Stet-Reverts", [])),
+        permissions=_parse_permissions(trailers.get("Stet-Permissions", [])),
+        version=one("Version") or "",
+    )
+    return StoredCommit(oid, first["tree"], first.get("parent"), meta)
+
+
+def rfc3339(seconds: int) -> str:
+    """A time as the contract writes it, in UTC."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

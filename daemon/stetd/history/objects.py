@@ -1,0 +1,227 @@
+"""Git objects as values: ids, trees and images, without a repository.
+
+The writer computes every id itself, so that a commit's id is known when its journal
+record is written, and the objects can reach the repository later. Formats are Git's:
+an object's id is SHA-1 over ``<kind> <length>\\0<content>``; a tree is a sequence of
+``<octal mode> <name>\\0<20-byte id>`` ordered by name, directories as if they ended in ``/``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+FILE = 0o100644
+EXECUTABLE = 0o100755
+LINK = 0o120000
+TREE = 0o40000
+
+EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+
+
+def object_id(kind: str, content: bytes) -> str:
+    """The id (40 hex digits) of an object of this kind with this content."""
+    header = f"{kind} {len(content)}\0".encode()
+    return hashlib.sha1(header + content, usedforsecurity=False).hexdigest()
+
+
+class Image(msgspec.Struct, frozen=True, array_like=True):
+    """What stands at a path: blob id and the full ``st_mode`` (type and permission bits)."""
+
+    oid: str
+    mode: int
+
+    @property
+    def git_mode(self) -> int:
+        """The mode as Git keeps it: 100644, 100755 or 120000."""
+        if stat.S_ISLNK(self.mode):
+            return LINK
+        return EXECUTABLE if self.mode & stat.S_IXUSR else FILE
+
+    def same_as(self, other: Image | None) -> bool:
+        """Whether Git would see no difference."""
+        return other is not None and (self.oid, self.git_mode) == (other.oid, other.git_mode)
+
+
+def same_image(one: Image | None, other: Image | None) -> bool:
+    """Whether two places hold the same to Git; None is no file."""
+    return one.same_as(other) if one is not None else other is None
+
+
+class NewObject(NamedTuple):
+    """An object to be written to the repository."""
+
+    kind: str
+    oid: str
+    content: bytes
+
+
+class Entry(NamedTuple):
+    """One entry of a tree; ``tree`` is set once a subtree has been loaded."""
+
+    mode: int
+    oid: str
+    tree: Tree | None = None
+
+
+#: Gives the entries of a stored tree: name to (mode, id).
+LoadTree = Callable[[str], Mapping[str, tuple[int, str]]]
+Change = tuple[int, str] | None  # (git mode, blob id), None removes
+
+
+def _sort_key(item: tuple[str, Entry]) -> bytes:
+    name, entry = item
+    return name.encode() + (b"/" if entry.mode == TREE else b"")
+
+
+class Tree:
+    """An immutable directory; changing one gives a new one that shares what did not change.
+
+    Subtrees are loaded when first needed, so the memory held is that of the touched
+    directories, whatever the length of the history.
+    """
+
+    __slots__ = ("_oid", "entries")
+
+    def __init__(self, entries: Mapping[str, Entry], oid: str | None = None) -> None:
+        self.entries = entries
+        self._oid = oid
+
+    def serialize(self) -> bytes:
+        """The content of the tree object."""
+        return b"".join(
+            b"%o %s\0%s" % (entry.mode, name.encode(), bytes.fromhex(entry.oid))
+            for name, entry in sorted(self.entries.items(), key=_sort_key)
+        )
+
+    @property
+    def oid(self) -> str:
+        """The tree's id."""
+        if self._oid is None:
+            self._oid = object_id("tree", self.serialize())
+        return self._oid
+
+
+def stored_tree(oid: str, load: LoadTree) -> Tree:
+    """The tree with this id, its entries loaded (its subtrees not yet)."""
+    if oid == EMPTY_TREE:
+        return Tree({}, EMPTY_TREE)
+    return Tree({name: Entry(mode, sub) for name, (mode, sub) in load(oid).items()}, oid)
+
+
+def _child(tree: Tree, name: str, load: LoadTree) -> Tree | None:
+    entry = tree.entries.get(name)
+    if entry is None or entry.mode != TREE:
+        return None
+    return entry.tree or stored_tree(entry.oid, load)
+
+
+def find_entry(tree: Tree, path: str, load: LoadTree) -> tuple[int, str] | None:
+    """(git mode, id) of the blob or link at ``path``; None if there is none."""
+    *parents, name = path.split("/")
+    for parent in parents:
+        child = _child(tree, parent, load)
+        if child is None:
+            return None
+        tree = child
+    entry = tree.entries.get(name)
+    return (entry.mode, entry.oid) if entry is not None and entry.mode != TREE else None
+
+
+def files_under(tree: Tree, load: LoadTree, prefix: str = "") -> Iterator[tuple[str, int, str]]:
+    """Every (path, git mode, id) below a tree, in name order."""
+    for name, entry in sorted(tree.entries.items(), key=_sort_key):
+        if entry.mode == TREE:
+            yield from files_under(
+                entry.tree or stored_tree(entry.oid, load), load, f"{prefix}{name}/"
+            )
+        else:
+            yield prefix + name, entry.mode, entry.oid
+
+
+def paths_in_the_way(tree: Tree, path: str, load: LoadTree) -> list[str]:
+    """Files of the tree that can't exist if ``path`` is a file.
+
+    That is a file where ``path`` needs a directory, or files below ``path`` itself:
+    someone turned the one into the other outside the daemon.
+    """
+    *parents, name = path.split("/")
+    walked = ""
+    for parent in parents:
+        entry = tree.entries.get(parent)
+        if entry is None:
+            return []
+        walked += parent
+        if entry.mode != TREE:
+            return [walked]
+        walked += "/"
+        tree = entry.tree or stored_tree(entry.oid, load)
+    below = _child(tree, name, load)
+    return [p for p, _, _ in files_under(below, load, f"{walked}{name}/")] if below else []
+
+
+def _changed(
+    tree: Tree, changes: Mapping[tuple[str, ...], Change], load: LoadTree, new: list[NewObject]
+) -> Tree:
+    entries = dict(tree.entries)
+    deeper: dict[str, dict[tuple[str, ...], Change]] = {}
+    for parts, change in changes.items():
+        if len(parts) > 1:
+            deeper.setdefault(parts[0], {})[parts[1:]] = change
+        elif change is None:
+            entries.pop(parts[0], None)
+        else:
+            entries[parts[0]] = Entry(*change)
+    for name, below in deeper.items():
+        child = _child(tree, name, load) or Tree({}, EMPTY_TREE)
+        changed = _changed(child, below, load, new)
+        if changed.entries:
+            entries[name] = Entry(TREE, changed.oid, changed)
+        elif name in entries and entries[name].mode == TREE:
+            del entries[name]
+    content = Tree(entries).serialize()
+    result = Tree(entries, object_id("tree", content))
+    if entries:
+        new.append(NewObject("tree", result.oid, content))
+    return result
+
+
+def change_tree(
+    tree: Tree, changes: Iterable[tuple[str, Change]], load: LoadTree
+) -> tuple[Tree, list[NewObject]]:
+    """The tree with these paths set or removed, and the tree objects that are new.
+
+    Only the directories along the touched paths are rewritten.
+    """
+    new: list[NewObject] = []
+    result = _changed(tree, {tuple(p.split("/")): c for p, c in changes}, load, new)
+    if not result.entries:
+        new.append(NewObject("tree", EMPTY_TREE, b""))
+    return result, new
+
+
+def changed_paths(
+    old: Tree | None, new: Tree | None, load: LoadTree, prefix: str = ""
+) -> Iterator[tuple[str, Change, Change]]:
+    """Every (path, before, after) that differs between two trees, in name order.
+
+    Equal subtrees are not opened: the cost is that of the difference.
+    """
+    before = old.entries if old else {}
+    after = new.entries if new else {}
+    for name in sorted({*before, *after}):
+        one, two = before.get(name), after.get(name)
+        if one and two and (one.mode, one.oid) == (two.mode, two.oid):
+            continue
+        old_tree = _child(old, name, load) if old and one and one.mode == TREE else None
+        new_tree = _child(new, name, load) if new and two and two.mode == TREE else None
+        old_file = (one.mode, one.oid) if one and one.mode != TREE else None
+        new_file = (two.mode, two.oid) if two and two.mode != TREE else None
+        if old_file or new_file:
+            yield prefix + name, old_file, new_file
+        if old_tree or new_tree:
+            yield from changed_paths(old_tree, new_tree, load, f"{prefix}{name}/")

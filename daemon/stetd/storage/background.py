@@ -1,0 +1,168 @@
+"""The background thread that carries what the journal holds over to Git.
+
+Calls are answered once their journal record is durable and their files are in place;
+their Git objects follow here, in order, a few milliseconds later. A reader of the
+history first waits until what it may have been told of has arrived (:meth:`wait_for`).
+Checkpoints run here as well: they sync everything written since the last one, and only
+then may the writer drop journal segments.
+
+A failure (a full disk) is kept, shown in ``status`` and tried again; nothing is lost
+meanwhile, because the journal keeps its records until a checkpoint succeeds.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from stetd.failpoints import hit
+from stetd.history.objects import NewObject
+from stetd.storage.disk import Disk
+from stetd.storage.shadow_repo import ShadowRepository
+
+_log = logging.getLogger(__name__)
+_RETRY_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Objects:
+    number: int
+    repository: str
+    objects: list[NewObject]
+    head: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Checkpoint:
+    sync_more: Callable[[], None]
+    done: Callable[[], None]
+
+
+@dataclass(slots=True)
+class _Unsynced:
+    """What was written since the last checkpoint, per repository."""
+
+    files: set[str] = field(default_factory=set)
+
+    def sync(self, disk: Disk, repository: str) -> None:
+        folders = {os.path.dirname(path) for path in self.files}
+        for path in sorted(self.files):
+            disk.sync_path(path)
+        for folder in folders:
+            disk.sync_directory(folder)
+        for folder in ("objects", "refs/heads", "refs", "."):
+            disk.sync_directory(os.path.join(repository, folder))
+        self.files.clear()
+
+
+class Background:
+    """Writes Git objects and references, and syncs them for checkpoints, in order."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self._queue: deque[_Objects | _Checkpoint] = deque()
+        self._changed = threading.Condition()
+        self._written = 0
+        self._stopping = False
+        self._unsynced: dict[str, _Unsynced] = {}
+        self._repositories: dict[str, ShadowRepository] = {}
+        #: Why the last attempt failed; None while all is well.
+        self.failure: str | None = None
+        self._thread = threading.Thread(target=self._run, name="stet-git", daemon=True)
+        self._thread.start()
+
+    def write(self, number: int, repository: str, objects: list[NewObject], head: str) -> None:
+        """Hand over the objects of record ``number`` and the head that it makes."""
+        self._put(_Objects(number, repository, objects, head))
+
+    def checkpoint(self, sync_more: Callable[[], None], done: Callable[[], None]) -> None:
+        """Sync all that was handed over before, call ``sync_more``, then ``done``."""
+        self._put(_Checkpoint(sync_more, done))
+
+    def _put(self, item: _Objects | _Checkpoint) -> None:
+        with self._changed:
+            self._queue.append(item)
+            self._changed.notify_all()
+
+    @property
+    def backlog(self) -> int:
+        """How many items wait."""
+        return len(self._queue)
+
+    def wait_for(self, number: int, timeout: float = 60.0) -> bool:
+        """Wait until record ``number`` has reached Git; False if it has not in time."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._written >= number, timeout)
+
+    def advance(self, number: int) -> None:
+        """Say that everything up to ``number`` is there (after recovery)."""
+        with self._changed:
+            self._written = max(self._written, number)
+            self._changed.notify_all()
+
+    def close(self, timeout: float = 60.0) -> bool:
+        """Finish what was handed over and stop; False if it could not be finished in time."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        self._thread.join(timeout)
+        return not self._queue and not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: bool(self._queue) or self._stopping)
+                if not self._queue:
+                    break
+                item = self._queue[0]
+            try:
+                self._do(item)
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is tried again
+                self._failed(error)
+                if self._stopping:
+                    break
+                continue
+            self.failure = None
+            with self._changed:
+                self._queue.popleft()
+                if isinstance(item, _Objects):
+                    self._written = max(self._written, item.number)
+                self._changed.notify_all()
+        for repository in self._repositories.values():
+            repository.close()
+
+    def _failed(self, error: Exception) -> None:
+        if self.failure is None:
+            _log.error("writing the shadow repository failed, trying again: %s", error)
+        self.failure = f"{type(error).__name__}: {error}"
+        with self._changed:
+            self._changed.wait_for(lambda: self._stopping, _RETRY_S)
+
+    def _do(self, item: _Objects | _Checkpoint) -> None:
+        if isinstance(item, _Objects):
+            self._write(item)
+            return
+        hit("checkpoint.before_sync")
+        for repository, unsynced in self._unsynced.items():
+            unsynced.sync(self._disk, repository)
+        item.sync_more()
+        hit("checkpoint.synced")
+        item.done()
+
+    def _write(self, item: _Objects) -> None:
+        repository = self._repositories.get(item.repository)
+        if repository is None:
+            repository = ShadowRepository(item.repository)
+            self._repositories[item.repository] = repository
+        unsynced = self._unsynced.setdefault(item.repository, _Unsynced())
+        hit("git.before_objects")
+        repository.write(item.objects)
+        unsynced.files.update(repository.loose_path(o.oid) for o in item.objects)
+        hit("git.before_reference")
+        repository.set_head(item.head)
+        unsynced.files.add(repository.reference_path)
+        hit("git.done")

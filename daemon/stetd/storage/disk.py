@@ -1,0 +1,124 @@
+"""Every system call that changes a file of ours or of the workspace, in one place.
+
+All durability decisions are visible here: what is synced and when. The class is a port:
+tests replace it by one that crashes at the k-th write and knows what was synced.
+Names are relative to directory handles (``dir_fd``), never absolute paths in a workspace.
+
+Assumptions about the file system: ``rename`` is atomic; ``fdatasync`` makes a file's
+bytes and length durable, ``fsync`` of a directory its names; nothing else is durable.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+
+_AT_FDCWD = -100
+_RENAME_NOREPLACE = 1
+_RENAME_EXCHANGE = 2
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.syncfs.argtypes = [ctypes.c_int]
+
+#: What ``renameat2`` answers where the file system lacks a flag.
+UNSUPPORTED_RENAME = frozenset({errno.EINVAL, errno.ENOSYS, errno.ENOTSUP})
+
+
+def _renameat2(src_fd: int, src: str, dst_fd: int, dst: str, flags: int) -> None:
+    done = _libc.renameat2(src_fd, os.fsencode(src), dst_fd, os.fsencode(dst), flags)
+    if done != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), dst)
+
+
+class Disk:
+    """The real disk."""
+
+    def open(self, name: str, flags: int, mode: int = 0o600, dir_fd: int | None = None) -> int:
+        """``openat``; always close-on-exec."""
+        return os.open(name, flags | os.O_CLOEXEC, mode, dir_fd=dir_fd)
+
+    def write_all(self, fd: int, data: bytes) -> None:
+        """Write every byte at the descriptor's position; a short write is continued."""
+        view = memoryview(data)
+        while view:
+            view = view[os.write(fd, view) :]
+
+    def pwrite_all(self, fd: int, data: bytes, offset: int) -> None:
+        """Write every byte at ``offset``; a short write is continued."""
+        view = memoryview(data)
+        while view:
+            written = os.pwrite(fd, view, offset)
+            view = view[written:]
+            offset += written
+
+    def reserve(self, fd: int, offset: int, length: int) -> None:
+        """Make sure that writing ``length`` bytes at ``offset`` can't fail for lack of space."""
+        os.posix_fallocate(fd, offset, length)
+
+    def truncate(self, fd: int, length: int) -> None:
+        """Cut a file."""
+        os.ftruncate(fd, length)
+
+    def fdatasync(self, fd: int) -> None:
+        """Make a file's content durable."""
+        os.fdatasync(fd)
+
+    def fsync(self, fd: int) -> None:
+        """Make a file's content and attributes, or a directory's names, durable."""
+        os.fsync(fd)
+
+    def fchmod(self, fd: int, mode: int) -> None:
+        """Set permission bits."""
+        os.fchmod(fd, mode)
+
+    def exchange(self, first: str, second: str, dir_fd: int) -> None:
+        """Swap two names of one directory atomically (``RENAME_EXCHANGE``)."""
+        _renameat2(dir_fd, first, dir_fd, second, _RENAME_EXCHANGE)
+
+    def rename_new(self, src: str, dst: str, dir_fd: int) -> None:
+        """Rename to a name that must be free (``RENAME_NOREPLACE``; FileExistsError)."""
+        _renameat2(dir_fd, src, dir_fd, dst, _RENAME_NOREPLACE)
+
+    def rename(self, src: str, dst: str, dir_fd: int) -> None:
+        """Rename, replacing what stands there."""
+        os.rename(src, dst, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+
+    def unlink(self, name: str, dir_fd: int | None = None) -> None:
+        """Remove a name; it may be gone already."""
+        try:
+            os.unlink(name, dir_fd=dir_fd)
+        except FileNotFoundError:
+            return
+
+    def symlink(self, target: bytes, name: str, dir_fd: int) -> None:
+        """Make a symbolic link; ``target`` are its bytes."""
+        os.symlink(target, os.fsencode(name), dir_fd=dir_fd)
+
+    def mkdir(self, name: str, mode: int, dir_fd: int | None = None) -> None:
+        """Make a directory with exactly these permission bits."""
+        os.mkdir(name, mode, dir_fd=dir_fd)
+
+    def rmdir(self, name: str, dir_fd: int) -> None:
+        """Remove an empty directory (OSError otherwise)."""
+        os.rmdir(name, dir_fd=dir_fd)
+
+    def sync_directory(self, path: str) -> None:
+        """Make the names in a directory durable."""
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            self.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def sync_path(self, path: str) -> None:
+        """Make one file durable, by path (shadow objects; they may have been packed since)."""
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return
+        try:
+            self.fsync(fd)
+        finally:
+            os.close(fd)

@@ -1,0 +1,182 @@
+"""The write-ahead log: appending records durably, reading them back, dropping old ones.
+
+The format is that of :mod:`stetd.storage.journal_format`. Only the writer thread appends.
+Space is reserved ahead of every append, so that the abort record that may have to follow
+a transaction can be written on a full disk (PROTOCOL.md 6).
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from stetd.failpoints import hit
+from stetd.storage.disk import Disk
+from stetd.storage.journal_format import MAGIC, Opened, Record, frames, read_segment
+
+_STEP = 1 << 20
+
+
+class JournalBroken(Exception):
+    """A sync failed: what the disk holds is unknown, so nothing more is appended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in the journal: segment number and byte offset."""
+
+    segment: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSegment:
+    """A segment as it was read: its boot id ("" if even the first record is torn)."""
+
+    number: int
+    boot: str
+    records: list[tuple[int, Record]]
+
+
+def _segment_name(number: int) -> str:
+    return f"{number:08d}.wal"
+
+
+def _segment_numbers(directory: str) -> list[int]:
+    names = (name for name in os.listdir(directory) if name.endswith(".wal"))
+    return sorted(int(name[:-4]) for name in names if name[:-4].isdigit())
+
+
+def read_journal(directory: str, disk: Disk) -> list[ReadSegment]:
+    """Every segment in order, each made durable as it was read (PROTOCOL.md 9).
+
+    A torn tail is cut off, so that what was judged once is never read differently later.
+    Raises FormatError for a segment of a newer version.
+    """
+    segments = []
+    for number in _segment_numbers(directory):
+        path = os.path.join(directory, _segment_name(number))
+        fd = disk.open(path, os.O_RDWR)
+        try:
+            with open(fd, "rb", closefd=False) as file:
+                data = file.read()
+            records, end = read_segment(data)
+            if end < len(data):
+                disk.truncate(fd, end)
+            disk.fsync(fd)
+        finally:
+            os.close(fd)
+        first = records[0][1] if records else None
+        boot = first.boot if isinstance(first, Opened) else ""
+        segments.append(ReadSegment(number, boot, records))
+    disk.sync_directory(directory)
+    return segments
+
+
+class Journal:
+    """The open journal: appends go to the newest segment."""
+
+    def __init__(
+        self, directory: str, disk: Disk, *, boot: str, version: str, relaxed: bool = False
+    ) -> None:
+        self._directory = directory
+        self._disk = disk
+        self._boot = boot
+        self._version = version
+        self._relaxed = relaxed
+        self._fd = -1
+        self._reserved = 0
+        self.broken: str | None = None
+        numbers = _segment_numbers(directory)
+        self._sizes = {
+            n: os.path.getsize(os.path.join(directory, _segment_name(n))) for n in numbers
+        }
+        self.position = Position(max(numbers, default=0), 0)
+        self.start_segment()
+
+    @property
+    def bytes(self) -> int:
+        """The size of all segments, without reserved space."""
+        return sum(self._sizes.values())
+
+    def start_segment(self) -> None:
+        """Open the next segment; it is durable, with its name, before this returns."""
+        number = self.position.segment + 1
+        path = os.path.join(self._directory, _segment_name(number))
+        fd = self._disk.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        head = MAGIC + frames([Opened(number, self._boot, self._version)])
+        try:
+            self._disk.pwrite_all(fd, head, 0)
+            self._disk.fdatasync(fd)
+            self._disk.sync_directory(self._directory)
+        except OSError:
+            os.close(fd)
+            self._disk.unlink(path)
+            raise
+        if self._fd >= 0:
+            self._disk.truncate(self._fd, self.position.offset)
+            os.close(self._fd)
+        self._fd = fd
+        self._reserved = len(head)
+        self.position = Position(number, len(head))
+        self._sizes[number] = len(head)
+
+    def append(self, *records: Record, reserve: int = 0) -> None:
+        """Write records after the last; durable only after :meth:`sync`.
+
+        ``reserve`` bytes stay writable after them even if the disk fills up. On OSError
+        (no space) nothing has been appended.
+        """
+        if self.broken:
+            raise JournalBroken(self.broken)
+        data = frames(records)
+        start = self.position.offset
+        needed = start + len(data) + reserve
+        if needed > self._reserved:
+            target = needed + (_STEP if needed > _STEP // 4 else 0)
+            try:
+                self._disk.reserve(self._fd, self._reserved, target - self._reserved)
+            except OSError:
+                target = needed
+                self._disk.reserve(self._fd, self._reserved, target - self._reserved)
+            self._reserved = target
+        try:
+            self._disk.pwrite_all(self._fd, data, start)
+        except OSError:
+            self._disk.pwrite_all(self._fd, bytes(8), start)
+            raise
+        self.position = Position(self.position.segment, start + len(data))
+        self._sizes[self.position.segment] = self.position.offset
+
+    def sync(self) -> None:
+        """Make everything appended durable (a no-op under ``durability = "relaxed"``).
+
+        A failure breaks the journal for good: a retry may succeed with the data lost.
+        """
+        if self._relaxed:
+            return
+        self.sync_always()
+
+    def sync_always(self) -> None:
+        """As :meth:`sync`, whatever the durability: for checkpoints."""
+        hit("journal.before_sync")
+        try:
+            self._disk.fdatasync(self._fd)
+        except OSError as error:
+            self.broken = f"fdatasync of the journal failed: {error.strerror}"
+            raise JournalBroken(self.broken) from error
+        hit("journal.after_sync")
+
+    def drop_before(self, segment: int) -> None:
+        """Remove the segments before this one; their records live elsewhere now."""
+        for number in [n for n in self._sizes if n < segment]:
+            self._disk.unlink(os.path.join(self._directory, _segment_name(number)))
+            del self._sizes[number]
+        self._disk.sync_directory(self._directory)
+
+    def close(self) -> None:
+        """Give reserved space back and close the segment."""
+        if self._fd >= 0:
+            self._disk.truncate(self._fd, self.position.offset)
+            os.close(self._fd)
+            self._fd = -1

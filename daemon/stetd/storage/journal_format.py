@@ -1,0 +1,244 @@
+"""The journal's records and how they lie on disk.
+
+A journal is a directory of segments ``NNNNNNNN.wal``, read in the order of their
+numbers. A segment is
+
+    8 bytes   b"STETWAL" and the format version, one byte (now 1)
+    frames    each: length (4 bytes, big-endian), CRC-32 of length and payload (4 bytes),
+              payload (MessagePack of one record below)
+    zeros     space reserved ahead; a length of 0 ends the segment
+
+The first record of a segment is :class:`Opened`. A frame whose length runs past the end
+of the file or whose CRC does not match ends the segment: it is the torn tail of a write
+that was never acknowledged. Later segments are still read, because every start of the
+daemon opens a new one.
+
+Records are MessagePack arrays, tagged with their name. Evolution: fields are only ever
+appended, with a default; a change that an old reader would misread takes a new format
+version, and a reader refuses versions it does not know.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterable
+
+import msgspec
+
+from stetd.history.commits import CommitMeta
+from stetd.history.objects import Image
+from stetd.session.sessions import Session
+
+FORMAT_VERSION = 1
+MAGIC = b"STETWAL" + bytes([FORMAT_VERSION])
+_FRAME = struct.Struct(">II")
+_LENGTH = struct.Struct(">I")
+
+
+class _Record(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    pass
+
+
+class PathChange(msgspec.Struct, frozen=True, array_like=True):
+    """What a record does to one path: image before, image after (None: no file).
+
+    ``temporary`` is the name, in the path's directory, that holds the new content
+    before the exchange and the displaced file after it; empty when nothing is written.
+    """
+
+    path: str
+    before: Image | None
+    after: Image | None
+    temporary: str = ""
+
+
+class CommitRecord(msgspec.Struct, frozen=True, array_like=True):
+    """A commit that a record makes: enough to make it again, and its id to check against."""
+
+    oid: str
+    parent: str | None
+    meta: CommitMeta
+    #: path to what it becomes; None: removed
+    changes: dict[str, Image | None]
+
+
+class Opened(_Record, frozen=True):
+    """The first record of a segment. ``boot``: the kernel's boot id when it was opened."""
+
+    segment: int
+    boot: str
+    version: str
+
+
+class Change(_Record, frozen=True):
+    """A transaction, or edits made outside that were found and are recorded.
+
+    ``number`` counts up through the life of the state directory. Once this record is
+    durable it will happen, unless an :class:`Abort` names it.
+    """
+
+    number: int
+    workspace: str
+    paths: list[PathChange]
+    commits: list[CommitRecord]
+    #: Contents that the repository does not durably hold yet: blob id to bytes.
+    blobs: dict[str, bytes]
+    session: str | None = None
+    clipboards: dict[str, str | None] = {}
+    request: str | None = None
+    #: SHA-256 over the call, to tell a retry from another call with the same id.
+    digest: bytes = b""
+    #: The reply without its diff, MessagePack.
+    reply: bytes = b""
+    time: int = 0
+    #: Nothing had to be written to the workspace: it is published as it stands.
+    performed: bool = False
+
+
+class Published(_Record, frozen=True):
+    """The workspace files of record ``number`` are in place. Not synced; a hint."""
+
+    number: int
+
+
+class Abort(_Record, frozen=True):
+    """Voids the records ``voided``: their calls never happen; what they found stays.
+
+    ``commits`` are all commits that stand from the parent of the first voided record
+    on; ``stands`` names for every path of every voided record the image that stands
+    afterwards; ``blobs`` holds contents that only this record knows.
+    """
+
+    number: int
+    workspace: str
+    voided: list[int]
+    parent: str | None
+    stands: dict[str, Image | None]
+    commits: list[CommitRecord]
+    blobs: dict[str, bytes]
+    time: int = 0
+
+
+class SessionOpened(_Record, frozen=True):
+    """A session that is new, or whose agent or secret is now known."""
+
+    session: Session
+
+
+class ModeSet(_Record, frozen=True):
+    """The mode of a session, or of a workspace when ``session`` is None."""
+
+    workspace: str
+    session: str | None
+    mode: str
+
+
+class ClipboardSet(_Record, frozen=True):
+    """A clipboard set or deleted (``text`` None) by its own method."""
+
+    workspace: str
+    session: str
+    name: str
+    text: str | None
+
+
+class WorkspaceAllowed(_Record, frozen=True):
+    """A directory that the person allowed; ``name`` is its directory in the state."""
+
+    name: str
+    root: str
+
+
+class WorkspaceForgotten(_Record, frozen=True):
+    """A workspace that is no longer allowed; its history stays on disk."""
+
+    name: str
+
+
+class WorkspaceState(msgspec.Struct, frozen=True, array_like=True):
+    """A workspace in a checkpoint."""
+
+    name: str
+    root: str
+    mode: str
+    head: str | None
+    commits: int
+    allowed: bool = True
+
+
+class Checkpoint(_Record, frozen=True):
+    """Everything before the watermark is durable elsewhere.
+
+    The state as it was at the watermark: ``segment`` and ``offset`` of the first record
+    that recovery has to look at. ``number`` is the highest record number used so far.
+    """
+
+    segment: int
+    offset: int
+    number: int
+    workspaces: list[WorkspaceState]
+    sessions: list[Session]
+
+
+Record = (
+    Opened
+    | Change
+    | Published
+    | Abort
+    | SessionOpened
+    | ModeSet
+    | ClipboardSet
+    | WorkspaceAllowed
+    | WorkspaceForgotten
+    | Checkpoint
+)
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Record)
+
+
+class FormatError(Exception):
+    """A segment that this version can't read."""
+
+
+def frame(record: Record) -> bytes:
+    """The bytes of a record in a segment."""
+    payload = _encoder.encode(record)
+    length = _LENGTH.pack(len(payload))
+    return _FRAME.pack(len(payload), zlib.crc32(payload, zlib.crc32(length))) + payload
+
+
+def frames(records: Iterable[Record]) -> bytes:
+    """The bytes of several records."""
+    return b"".join(frame(record) for record in records)
+
+
+def read_segment(data: bytes) -> tuple[list[tuple[int, Record]], int]:
+    """The records of a segment with their offsets, and where the sound part ends.
+
+    Raises FormatError for another format version or a file that is no segment. A file
+    shorter than its header is the torn beginning of a segment: no records.
+    """
+    if len(data) < len(MAGIC) or not data.strip(b"\0"):
+        return [], 0
+    if data[: len(MAGIC) - 1] != MAGIC[:-1]:
+        raise FormatError("not a journal segment")
+    if data[len(MAGIC) - 1] != FORMAT_VERSION:
+        raise FormatError(
+            f"journal format {data[len(MAGIC) - 1]}, this version reads {FORMAT_VERSION}: "
+            "it was written by a newer stetd; install that version again"
+        )
+    records: list[tuple[int, Record]] = []
+    offset = len(MAGIC)
+    while offset + _FRAME.size <= len(data):
+        length, crc = _FRAME.unpack_from(data, offset)
+        end = offset + _FRAME.size + length
+        if length == 0 or end > len(data):
+            break
+        payload = data[offset + _FRAME.size : end]
+        if zlib.crc32(payload, zlib.crc32(_LENGTH.pack(length))) != crc:
+            break
+        records.append((offset, _decoder.decode(payload)))
+        offset = end
+    return records, offset

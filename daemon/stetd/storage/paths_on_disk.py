@@ -1,0 +1,219 @@
+"""Resolving a path under a workspace's directory handle (ARCHITECTURE.md 1.7).
+
+What is checked and what is used are the same object: resolution ends in an open handle
+on the directory that holds the file, and every operation uses that handle with the
+final name. Two ways lead there: ``openat2`` where the path has no symbolic links (one
+system call), and a walk that opens component after component with ``O_NOFOLLOW`` and
+follows links itself, relative or absolute, as long as their target lies inside the root.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import stat
+from dataclasses import dataclass
+
+from stet.wire.failures import Kind, refuse
+from stetd.editing.paths import check_component
+
+_SYS_OPENAT2 = 437
+_RESOLVE_NO_MAGICLINKS = 0x02
+_RESOLVE_NO_SYMLINKS = 0x04
+_RESOLVE_BENEATH = 0x08
+_MAX_LINKS = 40
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class _OpenHow(ctypes.Structure):
+    _fields_ = (
+        ("flags", ctypes.c_uint64),
+        ("mode", ctypes.c_uint64),
+        ("resolve", ctypes.c_uint64),
+    )
+
+
+def _openat2_directory(dir_fd: int, path: str) -> int:
+    resolve = _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS | _RESOLVE_NO_SYMLINKS
+    how = _OpenHow(_DIRECTORY, 0, resolve)
+    fd = _libc.syscall(
+        _SYS_OPENAT2, dir_fd, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how)
+    )
+    if fd < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), path)
+    return int(fd)
+
+
+@dataclass(slots=True)
+class Target:
+    """A resolved path: an open directory handle and the name in it.
+
+    ``path`` is canonical: relative to the root, no links, no dots. ``missing`` are
+    directories that do not exist yet between the handle and the name. The owner closes it.
+    """
+
+    path: str
+    dir_fd: int
+    missing: tuple[str, ...]
+    name: str
+
+    def close(self) -> None:
+        """Give the handle back."""
+        if self.dir_fd >= 0:
+            os.close(self.dir_fd)
+            self.dir_fd = -1
+
+
+def _outside(path: str, root: str) -> Exception:
+    return refuse(
+        Kind.PATH_OUTSIDE_WORKSPACE,
+        f"{path}: this path leads outside the workspace {root}. "
+        "Use a path inside the workspace, relative to it.",
+        path=path,
+    )
+
+
+def relative_parts(path: str, root: str, directory: str) -> list[str]:
+    """The components of a request's path below the root, before links are looked at.
+
+    ``directory`` is the session's directory relative to the root ("" for the root).
+    Raises Refused (path_outside_workspace) for an absolute path elsewhere.
+    """
+    if path.startswith("/"):
+        prefix = root.rstrip("/") + "/"
+        if path.rstrip("/") == root:
+            return []
+        if not path.startswith(prefix):
+            # The root may have another spelling, through a link above it. What is found
+            # this way is still resolved under the root's handle.
+            folder, name = os.path.split(path.rstrip("/"))
+            path = os.path.join(os.path.realpath(folder), name)
+        if not path.startswith(prefix):
+            raise _outside(path, root)
+        return [p for p in path[len(prefix) :].split("/") if p not in ("", ".")]
+    return [p for p in f"{directory}/{path}".split("/") if p not in ("", ".")]
+
+
+class Resolver:
+    """Resolves paths below one root. Stateless but for the root's handle; any thread."""
+
+    def __init__(self, root: str, root_fd: int, *, use_openat2: bool = True) -> None:
+        self._root = root
+        self._root_fd = root_fd
+        self._use_openat2 = use_openat2
+
+    def resolve(self, path: str, directory: str = "", *, follow_last: bool = True) -> Target:
+        """Find the directory handle and name for a request's path.
+
+        ``follow_last``: a link as the last component is followed (edits go through it).
+        Raises Refused: path_outside_workspace, path_protected, not_a_file, invalid_params.
+        """
+        parts = relative_parts(path, self._root, directory)
+        if self._use_openat2 and ".." not in parts:
+            direct = self._resolve_directly(path, parts, follow_last)
+            if direct is not None:
+                return direct
+        return self._walk(path, parts, follow_last)
+
+    def _resolve_directly(self, path: str, parts: list[str], follow_last: bool) -> Target | None:
+        """One ``openat2``; None where links or a lacking kernel need the walk."""
+        if not parts:
+            raise _not_a_file(path)
+        for part in parts:
+            check_component(part, path)
+        parent = "/".join(parts[:-1]) or "."
+        try:
+            fd = _openat2_directory(self._root_fd, parent)
+        except OSError as error:
+            if error.errno == errno.ENOSYS:
+                self._use_openat2 = False
+            return None
+        if follow_last and _is_link(fd, parts[-1]):
+            os.close(fd)
+            return None
+        return Target("/".join(parts), fd, (), parts[-1])
+
+    def _walk(self, path: str, parts: list[str], follow_last: bool) -> Target:
+        todo = list(reversed(parts))
+        done: list[str] = []
+        fds = [os.dup(self._root_fd)]
+        links = 0
+        try:
+            while todo:
+                part = todo.pop()
+                if part == "..":
+                    if not done:
+                        raise _outside(path, self._root)
+                    done.pop()
+                    os.close(fds.pop())
+                    continue
+                check_component(part, path)
+                link = _read_link(fds[-1], part) if todo or follow_last else None
+                if link is not None:
+                    links += 1
+                    if links > _MAX_LINKS:
+                        raise refuse(Kind.NOT_A_FILE, f"{path}: too many symbolic links", path=path)
+                    if link.startswith("/"):
+                        inside = relative_parts(link, self._root, "")
+                        while done:
+                            done.pop()
+                            os.close(fds.pop())
+                    else:
+                        inside = [p for p in link.split("/") if p not in ("", ".")]
+                    todo.extend(reversed(inside))
+                    continue
+                if not todo:
+                    return Target("/".join([*done, part]), fds.pop(), (), part)
+                if not _enter(fds, part, path):
+                    return _beyond(path, done, fds, [part, *reversed(todo)])
+                done.append(part)
+            raise _not_a_file(path)
+        finally:
+            for fd in fds:
+                os.close(fd)
+
+
+def _enter(fds: list[int], part: str, path: str) -> bool:
+    try:
+        fds.append(os.open(part, _DIRECTORY, dir_fd=fds[-1]))
+    except FileNotFoundError:
+        return False
+    except NotADirectoryError as error:
+        raise refuse(Kind.NOT_A_FILE, f"{path}: {part} is not a directory", path=path) from error
+    except OSError as error:
+        raise refuse(Kind.IO_ERROR, f"{path}: {part}: {error.strerror}", path=path) from error
+    return True
+
+
+def _beyond(path: str, done: list[str], fds: list[int], rest: list[str]) -> Target:
+    """The target when directories are missing; what does not exist has no links."""
+    if ".." in rest:
+        raise refuse(
+            Kind.INVALID_PARAMS, f"{path}: '..' after a directory that does not exist", path=path
+        )
+    for part in rest:
+        check_component(part, path)
+    return Target("/".join([*done, *rest]), fds.pop(), tuple(rest[:-1]), rest[-1])
+
+
+def _not_a_file(path: str) -> Exception:
+    return refuse(Kind.NOT_A_FILE, f"{path}: this is a directory, not a file", path=path)
+
+
+def _is_link(dir_fd: int, name: str) -> bool:
+    try:
+        return stat.S_ISLNK(os.stat(name, dir_fd=dir_fd, follow_symlinks=False).st_mode)
+    except OSError:
+        return False
+
+
+def _read_link(dir_fd: int, name: str) -> str | None:
+    """Where a link points, None if it is none (or not there)."""
+    try:
+        return os.readlink(name, dir_fd=dir_fd)
+    except OSError:
+        return None

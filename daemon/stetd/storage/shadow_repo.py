@@ -1,0 +1,264 @@
+"""The shadow repository: an ordinary bare Git repository that holds what agents did.
+
+The one module that knows libgit2. The repository has no index, no work tree and no
+hooks; it ignores the user's Git configuration and every ``GIT_*`` variable (libgit2
+reads those only when asked to). Ids are 40 hex digits everywhere.
+
+An instance belongs to one thread. Objects may be written again at any time: they are
+named by their content. Nothing here syncs; checkpoints do (:meth:`loose_path`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+import pygit2
+from pygit2.enums import ConfigLevel, ObjectType
+
+from stetd.history.commits import StoredCommit, parse_commit
+from stetd.history.objects import NewObject, object_id
+
+HISTORY = "refs/heads/history"
+_TYPES = {"blob": ObjectType.BLOB, "tree": ObjectType.TREE, "commit": ObjectType.COMMIT}
+_CONFLICT = re.compile(r"^<<<<<<< .*?^>>>>>>> [^\n]*\n?", re.MULTILINE | re.DOTALL)
+
+for _level in (ConfigLevel.SYSTEM, ConfigLevel.GLOBAL, ConfigLevel.XDG, ConfigLevel.PROGRAMDATA):
+    pygit2.settings.search_path[_level] = ""
+
+
+class MissingObject(Exception):
+    """The repository does not hold an object that it should."""
+
+
+class Merge(NamedTuple):
+    """A three-way merge of one file: the result, or the hunks that conflict."""
+
+    content: bytes | None
+    hunks: list[str]
+
+
+class LineDiff(NamedTuple):
+    """A unified diff of one file and its counts of lines."""
+
+    text: str
+    added: int
+    removed: int
+
+
+def create_repository(path: str) -> None:
+    """Make an empty shadow repository (0700), or complete one that a kill left half made."""
+    os.makedirs(path, mode=0o700, exist_ok=True)
+    repository = pygit2.init_repository(path, bare=True, initial_head="history")
+    config = repository.config
+    config["gc.auto"] = 0
+    config["core.logAllRefUpdates"] = "false"
+    config["core.hooksPath"] = os.devnull
+    repository.free()
+
+
+def clear_stale_locks(path: str) -> list[str]:
+    """Remove ``*.lock`` files that a killed process left; the caller holds the daemon's lock."""
+    stale = [
+        os.path.join(folder, name)
+        for start in (path, os.path.join(path, "refs", "heads"))
+        if os.path.isdir(start)
+        for folder, _, names in [next(os.walk(start))]
+        for name in names
+        if name.endswith(".lock")
+    ]
+    for lock in stale:
+        os.unlink(lock)
+    return stale
+
+
+class ShadowRepository:
+    """One handle on a shadow repository."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._repo = pygit2.Repository(path)
+        self.load_tree = lru_cache(maxsize=256)(self._load_tree)
+
+    def close(self) -> None:
+        """Release files and memory maps."""
+        self._repo.free()
+
+    # -- reading
+
+    def _read(self, oid: str) -> bytes:
+        try:
+            _, content = self._repo.odb.read(oid)
+        except KeyError as error:
+            raise MissingObject(oid) from error
+        return bytes(content)
+
+    def head(self) -> str | None:
+        """The commit that ``refs/heads/history`` names."""
+        reference = self._repo.references.get(HISTORY)
+        return str(reference.target) if reference else None
+
+    def blob(self, oid: str) -> bytes:
+        """A blob's content; MissingObject if it is not there."""
+        return self._read(oid)
+
+    def _load_tree(self, oid: str) -> Mapping[str, tuple[int, str]]:
+        content, entries, at = self._read(oid), {}, 0
+        while at < len(content):
+            space = content.index(b" ", at)
+            zero = content.index(b"\0", space)
+            name = content[space + 1 : zero].decode()
+            entries[name] = (int(content[at:space], 8), content[zero + 1 : zero + 21].hex())
+            at = zero + 21
+        return entries
+
+    def commit(self, oid: str) -> StoredCommit:
+        """A commit with its metadata; MissingObject if it is not there."""
+        return parse_commit(oid, self._read(oid))
+
+    def walk(self, start: str | None) -> Iterator[StoredCommit]:
+        """The history from ``start`` back to its beginning."""
+        while start is not None:
+            stored = self.commit(start)
+            yield stored
+            start = stored.parent
+
+    def is_commit(self, oid: str) -> bool:
+        """Whether a full id names a commit."""
+        try:
+            kind, _ = self._repo.odb.read_header(oid)
+        except KeyError:
+            return False
+        return bool(kind == ObjectType.COMMIT)
+
+    def commits_with_prefix(self, prefix: str) -> list[str]:
+        """Full ids of the commits whose id begins so (at least 4 digits), in order."""
+        try:
+            found = [str(self._repo[prefix].id)]
+        except KeyError:
+            return []
+        except ValueError:  # several objects, of which perhaps one is a commit
+            found = sorted(str(oid) for oid in self._repo.odb if str(oid).startswith(prefix))
+        return [oid for oid in found if self.is_commit(oid)]
+
+    # -- writing
+
+    def write(self, objects: Iterable[NewObject]) -> None:
+        """Add objects; one that is there already is left alone."""
+        for kind, oid, content in objects:
+            written = str(self._repo.odb.write(_TYPES[kind], content))
+            assert written == oid, "BUG: an object's id was computed wrongly"
+
+    def write_verified(self, objects: Iterable[NewObject]) -> None:
+        """Add objects, replacing damaged ones.
+
+        "Write if missing" is fooled by an empty loose object, which is what a power cut
+        leaves of one that was not synced.
+        """
+        for item in objects:
+            loose = self.loose_path(item.oid)
+            if os.path.exists(loose) and not self._is_whole(item):
+                os.unlink(loose)
+            self.write([item])
+
+    def _is_whole(self, item: NewObject) -> bool:
+        try:
+            return object_id(item.kind, self._read(item.oid)) == item.oid
+        except (MissingObject, pygit2.GitError):
+            return False
+
+    def set_head(self, oid: str) -> None:
+        """Move ``refs/heads/history``; replaces a damaged reference."""
+        try:
+            self._repo.references.create(HISTORY, oid, force=True)
+        except (pygit2.GitError, ValueError):
+            damaged = self.reference_path
+            if os.path.exists(damaged):
+                os.unlink(damaged)
+            self._repo.references.create(HISTORY, oid, force=True)
+
+    def loose_path(self, oid: str) -> str:
+        """Where the object lies if it is loose."""
+        return os.path.join(self.path, "objects", oid[:2], oid[2:])
+
+    @property
+    def reference_path(self) -> str:
+        """The file of ``refs/heads/history``."""
+        return os.path.join(self.path, *HISTORY.split("/"))
+
+
+class _Scratch(pygit2.OdbBackend):
+    """Blobs in memory: merging needs a repository, and must leave nothing in ours."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._blobs: dict[pygit2.Oid, bytes] = {}
+
+    def add(self, content: bytes) -> pygit2.Oid:
+        oid = pygit2.hash(content)
+        self._blobs[oid] = content
+        return oid
+
+    def exists_cb(self, oid: pygit2.Oid) -> bool:
+        return oid in self._blobs
+
+    def read_cb(self, oid: pygit2.Oid) -> tuple[ObjectType, bytes]:
+        return ObjectType.BLOB, self._blobs[oid]
+
+    def read_header_cb(self, oid: pygit2.Oid) -> tuple[ObjectType, int]:
+        return ObjectType.BLOB, len(self._blobs[oid])
+
+
+def merge_file(base: bytes, ours: bytes, theirs: bytes) -> Merge:
+    """Three-way merge of one file's content, as ``git merge-file`` does it.
+
+    Bytes go through libgit2 as Latin-1 in UTF-8, because pygit2 decodes the result:
+    lines end at ``\\n`` either way, and any byte comes back as it was.
+    """
+    if b"\0" in base or b"\0" in ours or b"\0" in theirs:
+        return Merge(None, ["binary files differ"])
+    scratch = _Scratch()
+    repository = pygit2.Repository()
+    store = pygit2.Odb()
+    store.add_backend(scratch, 1)
+    repository.set_odb(store)
+    base_entry, our_entry, their_entry = [
+        pygit2.IndexEntry(
+            "file", scratch.add(side.decode("latin-1").encode()), pygit2.enums.FileMode.BLOB
+        )
+        for side in (base, ours, theirs)
+    ]
+    merged = repository.merge_file_from_index(
+        base_entry, our_entry, their_entry, use_deprecated=False
+    )
+    if merged.automergeable:
+        return Merge(merged.contents.encode("latin-1"), [])
+    text = merged.contents.encode("latin-1").decode("utf-8", "replace")
+    return Merge(None, _CONFLICT.findall(text))
+
+
+def line_diff(
+    path: str,
+    before: bytes | None,
+    after: bytes | None,
+    *,
+    old_path: str | None = None,
+    modes: tuple[int, int] | None = None,
+    context: int = 3,
+) -> LineDiff:
+    """The unified diff between two contents of a file (None: there is none)."""
+    if before == after and modes is None and old_path is None:
+        return LineDiff("", 0, 0)
+    patch = pygit2.Patch.create_from(
+        before, after, old_as_path=old_path or path, new_as_path=path, context_lines=context
+    )
+    text = patch.data.decode("utf-8", "replace") if patch.data else ""
+    if modes and modes[0] != modes[1] and before is not None and after is not None:
+        header = f"diff --git a/{old_path or path} b/{path}\n"
+        body = text.partition("\n")[2]
+        text = f"{header}old mode {modes[0]:o}\nnew mode {modes[1]:o}\n{body}"
+    _, added, removed = patch.line_stats
+    return LineDiff(text, added, removed)

@@ -1,0 +1,396 @@
+"""Reading and replacing the files of one workspace, under its directory handle.
+
+Replacing a file is exchange-and-verify (ARCHITECTURE.md 1.6): the new content is staged
+in a temporary file beside it, the two names are swapped atomically, and what came out is
+compared with what was read. Nothing is ever overwritten, so nothing can be lost between
+reading and replacing; the caller (the transaction) decides what to do about a difference.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+
+from stet.wire.failures import Kind, Refused, refuse
+from stetd.editing.paths import TEMPORARY_PREFIX
+from stetd.history.objects import Image, object_id
+from stetd.storage.disk import UNSUPPORTED_RENAME, Disk
+from stetd.storage.paths_on_disk import Resolver, Target
+
+#: Files up to this size are compared byte for byte; larger ones are trusted to be the
+#: same when inode, size and times are, unless they were written just before the read.
+_ALWAYS_COMPARE = 1 << 20
+_RACY_NS = 50_000_000
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_CHUNK = 1 << 24
+
+
+@dataclass(frozen=True, slots=True)
+class OnDisk:
+    """A file as it was read. ``data`` is None for something that is no file or link."""
+
+    data: bytes | None
+    mode: int
+    links: int
+    size: int
+    inode: tuple[int, int]
+    mtime_ns: int
+    read_at_ns: int
+    oid: str
+
+    @property
+    def image(self) -> Image | None:
+        """Its image; None for a directory, device or the like (no file, to the history)."""
+        return Image(self.oid, self.mode) if self.data is not None else None
+
+
+def temporary_name() -> str:
+    """A fresh name for a temporary file."""
+    return f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}.tmp"
+
+
+def mode_for_new_file(directory_mode: int) -> int:
+    """Permission bits of a new file: those of its directory without execution.
+
+    A private directory gives private files, a group's directory files that the group can
+    write. The daemon's own umask would say nothing about the workspace.
+    """
+    return stat.S_IFREG | (directory_mode & 0o666) | 0o600
+
+
+def _read_descriptor(fd: int) -> bytes:
+    chunks = []
+    while chunk := os.read(fd, _CHUNK):
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _describe(mode: int) -> str:
+    names = {
+        stat.S_IFDIR: "a directory",
+        stat.S_IFIFO: "a named pipe",
+        stat.S_IFSOCK: "a socket",
+        stat.S_IFCHR: "a device",
+        stat.S_IFBLK: "a device",
+    }
+    return names.get(stat.S_IFMT(mode), "not a regular file")
+
+
+class Worktree:
+    """One workspace's files."""
+
+    def __init__(self, root: str, disk: Disk, *, use_openat2: bool = True) -> None:
+        self.root = root
+        self._disk = disk
+        self._root_fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self.resolver = Resolver(root, self._root_fd, use_openat2=use_openat2)
+        #: How files are replaced: "exchange", or "rename" where the file system lacks it.
+        self.replacement = "exchange"
+
+    def close(self) -> None:
+        """Give the root's handle back."""
+        os.close(self._root_fd)
+
+    def gone(self) -> bool:
+        """Whether the directory that was opened is no longer at its path."""
+        try:
+            here, there = os.fstat(self._root_fd), os.stat(self.root)
+        except OSError:
+            return True
+        return (here.st_dev, here.st_ino) != (there.st_dev, there.st_ino)
+
+    # -- reading
+
+    def read(self, target: Target, limit: int) -> OnDisk | None:
+        """The file at a target, None if there is none.
+
+        Raises Refused: not_a_file, file_too_large (over ``limit`` bytes), io_error.
+        """
+        if target.missing:
+            return None
+        try:
+            found = self.look(target.dir_fd, target.name, limit=limit)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise refuse(
+                Kind.IO_ERROR, f"{target.path}: {error.strerror}", path=target.path
+            ) from error
+        if found.data is None:
+            raise refuse(
+                Kind.NOT_A_FILE,
+                f"{target.path}: this is {_describe(found.mode)}; only regular files can be edited",
+                path=target.path,
+            )
+        return found
+
+    def look(self, dir_fd: int, name: str, *, limit: int | None = None) -> OnDisk:
+        """What stands at a name, read so that size and time agree with the content.
+
+        Raises FileNotFoundError, other OSError, Refused (file_too_large).
+        """
+        for _ in range(20):
+            before = os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
+            if stat.S_ISLNK(before.st_mode):
+                link = os.fsencode(os.readlink(name, dir_fd=dir_fd))
+                return self._on_disk(before, link)
+            if not stat.S_ISREG(before.st_mode):
+                return self._on_disk(before, None)
+            if limit is not None and before.st_size > limit:
+                raise refuse(
+                    Kind.FILE_TOO_LARGE,
+                    f"{name}: this file has {before.st_size:,} bytes, {limit:,} is the most "
+                    "that is edited (max_file_bytes in the configuration)",
+                )
+            try:
+                fd = os.open(name, _READ, dir_fd=dir_fd)
+            except OSError as error:
+                if error.errno == errno.ELOOP:  # a link was put there just now
+                    continue
+                raise
+            try:
+                opened = os.fstat(fd)
+                if not stat.S_ISREG(opened.st_mode):
+                    continue
+                data = _read_descriptor(fd)
+                after = os.fstat(fd)
+            finally:
+                os.close(fd)
+            if (after.st_size, after.st_mtime_ns) == (opened.st_size, opened.st_mtime_ns):
+                return self._on_disk(after, data)
+        raise OSError(errno.EAGAIN, "the file keeps changing while it is read", name)
+
+    @staticmethod
+    def _on_disk(info: os.stat_result, data: bytes | None) -> OnDisk:
+        return OnDisk(
+            data=data,
+            mode=info.st_mode,
+            links=info.st_nlink,
+            size=info.st_size,
+            inode=(info.st_dev, info.st_ino),
+            mtime_ns=info.st_mtime_ns,
+            read_at_ns=time.time_ns(),
+            oid=object_id("blob", data) if data is not None else "",
+        )
+
+    def directory_mode(self, target: Target) -> int:
+        """Permission bits of the deepest directory of the target that exists."""
+        return stat.S_IMODE(os.fstat(target.dir_fd).st_mode)
+
+    # -- replacing
+
+    def make_directories(self, target: Target) -> list[str]:
+        """Create the target's missing directories; gives those that were made.
+
+        They get the permission bits of the directory above. The target then has none
+        missing.
+        """
+        made = []
+        mode = self.directory_mode(target) & 0o777 | 0o700
+        depth = target.path.count("/") - len(target.missing)
+        for i, part in enumerate(target.missing):
+            try:
+                self._disk.mkdir(part, mode, target.dir_fd)
+                made.append("/".join(target.path.split("/")[: depth + i + 1]))
+            except FileExistsError:
+                pass
+            fd = os.open(
+                part,
+                os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC,
+                dir_fd=target.dir_fd,
+            )
+            if made:
+                os.fchmod(fd, mode)
+            os.close(target.dir_fd)
+            target.dir_fd = fd
+        target.missing = ()
+        return made
+
+    def stage(
+        self, target: Target, temporary: str, content: bytes, mode: int, *, like: bool
+    ) -> None:
+        """Write the new content beside the file, with its mode.
+
+        ``like``: take over the present file's owner and extended attributes as well,
+        as far as the system lets us.
+        """
+        if stat.S_ISLNK(mode):
+            self._disk.symlink(content, temporary, target.dir_fd)
+            return
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        fd = self._disk.open(temporary, flags, 0o600, target.dir_fd)
+        try:
+            self._disk.write_all(fd, content)
+            if like:
+                _take_over_attributes(target, fd)
+            self._disk.fchmod(fd, stat.S_IMODE(mode))
+        finally:
+            os.close(fd)
+
+    def put_in(self, target: Target, temporary: str) -> None:
+        """Give the staged file a name that must be free. FileExistsError if it is not."""
+        try:
+            self._disk.rename_new(temporary, target.name, target.dir_fd)
+        except OSError as error:
+            if error.errno not in UNSUPPORTED_RENAME:
+                raise
+            self.replacement = "rename"
+            os.link(
+                temporary,
+                target.name,
+                src_dir_fd=target.dir_fd,
+                dst_dir_fd=target.dir_fd,
+                follow_symlinks=False,
+            )
+            self._disk.unlink(temporary, target.dir_fd)
+
+    def swap(self, target: Target, temporary: str) -> None:
+        """Exchange the staged file with the one in place; then ``temporary`` holds that one."""
+        if self.replacement == "exchange":
+            try:
+                self._disk.exchange(temporary, target.name, target.dir_fd)
+            except OSError as error:
+                if error.errno not in UNSUPPORTED_RENAME:
+                    raise
+                self.replacement = "rename"
+            else:
+                return
+        self._swap_by_renaming(target, temporary)
+
+    def _swap_by_renaming(self, target: Target, temporary: str) -> None:
+        """Where names can't be exchanged: keep the old file by a second name, rename over it.
+
+        A save that lands between the two calls is lost; ``status`` tells that this file
+        system can do no better.
+        """
+        kept = temporary_name()
+        os.link(
+            target.name,
+            kept,
+            src_dir_fd=target.dir_fd,
+            dst_dir_fd=target.dir_fd,
+            follow_symlinks=False,
+        )
+        self._disk.rename(temporary, target.name, target.dir_fd)
+        self._disk.rename(kept, temporary, target.dir_fd)
+
+    def take_out(self, target: Target, temporary: str) -> None:
+        """Move the file in place out to the temporary name. FileNotFoundError if it is gone."""
+        try:
+            self._disk.rename_new(target.name, temporary, target.dir_fd)
+        except OSError as error:
+            if error.errno not in UNSUPPORTED_RENAME:
+                raise
+            self.replacement = "rename"
+            self._disk.rename(target.name, temporary, target.dir_fd)
+
+    def came_out(self, target: Target, temporary: str, expected: OnDisk) -> OnDisk | None:
+        """Compare what is at the temporary name with what was read; None if it is the same."""
+        try:
+            now = os.stat(temporary, dir_fd=target.dir_fd, follow_symlinks=False)
+            unchanged = (
+                (now.st_dev, now.st_ino) == expected.inode
+                and (now.st_mode, now.st_size) == (expected.mode, expected.size)
+                and now.st_mtime_ns == expected.mtime_ns
+            )
+            settled = expected.read_at_ns - expected.mtime_ns > _RACY_NS
+            if unchanged and settled and now.st_size > _ALWAYS_COMPARE:
+                return None
+            found = self.look(target.dir_fd, temporary)
+        except FileNotFoundError:
+            # Somebody removed our temporary file (a clean-up run); what was displaced is
+            # gone with it, and what was read is in the history.
+            return None
+        same = (found.oid, found.mode) == (expected.oid, expected.mode)
+        return None if same and found.data is not None else found
+
+    def discard(self, target: Target, temporary: str) -> None:
+        """Remove a temporary file."""
+        self._disk.unlink(temporary, target.dir_fd)
+
+    def remove_directory(self, path: str) -> None:
+        """Remove a directory that this transaction made, if nobody has put anything into it."""
+        target = self.resolver.resolve(path, follow_last=False)
+        try:
+            if not target.missing:
+                self._disk.rmdir(target.name, target.dir_fd)
+        except OSError:
+            return
+        finally:
+            target.close()
+
+    # -- checkpoints
+
+    def sync(self, paths: Iterable[str]) -> None:
+        """Make files, and the names of all directories above them, durable.
+
+        A file that is gone meanwhile is passed over; so is one that became unreachable.
+        """
+        directories = set()
+        for path in paths:
+            directories.update(_ancestors(path))
+            self._sync_one(path, _READ)
+        for directory in directories:
+            self._sync_one(directory, _READ | os.O_DIRECTORY)
+        self._disk.fsync(self._root_fd)
+
+    def _sync_one(self, path: str, flags: int) -> None:
+        try:
+            target = self.resolver.resolve(path, follow_last=False)
+        except Refused:
+            return
+        try:
+            if not target.missing:
+                fd = os.open(target.name, flags, dir_fd=target.dir_fd)
+                try:
+                    self._disk.fsync(fd)
+                finally:
+                    os.close(fd)
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            return
+        except OSError as error:
+            if error.errno != errno.ELOOP:
+                raise
+        finally:
+            target.close()
+
+
+def _ancestors(path: str) -> list[str]:
+    parts = path.split("/")[:-1]
+    return ["/".join(parts[: i + 1]) for i in range(len(parts))]
+
+
+def _take_over_attributes(target: Target, fd: int) -> None:
+    try:
+        source = os.open(target.name, _READ, dir_fd=target.dir_fd)
+    except OSError:
+        return
+    try:
+        info, own = os.fstat(source), os.fstat(fd)
+        if (info.st_uid, info.st_gid) != (own.st_uid, own.st_gid):
+            _ignoring_refusals(lambda: os.fchown(fd, info.st_uid, info.st_gid))
+        names: list[str] = []
+        _ignoring_refusals(lambda: names.extend(os.listxattr(source)))
+        for name in names:
+            _ignoring_refusals(partial(_copy_attribute, source, fd, name))
+    finally:
+        os.close(source)
+
+
+def _copy_attribute(source: int, fd: int, name: str) -> None:
+    os.setxattr(fd, name, os.getxattr(source, name))
+
+
+def _ignoring_refusals(act: Callable[[], object]) -> None:
+    """Keep attributes as far as this user may set them: a label is no reason to refuse an edit."""
+    try:
+        act()
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.ENODATA):
+            raise

@@ -1,0 +1,608 @@
+"""The commit sequence of one call: prepare, then publish, or abort. PROTOCOL.md in code.
+
+    seal(draft)            what the call will do, as one journal record: images before and
+                           after, the commits, the reply. Nothing has changed yet.
+    (the writer appends the records of a batch and syncs once; from here on they happen)
+    Prepared.publish()     per path: stage, swap, compare what came out.
+    abort(...)             something else came out, or the disk refused: one synced record
+                           voids the call and the later ones of its batch, then the files
+                           are put back.
+
+Only the writer thread runs this module.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+import msgspec
+
+from stet.wire.results import ClipboardNote, EditReport, EditResult, FileChange, Peer
+from stetd import __version__
+from stetd.failpoints import hit
+from stetd.history.commits import CommitMeta, commit_object
+from stetd.history.objects import (
+    Image,
+    LoadTree,
+    NewObject,
+    Tree,
+    change_tree,
+    find_entry,
+    object_id,
+    paths_in_the_way,
+)
+from stetd.session.sessions import Session, with_clipboards
+from stetd.storage.journal import Journal
+from stetd.storage.journal_format import Abort, Change, CommitRecord, PathChange, Published
+from stetd.storage.paths_on_disk import Target
+from stetd.storage.shadow_repo import line_diff
+from stetd.storage.worktree import OnDisk, Worktree, mode_for_new_file, temporary_name
+
+_PLAIN_PERMISSIONS = (0o644, 0o755)
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Where a workspace's history stands: newest commit, its tree, number of commits."""
+
+    commit: str | None
+    tree: Tree
+    commits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Who:
+    """Who asks, for the commit's author and trailers."""
+
+    agent: str | None
+    session: str | None
+    peer: Peer | None
+    method: str
+    request: str | None
+    why: str = ""
+
+
+@dataclass(slots=True)
+class DraftFile:
+    """One file that a call touches: where it is, what stands there, what it becomes.
+
+    ``after`` None deletes it; ``mode`` is the full mode of the result (None: that of the
+    present file, or one that fits the directory).
+    """
+
+    target: Target
+    found: OnDisk | None
+    after: bytes | None
+    mode: int | None = None
+    old_path: str | None = None
+
+
+@dataclass(slots=True)
+class Draft:
+    """What a call wants to do, however it was planned (a dialect, an undo)."""
+
+    kind: str
+    subject: str
+    files: list[DraftFile]
+    edits: Sequence[EditReport] = ()
+    message: str = ""
+    warnings: Sequence[str] = ()
+    clipboards: Mapping[str, str] = field(default_factory=dict)
+    clipboard_notes: Sequence[ClipboardNote] = ()
+    reverts: tuple[str, ...] = ()
+    #: Make a commit even if no file changes (an undo of what was put back by hand).
+    record_always: bool = False
+
+
+class Stage(Enum):
+    """How far a file's replacement has come."""
+
+    UNTOUCHED = auto()
+    STAGED = auto()
+    IN_PLACE = auto()
+
+
+@dataclass(slots=True)
+class FileWork:
+    """One file of a prepared transaction."""
+
+    target: Target
+    before: OnDisk | None
+    content: bytes | None
+    after: Image | None
+    temporary: str
+    stage: Stage = Stage.UNTOUCHED
+    made_directories: list[str] = field(default_factory=list)
+
+
+class Displaced(Exception):
+    """Something else than what was read stood at a path when it was replaced."""
+
+    def __init__(self, path: str, found: OnDisk | None) -> None:
+        super().__init__(path)
+        self.path = path
+        self.found = found
+
+
+@dataclass(slots=True)
+class Prepared:
+    """A sealed transaction. Once its record is durable it must be published or aborted."""
+
+    record: Change
+    result: EditResult
+    files: list[FileWork]
+    objects: list[NewObject]
+    head: Head
+    session: Session
+
+    @property
+    def abort_reserve(self) -> int:
+        """Journal space that aborting this may take: every image once more, and change."""
+        return 4096 + sum(
+            1024 + (work.before.size if work.before else 0) + len(work.content or b"")
+            for work in self.files
+        )
+
+    def publish(self, worktree: Worktree) -> None:
+        """Put every file in place (PROTOCOL.md 4). Temporary files stay until all are verified.
+
+        Raises Displaced or OSError; the caller then aborts.
+        """
+        for work in self.files:
+            _install(work, worktree)
+        hit("publish.before_discard")
+        for work in self.files:
+            if work.before is not None:
+                worktree.discard(work.target, work.temporary)
+        hit("publish.done")
+
+    def close(self) -> None:
+        """Give the directory handles back."""
+        for work in self.files:
+            work.target.close()
+
+
+def _install(work: FileWork, worktree: Worktree) -> None:
+    if work.content is not None and work.after is not None:
+        if work.target.missing:
+            work.made_directories = worktree.make_directories(work.target)
+        hit("publish.before_stage")
+        work.stage = Stage.STAGED
+        like = work.before is not None
+        worktree.stage(work.target, work.temporary, work.content, work.after.mode, like=like)
+        hit("publish.staged")
+    if work.before is None:
+        try:
+            worktree.put_in(work.target, work.temporary)
+        except FileExistsError as error:
+            raise Displaced(work.target.path, None) from error
+        work.stage = Stage.IN_PLACE
+        hit("publish.in_place")
+        return
+    try:
+        if work.content is None:
+            worktree.take_out(work.target, work.temporary)
+        else:
+            worktree.swap(work.target, work.temporary)
+    except FileNotFoundError as error:
+        raise Displaced(work.target.path, None) from error
+    work.stage = Stage.IN_PLACE
+    displaced = worktree.came_out(work.target, work.temporary, work.before)
+    hit("publish.in_place")
+    if displaced is not None:
+        raise Displaced(work.target.path, displaced)
+
+
+# -- sealing
+
+
+@dataclass(slots=True)
+class _History:
+    """Commits added on top of a head, with their new objects."""
+
+    head: Head
+    load: LoadTree
+    time: int
+    commits: list[CommitRecord] = field(default_factory=list)
+    objects: list[NewObject] = field(default_factory=list)
+
+    def add(self, meta: CommitMeta, changes: dict[str, Image | None]) -> str:
+        """Put a commit on top."""
+        git = [
+            (path, (image.git_mode, image.oid) if image else None)
+            for path, image in changes.items()
+        ]
+        tree, objects = change_tree(self.head.tree, git, self.load)
+        commit = commit_object(meta, tree.oid, self.head.commit)
+        self.commits.append(CommitRecord(commit.oid, self.head.commit, meta, changes))
+        self.objects += [*objects, commit]
+        self.head = Head(commit.oid, tree, self.head.commits + 1)
+        return commit.oid
+
+    def add_outside(self, changes: dict[str, Image | None], subject: str) -> str:
+        """Commit what was found, made by nobody we know."""
+        names = sorted(changes)
+        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        meta = CommitMeta(
+            kind="outside",
+            time=self.time,
+            subject=f"{subject}: {shown}",
+            permissions=_permissions(changes.items()),
+            version=__version__,
+        )
+        return self.add(meta, changes)
+
+
+def _permissions(pairs: Iterable[tuple[str, Image | None]]) -> tuple[tuple[str, int], ...]:
+    return tuple(
+        (path, stat.S_IMODE(image.mode))
+        for path, image in pairs
+        if image is not None
+        and stat.S_ISREG(image.mode)
+        and stat.S_IMODE(image.mode) not in _PLAIN_PERMISSIONS
+    )
+
+
+def outside_changes(
+    head: Head, found: Mapping[str, Image | None], load: LoadTree
+) -> tuple[dict[str, Image | None], bool]:
+    """What differs between the history and the disk at these paths.
+
+    Gives the changes, and whether all of them are files seen for the first time.
+    """
+    changes: dict[str, Image | None] = {}
+    first_seen = True
+    for path, image in found.items():
+        for other in paths_in_the_way(head.tree, path, load) if image is not None else []:
+            if other not in found:
+                changes[other] = None
+                first_seen = False
+        known = find_entry(head.tree, path, load)
+        there = (image.git_mode, image.oid) if image else None
+        if known != there:
+            changes[path] = image
+            first_seen = first_seen and known is None
+    return changes, first_seen
+
+
+def _work(item: DraftFile, worktree: Worktree) -> FileWork:
+    """Complete a draft's file: its mode, its image afterwards, its temporary name."""
+    if item.after is None:
+        return FileWork(item.target, item.found, None, None, temporary_name())
+    mode = item.mode
+    if mode is None and item.found is not None:
+        mode = item.found.mode
+    if mode is None:
+        mode = mode_for_new_file(worktree.directory_mode(item.target))
+    after = Image(object_id("blob", item.after), mode)
+    return FileWork(item.target, item.found, item.after, after, temporary_name())
+
+
+def seal(
+    draft: Draft,
+    who: Who,
+    *,
+    number: int,
+    time: int,
+    digest: bytes,
+    workspace: str,
+    worktree: Worktree,
+    head: Head,
+    session: Session,
+    load: LoadTree,
+    preview: bool = False,
+) -> Prepared:
+    """Turn a draft into a prepared transaction. Changes nothing."""
+    works = [_work(item, worktree) for item in draft.files]
+    history = _History(head, load, time)
+    found = {work.target.path: work.before.image if work.before else None for work in works}
+    outside, first_seen = outside_changes(head, found, load)
+    changed = [work for work in works if not _unchanged(work)]
+    outside_id = commit_id = None
+    if draft.files and (changed or draft.record_always):
+        if outside:
+            subject = "first seen" if first_seen else "changed outside"
+            outside_id = history.add_outside(outside, subject)
+        touched: dict[str, Image | None] = {work.target.path: work.after for work in changed}
+        befores = [(w.target.path, w.before.image if w.before else None) for w in changed]
+        permissions = _permissions([(p, touched[p] or before) for p, before in befores])
+        meta = CommitMeta(
+            kind=draft.kind,
+            time=time,
+            subject=draft.subject,
+            why=who.why,
+            method=who.method,
+            agent=who.agent,
+            session=who.session,
+            request=who.request,
+            peer=who.peer,
+            reverts=draft.reverts,
+            permissions=permissions,
+            version=__version__,
+        )
+        commit_id = history.add(meta, touched)
+    result = _result(draft, works, commit_id, outside_id, who, preview=preview)
+    new_session = with_clipboards(session, dict(draft.clipboards))
+    if commit_id is not None:
+        new_session = msgspec.structs.replace(new_session, commits=session.commits + 1)
+    blobs = {
+        work.after.oid: work.content for work in changed if work.after and work.content is not None
+    }
+    for work in works:
+        if work.before and work.before.data is not None and work.target.path in outside:
+            blobs[work.before.oid] = work.before.data
+    record = Change(
+        number=number,
+        workspace=workspace,
+        paths=[
+            PathChange(
+                work.target.path,
+                work.before.image if work.before else None,
+                work.after,
+                work.temporary,
+            )
+            for work in changed
+        ],
+        commits=history.commits,
+        blobs=blobs,
+        session=who.session,
+        clipboards=dict(draft.clipboards),
+        request=who.request,
+        digest=digest,
+        reply=msgspec.msgpack.encode(msgspec.structs.replace(result, diff="")),
+        time=time,
+        performed=not changed,
+    )
+    objects = [NewObject("blob", oid, content) for oid, content in blobs.items()]
+    return Prepared(record, result, changed, objects + history.objects, history.head, new_session)
+
+
+def _unchanged(work: FileWork) -> bool:
+    before = work.before.image if work.before else None
+    return before == work.after
+
+
+def _result(
+    draft: Draft,
+    works: list[FileWork],
+    commit: str | None,
+    outside: str | None,
+    who: Who,
+    *,
+    preview: bool,
+) -> EditResult:
+    files: list[FileChange] = []
+    diffs: list[str] = []
+    moved_from = {item.old_path for item in draft.files if item.old_path}
+    for item, work in zip(draft.files, works, strict=True):
+        if _unchanged(work) or (work.after is None and work.target.path in moved_from):
+            continue
+        change, text = describe_change(work, item.old_path)
+        files.append(change)
+        diffs.append(text)
+    warnings = [*draft.warnings, *_link_warnings(works)]
+    return EditResult(
+        commit=None if preview else commit,
+        outside=None if preview else outside,
+        files=files,
+        edits=list(draft.edits),
+        message=_with_warnings(draft.message, warnings[len(draft.warnings) :]),
+        diff="".join(diffs),
+        warnings=warnings,
+        clipboards=list(draft.clipboard_notes),
+        request=who.request,
+        undone=list(draft.reverts) if draft.reverts else msgspec.UNSET,
+    )
+
+
+def _with_warnings(message: str, warnings: Sequence[str]) -> str:
+    return "\n".join([message, *(f"Warning: {text}" for text in warnings)])
+
+
+def _link_warnings(works: list[FileWork]) -> list[str]:
+    return [
+        f"{work.target.path} had {work.before.links} hard links; this name now has a file of "
+        "its own, the other names keep the old content."
+        for work in works
+        if work.before
+        and work.before.links > 1
+        and work.content is not None
+        and not _unchanged(work)
+    ]
+
+
+def describe_change(work: FileWork, old_path: str | None) -> tuple[FileChange, str]:
+    """One file of a result, and its diff."""
+    before = work.before.image if work.before else None
+    data = work.before.data if work.before else None
+    modes = (before.git_mode, work.after.git_mode) if before and work.after else None
+    diff = line_diff(work.target.path, data, work.content, old_path=old_path, modes=modes)
+    status = "R" if old_path else "A" if before is None else "D" if work.after is None else "M"
+    change = FileChange(
+        path=work.target.path,
+        status=status,
+        before=before.oid if before else None,
+        after=work.after.oid if work.after else None,
+        added=diff.added,
+        removed=diff.removed,
+        old_path=old_path,
+    )
+    return change, diff.text
+
+
+# -- aborting
+
+
+@dataclass(slots=True)
+class Aborted:
+    """What an abort left behind: the head with everything that was found, and its objects."""
+
+    head: Head
+    objects: list[NewObject]
+    number: int
+
+
+def abort(
+    voided: Sequence[Prepared],
+    cause: Exception,
+    *,
+    base: Head,
+    number: int,
+    time: int,
+    journal: Journal,
+    worktree: Worktree,
+    load: LoadTree,
+) -> Aborted:
+    """Void ``voided[0]``, which failed to publish, and the later records of its batch.
+
+    One record, synced before anything is put back (PROTOCOL.md 6): it names for every
+    path the image that stands afterwards and keeps what was displaced. ``base`` is the
+    head before the first voided record. Raises OSError or JournalBroken if the record
+    can't be written; the files have been put back even then.
+    """
+    history = _History(base, load, time)
+    stands, blobs = _what_stands(voided, cause)
+    for prepared in voided:
+        for commit in prepared.record.commits:
+            if commit.meta.kind == "outside":
+                history.add(commit.meta, commit.changes)
+                blobs.update(_carried(prepared, commit))
+    displaced, _ = outside_changes(history.head, stands, load)
+    if displaced:
+        history.add_outside(displaced, "changed outside")
+    record = Abort(
+        number=number,
+        workspace=voided[0].record.workspace,
+        voided=[prepared.record.number for prepared in voided],
+        parent=base.commit,
+        stands=stands,
+        commits=history.commits,
+        blobs=blobs,
+        time=time,
+    )
+    put_back = _PutBack(worktree, journal, history, number, record.workspace)
+    try:
+        journal.append(record)
+        journal.sync()
+    finally:
+        hit("abort.before_put_back")
+        for work in reversed(voided[0].files):
+            put_back.restore(work)
+    journal.append(Published(number))
+    hit("abort.done")
+    objects = [NewObject("blob", oid, data) for oid, data in {**blobs, **put_back.blobs}.items()]
+    return Aborted(history.head, objects + history.objects, put_back.number)
+
+
+def _what_stands(
+    voided: Sequence[Prepared], cause: Exception
+) -> tuple[dict[str, Image | None], dict[str, bytes]]:
+    """For every voided path the image that stands once all is put back, and new contents."""
+    stands: dict[str, Image | None] = {}
+    blobs: dict[str, bytes] = {}
+    for prepared in voided:
+        for work in prepared.files:
+            before = work.before.image if work.before else None
+            stands.setdefault(work.target.path, before)
+    if isinstance(cause, Displaced) and cause.found is not None:
+        stands[cause.path] = cause.found.image
+        if cause.found.data is not None:
+            blobs[cause.found.oid] = cause.found.data
+    elif isinstance(cause, Displaced):
+        # Created or removed by somebody just now: nothing of theirs was displaced, and
+        # planning the call again reads it. Until then it is not known, so not named.
+        stands.pop(cause.path)
+    return stands, blobs
+
+
+def _carried(prepared: Prepared, commit: CommitRecord) -> dict[str, bytes]:
+    wanted = {image.oid for image in commit.changes.values() if image}
+    return {oid: data for oid, data in prepared.record.blobs.items() if oid in wanted}
+
+
+@dataclass(slots=True)
+class _PutBack:
+    """Putting files back after an abort (PROTOCOL.md 7).
+
+    Each swap expects what we last put in place. Anything else that comes out was saved
+    by somebody in between: it is journalled and becomes what is put in next.
+    """
+
+    worktree: Worktree
+    journal: Journal
+    history: _History
+    number: int
+    workspace: str
+    blobs: dict[str, bytes] = field(default_factory=dict)
+
+    def restore(self, work: FileWork) -> None:
+        if work.stage is Stage.IN_PLACE:
+            if work.before is None:
+                self._take_out_again(work)
+            elif work.content is None:
+                self._put_in_again(work)
+            else:
+                self._swap_back(work)
+        self.worktree.discard(work.target, work.temporary)
+        for directory in reversed(work.made_directories):
+            self.worktree.remove_directory(directory)
+
+    def _swap_back(self, work: FileWork) -> None:
+        last_put = work.after
+        while True:
+            coming = self._image_at_temporary(work)
+            try:
+                self.worktree.swap(work.target, work.temporary)
+            except FileNotFoundError:
+                # Our transient text was deleted: deleted it stays, and that is recorded.
+                self._found(work, None)
+                return
+            hit("abort.swapped_back")
+            out = self.worktree.look(work.target.dir_fd, work.temporary)
+            if out.image == last_put:
+                return
+            self._found(work, out)
+            last_put = coming
+
+    def _image_at_temporary(self, work: FileWork) -> Image | None:
+        return self.worktree.look(work.target.dir_fd, work.temporary).image
+
+    def _take_out_again(self, work: FileWork) -> None:
+        try:
+            self.worktree.take_out(work.target, work.temporary)
+        except FileNotFoundError:
+            return
+        out = self.worktree.look(work.target.dir_fd, work.temporary)
+        if out.image != work.after:
+            self._found(work, out)
+            self._put_in_again(work)
+
+    def _put_in_again(self, work: FileWork) -> None:
+        try:
+            self.worktree.put_in(work.target, work.temporary)
+        except FileExistsError:
+            # Somebody's newer file is there; what we hold is in the history already.
+            return
+
+    def _found(self, work: FileWork, out: OnDisk | None) -> None:
+        image = out.image if out else None
+        count = len(self.history.commits)
+        self.history.add_outside({work.target.path: image}, "changed outside")
+        blobs = {out.oid: out.data} if out and out.data is not None else {}
+        self.blobs.update(blobs)
+        self.number += 1
+        self.journal.append(
+            Change(
+                number=self.number,
+                workspace=self.workspace,
+                paths=[PathChange(work.target.path, work.after, image)],
+                commits=self.history.commits[count:],
+                blobs=blobs,
+                time=self.history.time,
+                performed=True,
+            )
+        )
+        self.journal.sync()
