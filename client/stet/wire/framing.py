@@ -1,0 +1,181 @@
+"""Framing: cutting a byte stream into message payloads, without any I/O (CONTRACT.md 2).
+
+Grammar of one direction of a connection::
+
+    stream      = json-stream | msgpack-stream     ; the first byte decides
+    json-stream = *( payload LF )                  ; first byte is "{"; JSON has no raw LF
+    msgpack-stream = *( length payload )           ; any other first byte
+    length      = 4 bytes, unsigned, big-endian    ; counts the payload only, 1..max_frame
+
+Both directions of a connection use one encoding; the side that speaks first chooses it.
+What the payload says is decided in :mod:`stet.wire.messages`; nothing here decodes it.
+Sockets, timeouts and replies live elsewhere (``stet.connection``, ``stetd.server``).
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from stet.wire.failures import Kind
+
+#: Largest payload of a request, in bytes, unless the daemon is configured otherwise.
+DEFAULT_MAX_FRAME = 16 * 1024 * 1024
+
+#: For clients, which believe their daemon: whatever the length field can say. Nothing is
+#: allocated ahead of the bytes that really arrive.
+UNLIMITED_FRAME = 2**32 - 1
+
+_LENGTH_BYTES = 4
+_LF = b"\n"
+_OPENING_BRACE = 0x7B
+_JSON_SPACE = b" \t\r"
+
+
+class Encoding(StrEnum):
+    """How the messages of a connection are written."""
+
+    JSON = "json"
+    MSGPACK = "msgpack"
+
+
+class FrameError(Exception):
+    """The stream can't be cut any further: answer it once, then close the connection.
+
+    ``kind`` is PARSE_ERROR (an empty or cut-off frame) or FRAME_TOO_LARGE; ``message``
+    is written for the peer and tells what to send instead.
+    """
+
+    def __init__(self, kind: Kind, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+
+
+class Framer:
+    """Cuts one direction of one connection into payloads.
+
+    Feed what was received, then call :meth:`next_frame` until it returns None. At most
+    ``max_frame`` bytes of an unfinished frame are held, beside the last piece fed; memory
+    is taken for bytes that arrived, never for a length that was only announced. After a
+    FrameError the framer stays broken: every further call raises the same error.
+
+    ``encoding`` is None until the first byte was fed, unless it was given.
+    """
+
+    def __init__(
+        self, max_frame: int = DEFAULT_MAX_FRAME, encoding: Encoding | None = None
+    ) -> None:
+        self.encoding = encoding
+        self._max_frame = max_frame
+        self._buffer = bytearray()
+        #: No LF stands before this offset; keeps byte-by-byte feeding linear.
+        self._searched = 0
+        self._error: FrameError | None = None
+
+    def feed(self, data: bytes) -> None:
+        """Append received bytes. Never raises; after an error they are dropped."""
+        if self._error is not None or not data:
+            return
+        if self.encoding is None:
+            self.encoding = Encoding.JSON if data[0] == _OPENING_BRACE else Encoding.MSGPACK
+        self._buffer += data
+
+    def next_frame(self) -> bytes | None:
+        """The next payload, without its newline or length; None if more bytes are needed.
+
+        Raises FrameError for an empty frame and for one over ``max_frame`` bytes, which is
+        noticed as soon as the length, or that many bytes without a newline, are there.
+        """
+        bounds = self._bounds()
+        if bounds is None:
+            return None
+        start, end, consumed = bounds
+        with memoryview(self._buffer) as view:
+            payload = bytes(view[start:end])
+        del self._buffer[:consumed]
+        self._searched = 0
+        return payload
+
+    def end(self) -> None:
+        """Say that the stream ended. Raises FrameError if it ended inside a frame."""
+        if self.mid_frame:
+            raise self._fail(
+                Kind.PARSE_ERROR,
+                f"The connection ended in the middle of a frame, after {len(self._buffer)} "
+                f"bytes of it. {self._how_to_frame()}",
+            )
+
+    @property
+    def mid_frame(self) -> bool:
+        """Whether an unfinished frame is buffered (a whole one, not yet taken, is not)."""
+        return bool(self._buffer) and self._error is None and self._bounds() is None
+
+    def _bounds(self) -> tuple[int, int, int] | None:
+        """Offsets of the first frame's payload (start, end) and of the byte after the frame."""
+        if self._error is not None:
+            raise self._error
+        if not self._buffer:
+            return None
+        if self.encoding is Encoding.JSON:
+            return self._line_bounds()
+        return self._counted_bounds()
+
+    def _line_bounds(self) -> tuple[int, int, int] | None:
+        newline = self._buffer.find(_LF, self._searched)
+        length = len(self._buffer) if newline < 0 else newline
+        if length > self._max_frame:
+            raise self._fail_too_large(f"at least {length}")
+        if newline < 0:
+            self._searched = length
+            return None
+        self._searched = newline
+        if not self._buffer[:newline].strip(_JSON_SPACE):
+            raise self._fail_empty()
+        return 0, newline, newline + 1
+
+    def _counted_bounds(self) -> tuple[int, int, int] | None:
+        if len(self._buffer) < _LENGTH_BYTES:
+            return None
+        length = int.from_bytes(self._buffer[:_LENGTH_BYTES], "big")
+        if length == 0:
+            raise self._fail_empty()
+        if length > self._max_frame:
+            raise self._fail_too_large(str(length))
+        end = _LENGTH_BYTES + length
+        return (_LENGTH_BYTES, end, end) if len(self._buffer) >= end else None
+
+    def _fail_empty(self) -> FrameError:
+        return self._fail(Kind.PARSE_ERROR, f"Empty frame. {self._how_to_frame()}")
+
+    def _fail_too_large(self, length: str) -> FrameError:
+        return self._fail(
+            Kind.FRAME_TOO_LARGE,
+            f"The frame has {length} bytes; the limit is {self._max_frame} bytes. Send less in "
+            f"one message, for example split the edit into several calls. {self._how_to_frame()}",
+        )
+
+    def _fail(self, kind: Kind, message: str) -> FrameError:
+        self._error = FrameError(kind, message)
+        self._buffer.clear()
+        return self._error
+
+    def _how_to_frame(self) -> str:
+        if self.encoding is Encoding.JSON:
+            return "This connection speaks JSON: one JSON object a line, each ended by a newline."
+        return (
+            "This connection speaks MessagePack, because its first byte was not '{': each "
+            "message is a 4-byte big-endian length and that many bytes of MessagePack. For "
+            "JSON, let the first byte be '{' and send one object a line."
+        )
+
+
+def enclose(encoding: Encoding, payload: bytes) -> bytes:
+    """``payload`` as one frame. A JSON payload must not contain a newline byte.
+
+    Raises ValueError for a MessagePack payload that the length field can't express.
+    """
+    if encoding is Encoding.JSON:
+        return payload + _LF
+    if len(payload) > UNLIMITED_FRAME:
+        raise ValueError(f"a frame holds at most {UNLIMITED_FRAME} bytes, not {len(payload)}")
+    return len(payload).to_bytes(_LENGTH_BYTES, "big") + payload

@@ -1,0 +1,270 @@
+"""Messages: requests, replies and events as bytes and back, without any I/O (CONTRACT.md 2).
+
+JSON-RPC 2.0 shapes, in JSON or MessagePack alike::
+
+    request = {"id": ID, "method": TEXT, "params": {..}}        ; no "id", or null: notification
+    reply   = {"id": ID, "result": ANY}
+            | {"id": ID, "error": {"code": INT, "message": TEXT, "data": {"kind": TEXT, ..}}}
+    event   = {"method": "event", "params": {..}}
+    ID      = TEXT | INT                                        ; never a boolean or a float
+
+Every one may carry ``"jsonrpc": "2.0"``; it is never sent. ``params`` may be absent or null.
+
+Whatever the encoding, params are the JSON data model and no more: null, booleans, 64-bit
+signed integers, finite floats, text, lists, maps with text keys, nested at most MAX_DEPTH
+deep. So a MessagePack peer can't bring in byte strings, extension types, NaN or odd keys
+that the rest of the program would have to think about.
+
+Rules for later versions: unknown members of a *request's* envelope are refused (a misspelt
+``parms`` would otherwise run the method without its parameters); unknown members of
+replies and events are ignored, so the daemon may add some.
+
+What the methods' params mean is decided by the daemon's handlers, not here.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import cache
+from typing import Annotated, Any, Final, NewType
+
+import msgspec
+
+from stet.wire.failures import Kind
+from stet.wire.framing import Encoding
+
+#: How deep lists and maps in ``params`` may nest, params itself included. A method needs 7
+#: at most (transaction: params, calls, call, params, patches, patch, reindent).
+MAX_DEPTH: Final = 8
+
+_LEAST, _MOST = -(2**63), 2**63 - 1
+_Integer = Annotated[int, msgspec.Meta(ge=_LEAST, le=_MOST)]
+# A bound is how msgspec is made to refuse NaN and the infinities of MessagePack.
+_Finite = Annotated[float, msgspec.Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
+
+
+def _nested(depth: int) -> Any:
+    """The type of a value whose lists and maps nest at most ``depth`` deep.
+
+    A type of limited depth rather than Any: deep nesting is then refused with its place,
+    long before it could exhaust the stack here or in whoever walks the params later.
+
+    Each level is a NewType because hashing a union walks all of it: without, naming the
+    type alone takes 2**depth steps. msgspec's own copy of the type has that many nodes
+    (2.5 ms at depth 8), so it is only made when a request is to be decoded.
+    """
+    opaque: Any = NewType  # type checkers know no types that are made in a loop
+    scalar: Any = None | bool | _Integer | _Finite | str
+    value = scalar
+    for level in range(depth):
+        inner: Any = opaque(f"Level{level}", value)
+        value = scalar | list[inner] | dict[str, inner]
+    return value
+
+
+class Request(msgspec.Struct, frozen=True):
+    """One call. ``id`` None: a notification, which gets no reply."""
+
+    method: str
+    params: dict[str, Any] = {}
+    id: str | int | None = None
+
+
+class ErrorObject(msgspec.Struct, frozen=True):
+    """The ``error`` of a reply; ``data`` holds ``kind`` and what goes with that kind."""
+
+    code: int
+    message: str
+    data: dict[str, Any] = {}
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """The answer to the request with this ``id`` (None: to a message that had none).
+
+    Exactly one of ``result`` and ``error`` is set. ``result`` is still encoded: give it to
+    :func:`decode_result` with its type.
+    """
+
+    id: str | int | None
+    result: msgspec.Raw | None = None
+    error: ErrorObject | None = None
+
+
+class Event(msgspec.Struct, frozen=True):
+    """A notification from the daemon to a subscriber."""
+
+    params: dict[str, Any]
+
+
+class MalformedMessage(Exception):
+    """A sound frame with a bad message: it is answered with ``id``, the connection goes on.
+
+    ``kind`` is PARSE_ERROR and ``id`` None when the message is no JSON-RPC request at all;
+    INVALID_PARAMS with the request's own id when only its params have the wrong shape.
+    """
+
+    def __init__(self, kind: Kind, message: str, id: str | int | None = None) -> None:  # noqa: A002
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+        self.id = id
+
+
+@cache
+def _request_decoder(encoding: Encoding) -> Callable[[bytes], Any]:
+    envelope = msgspec.defstruct(
+        "RequestEnvelope",
+        [
+            ("method", str),
+            ("params", _nested(MAX_DEPTH), None),
+            ("id", str | _Integer | None, None),
+            ("jsonrpc", str, "2.0"),
+        ],
+        frozen=True,
+        forbid_unknown_fields=True,
+    )
+    if encoding is Encoding.JSON:
+        return msgspec.json.Decoder(envelope).decode
+    return msgspec.msgpack.Decoder(envelope).decode
+
+
+class _AnswerEnvelope(msgspec.Struct, frozen=True):
+    """Reply or event, before it is known which."""
+
+    id: str | int | None = None
+    result: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    error: ErrorObject | None = None
+    method: str | None = None
+    params: dict[str, Any] = {}
+
+
+_ANSWER_DECODERS = {
+    Encoding.JSON: msgspec.json.Decoder(_AnswerEnvelope).decode,
+    Encoding.MSGPACK: msgspec.msgpack.Decoder(_AnswerEnvelope).decode,
+}
+_ENCODERS = {
+    Encoding.JSON: msgspec.json.Encoder().encode,
+    Encoding.MSGPACK: msgspec.msgpack.Encoder().encode,
+}
+_NAMES = {Encoding.JSON: "JSON", Encoding.MSGPACK: "MessagePack"}
+
+#: What msgspec raises for bytes that it can't decode. UnicodeDecodeError is a ValueError.
+_UNDECODABLE = (msgspec.MsgspecError, ValueError, RecursionError, OverflowError)
+
+_REQUEST_SHAPE = (
+    'Send an object like {"id": 1, "method": "status", "params": {}}, where id is a string or '
+    "an integer."
+)
+
+
+def decode_request(encoding: Encoding, frame: bytes) -> Request:
+    """The request in a frame's payload. Raises MalformedMessage and nothing else."""
+    try:
+        envelope: Any = _request_decoder(encoding)(frame)
+    except _UNDECODABLE as error:
+        raise _malformed_request(encoding, error) from error
+    if envelope.jsonrpc != "2.0":
+        raise MalformedMessage(
+            Kind.PARSE_ERROR,
+            f'The message says jsonrpc {envelope.jsonrpc!r}; only "2.0" is spoken. Send '
+            '"jsonrpc": "2.0" or leave it out.',
+        )
+    params = {} if envelope.params is None else envelope.params
+    if not isinstance(params, dict):
+        raise MalformedMessage(
+            Kind.INVALID_PARAMS,
+            f"params must be an object with named members, not {_json_type(params)}. "
+            'Send {"params": {"name": value, ..}}.',
+            envelope.id,
+        )
+    return Request(envelope.method, params, envelope.id)
+
+
+def _malformed_request(encoding: Encoding, error: Exception) -> MalformedMessage:
+    name = _NAMES[encoding]
+    if isinstance(error, UnicodeDecodeError):
+        text = f"The message holds text that is not UTF-8 ({error.reason}). Send UTF-8 only."
+    elif isinstance(error, RecursionError):
+        text = f"The message nests too deep; at most {MAX_DEPTH} levels are taken in params."
+    elif isinstance(error, msgspec.ValidationError):
+        text = f"The message is {name}, but not a request: {error}. {_REQUEST_SHAPE}"
+        if "`array`" in str(error) or "`object`" in str(error):
+            text += f" Lists and objects in params nest at most {MAX_DEPTH} deep."
+    else:
+        text = f"The message is not {name}: {error}. {_REQUEST_SHAPE}"
+    return MalformedMessage(Kind.PARSE_ERROR, text)
+
+
+def _json_type(value: object) -> str:
+    if isinstance(value, list):
+        return "a list"
+    return "text" if isinstance(value, str) else "a single value"
+
+
+def decode_reply(encoding: Encoding, frame: bytes) -> Reply | Event:
+    """The reply or event in a frame's payload. Raises MalformedMessage and nothing else."""
+    try:
+        answer = _ANSWER_DECODERS[encoding](frame)
+    except _UNDECODABLE as error:
+        raise MalformedMessage(
+            Kind.PARSE_ERROR, f"The daemon sent a message that can't be read: {error}"
+        ) from error
+    if answer.error is not None:
+        return Reply(answer.id, error=answer.error)
+    if answer.result is not msgspec.UNSET:
+        return Reply(answer.id, result=answer.result)
+    if answer.method == "event":
+        return Event(answer.params)
+    raise MalformedMessage(
+        Kind.PARSE_ERROR, "The daemon sent a message that is neither a reply nor an event."
+    )
+
+
+def decode_result(encoding: Encoding, result: msgspec.Raw, type: Any) -> Any:  # noqa: A002
+    """A reply's result as a value of ``type``. Raises MalformedMessage if it is none."""
+    decode = msgspec.json.decode if encoding is Encoding.JSON else msgspec.msgpack.decode
+    try:
+        return decode(result, type=type)
+    except _UNDECODABLE as error:
+        raise MalformedMessage(
+            Kind.PARSE_ERROR, f"The daemon's result is not what was expected: {error}"
+        ) from error
+
+
+def encode_request(
+    encoding: Encoding,
+    id: str | int | None,  # noqa: A002 - the name it has on the wire
+    method: str,
+    params: object,
+) -> bytes:
+    """A request's payload, not yet framed; ``id`` None makes it a notification."""
+    request: dict[str, object] = {"method": method, "params": params}
+    return _ENCODERS[encoding](request if id is None else {"id": id, **request})
+
+
+def encode_result(encoding: Encoding, id: str | int | None, result: object) -> bytes:  # noqa: A002
+    """A successful reply's payload; ``result`` is anything that msgspec can encode.
+
+    Raises what msgspec raises for a value that it can't (a lone surrogate, an integer of
+    more than 64 bits in MessagePack): a defect of whoever made the result.
+    """
+    return _ENCODERS[encoding]({"id": id, "result": result})
+
+
+def encode_error(
+    encoding: Encoding,
+    id: str | int | None,  # noqa: A002 - the name it has on the wire
+    code: int,
+    message: str,
+    data: dict[str, Any],
+) -> bytes:
+    """A refusal's payload; ``data`` holds ``kind`` and what goes with it."""
+    return _ENCODERS[encoding](
+        {"id": id, "error": {"code": code, "message": message, "data": data}}
+    )
+
+
+def encode_event(encoding: Encoding, params: object) -> bytes:
+    """A notification to a subscriber, as payload."""
+    return _ENCODERS[encoding]({"method": "event", "params": params})
