@@ -1,0 +1,93 @@
+"""Carrying out arranged changes: the new text, and where each edit stands in it.
+
+Pure assembly. Whether the changes fit together was decided in ``planning``.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from stet.wire.results import EditReport
+from stetd.editing.planning import Change, LocatedEdit
+from stetd.editing.text import Document
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """``text`` after the changes; ``places``: where each change stands in it, (start, end)."""
+
+    text: str
+    places: tuple[tuple[int, int], ...]
+
+
+def apply_changes(text: str, changes: Sequence[Change]) -> Applied:
+    """``text`` with ``changes`` carried out; they are in order and do not overlap."""
+    pieces: list[str] = []
+    places: list[tuple[int, int]] = []
+    position = length = 0
+    for change in changes:
+        assert position <= change.start, "BUG: overlapping changes reached assembly"
+        pieces += (text[position : change.start], change.text)
+        length += change.start - position
+        places.append((length, length + len(change.text)))
+        length += len(change.text)
+        position = change.end
+    pieces.append(text[position:])
+    return Applied("".join(pieces), tuple(places))
+
+
+def report_edits(
+    path: str,
+    edits: Iterable[LocatedEdit],
+    changes: Sequence[Change],
+    applied: Applied,
+    after: Document,
+) -> tuple[EditReport, ...]:
+    """One report an edit, in the order of the call: the lines where its text now stands.
+
+    An edit that only removes is reported at the line that follows what is gone (the last
+    line, at the end of the file). ``after`` is the document of ``applied.text``.
+    """
+    spans = _spans(edits, changes, applied)
+    return tuple(
+        EditReport(edit.index, path, *_lines(after, *spans[edit.index]), edit.rung)
+        for edit in sorted(edits, key=lambda each: each.index)
+    )
+
+
+def _spans(
+    edits: Iterable[LocatedEdit], changes: Sequence[Change], applied: Applied
+) -> Mapping[int, tuple[int, int]]:
+    """Where each edit's replacement stands in the new text, context that it kept included."""
+    ends = [change.end for change in changes]
+    growth = [0, *accumulate(len(each.text) - (each.end - each.start) for each in changes)]
+    own: dict[int, list[int]] = {}
+    for number, change in enumerate(changes):
+        own.setdefault(change.index, []).append(number)
+
+    def moved(offset: int) -> int:
+        return offset + growth[bisect_right(ends, offset)]
+
+    spans: dict[int, tuple[int, int]] = {}
+    for edit in edits:
+        numbers = own.get(edit.index, [])
+        if numbers and changes[numbers[0]].start == edit.start:
+            start = applied.places[numbers[0]][0]
+        else:
+            start = moved(edit.start)
+        if numbers and changes[numbers[-1]].end == edit.end:
+            end = applied.places[numbers[-1]][1]
+        else:
+            end = moved(edit.end - 1) + 1 if edit.end > edit.start else start
+        spans[edit.index] = (start, max(start, end))
+    return spans
+
+
+def _lines(after: Document, start: int, end: int) -> tuple[int, int]:
+    """First and last line, from 1, of a stretch of the new text; both lie within the file."""
+    last = max(1, after.line_count)
+    first_line = min(after.line_at(start), last)
+    return first_line, max(first_line, min(after.line_at(end - 1), last))

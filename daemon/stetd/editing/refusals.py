@@ -1,0 +1,218 @@
+"""Why a call is refused, in words for a language model: one constructor per failure.
+
+Every dialect that edits text builds its failures here, so that the same mistake reads the
+same everywhere: what was wrong, where, and what to send instead. What is written in this
+module is sentences only; the decision that something is wrong is made where it is noticed.
+
+A failure is about one edit of the call. In sentences edits count from 1 (``patch 2``), in
+``Failure.index`` from 0 (CONTRACT.md 4).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from stet.wire.failures import Failure, Kind, Nearest
+
+#: How many line numbers a sentence spells out; ``candidates`` carries all of them.
+_SPELLED_LINES = 20
+
+#: ``matching`` lists no more places than this, so a count that reaches it may be short.
+MANY_PLACES = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The edit that a failure is about: ``noun`` is the dialect's word for it."""
+
+    noun: str
+    index: int
+    path: str
+
+    @property
+    def label(self) -> str:
+        """``patch 2``: as sentences for the model count."""
+        return f"{self.noun} {self.index + 1}"
+
+    def failure(
+        self,
+        kind: Kind,
+        sentence: str,
+        *,
+        line: int | None = None,
+        candidates: list[int] | None = None,
+        nearest: Nearest | None = None,
+    ) -> Failure:
+        """A failure of this edit; ``sentence`` goes on after ``patch 2: ``."""
+        return Failure(
+            kind.value,
+            f"{self.label}: {sentence}",
+            index=self.index,
+            path=self.path,
+            line=line,
+            candidates=candidates,
+            nearest=nearest,
+        )
+
+
+def old_text_not_found(subject: Subject, explanation: str, nearest: Nearest | None) -> Failure:
+    """``explanation`` is what near_miss has to say about it (may be empty)."""
+    sentence = f"old text not found in {subject.path}."
+    if explanation:
+        sentence = f"{sentence} {explanation}"
+    return subject.failure(
+        Kind.OLD_TEXT_NOT_FOUND, sentence, line=nearest.line if nearest else None, nearest=nearest
+    )
+
+
+def old_text_not_unique(subject: Subject, lines: Sequence[int], relaxed: str = "") -> Failure:
+    """``lines``: where each place begins, from 1 ; ``relaxed``: a tolerant rung or nothing."""
+    count = f"{len(lines)} times" if len(lines) < MANY_PLACES else f"{len(lines)} times or more"
+    how = f" (compared with tolerance: {relaxed})" if relaxed else ""
+    return subject.failure(
+        Kind.OLD_TEXT_NOT_UNIQUE,
+        f"old text stands {count} in {subject.path}{how}, {spelled_lines(lines)}; it "
+        "must stand there exactly once. Send more of the surrounding lines in oldText, so that "
+        "only the place you mean matches.",
+        candidates=list(lines),
+    )
+
+
+def missing_old_text(subject: Subject) -> Failure:
+    """A replacement without a text to look for; an empty one counts as none."""
+    return subject.failure(
+        Kind.MISSING_OLD_TEXT,
+        "replace needs oldText, the exact text to look for, and it may not be empty. To add text "
+        "use append_eof or prepend_bof, to write the whole file use overwrite.",
+    )
+
+
+def missing_new_text(subject: Subject, operation: str) -> Failure:
+    """An insertion or overwrite that brings no text at all."""
+    return subject.failure(
+        Kind.INVALID_PARAMS,
+        f"{operation} needs newText (the text itself) or fromClipboard (the name of a clipboard)."
+        + (' To empty the file send newText: "".' if operation == "overwrite" else ""),
+    )
+
+
+def file_not_found(subject: Subject, operations: Sequence[str]) -> Failure:
+    """``operations``: those that would create the file."""
+    return subject.failure(
+        Kind.FILE_NOT_FOUND,
+        f"there is no file {subject.path}, so nothing in it can be replaced. Check the path; to "
+        f"create the file use {_either(operations)}.",
+    )
+
+
+def missing_clipboard(subject: Subject, name: str, existing: Iterable[str]) -> Failure:
+    """``existing``: the names that the patch could have used."""
+    names = ", ".join(f'"{each}"' for each in sorted(existing))
+    return subject.failure(
+        Kind.MISSING_CLIPBOARD,
+        f'there is no clipboard "{name}". '
+        + (f"Clipboards that exist: {names}." if names else "There are no clipboards yet.")
+        + " A clipboard is filled by toClipboard in a replace, in an earlier call or in an earlier "
+        "patch of this one.",
+    )
+
+
+def clipboard_requires_replace(subject: Subject, operation: str) -> Failure:
+    """``toClipboard`` on an operation that matches no text."""
+    return subject.failure(
+        Kind.CLIPBOARD_REQUIRES_REPLACE,
+        f"toClipboard stores the text that a replace matched; {operation} matches none. Use "
+        "replace with oldText, or leave toClipboard out.",
+    )
+
+
+def strip_precondition_failed(
+    subject: Subject, line_number: int, line: str, prefix: str
+) -> Failure:
+    """``line_number`` counts from 1 within the text that is inserted."""
+    return subject.failure(
+        Kind.STRIP_PRECONDITION_FAILED,
+        f"reindent.strip is {visible(prefix)}, but line {line_number} of the inserted text does "
+        f"not begin with it: {visible(line)}. Every line that is not blank must; send the "
+        "indentation that the text really has.",
+        line=line_number,
+    )
+
+
+def overlapping_edits(subject: Subject, other: Subject, line: int, *, identical: bool) -> Failure:
+    """Two edits of a call that cannot both take effect; ``other`` is the earlier one."""
+    if identical:
+        what = "insert the same text at the same place"
+        remedy = f"Leave one of them out; for the text twice, send it twice in one {subject.noun}."
+    else:
+        what = "change the same text"
+        remedy = (
+            f"All are applied to the file as it was before the call: join them into one "
+            f"{subject.noun}, or send them in two calls."
+        )
+    return subject.failure(
+        Kind.OVERLAPPING_EDITS,
+        f"overlaps {other.label}: both {what} at line {line} of {subject.path}. {remedy}",
+        line=line,
+    )
+
+
+def overwrite_overlaps(subject: Subject, overwrite: Subject) -> Failure:
+    """``overwrite`` stands beside ``subject`` in one call."""
+    return subject.failure(
+        Kind.OVERLAPPING_EDITS,
+        f"overlaps {overwrite.label}, which overwrites the whole of {subject.path}. Send the "
+        "overwrite alone, with the complete new text.",
+    )
+
+
+def not_text(subject: Subject, found: str, line: int | None) -> Failure:
+    """``found``: what shows that it is not text, with the byte and its place."""
+    return subject.failure(
+        Kind.NOT_TEXT,
+        f"{subject.path} is not UTF-8 text where it would be edited: {found}. Such bytes can not "
+        "be matched or replaced in part; overwrite still works, with the complete new content.",
+        line=line,
+    )
+
+
+def no_change(subject: Subject) -> Failure:
+    """An edit of a call that, as a whole, would leave the file as it is."""
+    return subject.failure(
+        Kind.NO_CHANGE,
+        f"changes nothing: {subject.path} already reads like this, the new text is what stands "
+        "there. Nothing was written; if that is not what you expected, read the file again and "
+        "check newText.",
+    )
+
+
+def input_too_large(path: str, count: int, limit: int, *, exact: bool) -> Failure:
+    """``count`` tokens where ``limit`` are allowed; not ``exact``: at least so many."""
+    return Failure(
+        Kind.INPUT_TOO_LARGE.value,
+        f"the texts of this call are {'' if exact else 'more than '}{count:,} tokens long; the "
+        f"limit is {limit:,}. Break the edit into smaller patches and send them in several calls.",
+        path=path,
+    )
+
+
+def spelled_lines(lines: Sequence[int]) -> str:
+    """``at lines 3, 7 and 12``, cut short when there are many."""
+    shown = [str(line) for line in lines[:_SPELLED_LINES]]
+    more = len(lines) - len(shown)
+    if more:
+        return f"at lines {', '.join(shown)} and {more} more"
+    if len(shown) == 1:
+        return f"at line {shown[0]}"
+    return f"at lines {', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def visible(text: str, limit: int = 80) -> str:
+    """``text`` in quotes with control characters spelled out, cut at ``limit``."""
+    return json.dumps(text if len(text) <= limit else text[:limit] + "...", ensure_ascii=False)
+
+
+def _either(words: Sequence[str]) -> str:
+    return f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]

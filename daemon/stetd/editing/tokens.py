@@ -1,0 +1,149 @@
+"""The size limit of a call, in tokens of the encoding ``o200k_base``.
+
+The vocabulary travels with the package (``stetd/data``), because tiktoken would download it;
+reading that one file of our own package is the only I/O of the editing layer, and happens at
+most once, at the first call with more than 60,000 bytes of text. A token is at least one
+byte, so a smaller call can not exceed the limit and is never counted.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import lzma
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import tiktoken
+
+#: REQ-PATCH-008.
+MAX_TOKENS = 60_000
+
+_VOCABULARY = "o200k_base.tiktoken.xz"
+_VOCABULARY_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
+_SPECIAL_TOKENS = {"<|endoftext|>": 199999, "<|endofprompt|>": 200018}
+
+#: How o200k_base cuts text before merging bytes; part of the encoding's definition.
+_PIECES = "|".join(
+    (
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+        r"\p{N}{1,3}",
+        r" ?[^\s\p{L}\p{N}]+[\r\n/]*",
+        r"\s*[\r\n]+",
+        r"\s+(?!\S)",
+        r"\s+",
+    )
+)
+
+#: Merging is quadratic in the length of a piece, and a run of letters or of spaces is one
+#: piece: longer runs are cut here, which costs at most one token a cut.
+_LONGEST_RUN = 1_000
+_RUN = re.compile(r"\S+|\s+")
+
+#: Text is encoded in stretches of about this many characters, so that counting can stop.
+_STRETCH = 65_536
+
+#: Counting stops at the limit when at least this many characters would still have to be
+#: read: how many times over it a call is does not change the answer.
+_EXACT_UP_TO = 1_000_000
+
+
+class VocabularyDamagedError(Exception):
+    """The vocabulary in the package is not the one that was put there."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCount:
+    """``exact`` is False when counting stopped early: there are at least ``tokens``."""
+
+    tokens: int
+    exact: bool
+
+
+def excess(texts: Iterable[str]) -> TokenCount | None:
+    """How many tokens ``texts`` have together if that is over MAX_TOKENS, else None."""
+    texts = list(texts)
+    if sum(_utf8_length(text) for text in texts) <= MAX_TOKENS:
+        return None
+    count = count_tokens(texts)
+    return count if count.tokens > MAX_TOKENS else None
+
+
+def count_tokens(texts: Iterable[str]) -> TokenCount:
+    """The tokens of all ``texts``; stops early when far over MAX_TOKENS."""
+    encoding = load_encoding()
+    texts = list(texts)
+    unread = sum(map(len, texts))
+    tokens = 0
+    for text in texts:
+        for stretch in _stretches(text):
+            if tokens > MAX_TOKENS and unread > _EXACT_UP_TO:
+                return TokenCount(tokens, exact=False)
+            tokens += len(encoding.encode_ordinary(stretch))
+            unread -= len(stretch)
+    return TokenCount(tokens, exact=True)
+
+
+@cache
+def load_encoding() -> tiktoken.Encoding:
+    """``o200k_base``, built from the package's own vocabulary.
+
+    Takes about half a second, once. Raises VocabularyDamagedError.
+    """
+    import tiktoken
+
+    packed = resources.files("stetd").joinpath("data", _VOCABULARY).read_bytes()
+    return tiktoken.Encoding(
+        "o200k_base",
+        pat_str=_PIECES,
+        mergeable_ranks=_ranks(_unpacked(packed)),
+        special_tokens=_SPECIAL_TOKENS,
+    )
+
+
+def _unpacked(packed: bytes) -> bytes:
+    """The vocabulary's text, once its hash has been checked."""
+    try:
+        vocabulary = lzma.decompress(packed)
+    except lzma.LZMAError as error:
+        raise VocabularyDamagedError(f"{_VOCABULARY} can not be unpacked: {error}") from error
+    found = hashlib.sha256(vocabulary).hexdigest()
+    if found != _VOCABULARY_SHA256:
+        raise VocabularyDamagedError(f"{_VOCABULARY} has SHA-256 {found}: reinstall the package")
+    return vocabulary
+
+
+def _ranks(vocabulary: bytes) -> dict[bytes, int]:
+    """Token to rank, from lines of ``base64 rank``."""
+    fields = (line.split() for line in vocabulary.splitlines() if line)
+    return {base64.b64decode(token): int(rank) for token, rank in fields}
+
+
+def _stretches(text: str) -> Iterator[str]:
+    """``text`` in order, in stretches that can be encoded apart.
+
+    Cut before a single space between two words, where the encoding cuts too; elsewhere, which
+    can add a token a cut, only inside very long runs.
+    """
+    start = 0
+    for run in _RUN.finditer(text):
+        if run.start() - start >= _STRETCH and run.group() == " ":
+            yield text[start : run.start()]
+            start = run.start()
+        for cut in range(run.start() + _LONGEST_RUN, run.end(), _LONGEST_RUN):
+            yield text[start:cut]
+            start = cut
+    if start < len(text):
+        yield text[start:]
+
+
+def _utf8_length(text: str) -> int:
+    return len(text.encode())

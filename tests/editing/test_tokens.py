@@ -1,0 +1,77 @@
+"""Counting tokens for the size limit of a call."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+import time
+
+import pytest
+
+from stetd.editing import tokens
+from stetd.editing.tokens import TokenCount, VocabularyDamagedError, count_tokens, excess
+
+
+def test_counts_are_those_of_the_encoding() -> None:
+    assert count_tokens(["hello world", "", "\n\n"]) == TokenCount(3, exact=True)
+    assert count_tokens(["def f(x):\n    return x\n"]) == TokenCount(8, exact=True)
+
+
+def test_cutting_into_stretches_does_not_change_the_count() -> None:
+    words = "The quick (brown) fox's 1234567 paws -- jump!\n\n    over = {x: 'y'};\r\n"
+    text = words * 6_000
+    whole = len(tokens.load_encoding().encode_ordinary(text))
+    assert count_tokens([text]) == TokenCount(whole, exact=True)
+
+
+def test_a_call_of_60_000_bytes_is_never_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load() -> None:
+        raise AssertionError("the vocabulary was loaded")
+
+    monkeypatch.setattr(tokens, "load_encoding", load)
+    assert excess(["x" * 59_998, "\u00e9"]) is None
+
+
+def test_a_call_over_the_limit_is_told_its_count() -> None:
+    assert excess([" a b" * 30_000]) is None
+    assert excess([" a b" * 15_000, " c" * 30_001]) == TokenCount(60_001, exact=True)
+
+
+def test_many_bytes_can_be_few_tokens() -> None:
+    assert excess([" " * 200_000]) is None
+
+
+@pytest.mark.parametrize("run", ["a", " ", "=", "\n", "\u00e9", "ab1(", "\u65e5\u672c\u8a9e"])
+def test_a_long_run_is_counted_in_bounded_time(run: str) -> None:
+    begin = time.monotonic()
+    count_tokens([run * (4_000_000 // len(run))])
+    assert time.monotonic() - begin < 20
+
+
+def test_far_over_the_limit_counting_stops() -> None:
+    count = count_tokens(["word " * 1_000_000])
+    assert not count.exact
+    assert 60_000 < count.tokens < 100_000
+
+
+def test_special_tokens_in_a_text_are_plain_text() -> None:
+    assert count_tokens(["<|endoftext|>"]).tokens > 1
+
+
+def test_a_damaged_vocabulary_is_refused() -> None:
+    with pytest.raises(VocabularyDamagedError, match="can not be unpacked"):
+        tokens._unpacked(b"not xz")
+
+
+def test_another_vocabulary_is_refused() -> None:
+    import lzma
+
+    with pytest.raises(VocabularyDamagedError, match=hashlib.sha256(b"IQ== 0\n").hexdigest()):
+        tokens._unpacked(lzma.compress(b"IQ== 0\n"))
+
+
+def test_importing_loads_neither_tiktoken_nor_the_vocabulary() -> None:
+    code = "import sys, stetd.editing.tokens; print('tiktoken' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

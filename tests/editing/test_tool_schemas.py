@@ -1,0 +1,167 @@
+"""Validation of tool inputs, and the definitions that models are given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stet.wire.failures import Refused
+from stetd.editing.tool_schemas import PatchInput, tool_definitions, validated
+
+
+def problem(params: dict[str, object]) -> Refused:
+    with pytest.raises(Refused) as caught:
+        validated(PatchInput, params, noun="patch")
+    assert {failure.kind for failure in caught.value.failures} == {"invalid_params"}
+    return caught.value
+
+
+def patch_problem(**patch: object) -> str:
+    refused = problem({"path": "a", "patches": [patch]})
+    assert [failure.index for failure in refused.failures] == [0]
+    return refused.message
+
+
+class TestRefusals:
+    def test_missing_fields_are_named_with_what_was_received(self) -> None:
+        message = problem({"file": "a"}).message
+        assert '"path" is missing. Expected fields: path (required), patches (required).' in message
+        assert '"patches" is missing' in message
+        assert 'unknown field "file"' in message
+
+    def test_a_misspelt_field_is_told_the_nearest_one(self) -> None:
+        message = patch_problem(operation="replace", oldtxt="a")
+        assert message.startswith('patch 1: unknown field "oldtxt" (did you mean "oldText"?).')
+        assert "Expected fields: operation (required), oldText, newText" in message
+
+    @pytest.mark.parametrize(
+        ("wrong", "right"), [("old_string", "oldText"), ("new_str", "newText"), ("op", "operation")]
+    )
+    def test_names_from_other_tools_are_told_the_nearest_one(self, wrong: str, right: str) -> None:
+        assert f'(did you mean "{right}"?)' in patch_problem(operation="replace", **{wrong: "a"})
+
+    def test_an_unknown_operation_is_told_the_nearest_one(self) -> None:
+        message = patch_problem(operation="append")
+        assert "'replace', 'append_eof', 'prepend_bof' or 'overwrite'" in message
+        assert '(did you mean "append_eof"?)' in message
+
+    @pytest.mark.parametrize("text", [1, 1.5, True, ["a"], {"a": "b"}])
+    def test_text_of_another_type_is_refused(self, text: object) -> None:
+        message = patch_problem(operation="replace", oldText=text)
+        assert 'patch 1: "oldText" must be a string; received' in message
+
+    def test_half_a_surrogate_pair_is_refused(self) -> None:
+        message = patch_problem(operation="replace", oldText="ab\ud800", newText="x")
+        assert "character 3 is half of a surrogate pair" in message
+        message.encode()
+
+    def test_both_spellings_with_different_values_are_refused(self) -> None:
+        message = patch_problem(operation="replace", oldText="a", old_text="b")
+        assert 'unknown field "old_text"' in message
+
+    def test_both_spellings_with_one_value_are_accepted(self) -> None:
+        patch = {"operation": "replace", "oldText": "a", "old_text": "a"}
+        call = validated(PatchInput, {"path": "a", "patches": [patch]})
+        assert call.patches[0].old_text == "a"
+
+    @pytest.mark.parametrize("patches", [[], "[]"])
+    def test_an_empty_list_is_refused(self, patches: object) -> None:
+        assert '"patches" is empty' in problem({"path": "a", "patches": patches}).message
+
+    @pytest.mark.parametrize("patches", ["", "replace a", 3, "[1, 2", "[" * 100_000])
+    def test_what_is_no_list_is_refused(self, patches: object) -> None:
+        assert '"patches" must be a list of objects' in (
+            problem({"path": "a", "patches": patches}).message
+        )
+
+    def test_what_is_no_object_in_the_list_is_refused_by_index(self) -> None:
+        good = {"operation": "overwrite", "newText": "x"}
+        refused = problem({"path": "a", "patches": [good, "x", 3]})
+        assert [failure.index for failure in refused.failures] == [1, 2]
+        assert "patch 2: the input must be an object" in refused.message
+
+    def test_fields_of_reindent_are_checked(self) -> None:
+        patch = {"operation": "append_eof", "newText": "x", "reindent": {"Strip": "a", "add": 1}}
+        message = problem({"path": "a", "patches": [patch]}).message
+        assert 'unknown field "reindent.Strip" (did you mean "strip"?)' in message
+        assert '"reindent.add" must be a string; received 1' in message
+
+    def test_an_empty_path_is_refused(self) -> None:
+        patch = {"operation": "overwrite", "newText": "x"}
+        assert '"path" is empty' in problem({"path": "", "patches": [patch]}).message
+
+    def test_every_mistake_is_reported(self) -> None:
+        refused = problem({"path": 1, "patches": [{"operation": "replace", "newText": 2}, {}]})
+        assert [failure.index for failure in refused.failures] == [None, 0, 1]
+
+    def test_null_in_place_of_what_is_required_is_missing(self) -> None:
+        assert '"path" is missing' in problem({"path": None, "patches": [{}]}).message
+
+
+class TestDefinitions:
+    @pytest.mark.parametrize(
+        ("style", "schema_of"),
+        [
+            ("mcp", lambda tool: tool["inputSchema"]),
+            ("anthropic", lambda tool: tool["input_schema"]),
+            ("openai", lambda tool: tool["function"]["parameters"]),
+        ],
+    )
+    def test_each_style_holds_the_same_schema_of_patch(self, style: str, schema_of: Any) -> None:
+        schema = schema_of(tool_definitions(style)[0])
+        assert schema["type"] == "object"
+        assert schema["required"] == ["path", "patches"]
+        assert list(schema["properties"]) == ["path", "patches", "message", "preview"]
+        patch = schema["properties"]["patches"]["items"]
+        assert patch["required"] == ["operation"]
+        assert list(patch["properties"]) == [
+            "operation",
+            "oldText",
+            "newText",
+            "toClipboard",
+            "fromClipboard",
+            "reindent",
+        ]
+        assert patch["properties"]["operation"]["enum"] == [
+            "replace",
+            "append_eof",
+            "prepend_bof",
+            "overwrite",
+        ]
+        assert list(patch["properties"]["reindent"]["properties"]) == ["strip", "add"]
+
+    def test_schemas_hold_no_references_titles_defaults_or_nulls(self) -> None:
+        def check(value: object) -> None:
+            if isinstance(value, dict):
+                assert not {"$ref", "$defs", "default"} & set(value)
+                assert not isinstance(value.get("title"), str)
+                assert value.get("type") != "null"
+                for each in value.values():
+                    check(each)
+            elif isinstance(value, list):
+                for each in value:
+                    check(each)
+
+        check(tool_definitions("mcp"))
+
+    def test_the_tools_are_those_of_the_contract(self) -> None:
+        names = [tool["name"] for tool in tool_definitions("anthropic")]
+        assert names == ["patch", "read", "undo", "log", "show", "diff"]
+
+    def test_reading_tools_are_marked_as_such(self) -> None:
+        hints = {tool["name"]: tool["annotations"] for tool in tool_definitions("mcp")}
+        assert hints["read"] == {
+            "readOnlyHint": True,
+            "destructiveHint": False,
+            "openWorldHint": False,
+        }
+        assert hints["patch"]["readOnlyHint"] is False  # type: ignore[index]
+
+    def test_definitions_do_not_share_state(self) -> None:
+        tool_definitions("mcp")[0]["inputSchema"]["properties"].clear()  # type: ignore[index]
+        assert tool_definitions("mcp")[0]["inputSchema"]["properties"]  # type: ignore[index]
+
+    def test_another_style_is_refused(self) -> None:
+        with pytest.raises(Refused, match="mcp, openai, anthropic"):
+            tool_definitions("gemini")
