@@ -1,0 +1,295 @@
+"""The session for asyncio: the same methods, awaited; any number may be under way at once.
+
+    async with stet.aio.connect(workspace=".", session="conv-1") as s:
+        await s.patch("src/a.py", [stet.replace("old", "new")])
+
+Calls are sent in the order in which they are made, and writing calls are carried out in
+that order. Everything but the waiting is shared with :mod:`stet.session`. A session
+belongs to one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+from stet import calls
+from stet.calls import Call
+from stet.conversation import Answer, Conversation, Introduction, outcome
+from stet.errors import ConnectionLost, StetError, TimedOut
+from stet.retrying import Retrying
+from stet.session import TIMEOUT, describe_method, introduction, with_request_id
+from stet.spawn import Endpoint, reach
+from stet.wire.framing import Encoding
+from stet.wire.results import CommitInfo, HelloResult
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_RECEIVE_BYTES = 256 * 1024
+
+
+def connect(
+    workspace: str | os.PathLike[str] | None = ".",
+    session: str | None = None,
+    agent: str | None = None,
+    *,
+    control: bool = False,
+    secret: str | None = None,
+    encoding: str = Encoding.MSGPACK,
+    timeout: float | None = TIMEOUT,
+    start: bool = True,
+    endpoint: Endpoint | None = None,
+) -> AsyncSession:
+    """A session that ``async with`` opens and closes, or ``await`` opens.
+
+    Parameters and errors are those of :func:`stet.connect`.
+    """
+    return AsyncSession(
+        endpoint or Endpoint.from_environment(control=control),
+        introduction(workspace, session, agent, secret),
+        encoding=Encoding(encoding),
+        timeout=timeout,
+        start=start,
+    )
+
+
+def _sends(
+    build: Callable[P, Call[T]],
+) -> Callable[Concatenate[AsyncSession, P], Coroutine[Any, Any, T]]:
+    """A method of the session out of a function of stet.calls."""
+
+    def method(self: AsyncSession, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
+        return self.perform(build(*args, **kwargs))
+
+    describe_method(method, build)
+    return method
+
+
+class AsyncSession:
+    """A session over a connection that is reopened when it is lost.
+
+    ``hello`` is the daemon's answer to the latest ``hello``: workspace, name and mode.
+    """
+
+    hello: HelloResult
+
+    patch = _sends(calls.patch)
+    read = _sends(calls.read)
+    undo = _sends(calls.undo)
+    log = _sends(calls.log)
+    show = _sends(calls.show)
+    diff = _sends(calls.diff)
+    clipboard_list = _sends(calls.clipboard_list)
+    clipboard_get = _sends(calls.clipboard_get)
+    clipboard_set = _sends(calls.clipboard_set)
+    clipboard_delete = _sends(calls.clipboard_delete)
+    mode_get = _sends(calls.mode_get)
+    mode_set = _sends(calls.mode_set)
+    status = _sends(calls.status)
+    tools = _sends(calls.tools)
+    workspace_allow = _sends(calls.workspace_allow)
+    workspace_forget = _sends(calls.workspace_forget)
+    workspace_list = _sends(calls.workspace_list)
+    request = _sends(calls.request)
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        introduced_as: Introduction,
+        *,
+        encoding: Encoding = Encoding.MSGPACK,
+        timeout: float | None = TIMEOUT,
+        start: bool = True,
+    ) -> None:
+        self._endpoint = endpoint
+        self._introduction = introduced_as
+        self._encoding = encoding
+        self._timeout = timeout
+        self._start = start
+        self._link: _Link | None = None
+        self._opening = asyncio.Lock()
+        self._closed = False
+
+    @property
+    def session(self) -> str | None:
+        """The session's name; None on a control connection without one."""
+        return self.hello.session
+
+    @property
+    def workspace(self) -> str | None:
+        """The root of the workspace, absolute; None on a control connection without one."""
+        return self.hello.workspace.root if self.hello.workspace else None
+
+    async def open(self) -> Self:
+        """Connect and say hello, unless that is done already. Raises as stet.connect()."""
+        await self._persist(self._linked, patient=False)
+        return self
+
+    async def close(self) -> None:
+        """Close the connection; later calls raise ConnectionLost. May be called twice."""
+        self._closed = True
+        if self._link is not None:
+            await self._link.close()
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        return self.open().__await__()
+
+    async def __aenter__(self) -> Self:
+        return await self.open()
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def history(self, path: str | None = None, **filters: Any) -> AsyncIterator[CommitInfo]:
+        """All commits that log() with these filters finds, page after page, newest first."""
+        while True:
+            page = await self.log(path, **filters)
+            for commit in page.commits:
+                yield commit
+            if page.cursor is None:
+                return
+            filters["cursor"] = page.cursor
+
+    async def perform(self, call: Call[T]) -> T:
+        """Carry out one call. Raises StetError."""
+
+        async def attempt() -> T:
+            link = await self._linked()
+            result = await link.ask(call)
+            if isinstance(result, StetError):
+                raise result
+            return result
+
+        try:
+            return await self._persist(attempt, patient=not self._start, repeatable=call.repeatable)
+        except StetError as error:
+            raise with_request_id(error, call.request_id) from error.__cause__
+
+    async def _persist(
+        self, attempt: Callable[[], Awaitable[T]], *, patient: bool, repeatable: bool = True
+    ) -> T:
+        """Try, and try again as stet.retrying has it, within the session's timeout."""
+        deadline = None if self._timeout is None else time.monotonic() + self._timeout
+        retrying = Retrying(deadline=deadline, patient=patient)
+        while True:
+            try:
+                async with asyncio.timeout(deadline and deadline - time.monotonic()):
+                    return await attempt()
+            except TimeoutError as error:
+                raise TimedOut(
+                    "the daemon did not answer in time. A call that changes something may still "
+                    "be carried out: ask again with the same request_id to learn its outcome"
+                ) from error
+            except StetError as error:
+                pause = retrying.pause_after(error, time.monotonic())
+                if pause is None or (isinstance(error, ConnectionLost) and not repeatable):
+                    raise
+                await asyncio.sleep(pause)
+
+    async def _linked(self) -> _Link:
+        async with self._opening:
+            if self._closed:
+                raise ConnectionLost(
+                    "this session is closed; open another one with stet.aio.connect()"
+                )
+            if self._link is None or self._link.broken is not None:
+                self._link = await self._greet()
+            return self._link
+
+    async def _greet(self) -> _Link:
+        # Reaching a daemon may wait for one to start: not in the loop's thread.
+        connected = await asyncio.to_thread(reach, self._endpoint, start=self._start)
+        reader, writer = await asyncio.open_unix_connection(sock=connected)
+        link = _Link(reader, writer, self._encoding)
+        try:
+            hello = await link.ask(Call("hello", self._introduction.params(), HelloResult))
+            if isinstance(hello, StetError):
+                raise hello
+        except BaseException:
+            await link.close()
+            raise
+        self.hello = hello
+        self._introduction = self._introduction.of_session(hello.session)
+        return link
+
+
+class _Link:
+    """One connection: requests wait in ``_waiting`` for what the receiving task brings.
+
+    ``broken`` is set once, to what ended the connection; nothing can be asked afterwards.
+    """
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, encoding: Encoding
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._conversation = Conversation(encoding)
+        self._waiting: dict[int, asyncio.Future[Answer]] = {}
+        self.broken: StetError | None = None
+        self._receiving = asyncio.create_task(self._receive())
+
+    async def ask(self, call: Call[T]) -> T | StetError:
+        """The outcome of a call. Raises ConnectionLost, GarbledReply."""
+        if self.broken is not None:
+            raise self.broken
+        number, data = self._conversation.send(call.method, call.params)
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = future
+        # Written before anything is awaited, so that calls are sent in order. No drain():
+        # whoever has sent waits for the answer anyway.
+        self._writer.write(data)
+        try:
+            answer = await future
+        finally:
+            self._waiting.pop(number, None)
+        return outcome(call, answer, self._conversation.encoding)
+
+    async def close(self) -> None:
+        self._break(ConnectionLost("the session was closed before the reply came"))
+        self._receiving.cancel()
+        await asyncio.wait([self._receiving])
+        self._writer.close()
+        with contextlib.suppress(OSError):  # the daemon was faster
+            await self._writer.wait_closed()
+
+    async def _receive(self) -> None:
+        try:
+            while data := await self._reader.read(_RECEIVE_BYTES):
+                self._conversation.feed(data)
+                while (answer := self._conversation.next_answer()) is not None:
+                    self._deliver(answer)
+            self._break(ConnectionLost("the daemon closed the connection before the reply came"))
+        except StetError as error:
+            self._break(error)
+        except OSError as error:
+            self._break(ConnectionLost(f"the connection to the daemon broke: {error.strerror}"))
+        finally:
+            self._writer.close()
+
+    def _deliver(self, answer: Answer) -> None:
+        if answer.id is None:
+            assert answer.error is not None, "BUG: an answer to nothing"
+            self._break(answer.error)
+            return
+        future = self._waiting.get(answer.id)
+        if future is not None and not future.done():
+            future.set_result(answer)
+
+    def _break(self, error: StetError) -> None:
+        if self.broken is None:
+            self.broken = error
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_exception(error)

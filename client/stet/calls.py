@@ -1,0 +1,256 @@
+"""What each method sends and gets back: one pure function per method of CONTRACT.md 3.
+
+The two shells, :mod:`stet.session` and :mod:`stet.aio`, make their methods out of these
+functions, so names, parameters, defaults and documentation stand here only.
+
+Shared by all: a parameter that is None is not sent. Paths are relative to the session's
+directory or absolute; in results they are relative to the workspace root. Commits are a
+full id, a unique prefix of at least 4 digits, ``HEAD`` or ``HEAD~n``. Lines count from 1,
+list indexes from 0. Whatever the daemon refuses is raised as a subclass of
+:class:`stet.errors.StetError`.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any, Generic, Literal, TypeVar
+
+import msgspec
+
+from stet.patches import Patch
+from stet.wire.results import (
+    ClipboardList,
+    ClipboardName,
+    ClipboardText,
+    DiffResult,
+    EditResult,
+    LogResult,
+    ModeResult,
+    ReadResult,
+    ShowResult,
+    StatusResult,
+    Tools,
+    WorkspaceInfo,
+    WorkspaceList,
+)
+
+T = TypeVar("T")
+
+#: An object id for the one path of a call, or path to object id, None: must not exist.
+IfMatch = str | Mapping[str, str | None]
+
+
+class Call(msgspec.Struct, Generic[T], frozen=True):
+    """One request, ready to be sent any number of times.
+
+    ``repeatable``: a second arrival does no harm, because the method only reads, sets
+    something to a value, or carries a ``request_id``. What is not repeatable is not sent
+    again when the connection is lost.
+    """
+
+    method: str
+    params: dict[str, Any]
+    result: type[T]
+    repeatable: bool = True
+
+    @property
+    def request_id(self) -> str | None:
+        """The request id of a call that changes something, which survives retries."""
+        found = self.params.get("request_id")
+        return found if isinstance(found, str) else None
+
+
+def patch(
+    path: str,
+    patches: Sequence[Patch] | Patch,
+    *,
+    message: str | None = None,
+    if_match: IfMatch | None = None,
+    preview: bool = False,
+    request_id: str | None = None,
+) -> Call[EditResult]:
+    """Apply patches to one file: all of them against its present text, or none.
+
+    ``message`` says why and goes into the commit. ``preview`` plans and changes nothing.
+    ``request_id`` is made up unless given; the same one twice is carried out once.
+    """
+    params = {"path": path, "patches": patches}
+    return _edit("patch", params, message, if_match, preview, request_id)
+
+
+def read(
+    path: str, *, at: str | None = None, start: int | None = None, end: int | None = None
+) -> Call[ReadResult]:
+    """A file's text, or its lines ``start`` to ``end`` inclusive; ``at`` a commit."""
+    return Call("read", _given(path=path, at=at, start=start, end=end), ReadResult)
+
+
+def undo(
+    commits: Sequence[str] | None = None,
+    *,
+    last: int | None = None,
+    request: str | None = None,
+    session: str | None = None,
+    agent: str | None = None,
+    paths: Sequence[str] | None = None,
+    message: str | None = None,
+    if_match: IfMatch | None = None,
+    preview: bool = False,
+    request_id: str | None = None,
+) -> Call[EditResult]:
+    """Take back edits in one new commit, merged around later edits.
+
+    One of ``commits``, ``last`` (that many of the newest edits not undone yet, 1 if
+    nothing is given) and ``request`` (the request id of a call); ``session``, ``agent``
+    and ``paths`` narrow the choice. Raises Conflict, having changed nothing, where it
+    cannot merge; NothingToUndo when nothing is left.
+    """
+    which = _given(
+        commits=commits, last=last, request=request, session=session, agent=agent, paths=paths
+    )
+    return _edit("undo", which, message, if_match, preview, request_id)
+
+
+def log(
+    path: str | None = None,
+    *,
+    session: str | None = None,
+    agent: str | None = None,
+    method: str | None = None,
+    since: str | float | None = None,
+    until: str | float | None = None,
+    text: str | None = None,
+    limit: int | None = None,
+    cursor: str | None = None,
+) -> Call[LogResult]:
+    """A page of history, newest first, of ``limit`` commits (50 if not given).
+
+    ``since`` and ``until`` are RFC 3339 or seconds since 1970. ``text`` is looked for in
+    added and removed lines and in messages. ``cursor`` is that of the page before.
+    """
+    return Call(
+        "log",
+        _given(
+            path=path,
+            session=session,
+            agent=agent,
+            method=method,
+            since=since,
+            until=until,
+            text=text,
+            limit=limit,
+            cursor=cursor,
+        ),
+        LogResult,
+    )
+
+
+def show(commit: str) -> Call[ShowResult]:
+    """One commit with its unified diff."""
+    return Call("show", {"commit": commit}, ShowResult)
+
+
+def diff(
+    from_: str | None = None, to: str | None = None, *, paths: Sequence[str] | None = None
+) -> Call[DiffResult]:
+    """What differs between two commits, or between a commit and the workspace."""
+    # "from" is a keyword of Python, so it can be no parameter.
+    params = {"from": from_} if from_ is not None else {}
+    return Call("diff", params | _given(to=to, paths=paths), DiffResult)
+
+
+def clipboard_list() -> Call[ClipboardList]:
+    """The session's clipboards: names and sizes."""
+    return Call("clipboard_list", {}, ClipboardList)
+
+
+def clipboard_get(name: str) -> Call[ClipboardText]:
+    """A clipboard's text. Raises MissingClipboard."""
+    return Call("clipboard_get", {"name": name}, ClipboardText)
+
+
+def clipboard_set(name: str, text: str) -> Call[ClipboardName]:
+    """Put text into a clipboard, which is created if it is missing."""
+    return Call("clipboard_set", {"name": name, "text": text}, ClipboardName)
+
+
+def clipboard_delete(name: str) -> Call[ClipboardName]:
+    """Remove a clipboard. Raises MissingClipboard."""
+    # Not repeatable: the second arrival would be refused as missing.
+    return Call("clipboard_delete", {"name": name}, ClipboardName, repeatable=False)
+
+
+def mode_get() -> Call[ModeResult]:
+    """The mode of the session, of its workspace, and the stricter of both."""
+    return Call("mode_get", {}, ModeResult)
+
+
+def mode_set(
+    mode: Literal["restricted", "unrestricted"],
+    *,
+    session: str | None = None,
+    scope: Literal["workspace"] | None = None,
+    workspace: str | None = None,
+    for_: float | None = None,
+) -> Call[ModeResult]:
+    """Set a session's mode, or with ``scope="workspace"`` the ceiling of all sessions.
+
+    An agent may only restrict its own session. ``for_`` is the length in seconds of a
+    grant that ends by itself. Answers once calls in flight have finished.
+    """
+    params = _given(mode=mode, session=session, scope=scope, workspace=workspace)
+    return Call("mode_set", params | ({} if for_ is None else {"for": for_}), ModeResult)
+
+
+def status() -> Call[StatusResult]:
+    """Version, health and counts of the daemon."""
+    return Call("status", {}, StatusResult)
+
+
+def tools(style: Literal["mcp", "openai", "anthropic"] = "mcp") -> Call[Tools]:
+    """The tool definitions for a model, in one vendor's shape."""
+    return Call("tools", {"style": style}, Tools)
+
+
+def workspace_allow(root: str) -> Call[WorkspaceInfo]:
+    """Allow edits below a directory (control). Allowing it again changes nothing."""
+    return Call("workspace_allow", {"root": root}, WorkspaceInfo)
+
+
+def workspace_forget(root: str) -> Call[dict[str, Any]]:
+    """Allow no more edits below a directory (control). Its history is kept."""
+    return Call("workspace_forget", {"root": root}, dict, repeatable=False)
+
+
+def workspace_list() -> Call[WorkspaceList]:
+    """All allowed workspaces (control)."""
+    return Call("workspace_list", {}, WorkspaceList)
+
+
+def request(method: str, params: Mapping[str, Any] | None = None) -> Call[Any]:
+    """Any method with params as they go over the wire; the result as plain values.
+
+    Sent again after a lost connection only if the params carry a ``request_id``.
+    """
+    plain = dict(params or {})
+    return Call(method, plain, object, repeatable="request_id" in plain)
+
+
+def _edit(
+    method: str,
+    params: dict[str, Any],
+    message: str | None,
+    if_match: IfMatch | None,
+    preview: bool,
+    request_id: str | None,
+) -> Call[EditResult]:
+    # The id is made here, not where the call is sent: every attempt must carry the same.
+    common = _given(message=message, if_match=if_match, request_id=request_id or uuid.uuid4().hex)
+    if preview:
+        common["preview"] = True
+    return Call(method, params | common, EditResult)
+
+
+def _given(**params: Any) -> dict[str, Any]:
+    return {name: value for name, value in params.items() if value is not None}

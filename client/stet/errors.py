@@ -1,0 +1,406 @@
+"""What goes wrong, as exceptions: one class per error kind of CONTRACT.md 4, and transport.
+
+    StetError                    kind, message, data, failures
+      OldTextNotFound, ...       a refusal by the daemon; the class name is the kind in
+                                 CamelCase. A refused call changed nothing (P9).
+      TransportError             no answer; ``request_id`` says what to ask again with
+        DaemonUnreachable        no daemon answers and none could be started
+        ConnectionLost           the connection broke, also after retries
+          TimedOut               no reply within the session's ``timeout``
+          GarbledReply           what came back is not the protocol
+
+A kind that this version does not know (a newer daemon) becomes a plain StetError that
+carries it. Nothing here talks to a socket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import msgspec
+
+from stet.wire.failures import APPLICATION_ERROR, Failure, Kind
+
+__all__ = [
+    "AlreadyExists",
+    "ClipboardRequiresReplace",
+    "Conflict",
+    "ConnectionLost",
+    "Contended",
+    "ContextNotFound",
+    "DaemonUnreachable",
+    "FileNotFound",
+    "FileTooLarge",
+    "FrameTooLarge",
+    "GarbledReply",
+    "HelloRequired",
+    "InputTooLarge",
+    "Internal",
+    "InvalidParams",
+    "IoError",
+    "MissingClipboard",
+    "MissingOldText",
+    "NoChange",
+    "NotAFile",
+    "NotPermitted",
+    "NotText",
+    "NothingToUndo",
+    "OccurrenceOutOfRange",
+    "OldTextNotFound",
+    "OldTextNotUnique",
+    "OutcomeUnknown",
+    "OverlappingEdits",
+    "Overloaded",
+    "ParseError",
+    "PathOutsideWorkspace",
+    "PathProtected",
+    "ReadOnly",
+    "ShuttingDown",
+    "Stale",
+    "StetError",
+    "StorageFull",
+    "StripPreconditionFailed",
+    "TimedOut",
+    "ToolDisabled",
+    "TransportError",
+    "UnknownCommit",
+    "UnknownMethod",
+    "UnknownRequest",
+    "UnsupportedProtocol",
+    "WorkspaceNotAllowed",
+]
+
+
+class StetError(Exception):
+    """A call that was not carried out.
+
+    ``kind`` is what programs branch on (CONTRACT.md 4); ``message`` is the sentence for
+    a model or a person: what was wrong, where, what to do; ``data`` is the reply's
+    ``error.data``, with ``kind`` in it; ``code`` is the JSON-RPC error code.
+    """
+
+    #: The kind that a subclass stands for; the instance's ``kind`` is the reply's own.
+    KIND: ClassVar[str] = Kind.INTERNAL
+
+    def __init__(
+        self,
+        message: str,
+        data: Mapping[str, Any] | None = None,
+        *,
+        code: int = APPLICATION_ERROR,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.data: dict[str, Any] = {"kind": str(self.KIND), **(data or {})}
+        self.kind: str = self.data["kind"]
+        self.code = code
+
+    @property
+    def failures(self) -> list[Failure]:
+        """Every failure of the call, not only the first; lines count from 1.
+
+        Empty when the reply carried none, or in a shape this version does not know.
+        """
+        try:
+            return msgspec.convert(self.data.get("failures", []), list[Failure])
+        except msgspec.ValidationError:
+            return []
+
+
+class ParseError(StetError):
+    """The text of a call cannot be parsed; ``data["line"]`` counts from 1."""
+
+    KIND = Kind.PARSE_ERROR
+
+
+class InvalidParams(StetError):
+    """A parameter is missing, unknown, of the wrong type or out of range."""
+
+    KIND = Kind.INVALID_PARAMS
+
+
+class UnknownMethod(StetError):
+    """The daemon has no such method."""
+
+    KIND = Kind.UNKNOWN_METHOD
+
+
+class HelloRequired(StetError):
+    """A method that needs a workspace was called on a connection without one."""
+
+    KIND = Kind.HELLO_REQUIRED
+
+
+class UnsupportedProtocol(StetError):
+    """Client and daemon speak different versions of the protocol."""
+
+    KIND = Kind.UNSUPPORTED_PROTOCOL
+
+
+class OldTextNotFound(StetError):
+    """The old text stands nowhere; ``failures[i].nearest`` is the closest passage."""
+
+    KIND = Kind.OLD_TEXT_NOT_FOUND
+
+
+class OldTextNotUnique(StetError):
+    """The old text stands at several places; ``failures[i].candidates`` are their lines."""
+
+    KIND = Kind.OLD_TEXT_NOT_UNIQUE
+
+
+class MissingOldText(StetError):
+    """A ``replace`` came without old text."""
+
+    KIND = Kind.MISSING_OLD_TEXT
+
+
+class MissingClipboard(StetError):
+    """The session has no clipboard of that name; the message lists those that exist."""
+
+    KIND = Kind.MISSING_CLIPBOARD
+
+
+class ClipboardRequiresReplace(StetError):
+    """``toClipboard`` was given with an operation other than ``replace``."""
+
+    KIND = Kind.CLIPBOARD_REQUIRES_REPLACE
+
+
+class StripPreconditionFailed(StetError):
+    """A line to be re-indented does not begin with the prefix to strip."""
+
+    KIND = Kind.STRIP_PRECONDITION_FAILED
+
+
+class OverlappingEdits(StetError):
+    """Two edits of one call change the same bytes."""
+
+    KIND = Kind.OVERLAPPING_EDITS
+
+
+class NoChange(StetError):
+    """The call would change nothing."""
+
+    KIND = Kind.NO_CHANGE
+
+
+class ContextNotFound(StetError):
+    """An ``@@`` line of a hunk stands nowhere in the file."""
+
+    KIND = Kind.CONTEXT_NOT_FOUND
+
+
+class OccurrenceOutOfRange(StetError):
+    """The text does not stand that many times in the file."""
+
+    KIND = Kind.OCCURRENCE_OUT_OF_RANGE
+
+
+class FileNotFound(StetError):
+    """There is no such file."""
+
+    KIND = Kind.FILE_NOT_FOUND
+
+
+class AlreadyExists(StetError):
+    """A file that is to be created, or moved to, exists."""
+
+    KIND = Kind.ALREADY_EXISTS
+
+
+class NotAFile(StetError):
+    """The path is a directory, a device or another thing that is no regular file."""
+
+    KIND = Kind.NOT_A_FILE
+
+
+class NotText(StetError):
+    """The file looks binary, or the text concerned holds bytes that are not UTF-8."""
+
+    KIND = Kind.NOT_TEXT
+
+
+class InputTooLarge(StetError):
+    """The texts of the call exceed the token limit; send smaller patches."""
+
+    KIND = Kind.INPUT_TOO_LARGE
+
+
+class FileTooLarge(StetError):
+    """The file exceeds the size that the daemon edits."""
+
+    KIND = Kind.FILE_TOO_LARGE
+
+
+class PathOutsideWorkspace(StetError):
+    """The path leads out of the workspace, directly or through a symlink."""
+
+    KIND = Kind.PATH_OUTSIDE_WORKSPACE
+
+
+class PathProtected(StetError):
+    """The path lies in a ``.git`` or another protected place."""
+
+    KIND = Kind.PATH_PROTECTED
+
+
+class WorkspaceNotAllowed(StetError):
+    """The directory is not in an allowed workspace; the person allows it: ``stet init``."""
+
+    KIND = Kind.WORKSPACE_NOT_ALLOWED
+
+
+class ToolDisabled(StetError):
+    """The session or its workspace is in Restricted mode."""
+
+    KIND = Kind.TOOL_DISABLED
+
+
+class NotPermitted(StetError):
+    """The call is the person's to make, or concerns what is another session's."""
+
+    KIND = Kind.NOT_PERMITTED
+
+
+class Stale(StetError):
+    """An ``if_match`` failed: the file is not what the caller believed."""
+
+    KIND = Kind.STALE
+
+
+class Conflict(StetError):
+    """An undo cannot be merged around later edits; nothing was changed."""
+
+    KIND = Kind.CONFLICT
+
+    @property
+    def conflicts(self) -> list[dict[str, Any]]:
+        """``[{path, hunks}]``: where later edits stand in the way."""
+        found = self.data.get("conflicts")
+        return found if isinstance(found, list) else []
+
+
+class UnknownCommit(StetError):
+    """No commit of the workspace has that id, or several begin with it."""
+
+    KIND = Kind.UNKNOWN_COMMIT
+
+
+class NothingToUndo(StetError):
+    """No edit passes the filters that is not undone already."""
+
+    KIND = Kind.NOTHING_TO_UNDO
+
+
+class UnknownRequest(StetError):
+    """No recorded call has that request id."""
+
+    KIND = Kind.UNKNOWN_REQUEST
+
+
+class FrameTooLarge(StetError):
+    """The message exceeds the daemon's ``max_frame``; the connection was closed."""
+
+    KIND = Kind.FRAME_TOO_LARGE
+
+
+class Contended(StetError):
+    """The file kept being changed by others while the call was tried."""
+
+    KIND = Kind.CONTENDED
+
+
+class StorageFull(StetError):
+    """No space is left for the journal or the file."""
+
+    KIND = Kind.STORAGE_FULL
+
+
+class IoError(StetError):
+    """Reading or writing failed."""
+
+    KIND = Kind.IO_ERROR
+
+
+class ReadOnly(StetError):
+    """After a failed write the daemon accepts no more edits until it is restarted."""
+
+    KIND = Kind.READ_ONLY
+
+
+class OutcomeUnknown(StetError):
+    """The next start of the daemon settles it; ask again with the same ``request_id``."""
+
+    KIND = Kind.OUTCOME_UNKNOWN
+
+
+class Overloaded(StetError):
+    """The daemon has too much to do; try again later."""
+
+    KIND = Kind.OVERLOADED
+
+
+class ShuttingDown(StetError):
+    """The daemon is stopping and takes no new calls."""
+
+    KIND = Kind.SHUTTING_DOWN
+
+
+class Internal(StetError):
+    """A defect of the daemon; its log says more."""
+
+    KIND = Kind.INTERNAL
+
+
+class TransportError(StetError):
+    """No answer. ``request_id`` is that of the unanswered writing call, or None.
+
+    A writing call may or may not have been carried out; asked again with the same
+    ``request_id`` it is carried out at most once (P6).
+    """
+
+    KIND = "transport_error"
+
+    def __init__(self, message: str, *, request_id: str | None = None) -> None:
+        super().__init__(message, {"request_id": request_id} if request_id else None)
+        self.request_id = request_id
+
+
+class DaemonUnreachable(TransportError):
+    """No daemon answers, and none could be started."""
+
+    KIND = "daemon_unreachable"
+
+
+class ConnectionLost(TransportError):
+    """The connection broke before the reply came, also when tried again."""
+
+    KIND = "connection_lost"
+
+
+class TimedOut(ConnectionLost):
+    """No reply came within the session's ``timeout``."""
+
+    KIND = "timed_out"
+
+
+class GarbledReply(ConnectionLost):
+    """What came back is not the protocol: another program, or a defect."""
+
+    KIND = "garbled_reply"
+
+
+_BY_KIND: dict[str, type[StetError]] = {
+    str(known.KIND): known
+    for known in StetError.__subclasses__()
+    if not issubclass(known, TransportError)
+}
+
+
+def from_reply(code: int, message: str, data: Mapping[str, Any] | None) -> StetError:
+    """The exception for the ``error`` member of a reply."""
+    kind = (data or {}).get("kind")
+    known = _BY_KIND.get(kind, StetError) if isinstance(kind, str) else StetError
+    return known(message, data, code=code)

@@ -1,0 +1,60 @@
+"""How often and how long a session tries again after a lost connection; no I/O, no clock.
+
+Trying again is safe because of what is tried: calls that only read, set a value, or carry
+a ``request_id`` (P6). The rules:
+
+- a connection lost under a call: at most LOSSES times, for a call that kills the daemon
+  must not kill it for ever;
+- a daemon that is shutting down: nothing was carried out, so it is tried for PATIENCE
+  seconds, which a restart under systemd fits into;
+- no daemon: the same if it is somebody else's task to start it (``patient``);
+- garbled replies, time-outs and refusals are never tried again.
+"""
+
+from __future__ import annotations
+
+from stet.errors import ConnectionLost, DaemonUnreachable, GarbledReply, ShuttingDown, TimedOut
+
+#: Connections that may be lost under one call before it is given up.
+LOSSES = 3
+
+#: Seconds during which a daemon that is gone is waited for.
+PATIENCE = 10.0
+
+#: Seconds before the second attempt; each further pause is twice as long, up to a second.
+FIRST_PAUSE = 0.02
+LONGEST_PAUSE = 1.0
+
+
+class Retrying:
+    """The attempts of one call. Times are seconds of any steady clock."""
+
+    def __init__(self, *, deadline: float | None, patient: bool) -> None:
+        self._deadline = deadline
+        self._patient = patient
+        self._losses = 0
+        self._pause = FIRST_PAUSE
+        self._gone_since: float | None = None
+
+    def pause_after(self, error: Exception, now: float) -> float | None:
+        """Seconds to wait before trying again; None when the error stands."""
+        if not self._worth_it(error, now):
+            return None
+        pause, self._pause = self._pause, min(self._pause * 2, LONGEST_PAUSE)
+        if self._deadline is not None and now + pause >= self._deadline:
+            return None
+        return pause
+
+    def _worth_it(self, error: Exception, now: float) -> bool:
+        if isinstance(error, GarbledReply | TimedOut):
+            return False
+        if isinstance(error, ConnectionLost):
+            self._losses += 1
+            return self._losses < LOSSES
+        if isinstance(error, ShuttingDown) or (
+            isinstance(error, DaemonUnreachable) and self._patient
+        ):
+            if self._gone_since is None:
+                self._gone_since = now
+            return now - self._gone_since < PATIENCE
+        return False

@@ -1,0 +1,119 @@
+"""Where the daemon's sockets, state and configuration are (CONTRACT.md 1).
+
+    runtime   $STET_RUNTIME_DIR, else $XDG_RUNTIME_DIR/stet, else /tmp/stet-<uid>
+              holds agent.sock and control.sock; mode 0700, owned by the user
+    state     $STET_STATE_DIR, else $XDG_STATE_HOME/stet, else ~/.local/state/stet
+    config    $STET_CONFIG, else $XDG_CONFIG_HOME/stet/config.toml, else
+              ~/.config/stet/config.toml
+
+An empty variable counts as unset, and a relative XDG_* variable is ignored, as the XDG
+base directory specification has it. A relative STET_* path is taken from the current
+directory. Client and daemon both ask here, so that they agree. Nothing here opens a
+socket or starts a process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Mapping
+
+AGENT_SOCKET = "agent.sock"
+CONTROL_SOCKET = "control.sock"
+
+#: ``sun_path`` of a Unix socket address holds 108 bytes, the last one a NUL.
+LONGEST_SOCKET_PATH = 107
+
+
+class UnsafeDirectory(Exception):
+    """A directory that another user could tamper with, or that cannot hold a socket.
+
+    The message says what is wrong with it and the command that mends it.
+    """
+
+
+def runtime_directory(environ: Mapping[str, str] = os.environ) -> str:
+    """The directory of the sockets, absolute; it need not exist."""
+    own = environ.get("STET_RUNTIME_DIR")
+    if own:
+        return os.path.abspath(own)
+    base = _absolute(environ.get("XDG_RUNTIME_DIR"))
+    if base:
+        return os.path.join(base, "stet")
+    # Predictable and in a shared directory, which is why check_private() looks at the
+    # owner and the mode before anything in it is trusted.
+    return f"/tmp/stet-{os.getuid()}"  # noqa: S108
+
+
+def state_directory(environ: Mapping[str, str] = os.environ) -> str:
+    """The directory of journal, shadow repositories and the log, absolute."""
+    own = environ.get("STET_STATE_DIR")
+    if own:
+        return os.path.abspath(own)
+    base = _absolute(environ.get("XDG_STATE_HOME")) or os.path.join(_home(environ), ".local/state")
+    return os.path.join(base, "stet")
+
+
+def config_path(environ: Mapping[str, str] = os.environ) -> str:
+    """The configuration file, absolute; it need not exist."""
+    own = environ.get("STET_CONFIG")
+    if own:
+        return os.path.abspath(own)
+    base = _absolute(environ.get("XDG_CONFIG_HOME")) or os.path.join(_home(environ), ".config")
+    return os.path.join(base, "stet", "config.toml")
+
+
+def socket_path(directory: str, *, control: bool) -> str:
+    """The path of the control or agent socket in a runtime directory."""
+    return os.path.join(directory, CONTROL_SOCKET if control else AGENT_SOCKET)
+
+
+def check_private(directory: str) -> None:
+    """Refuse a directory that is not the user's alone.
+
+    Raises UnsafeDirectory unless it is a real directory (no symlink), owned by the
+    effective user, mode 0700, and short enough for socket paths in it; and
+    FileNotFoundError if there is none.
+    """
+    found = os.lstat(directory)
+    quoted = f"'{directory}'"
+    if not stat.S_ISDIR(found.st_mode):
+        what = "a symbolic link" if stat.S_ISLNK(found.st_mode) else "not a directory"
+        raise UnsafeDirectory(f"{directory} is {what}. Remove it: rm {quoted}")
+    if found.st_uid != os.geteuid():
+        raise UnsafeDirectory(
+            f"{directory} belongs to user id {found.st_uid}, not to you ({os.geteuid()}). "
+            "Set STET_RUNTIME_DIR to a directory of your own."
+        )
+    if stat.S_IMODE(found.st_mode) != 0o700:
+        raise UnsafeDirectory(
+            f"{directory} has mode {stat.S_IMODE(found.st_mode):04o} where 0700 is needed: "
+            f"others could reach the sockets in it. Run: chmod 700 {quoted}"
+        )
+    longest = len(os.fsencode(os.path.join(directory, CONTROL_SOCKET)))
+    if longest > LONGEST_SOCKET_PATH:
+        raise UnsafeDirectory(
+            f"the socket path {directory}/{CONTROL_SOCKET} is {longest} bytes long and may be "
+            f"{LONGEST_SOCKET_PATH} at most. Set STET_RUNTIME_DIR to a shorter directory."
+        )
+
+
+def make_private(directory: str) -> None:
+    """Create a directory with mode 0700 if it is missing, then check_private().
+
+    Parents are created with the usual mode, the directory itself never wider than 0700.
+    """
+    os.makedirs(os.path.dirname(directory), exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(directory, 0o700)
+        os.chmod(directory, 0o700)  # an umask may have taken more away than it should
+    check_private(directory)
+
+
+def _absolute(path: str | None) -> str | None:
+    return path if path and os.path.isabs(path) else None
+
+
+def _home(environ: Mapping[str, str]) -> str:
+    return environ.get("HOME") or os.path.expanduser("~")

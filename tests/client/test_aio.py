@@ -1,0 +1,181 @@
+"""The asyncio session: the same promises as the blocking one, with many calls under way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+import stet
+from client.scripted_daemon import (
+    HalfReply,
+    HangUp,
+    Raw,
+    Refusal,
+    ScriptedDaemon,
+    Silence,
+    empty_edit,
+    in_turn,
+    own_directories,
+    scripted,
+)
+from stet.wire.failures import Kind
+from stet.wire.messages import Request
+
+PATCH = [stet.replace("a", "b")]
+
+
+def opened(daemon: ScriptedDaemon, **options: Any) -> stet.aio.AsyncSession:
+    return stet.aio.connect("/ws", "s1", endpoint=daemon.endpoint, start=False, **options)
+
+
+def run(story: Callable[[], Awaitable[None]]) -> None:
+    async def within_time() -> None:
+        await asyncio.wait_for(story(), 30)
+
+    asyncio.run(within_time())
+
+
+def test_a_session_is_opened_by_async_with_and_by_await() -> None:
+    async def story() -> None:
+        async with opened(daemon) as session:
+            assert (await session.status()).version == "9"
+        session = await opened(daemon)
+        assert (session.session, session.workspace) == ("s1", "/ws")
+        await session.close()
+
+    with scripted(lambda request: {"version": "9", "protocol": 1}) as daemon:
+        run(story)
+
+
+@pytest.mark.parametrize("fault", [HangUp(), HalfReply(empty_edit("c" * 40))])
+def test_a_lost_connection_is_retried_once_with_the_same_request_id(fault: object) -> None:
+    async def story() -> None:
+        async with opened(daemon) as session:
+            assert (await session.patch("f", PATCH)).commit == "d" * 40
+
+    with scripted(in_turn(fault, empty_edit("d" * 40))) as daemon:
+        run(story)
+        assert len(daemon.hellos) == 2
+        assert daemon.requests[0].params == daemon.requests[1].params
+        assert "request_id" in daemon.requests[0].params
+
+
+def test_calls_under_way_at_once_get_their_own_answers_over_one_connection() -> None:
+    async def story() -> None:
+        async with opened(daemon) as session:
+            names = [f"c{i}" for i in range(200)]
+            answers = await asyncio.gather(*(session.clipboard_get(name) for name in names))
+            assert [answer.name for answer in answers] == names
+
+    with scripted(lambda request: {"name": request.params["name"], "text": ""}) as daemon:
+        run(story)
+        assert [r.params["name"] for r in daemon.requests] == [f"c{i}" for i in range(200)]
+        assert len(daemon.hellos) == 1
+
+
+def test_all_calls_under_way_survive_a_lost_connection() -> None:
+    lost: list[str] = []
+
+    def answer(request: Request) -> object:
+        if request.params["name"] == "c7" and not lost:
+            lost.append("once")
+            return HangUp()
+        return {"name": request.params["name"], "text": ""}
+
+    async def story() -> None:
+        async with opened(daemon) as session:
+            names = [f"c{i}" for i in range(20)]
+            answers = await asyncio.gather(*(session.clipboard_get(name) for name in names))
+            assert [answer.name for answer in answers] == names
+
+    with scripted(answer) as daemon:
+        run(story)
+        assert len(daemon.hellos) == 2
+
+
+def test_a_refusal_is_raised_as_the_class_of_its_kind() -> None:
+    async def story() -> None:
+        async with opened(daemon) as session:
+            with pytest.raises(stet.Conflict, match="in the way") as refused:
+                await session.undo(last=1)
+            assert refused.value.conflicts == [{"path": "f", "hunks": []}]
+
+    data = {"conflicts": [{"path": "f", "hunks": []}]}
+    with scripted(lambda request: Refusal(Kind.CONFLICT, "in the way", data)) as daemon:
+        run(story)
+
+
+def test_a_garbled_reply_is_not_retried_and_the_next_call_reconnects() -> None:
+    async def story() -> None:
+        async with opened(daemon) as session:
+            with pytest.raises(stet.GarbledReply) as garbled:
+                await session.patch("f", PATCH, request_id="mine")
+            assert garbled.value.request_id == "mine"
+            assert (await session.status()).version == "9"
+
+    script = in_turn(Raw(b"\x00\x00\x00\x01\xc1"), {"version": "9", "protocol": 1})
+    with scripted(script) as daemon:
+        run(story)
+        assert len(daemon.requests) == 2
+
+
+def test_no_reply_in_time_leaves_other_calls_alone() -> None:
+    def answer(request: Request) -> object:
+        return Silence() if request.method == "patch" else {"version": "9", "protocol": 1}
+
+    async def story() -> None:
+        async with opened(daemon, timeout=0.3) as session:
+            late = asyncio.create_task(session.patch("f", PATCH, request_id="mine"))
+            assert (await session.status()).version == "9"
+            with pytest.raises(stet.TimedOut) as error:
+                await late
+            assert error.value.request_id == "mine"
+            assert (await session.status()).version == "9"
+
+    with scripted(answer) as daemon:
+        run(story)
+        assert len(daemon.hellos) == 1
+
+
+def test_a_cancelled_call_leaves_the_connection_in_order() -> None:
+    async def story() -> None:
+        async with opened(daemon) as session:
+            call = asyncio.create_task(session.clipboard_get("cancelled"))
+            await asyncio.sleep(0.05)
+            call.cancel()
+            assert (await session.clipboard_get("b")).name == "b"
+
+    with scripted(lambda request: {"name": request.params["name"], "text": ""}) as daemon:
+        run(story)
+
+
+def test_without_a_daemon_and_without_starting_one_it_fails_at_once() -> None:
+    async def story() -> None:
+        with pytest.raises(stet.DaemonUnreachable):
+            await stet.aio.connect("/ws", endpoint=endpoint, start=False)
+
+    with own_directories() as endpoint:
+        run(story)
+
+
+def test_a_closed_session_says_so() -> None:
+    async def story() -> None:
+        session = await opened(daemon)
+        await session.close()
+        await session.close()
+        with pytest.raises(stet.ConnectionLost, match="session is closed"):
+            await session.status()
+
+    with scripted(lambda request: None) as daemon:
+        run(story)
+
+
+def test_both_sessions_have_the_same_methods() -> None:
+    blocking = {name for name in vars(stet.Session) if not name.startswith("_")}
+    awaited = {name for name in vars(stet.aio.AsyncSession) if not name.startswith("_")}
+    # perform_all pipelines; with asyncio gather() does.
+    assert blocking - awaited == {"perform_all"}
+    assert awaited - blocking == set()

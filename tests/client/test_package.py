@@ -1,0 +1,34 @@
+"""What ``import stet`` loads and exports."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import stet
+
+LOADED = "import sys; before = set(sys.modules); import stet; print(*(set(sys.modules) - before))"
+
+
+def test_importing_loads_the_standard_library_and_msgspec_only() -> None:
+    run = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True)
+    packages = {name.split(".")[0] for name in run.stdout.split()}
+    # typing_extensions is loaded by msgspec itself.
+    foreign = packages - set(sys.stdlib_module_names) - {"stet", "msgspec", "typing_extensions"}
+    assert foreign == set()
+    assert packages & {"asyncio", "pydantic", "pygit2", "rich", "stetd", "argparse"} == set()
+
+
+def test_aio_is_loaded_when_it_is_first_used() -> None:
+    assert callable(stet.aio.connect)
+
+
+def test_everything_exported_is_there() -> None:
+    assert [name for name in stet.__all__ if not hasattr(stet, name)] == []
+
+
+def test_the_version_is_that_of_the_distribution() -> None:
+    pyproject = Path(__file__).parents[2] / "pyproject.toml"
+    assert tomllib.loads(pyproject.read_text())["project"]["version"] == stet.__version__

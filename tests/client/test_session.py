@@ -1,0 +1,286 @@
+"""The blocking session against a real socket: what it sends, and what it does about faults."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+import stet
+from client.scripted_daemon import (
+    HalfReply,
+    HangUp,
+    Raw,
+    Refusal,
+    ScriptedDaemon,
+    Silence,
+    empty_edit,
+    in_turn,
+    own_directories,
+    scripted,
+)
+from stet import calls
+from stet.version import __version__
+from stet.wire.failures import Kind
+from stet.wire.framing import Encoding, enclose
+from stet.wire.messages import Request, encode_result
+
+PATCH = [stet.replace("a", "b")]
+
+
+def opened(daemon: ScriptedDaemon, **options: object) -> stet.Session:
+    return stet.connect("/ws", "s1", "tester", endpoint=daemon.endpoint, start=False, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("encoding", ["msgpack", "json"])
+def test_hello_comes_first_and_says_who_is_there(encoding: str) -> None:
+    with scripted(in_turn({"version": "9", "protocol": 1})) as daemon:
+        with opened(daemon, secret="x", encoding=encoding) as session:
+            assert session.status().version == "9"
+        assert daemon.hellos == [
+            {
+                "protocol": 1,
+                "client": {"name": "stet-python", "version": __version__},
+                "workspace": "/ws",
+                "session": "s1",
+                "agent": "tester",
+                "secret": "x",
+            }
+        ]
+        assert [(r.method, r.params) for r in daemon.requests] == [("status", {})]
+        assert (session.session, session.workspace) == ("s1", "/ws")
+
+
+def test_a_patch_carries_a_request_id_that_no_other_has() -> None:
+    with scripted(in_turn(empty_edit("c" * 40), empty_edit())) as daemon:
+        with opened(daemon) as session:
+            assert session.patch("f", PATCH, message="why").commit == "c" * 40
+            session.patch("f", PATCH)
+        first, second = (r.params.pop("request_id") for r in daemon.requests)
+        assert len(first) == 32
+        assert first != second
+        assert daemon.requests[0].params == {
+            "path": "f",
+            "patches": [{"operation": "replace", "oldText": "a", "newText": "b"}],
+            "message": "why",
+        }
+
+
+@pytest.mark.parametrize("fault", [HangUp(), HalfReply(empty_edit("c" * 40))])
+def test_a_lost_connection_is_retried_once_with_the_same_request_id(fault: object) -> None:
+    with scripted(in_turn(fault, empty_edit("d" * 40))) as daemon:
+        with opened(daemon) as session:
+            assert session.patch("f", PATCH).commit == "d" * 40
+        assert len(daemon.requests) == len(daemon.hellos) == 2
+        assert daemon.requests[0].params == daemon.requests[1].params
+        assert "request_id" in daemon.requests[0].params
+
+
+def test_a_call_that_always_loses_the_connection_is_given_up() -> None:
+    with scripted(lambda request: HangUp()) as daemon:
+        with opened(daemon) as session, pytest.raises(stet.ConnectionLost) as lost:
+            session.patch("f", PATCH, request_id="mine")
+        assert (lost.value.request_id, lost.value.data["request_id"]) == ("mine", "mine")
+        assert len(daemon.requests) == 3
+
+
+def test_what_cannot_be_repeated_is_not_sent_twice() -> None:
+    with scripted(lambda request: HangUp()) as daemon:
+        with opened(daemon) as session:
+            for call in (calls.clipboard_delete("c"), calls.request("shutdown")):
+                with pytest.raises(stet.ConnectionLost):
+                    session.perform(call)
+        assert [r.method for r in daemon.requests] == ["clipboard_delete", "shutdown"]
+
+
+def test_an_idle_connection_that_was_cut_is_noticed_before_anything_is_sent() -> None:
+    with scripted(lambda request: {"name": "c"}) as daemon, opened(daemon) as session:
+        session.clipboard_set("c", "text")
+        daemon.hang_up()
+        time.sleep(0.05)
+        session.clipboard_delete("c")  # not repeatable: must not be lost to the dead connection
+        assert [r.method for r in daemon.requests] == ["clipboard_set", "clipboard_delete"]
+        assert len(daemon.hellos) == 2
+
+
+def test_a_session_name_made_up_by_the_daemon_is_kept_after_reconnecting() -> None:
+    with scripted(in_turn(HangUp(), {"version": "9", "protocol": 1})) as daemon:
+        with stet.connect("/ws", endpoint=daemon.endpoint, start=False) as session:
+            session.status()
+        assert [hello.get("session") for hello in daemon.hellos] == [None, "made-up"]
+
+
+GARBAGE = {
+    "no frame": b"\x00\x00\x00\x00",
+    "no message": b"\x00\x00\x00\x01\xc1",
+    "a number": b"\x00\x00\x00\x01\x07",
+    "an answer to nothing": b"\x00\x00\x00\x0d\x82\xa2id\x63\xa6result\xc0",
+}
+
+
+@pytest.mark.parametrize("name", GARBAGE)
+def test_a_garbled_reply_is_not_retried_and_the_next_call_reconnects(name: str) -> None:
+    script = in_turn(Raw(GARBAGE[name]), {"version": "9", "protocol": 1})
+    with scripted(script) as daemon, opened(daemon) as session:
+        with pytest.raises(stet.GarbledReply) as garbled:
+            session.patch("f", PATCH, request_id="mine")
+        assert garbled.value.kind == "garbled_reply"
+        assert garbled.value.request_id == "mine"
+        assert len(daemon.requests) == 1
+        assert session.status().version == "9"
+        assert len(daemon.hellos) == 2
+
+
+def test_a_result_of_another_shape_is_garbled_and_says_which_method() -> None:
+    shape = pytest.raises(stet.GarbledReply, match="result of patch has another shape")
+    with scripted(in_turn({"commit": 7})) as daemon, opened(daemon) as session, shape:
+        session.patch("f", PATCH)
+
+
+def test_a_refusal_is_raised_as_the_class_of_its_kind() -> None:
+    data = {"failures": [{"kind": "old_text_not_unique", "message": "m", "candidates": [3, 9]}]}
+    refusal = Refusal(Kind.OLD_TEXT_NOT_UNIQUE, "stands twice", data)
+    with scripted(lambda request: refusal) as daemon, opened(daemon) as session:
+        with pytest.raises(stet.OldTextNotUnique, match="stands twice") as refused:
+            session.patch("f", PATCH)
+        assert refused.value.kind == "old_text_not_unique"
+        assert refused.value.failures[0].candidates == [3, 9]
+        assert len(daemon.requests) == 1
+
+
+def test_a_refusal_that_names_no_request_ends_the_call() -> None:
+    refusal = Refusal(Kind.FRAME_TOO_LARGE, "too large", nobody=True)
+    too_large = pytest.raises(stet.FrameTooLarge)
+    with scripted(lambda request: refusal) as daemon, opened(daemon) as session, too_large:
+        session.patch("f", PATCH)
+
+
+def test_no_reply_in_time_is_an_error_that_names_the_request() -> None:
+    with scripted(lambda request: Silence()) as daemon, opened(daemon, timeout=0.2) as session:
+        started = time.monotonic()
+        with pytest.raises(stet.TimedOut) as late:
+            session.patch("f", PATCH, request_id="mine")
+        assert late.value.request_id == "mine"
+        assert 0.1 < time.monotonic() - started < 2
+
+
+def test_a_daemon_that_stops_is_waited_for_and_asked_again() -> None:
+    answers = in_turn(
+        Refusal(Kind.SHUTTING_DOWN), Refusal(Kind.SHUTTING_DOWN), empty_edit("e" * 40)
+    )
+    with scripted(answers) as daemon, opened(daemon) as session:
+        assert session.patch("f", PATCH).commit == "e" * 40
+        assert len({r.params["request_id"] for r in daemon.requests}) == 1
+
+
+def test_a_daemon_that_is_restarted_by_somebody_else_is_waited_for() -> None:
+    with own_directories() as endpoint:
+        first = ScriptedDaemon(endpoint, lambda request: HangUp())
+        session = stet.connect("/ws", "s1", endpoint=endpoint, start=False)
+        first.close()
+        later: list[ScriptedDaemon] = []
+        script = in_turn(empty_edit("f" * 40))
+        restart = threading.Timer(0.3, lambda: later.append(ScriptedDaemon(endpoint, script)))
+        restart.start()
+        assert session.patch("f", PATCH).commit == "f" * 40
+        session.close()
+        later[0].close()
+
+
+def test_without_a_daemon_and_without_starting_one_it_fails_at_once() -> None:
+    with own_directories() as endpoint:
+        started = time.monotonic()
+        with pytest.raises(stet.DaemonUnreachable, match="no stet daemon answers at"):
+            stet.connect("/ws", endpoint=endpoint, start=False)
+        assert time.monotonic() - started < 1
+
+
+def test_pipelined_calls_get_their_own_answers() -> None:
+    def answer(request: Request) -> object:
+        return {"name": request.params["name"], "text": "t" * 100_000}
+
+    with scripted(answer) as daemon, opened(daemon) as session:
+        names = [f"c{i}" for i in range(200)]
+        results = session.perform_all([calls.clipboard_get(name) for name in names])
+        assert [r.name for r in results if not isinstance(r, stet.StetError)] == names
+
+
+def test_a_reply_may_overtake_another() -> None:
+    asked: list[Request] = []
+
+    def answer(request: Request) -> object:
+        asked.append(request)
+        if len(asked) == 1:
+            return Silence()
+        replies = [
+            encode_result(Encoding.MSGPACK, r.id, {"name": r.params["name"], "text": ""})
+            for r in reversed(asked)
+        ]
+        return Raw(b"".join(enclose(Encoding.MSGPACK, reply) for reply in replies))
+
+    with scripted(answer) as daemon, opened(daemon) as session:
+        results = session.perform_all([calls.clipboard_get("a"), calls.clipboard_get("b")])
+        assert [r.name for r in results if not isinstance(r, stet.StetError)] == ["a", "b"]
+
+
+def test_in_a_pipeline_only_what_was_not_answered_is_sent_again() -> None:
+    script = in_turn({"name": "a", "text": ""}, HangUp(), {"name": "b", "text": ""})
+    with scripted(script) as daemon, opened(daemon) as session:
+        results = session.perform_all([calls.clipboard_get("a"), calls.clipboard_get("b")])
+        assert [r.name for r in results if not isinstance(r, stet.StetError)] == ["a", "b"]
+        assert [r.params["name"] for r in daemon.requests] == ["a", "b", "b"]
+
+
+def test_a_request_larger_than_the_socket_buffers_arrives_whole() -> None:
+    text = "line\n" * 2_000_000
+    with scripted(lambda request: {"name": "c"}) as daemon, opened(daemon) as session:
+        session.clipboard_set("c", text)
+        assert daemon.requests[0].params["text"] == text
+
+
+def test_text_that_cannot_be_sent_is_refused_here_and_the_session_goes_on() -> None:
+    with scripted(in_turn({"version": "9", "protocol": 1})) as daemon, opened(daemon) as session:
+        with pytest.raises(stet.InvalidParams, match="must be valid Unicode"):
+            session.clipboard_set("c", "\ud800")
+        assert session.status().version == "9"
+        assert [r.method for r in daemon.requests] == ["status"]
+
+
+def test_history_turns_the_pages() -> None:
+    def page(request: Request) -> object:
+        here = int(request.params.get("cursor", "0"))
+        commit = {"commit": str(here), "parent": None, "time": "", "kind": "edit"}
+        return {"commits": [commit], "cursor": str(here + 1) if here < 2 else None}
+
+    with scripted(page) as daemon, opened(daemon) as session:
+        assert [c.commit for c in session.history("f", agent="x")] == ["0", "1", "2"]
+        assert daemon.requests[2].params == {"path": "f", "agent": "x", "cursor": "2"}
+
+
+def test_threads_share_a_session() -> None:
+    def echo(request: Request) -> object:
+        return {"name": request.params["name"], "text": ""}
+
+    with scripted(echo) as daemon, opened(daemon) as session:
+        wrong: list[str] = []
+
+        def ask(name: str) -> None:
+            wrong.extend(name for _ in range(50) if session.clipboard_get(name).name != name)
+
+        threads = [threading.Thread(target=ask, args=(f"t{i}",)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert wrong == []
+        assert len(daemon.hellos) == 1
+
+
+def test_a_closed_session_says_so() -> None:
+    with scripted(lambda request: None) as daemon:
+        session = opened(daemon)
+        session.close()
+        session.close()
+        with pytest.raises(stet.ConnectionLost, match="session is closed"):
+            session.status()
