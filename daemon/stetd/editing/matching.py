@@ -1,0 +1,283 @@
+"""Where a text stands in a file, and what is written there: the ladder of DIALECTS.md 0.
+
+:func:`locate` tries the rungs in order. The first rung with at least one place decides:
+one place is the match, several are a refusal. Exact text that stands several times is final.
+A rung whose only place can't take the new text (a line with less indentation than is to be
+taken away) does not apply, and the next one is tried.
+
+The promise is that an edit lands exactly where it was meant or is refused. No rung lets a
+word differ. Nothing here reads files or writes messages.
+
+``trim_edges``, the last rung, drops lines at the edges of the old text that are not in the
+file: blank ones (with as many of the new text's at that edge), or one line that is the same
+in old and new text (both copies). The less is dropped, the earlier it is tried; what is left
+must match whole lines, uniquely, by a rung above. Two cases are refused although something
+is left that matches:
+
+* the dropped line stands in the file after all: elsewhere, then the text was meant for that
+  place and the rest only looks like it; or beside the match with an indentation that no
+  rung accepts, which dropping the line must not make acceptable;
+* what is left without the dropped line holds no word at all (``}``): that is no evidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from stetd.editing import line_replacement, rungs
+from stetd.editing.normal_forms import (
+    NormalForms,
+    bare,
+    fold_line,
+    indentation_of,
+    without_trailing_space,
+)
+from stetd.editing.rungs import Finder, Place, Rung, Wanted
+from stetd.editing.text import Document, is_blank, split_lines
+
+__all__ = ["Match", "Rung", "Several", "locate"]
+
+_LADDER: tuple[tuple[Rung, Finder], ...] = (
+    (Rung.EXACT, rungs.exact),
+    (Rung.LINE_ENDINGS, rungs.line_endings),
+    (Rung.TRAILING_SPACE, rungs.trailing_space),
+    (Rung.INDENT, rungs.indent),
+    (Rung.TYPOGRAPHY, rungs.typography),
+    (Rung.INDENT_TYPOGRAPHY, rungs.indent_and_typography),
+)
+#: The same ladder for what trim_edges leaves, which must match whole lines.
+_WHOLE_LINES: tuple[tuple[Rung, Finder], ...] = (
+    (Rung.LINE_ENDINGS, rungs.whole_lines),
+    (Rung.TRAILING_SPACE, rungs.trailing_space),
+    (Rung.INDENT, rungs.indent),
+    (Rung.TYPOGRAPHY, rungs.typographic_lines),
+    (Rung.INDENT_TYPOGRAPHY, rungs.indent_and_typography),
+)
+_BOM = "\ufeff"
+#: How many lines around a place tell the file's unit of indentation.
+_NEIGHBOURHOOD = 40
+#: A dropped line may stand in the file this close to its edge of the match.
+_NEAR = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """The one place where a text stands, and what is to be written there.
+
+    ``document.text[start:end]`` is what was really matched; ``replacement`` is ready to be
+    put in its stead, with the place's terminators and indentation.
+    """
+
+    start: int
+    end: int
+    rung: Rung
+    replacement: str
+
+
+@dataclass(frozen=True, slots=True)
+class Several:
+    """A text that stands in several places by the first rung that finds any.
+
+    ``lines``: the 1-based line of every place, ascending, 1,000 at most.
+    """
+
+    rung: Rung
+    lines: tuple[int, ...]
+
+
+def locate(document: Document, old: str, new: str) -> Match | Several | None:
+    """Find ``old`` (not empty) and say what to write for ``new``; None when it stands nowhere.
+
+    With ``new == old`` the replacement is what stands there.
+    """
+    assert old, "BUG: an empty text stands everywhere"
+    found = _climb(document, old, new, _LADDER)
+    if found is None and old.startswith(_BOM):
+        return _at_beginning(document, old, new)
+    if isinstance(found, Match) and document.bom and found.start == 0:
+        return replace(found, replacement=found.replacement.removeprefix(_BOM))
+    return found if found is not None else _trim_edges(document, old, new)
+
+
+def _at_beginning(document: Document, old: str, new: str) -> Match | Several | None:
+    """Old text that brings the file's BOM along: it is no text, but says where it stood."""
+    if len(old) == len(_BOM):
+        return None
+    found = locate(document, old.removeprefix(_BOM), new.removeprefix(_BOM))
+    return None if isinstance(found, Match) and found.start else found
+
+
+def _climb(
+    document: Document, old: str, new: str, ladder: tuple[tuple[Rung, Finder], ...]
+) -> Match | Several | None:
+    """The first rung with a place decides, unless the new text can't be put there."""
+    wanted = Wanted.of(old)
+    for rung, find in ladder:
+        places = find(document, wanted)
+        if len(places) > 1:
+            return Several(rung, tuple(document.line_at(place.start) for place in places))
+        if places:
+            text = _replacement(document, places[0], old, new, rung)
+            if text is not None:
+                return Match(places[0].start, places[0].end, rung, text)
+    return None
+
+
+def _replacement(document: Document, place: Place, old: str, new: str, rung: Rung) -> str | None:
+    """What to write at a place, or None when that can't be told."""
+    if rung is Rung.EXACT and ("\r" not in document.text or "\n" not in new):
+        return new
+    matched = document.text[place.start : place.end]
+    terminator = document.terminator_near(place.end)
+    if place.change is not None:
+        around = _indentations_around(document, place)
+        return line_replacement.reindented_replacement(
+            old, new, matched, terminator, place.change, around, forgiven=place.forgiven
+        )
+    literal = rung is Rung.EXACT
+    return line_replacement.replacement(
+        old, new, matched, terminator, literal=literal, forgiven=place.forgiven
+    )
+
+
+def _indentations_around(document: Document, place: Place) -> list[str]:
+    """The indentations of the non-blank lines at a place and around it."""
+    first = max(0, document.line_at(place.start) - 1 - _NEIGHBOURHOOD)
+    last = document.line_at(place.end) + _NEIGHBOURHOOD
+    return [indentation_of(line) for line in document.lines[first:last] if not is_blank(line)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Trimmed:
+    """Old and new text without some lines at their edges; ``cost``: how much was dropped.
+
+    ``head`` and ``tail`` are the dropped lines that were the same in both texts.
+    """
+
+    old: str
+    new: str
+    cost: int
+    head: str | None
+    tail: str | None
+
+
+def _trim_edges(document: Document, old: str, new: str) -> Match | Several | None:
+    """The last rung: the least dropping with a place decides."""
+    forms = NormalForms.of(document)
+    trimmed = [one for one in _trimmings(old, new) if rungs.stands_bare(forms, Wanted.of(one.old))]
+    for cost in sorted({one.cost for one in trimmed}):
+        matches: dict[tuple[int, int, str], tuple[Match, _Trimmed]] = {}
+        lines: list[int] = []
+        for one in trimmed:
+            found = _climb(document, one.old, one.new, _WHOLE_LINES) if one.cost == cost else None
+            if isinstance(found, Several):
+                lines += found.lines
+            elif found is not None:
+                matches[found.start, found.end, found.replacement] = found, one
+        lines += [document.line_at(start) for start, _, _ in matches]
+        if len(lines) > 1:
+            return Several(Rung.TRIM_EDGES, tuple(sorted(set(lines))))
+        for match, one in matches.values():
+            return None if _contradicted(document, match, one) else _as_trimmed(match)
+    return None
+
+
+def _as_trimmed(match: Match) -> Match:
+    return replace(match, rung=Rung.TRIM_EDGES)
+
+
+def _trimmings(old: str, new: str) -> Iterator[_Trimmed]:
+    """Every way to trim that leaves a line worth looking for."""
+    old_lines, new_lines = _kept_lines(old), _kept_lines(new)
+    for at_head in range(3):
+        for at_tail in range(3):
+            if at_head or at_tail:
+                yield from _trimmed(old_lines, new_lines, at_head, at_tail)
+
+
+def _kept_lines(text: str) -> list[str]:
+    """The lines with their terminators."""
+    return [content + end for content, end in zip(*split_lines(text), strict=True)]
+
+
+def _trimmed(old: list[str], new: list[str], at_head: int, at_tail: int) -> Iterator[_Trimmed]:
+    """One way to trim, if it applies: 1 drops the blank lines at an edge, 2 also a shared one."""
+    cut_head = _trim_head(old, new, at_head)
+    if cut_head is None:
+        return
+    old, new, head = cut_head
+    cut_tail = _trim_head(old[::-1], new[::-1], at_tail)
+    if cut_tail is None:
+        return
+    old, new, tail = cut_tail[0][::-1], cut_tail[1][::-1], cut_tail[2]
+    left = "".join(old)
+    if not left or is_blank(left.translate({10: None, 13: None})):
+        return
+    if (head or tail) and (old == new or not any(map(str.isalnum, left))):
+        return
+    if at_tail and new and _terminated(old[-1]) != _terminated(new[-1]):
+        return
+    yield _Trimmed(left, "".join(new), at_head + at_tail, head, tail)
+
+
+def _terminated(line: str) -> bool:
+    return line.endswith(("\n", "\r"))
+
+
+def _trim_head(
+    old: list[str], new: list[str], amount: int
+) -> tuple[list[str], list[str], str | None] | None:
+    """Trim first lines; None when there is nothing of that kind to trim."""
+    blank_old, blank_new = _leading_blanks(old), _leading_blanks(new)
+    if amount == 0:
+        return old, new, None
+    if amount == 1 and not blank_old:
+        return None
+    old, new = old[blank_old:], new[min(blank_old, blank_new) :]
+    if amount == 1:
+        return old, new, None
+    if not old or not new or old[0] != new[0]:
+        return None
+    return old[1:], new[1:], old[0]
+
+
+def _leading_blanks(lines: list[str]) -> int:
+    for index, line in enumerate(lines):
+        if not is_blank(line.rstrip("\r\n")):
+            return index
+    return len(lines)
+
+
+def _contradicted(document: Document, match: Match, trimmed: _Trimmed) -> bool:
+    """Whether a dropped line stands in the file, and so speaks against the match.
+
+    Elsewhere: the text was meant for that place. Beside the match: the text does stand
+    there, but for a change of indentation that the rungs refused. Only a line that stands as
+    given close to its edge of the match, with others in between, is no contradiction; nor is
+    one without a word (a brace), which stands everywhere and says nothing.
+    """
+    first = document.line_at(match.start) - 1
+    last = document.line_at(max(match.start, match.end - 1)) - 1
+    before = range(first - _NEAR, first)
+    after = range(last + 1, last + 1 + _NEAR)
+    shifted = match.rung in (Rung.INDENT, Rung.INDENT_TYPOGRAPHY)
+    return any(
+        _stands_otherwise(document, dropped, range(0) if shifted else near)
+        for dropped, near in ((trimmed.head, before), (trimmed.tail, after))
+        if dropped is not None and any(map(str.isalnum, dropped))
+    )
+
+
+def _stands_otherwise(document: Document, dropped: str, near: range) -> bool:
+    """Whether the line stands in the file, but not (but for trailing space) within ``near``."""
+    line = dropped.rstrip("\r\n")
+    forms = NormalForms.of(document)
+    if next(forms.bare.find([bare(fold_line(line))], 1), None) is None:
+        return False
+    as_given = without_trailing_space(line)
+    return not any(
+        without_trailing_space(document.lines[index]) == as_given
+        for index in near
+        if 0 <= index < document.line_count
+    )

@@ -1,0 +1,228 @@
+"""A file's text: lines that carry their own terminators, and bytes that survive the round trip.
+
+What lives here is what every dialect must agree on before it looks for anything
+(DIALECTS.md 0, "Text"):
+
+* A line ends with ``\\n``, ``\\r\\n`` or a lone ``\\r``, and with nothing else. Python's
+  ``str.splitlines`` also splits at ``\\x0b``, ``\\x0c``, ``\\x1c``-``\\x1e``, U+0085 and
+  U+2028/9, which would shift line numbers and tear lines apart; it is not used.
+* White space is Unicode White_Space without the terminators. Python's ``str.strip``
+  also takes U+001C-001F; it is not used either.
+* Bytes that are not UTF-8 become lone surrogates U+DC80-DCFF (``surrogateescape``) and
+  turn back into the same bytes.
+
+Nothing here searches for text; that is matching.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate
+from typing import Any
+
+#: Unicode White_Space (PropList) without U+000A and U+000D, which end lines.
+WHITE_SPACE = (
+    "\t\x0b\x0c \x85\xa0\u1680"
+    "\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000"
+)
+TERMINATOR = re.compile(r"\r\n|\n|\r")
+
+_BOM = b"\xef\xbb\xbf"
+_BARE_NEWLINE = re.compile(r"(?<!\r)\n")
+_ESCAPED_BYTE = re.compile("[\udc80-\udcff]")
+_BINARY_WINDOW = 8 * 1024
+#: In this order a tie for the dominant terminator is settled.
+_EOL_NAMES = {"\n": "lf", "\r\n": "crlf", "\r": "cr"}
+
+
+def looks_binary(data: bytes) -> bool:
+    """Whether a NUL stands in the first 8 KiB (Git's rule)."""
+    return b"\0" in data[:_BINARY_WINDOW]
+
+
+def is_blank(line: str) -> bool:
+    """Whether a line's content is empty or white space only."""
+    return not line.strip(WHITE_SPACE)
+
+
+def with_newlines(text: str) -> str:
+    """The text with every terminator written as ``\\n``."""
+    if "\r" not in text:
+        return text
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def split_lines(text: str) -> tuple[list[str], list[str]]:
+    """Contents and terminators of the text's lines; only the last may lack a terminator.
+
+    ``"a\\r\\nb"`` gives ``(["a", "b"], ["\\r\\n", ""])``; ``""`` has no lines.
+    """
+    contents = with_newlines(text).split("\n")
+    terminators = TERMINATOR.findall(text) if "\r" in text else ["\n"] * (len(contents) - 1)
+    if contents[-1]:
+        terminators.append("")
+    else:
+        contents.pop()
+    return contents, terminators
+
+
+def adopt_terminators(text: str, terminator: str) -> str:
+    """New text for a place whose lines end with ``terminator``: a bare ``\\n`` becomes it.
+
+    ``\\r\\n`` that is already there stays as it is, so that nothing is doubled.
+    """
+    if terminator == "\n" or "\n" not in text:
+        return text
+    return _BARE_NEWLINE.sub(terminator, text)
+
+
+@dataclass(frozen=True)
+class Document:
+    """The text of one file, as it stood when a call read it.
+
+    ``bom`` tells whether the file begins with EF BB BF, which is not part of ``text``.
+    Derived forms (line starts, and what matching adds in ``derived``) are computed once
+    and kept, because many patches of a call are matched against one document.
+    """
+
+    bom: bool
+    text: str
+    #: Normal forms that other modules derive, by the class that derives them.
+    derived: dict[type, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Document:
+        """Decode a file; never fails, and ``to_bytes`` gives the same bytes back."""
+        bom = data.startswith(_BOM)
+        body = data[len(_BOM) :] if bom else data
+        return cls(bom, body.decode("utf-8", "surrogateescape"))
+
+    def to_bytes(self, text: str | None = None) -> bytes:
+        """The file's bytes with ``text`` (default: the document's own) after its BOM.
+
+        Raises UnicodeEncodeError when ``text`` holds surrogates other than escaped
+        bytes; they cannot come from a file, so requests must refuse them.
+        """
+        body = (self.text if text is None else text).encode("utf-8", "surrogateescape")
+        return _BOM + body if self.bom else body
+
+    @cached_property
+    def lf_text(self) -> str:
+        """The text with every terminator written as ``\\n``; see :meth:`offset_from_lf`."""
+        return with_newlines(self.text)
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The contents of the lines, without terminators."""
+        contents = self.lf_text.split("\n")
+        if not contents[-1]:
+            contents.pop()
+        return contents
+
+    @cached_property
+    def lf_starts(self) -> list[int]:
+        """The offset in ``lf_text`` at which each line begins."""
+        return _starts(self.lines, 1)
+
+    @cached_property
+    def line_starts(self) -> list[int]:
+        """The offset in ``text`` at which each line begins."""
+        if "\r" not in self.text:
+            return self.lf_starts
+        if self.eol == "crlf":
+            return _starts(self.lines, 2)
+        if self.eol == "cr":
+            return self.lf_starts
+        starts = [0, *(end.end() for end in TERMINATOR.finditer(self.text))]
+        return starts[: len(self.lines)]
+
+    @property
+    def line_count(self) -> int:
+        """How many lines there are: ``""`` has none, ``"a"`` and ``"a\\n"`` have one."""
+        return len(self.lines)
+
+    def line_at(self, offset: int) -> int:
+        """The number, from 1, of the line that holds ``offset``.
+
+        The end of the text belongs to the last line, unless that line is terminated;
+        then it is the (empty) line after it.
+        """
+        if offset >= len(self.text) and self.text.endswith(("\n", "\r")):
+            return self.line_count + 1
+        return max(1, bisect_right(self.line_starts, offset))
+
+    def content_end(self, index: int) -> int:
+        """The offset after the content, before the terminator, of line ``index`` (from 0)."""
+        return self.line_starts[index] + len(self.lines[index])
+
+    def line_end(self, index: int) -> int:
+        """The offset after the terminator, if any, of line ``index`` (from 0)."""
+        following = index + 1
+        return self.line_starts[following] if following < self.line_count else len(self.text)
+
+    def offset_from_lf(self, offset: int) -> int:
+        """The offset in ``text`` of an offset in ``lf_text``.
+
+        What stands before a ``\\n`` maps to before the terminator, what stands after it
+        to the beginning of the next line: never between ``\\r`` and ``\\n``.
+        """
+        if "\r" not in self.text:
+            return offset
+        if offset >= len(self.lf_text):
+            return len(self.text)
+        index = bisect_right(self.lf_starts, offset) - 1
+        return self.line_starts[index] + offset - self.lf_starts[index]
+
+    @cached_property
+    def _terminator_counts(self) -> dict[str, int]:
+        pairs = self.text.count("\r\n")
+        bare = self.text.count("\n") - pairs
+        lone = self.text.count("\r") - pairs
+        return {"\n": bare, "\r\n": pairs, "\r": lone}
+
+    @property
+    def eol(self) -> str:
+        """How lines end: ``lf``, ``crlf``, ``cr``, ``mixed``, or ``none``."""
+        used = [name for name, count in self._terminator_counts.items() if count]
+        if not used:
+            return "none"
+        return _EOL_NAMES[used[0]] if len(used) == 1 else "mixed"
+
+    def terminator_near(self, offset: int) -> str:
+        """The terminator for new text at ``offset``.
+
+        That of the line that holds the offset; where that line has none, that of the line
+        before; in a text without terminators ``\\n``.
+        """
+        if "\r" not in self.text:
+            return "\n"
+        own = TERMINATOR.search(self.text, offset - self.splits_terminator(offset))
+        return own.group() if own is not None else self._terminator_before(offset)
+
+    def splits_terminator(self, offset: int) -> bool:
+        """Whether ``offset`` lies between the ``\\r`` and the ``\\n`` of one terminator."""
+        return 0 < offset < len(self.text) and self.text[offset - 1 : offset + 1] == "\r\n"
+
+    def _terminator_before(self, offset: int) -> str:
+        end = max(self.text.rfind("\n", 0, offset), self.text.rfind("\r", 0, offset)) + 1
+        if not end:
+            return "\n"
+        if self.text[max(0, end - 2) : end] == "\r\n":
+            return "\r\n"
+        return self.text[end - 1]
+
+    def undecodable(self, start: int, end: int) -> bool:
+        """Whether ``text[start:end]`` holds bytes that are not UTF-8."""
+        return _ESCAPED_BYTE.search(self.text, start, end) is not None
+
+
+def _starts(lines: list[str], terminator_length: int) -> list[int]:
+    """Where each line begins when all terminators have the same length."""
+    if not lines:
+        return []
+    lengths = (len(line) + terminator_length for line in lines[:-1])
+    return list(accumulate(lengths, initial=0))

@@ -1,0 +1,539 @@
+"""Tolerant matches as data: whole bytes before and after, and what must be refused.
+
+Each case is one edit. Either it lands where it was meant, by the rung named, or it is refused
+(``SEVERAL`` with the rung that found more than one place, ``NOWHERE``). A wrong edit, one
+that reports success and leaves other bytes than ``after``, fails.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from stetd.editing.matching import Match, Rung, Several, locate
+from stetd.editing.text import Document
+
+NOWHERE = "nowhere"
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    before: bytes
+    old: str
+    new: str
+    after: bytes
+    rung: Rung
+
+
+@dataclass(frozen=True)
+class Refusal:
+    name: str
+    before: bytes
+    old: str
+    new: str
+    #: The rung that found several places, or NOWHERE.
+    reason: Rung | str
+
+
+CASES = [
+    # exact
+    Case("a word within a line", b"one two three\n", "two", "2", b"one 2 three\n", Rung.EXACT),
+    Case("text is literal", b"a $& b\n", "$&", r"\1$0", rb"a \1$0 b" + b"\n", Rung.EXACT),
+    Case(
+        "exact wins over a tolerant place",
+        b"  x = 1\nx = 1 \n\tx = 1 # y\n",
+        "\tx = 1 #",
+        "\tx = 2 #",
+        b"  x = 1\nx = 1 \n\tx = 2 # y\n",
+        Rung.EXACT,
+    ),
+    Case(
+        "new lines in a CRLF file end with CRLF",
+        b"a\r\nb\r\n",
+        "b",
+        "b\nc",
+        b"a\r\nb\r\nc\r\n",
+        Rung.EXACT,
+    ),
+    Case(
+        "CRLF that is given is not doubled",
+        b"a\r\nb\r\n",
+        "a\r\nb",
+        "a\r\nx\r\nb",
+        b"a\r\nx\r\nb\r\n",
+        Rung.EXACT,
+    ),
+    Case(
+        "bytes that are not UTF-8 elsewhere on the line are carried through",
+        b"caf\xe9 = one\n",
+        "one",
+        "two",
+        b"caf\xe9 = two\n",
+        Rung.EXACT,
+    ),
+    Case("a BOM stays first", b"\xef\xbb\xbfa\nb\n", "a", "x", b"\xef\xbb\xbfx\nb\n", Rung.EXACT),
+    Case(
+        "a BOM sent along is ignored",
+        b"\xef\xbb\xbfa\nb\n",
+        "\ufeffa\n",
+        "\ufeffx\n",
+        b"\xef\xbb\xbfx\nb\n",
+        Rung.EXACT,
+    ),
+    # line_endings
+    Case(
+        "newlines match CRLF",
+        b"a\r\nb\r\nc\r\n",
+        "a\nb\n",
+        "a\nx\ny\n",
+        b"a\r\nx\r\ny\r\nc\r\n",
+        Rung.LINE_ENDINGS,
+    ),
+    Case(
+        "CRLF matches newlines",
+        b"a\nb\nc\n",
+        "a\r\nb\r\n",
+        "a\r\nx\r\n",
+        b"a\nx\nc\n",
+        Rung.LINE_ENDINGS,
+    ),
+    Case(
+        "newlines match lone carriage returns",
+        b"a\rb\rc\r",
+        "a\nb",
+        "x\ny",
+        b"x\ry\rc\r",
+        Rung.LINE_ENDINGS,
+    ),
+    Case(
+        "each line of a mixed place keeps its terminator",
+        b"a\r\nb\nc\r\nd\n",
+        "a\nb\nc\n",
+        "a\nB\nc\n",
+        b"a\r\nB\nc\r\nd\n",
+        Rung.LINE_ENDINGS,
+    ),
+    Case(
+        "a line added in a mixed place ends like the one before it",
+        b"a\r\nb\nc\r\n",
+        "a\nb\n",
+        "a\nnew\nb\n",
+        b"a\r\nnew\r\nb\nc\r\n",
+        Rung.LINE_ENDINGS,
+    ),
+    Case(
+        "text that begins with a newline takes the whole CRLF",
+        b"a\r\nb\r\n",
+        "\nb",
+        "\nc",
+        b"a\r\nc\r\n",
+        Rung.LINE_ENDINGS,
+    ),
+    Case(
+        "a final newline that the file lacks is forgiven and falls away",
+        b"a\nb",
+        "b\n",
+        "c\n",
+        b"a\nc",
+        Rung.LINE_ENDINGS,
+    ),
+    Case(
+        "lines added at an unterminated end",
+        b"a\r\nb",
+        "a\nb\n",
+        "a\nb\nc\n",
+        b"a\r\nb\r\nc",
+        Rung.LINE_ENDINGS,
+    ),
+    # trailing_space
+    Case(
+        "trailing space in the file; shared lines keep it",
+        b"if x:  \n    a()\t\n    b()\n",
+        "if x:\n    a()\n    b()\n",
+        "if x:\n    a()\n    c()\n",
+        b"if x:  \n    a()\t\n    c()\n",
+        Rung.TRAILING_SPACE,
+    ),
+    Case(
+        "trailing space in the text",
+        b"a\nb\nc\n",
+        "a  \nb\n",
+        "a  \nx\n",
+        b"a\nx\nc\n",
+        Rung.TRAILING_SPACE,
+    ),
+    Case(
+        "trailing space of a replaced line goes with it, without a final newline too",
+        b"a\nb   \nc\n",
+        "a \nb",
+        "a \nx",
+        b"a\nx\nc\n",
+        Rung.TRAILING_SPACE,
+    ),
+    Case(
+        "U+0085 is white space and no terminator",
+        b"a\xc2\x85\nb\n",
+        "a\nb\n",
+        "a\nx\n",
+        b"a\xc2\x85\nx\n",
+        Rung.TRAILING_SPACE,
+    ),
+    Case(
+        "trailing space in a CRLF file",
+        b"a \r\nb\r\nc\r\n",
+        "a\nb\n",
+        "a\nx\ny\n",
+        b"a \r\nx\r\ny\r\nc\r\n",
+        Rung.TRAILING_SPACE,
+    ),
+    Case(
+        "blank lines with spaces in them stay",
+        b"a\n    \nb\n",
+        "a\n\nb\n",
+        "a\n\nc\n",
+        b"a\n    \nc\n",
+        Rung.TRAILING_SPACE,
+    ),
+    # indent
+    Case(
+        "text with less indentation",
+        b"class A:\n    def f(self):\n        return 1\n",
+        "def f(self):\n    return 1\n",
+        "def f(self):\n    x = 1\n\n    return x\n",
+        b"class A:\n    def f(self):\n        x = 1\n\n        return x\n",
+        Rung.INDENT,
+    ),
+    Case(
+        "text with more indentation",
+        b"def f():\n  return 1\n",
+        "    def f():\n      return 1\n",
+        "    def f():\n      return 2\n    g()\n",
+        b"def f():\n  return 2\ng()\n",
+        Rung.INDENT,
+    ),
+    Case(
+        "blank lines are exempt",
+        b"if x:\n    a()\n\n    b()\n",
+        "        a()\n        \n        b()\n",
+        "        a()\n\n        c()\n",
+        b"if x:\n    a()\n\n    c()\n",
+        Rung.INDENT,
+    ),
+    Case(
+        "spaces for tabs, by the text's unit",
+        b"func f() {\n\tif x {\n\t\ta()\n\t}\n}\n",
+        "    if x {\n        a()\n    }\n",
+        "    if x {\n        a()\n        if y {\n            b()\n        }\n    }\n",
+        b"func f() {\n\tif x {\n\t\ta()\n\t\tif y {\n\t\t\tb()\n\t\t}\n\t}\n}\n",
+        Rung.INDENT,
+    ),
+    Case(
+        "tabs for spaces, by the file's unit",
+        b"def f():\n  if x:\n    a()\n",
+        "\tif x:\n\t\ta()\n",
+        "\tif x:\n\t\ta()\n\telse:\n\t\tb()\n",
+        b"def f():\n  if x:\n    a()\n  else:\n    b()\n",
+        Rung.INDENT,
+    ),
+    Case(
+        "one line of spaces for tabs",
+        b"\tif x:\n\t\ta()\n",
+        "        a()\n",
+        "        a()\n        b()\n",
+        b"\tif x:\n\t\ta()\n\t\tb()\n",
+        Rung.INDENT,
+    ),
+    Case(
+        "text without indentation in a file of tabs: its spaces become tabs",
+        b"func f() {\n\ta()\n\tb()\n}\n",
+        "a()\nb()\n",
+        "a()\nif x {\n    b()\n}\n",
+        b"func f() {\n\ta()\n\tif x {\n\t\tb()\n\t}\n}\n",
+        Rung.INDENT,
+    ),
+    Case(
+        "alignment with spaces behind a tab is copied",
+        b"func f() {\n\tg(a,\n\t  b)\n}\n",
+        "g(a,\n  b)\n",
+        "g(a,\n  c)\n",
+        b"func f() {\n\tg(a,\n\t  c)\n}\n",
+        Rung.INDENT,
+    ),
+    # typography
+    Case(
+        "curly quotes in the file, straight in the text",
+        "say \u201chello\u201d now\n".encode(),
+        'say "hello"',
+        'say "bye"',
+        b'say "bye" now\n',
+        Rung.TYPOGRAPHY,
+    ),
+    Case(
+        "shared lines keep their typography",
+        "# it\u2019s \u2013 fine\u2026\nx = 1\n".encode(),
+        "# it's - fine...\nx = 1\n",
+        "# it's - fine...\nx = 2\n",
+        "# it\u2019s \u2013 fine\u2026\nx = 2\n".encode(),
+        Rung.TYPOGRAPHY,
+    ),
+    Case(
+        "typography in the text only",
+        b"x = 'a'  # no-break\ny\n",
+        "x = \u2018a\u2019\xa0 # no\u2011break",
+        "x = 'b'",
+        b"x = 'b'\ny\n",
+        Rung.TYPOGRAPHY,
+    ),
+    Case(
+        "decomposed in the file, composed in the text",
+        "cafe\u0301 noir\n".encode(),
+        "caf\u00e9 noir",
+        "th\u00e9 noir",
+        "th\u00e9 noir\n".encode(),
+        Rung.TYPOGRAPHY,
+    ),
+    Case(
+        "composed in the file, decomposed in the text",
+        "# \ud55c\uad6d\nx\n".encode(),
+        "# \u1112\u1161\u11ab\u1100\u116e\u11a8\nx",
+        "# \u1112\u1161\u11ab\u1100\u116e\u11a8\ny",
+        "# \ud55c\uad6d\ny\n".encode(),
+        Rung.TYPOGRAPHY,
+    ),
+    Case(
+        "typography across CRLF lines",
+        "a \u2014 b\r\nc\r\n".encode(),
+        "a - b\nc",
+        "a - b\nd\ne",
+        "a \u2014 b\r\nd\r\ne\r\n".encode(),
+        Rung.TYPOGRAPHY,
+    ),
+    # indent+typography
+    Case(
+        "typography, trailing space and indentation at once",
+        "class A:\n    # it\u2019s \n    x = 1\n".encode(),
+        "# it's\nx = 1\n",
+        "# it's\nx = 2\n",
+        "class A:\n    # it\u2019s \n    x = 2\n".encode(),
+        Rung.INDENT_TYPOGRAPHY,
+    ),
+    Case(
+        "typography and trailing space with the same indentation",
+        "  \u201ca\u201d \n  b\n".encode(),
+        '  "a"\n  b\n',
+        '  "a"\n  c\n',
+        "  \u201ca\u201d \n  c\n".encode(),
+        Rung.INDENT_TYPOGRAPHY,
+    ),
+    # trim_edges
+    Case(
+        "blank lines at the edges of both texts",
+        b"a\nb\nc\n",
+        "\nb\n\n",
+        "\nx\n\n",
+        b"a\nx\nc\n",
+        Rung.TRIM_EDGES,
+    ),
+    Case(
+        "a first line that is not in the file, the same in both texts",
+        b"def f(a, b):\n    one()\n    two()\n",
+        "def f(a):\n    one()\n    two()\n",
+        "def f(a):\n    one()\n    three()\n",
+        b"def f(a, b):\n    one()\n    three()\n",
+        Rung.TRIM_EDGES,
+    ),
+    Case(
+        "a last line that is not in the file, the same in both texts",
+        b"one()\ntwo()\nend\n",
+        "one()\ntwo()\nfinish\n",
+        "ONE()\ntwo()\nfinish\n",
+        b"ONE()\ntwo()\nend\n",
+        Rung.TRIM_EDGES,
+    ),
+    Case(
+        "what is left may be indented differently",
+        b"class A:\n    x = 1\n    y = 2\n",
+        "\nx = 1\ny = 2\n\n",
+        "\nx = 1\ny = 3\n\n",
+        b"class A:\n    x = 1\n    y = 3\n",
+        Rung.TRIM_EDGES,
+    ),
+    Case(
+        "a line left out above: the dropped line stands close by",
+        b"one\ntwo\nthree\nfour\n",
+        "one\nthree\n",
+        "one\nTHREE\n",
+        b"one\ntwo\nTHREE\nfour\n",
+        Rung.TRIM_EDGES,
+    ),
+]
+
+REFUSALS = [
+    # ambiguous at every rung
+    Refusal("exact text twice", b"x = 1\ny\nx = 1\n", "x = 1", "x = 2", Rung.EXACT),
+    Refusal("overlapping places count", b"aaa\n", "aa", "b", Rung.EXACT),
+    Refusal("exact ambiguity is final", b"f()\nf()\n    f()\n", "f()\n", "g()\n", Rung.EXACT),
+    Refusal("twice by line endings", b"a\r\nb\r\na\r\nb\r\n", "a\nb", "x", Rung.LINE_ENDINGS),
+    Refusal("twice by trailing space", b"a \nb\na\t\nb\n", "a\nb\n", "x\n", Rung.TRAILING_SPACE),
+    Refusal("twice by indentation", b"  a\n  b\n\ta\n\tb\n", "a\nb\n", "x\n", Rung.INDENT),
+    Refusal(
+        "twice by typography",
+        "\u201ca\u201d\n\u201fa\u201e\n".encode(),
+        '"a"',
+        '"b"',
+        Rung.TYPOGRAPHY,
+    ),
+    Refusal(
+        "twice by indentation and typography",
+        "  it\u2019s\n  b\n    it\u2018s\n    b\n".encode(),
+        "it's\nb\n",
+        "x\n",
+        Rung.INDENT_TYPOGRAPHY,
+    ),
+    Refusal("twice after trimming", b"a\nb\na\nc\n", "\na\n\n", "\nx\n\n", Rung.TRIM_EDGES),
+    Refusal(
+        "a shared line dropped, the rest twice",
+        b"k\n  b()\nl\n  b()\n",
+        "j\n  b()\n",
+        "j\n  c()\n",
+        Rung.TRIM_EDGES,
+    ),
+    Refusal(
+        "either edge may be dropped, at different places",
+        b"h\nm\nx\nm\nt\n",
+        "h\nm\nt\n",
+        "h\nM\nt\n",
+        Rung.TRIM_EDGES,
+    ),
+    # what no rung relaxes
+    Refusal("a word that differs", b"return value\n", "return values\n", "return 1\n", NOWHERE),
+    Refusal("case that differs", b"Return value\n", "return value\n", "x\n", NOWHERE),
+    Refusal("white space within a line", b"a  =  1\n", "a = 1", "a = 2", NOWHERE),
+    Refusal("a tab is not a space", b"a\tb\n", "a b", "c", NOWHERE),
+    Refusal("guillemets are no quotes", "\u00aba\u00bb\n".encode(), '"a"', "b", NOWHERE),
+    Refusal("a look-alike letter", "p\u0430ss\n".encode(), "pass", "x", NOWHERE),
+    Refusal("the Kelvin sign is no K", "5 \u212a\n".encode(), "5 K", "6 K", NOWHERE),
+    Refusal("a line missing in the middle", b"a\nb\nc\n", "a\nc\n", "x\ny\n", NOWHERE),
+    Refusal(
+        "indentation that changes unevenly",
+        b"if x:\n    a()\n      b()\n",
+        "a()\nb()\n",
+        "a()\nc()\n",
+        NOWHERE,
+    ),
+    Refusal(
+        "indentation by another step is no uniform change",
+        b"    if x:\n        a()\n",
+        "if x:\n  a()\n",
+        "if x:\n  b()\n",
+        NOWHERE,
+    ),
+    Refusal(
+        "indentation that cannot be taken away",
+        b"if x:\n    a()\n",
+        "        a()\n",
+        "        a()\n  b()\n",
+        NOWHERE,
+    ),
+    Refusal(
+        "spaces that are no whole number of tabs",
+        b"\tif x:\n\t\ta()\n",
+        "    if x:\n        a()\n",
+        "    if x:\n        a()\n      b()\n",
+        NOWHERE,
+    ),
+    Refusal(
+        "a unit that is a guess",
+        b"x\n\t\ta()\n",
+        "        a()\n",
+        "        a()\n                b()\n",
+        NOWHERE,
+    ),
+    Refusal("within an ellipsis", "a\u2026b\n".encode(), "a..", "x", NOWHERE),
+    Refusal("between a letter and its accent", "re\u0301sume\n".encode(), "\u2018re", "x", NOWHERE),
+    Refusal(
+        "a syllable that goes on", "\u2026\u1112\u1161\u11ab\n".encode(), "...\ud558", "x", NOWHERE
+    ),
+    Refusal("white space alone", b"a\n    \nb\n", "\t\t\t", "x", NOWHERE),
+    Refusal("a newline on nothing", b"a", "\n", "\nb\n", NOWHERE),
+    Refusal("blank lines alone", b"a\nb\n", "\n\n", "\n", NOWHERE),
+    Refusal(
+        "a dropped line that stands elsewhere: the edit was meant for that place",
+        b"def a():\n    return 1\n\n\ndef b():\n    return 2\n",
+        "def b():\n    return 1\n",
+        "def b():\n    return 3\n",
+        NOWHERE,
+    ),
+    Refusal("nothing but a brace is left", b"f() {\n}\n", "g() {\n}\n", "g() {\n}\nx\n", NOWHERE),
+    Refusal(
+        "lines that differ on one edge are no shared line", b"b\n", "a\nb\n", "A\nx\n", NOWHERE
+    ),
+    Refusal("two shared lines at one edge", b"c\n", "a\nb\nc\n", "a\nb\nx\n", NOWHERE),
+    Refusal("what is left must be whole lines", b"xb\n", "\nb\n\n", "\nc\n\n", NOWHERE),
+    Refusal(
+        "trimming that would join the next line",
+        b"a\nb\nc\n",
+        "\nb\n\n",
+        "\nx",
+        NOWHERE,
+    ),
+    Refusal("a BOM that says where, elsewhere", b"\xef\xbb\xbfa\nb\n", "\ufeffb", "x", NOWHERE),
+]
+
+
+def edited(before: bytes, old: str, new: str) -> tuple[bytes, Rung] | Rung | str:
+    """The file after the edit with its rung; the ambiguous rung; or NOWHERE."""
+    document = Document.from_bytes(before)
+    found = locate(document, old, new)
+    if isinstance(found, Several):
+        assert len(found.lines) > 1
+        return found.rung
+    if found is None:
+        return NOWHERE
+    assert isinstance(found, Match)
+    text = document.text[: found.start] + found.replacement + document.text[found.end :]
+    return document.to_bytes(text), found.rung
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_lands_where_it_was_meant(case: Case) -> None:
+    assert (case.after, case.rung) == edited(case.before, case.old, case.new)
+
+
+@pytest.mark.parametrize("case", REFUSALS, ids=lambda case: case.name)
+def test_is_refused(case: Refusal) -> None:
+    assert case.reason == edited(case.before, case.old, case.new)
+
+
+#: A line dropped because both texts have it: without another difference nothing tells it apart.
+SHARED_LINE_DROPPED = [
+    case for case in CASES if case.rung is Rung.TRIM_EDGES and not case.old.startswith("\n")
+]
+
+
+@pytest.mark.parametrize(
+    "case", [c for c in CASES if c not in SHARED_LINE_DROPPED], ids=lambda case: case.name
+)
+def test_text_replaced_by_itself_changes_nothing(case: Case) -> None:
+    assert (case.before, case.rung) == edited(case.before, case.old, case.old)
+
+
+@pytest.mark.parametrize("case", SHARED_LINE_DROPPED, ids=lambda case: case.name)
+def test_no_line_is_dropped_from_a_text_that_changes_nothing(case: Case) -> None:
+    assert edited(case.before, case.old, case.old) == NOWHERE
+
+
+@pytest.mark.parametrize(
+    "case",
+    [c for c in CASES if c.before.endswith((b"\n", b"\r")) and b"\xef\xbb\xbf" not in c.before],
+    ids=lambda case: case.name,
+)
+def test_a_second_copy_makes_it_ambiguous(case: Case) -> None:
+    assert case.rung == edited(case.before + case.before, case.old, case.new)
+
+
+def test_names_are_unique() -> None:
+    names = [case.name for case in CASES] + [case.name for case in REFUSALS]
+    assert len(names) == len(set(names))
