@@ -105,6 +105,11 @@ class TestSeveralPatches:
         assert refused.failures[1].candidates == [2, 3]
         assert refused.message.count("patch 3: ") == 1
 
+    def test_only_so_many_misses_are_explained_but_all_are_reported(self) -> None:
+        refused = refusal(b"alpha = 1\n", *[replace(f"alpha = {n}", "x") for n in range(2, 50)])
+        assert kinds(refused) == [("old_text_not_found", n) for n in range(48)]
+        assert [bool(each.nearest) for each in refused.failures] == [True] * 20 + [False] * 28
+
     def test_reports_give_the_lines_of_the_new_file_in_the_order_of_the_call(self) -> None:
         plan = plan_patch(
             b"a\nb\nc\n", replace("c\n", "C\nD\n"), prepend("0\n"), replace("b\n", "")
@@ -126,6 +131,14 @@ class TestSeveralPatches:
 class TestTextAndPlace:
     def test_append_takes_no_newline_of_its_own(self) -> None:
         assert patched(b"a", append("b")) == b"ab"
+
+    def test_lines_that_run_together_are_mentioned(self) -> None:
+        (warning,) = plan_patch(b"a", append("b\n")).warnings
+        assert "patch 1: no newline stands between the file's last line" in warning
+        (warning,) = plan_patch(b"a\n", prepend("0")).warnings
+        assert "patch 1: no newline stands between the file's first line" in warning
+        assert plan_patch(b"a", append("\nb")).warnings == ()
+        assert plan_patch(b"", append("b")).warnings == ()
 
     def test_append_to_crlf_takes_its_terminators(self) -> None:
         assert patched(b"a\r\nb\r\n", append("c\nd\n")) == b"a\r\nb\r\nc\r\nd\r\n"

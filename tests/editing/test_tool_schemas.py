@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from stet.wire.failures import Refused
-from stetd.editing.tool_schemas import PatchInput, tool_definitions, validated
+from stetd.editing.tool_inputs import PatchInput
+from stetd.editing.tool_schemas import tool_definitions
+from stetd.editing.validating import validated
 
 
 def problem(params: dict[str, object]) -> Refused:
@@ -79,7 +81,27 @@ class TestRefusals:
         good = {"operation": "overwrite", "newText": "x"}
         refused = problem({"path": "a", "patches": [good, "x", 3]})
         assert [failure.index for failure in refused.failures] == [1, 2]
-        assert "patch 2: the input must be an object" in refused.message
+        assert "patch 2: must be an object; received" in refused.message
+
+    def test_a_field_on_the_wrong_level_is_told_where_it_belongs(self) -> None:
+        message = problem({"path": "a", "operation": "overwrite", "newText": "x"}).message
+        assert 'unknown field "operation" (it belongs into the objects of the list "patches")' in (
+            message
+        )
+        message = patch_problem(operation="overwrite", newText="x", path="a")
+        assert 'unknown field "path" (it belongs beside "patches", not into it)' in message
+
+    @pytest.mark.parametrize("name", [7, "\ud800", "x" * 1_000_000])
+    def test_a_field_with_a_strange_name_is_refused_in_few_words(self, name: object) -> None:
+        refused = problem({"path": "a", "patches": [{"operation": "replace", name: "x"}]})
+        assert [failure.index for failure in refused.failures] == [0]
+        assert "unknown field" in refused.message
+        assert len(refused.message.encode()) < 400
+
+    def test_a_list_that_is_far_too_long_is_refused_at_once(self) -> None:
+        refused = problem({"path": "a", "patches": [1] * 1_000_000})
+        assert len(refused.failures) == 1
+        assert '"patches" has more than 10,000 elements' in refused.message
 
     def test_fields_of_reindent_are_checked(self) -> None:
         patch = {"operation": "append_eof", "newText": "x", "reindent": {"Strip": "a", "add": 1}}

@@ -28,13 +28,17 @@ from stetd.editing.refusals import Subject
 from stetd.editing.reindent import StripFailed, reindent
 from stetd.editing.staged_clipboards import StagedClipboards, Stored
 from stetd.editing.text import Document, adopt_terminators
-from stetd.editing.tool_schemas import PatchInput, PatchRequest, validated
+from stetd.editing.tool_inputs import PatchInput, PatchRequest
+from stetd.editing.validating import validated
 
 NOUN = "patch"
 APPLIED = "<patches_applied>all</patches_applied>"
 
 #: Operations that create a file that does not exist (REQ-PATCH-001).
 CREATING = ("append_eof", "prepend_bof", "overwrite")
+
+#: How many old texts that were not found are told the nearest passage.
+_EXPLAINED_MISSES = 20
 
 #: A clipboard is shown in the message up to this many characters.
 _SHOWN_CLIPBOARD = 4_000
@@ -64,10 +68,7 @@ def plan(params: Mapping[str, object], world: World) -> Plan:
     source = world.read(call.path)
     target = Target.of(source)
     clipboards = StagedClipboards(world.clipboards)
-    attempts = [
-        _attempt(patch, Subject(NOUN, index, target.path), target, clipboards)
-        for index, patch in enumerate(call.patches)
-    ]
+    attempts = _attempts(call.patches, target, clipboards)
     edits = [attempt.edit for attempt in attempts if attempt.edit]
     changes, failures = _arranged(target, attempts, edits)
     if failures:
@@ -79,7 +80,7 @@ def plan(params: Mapping[str, object], world: World) -> Plan:
     if not changed:
         _refuse_no_change(attempts)
     reports = report_edits(source.path, edits, changes, applied, Document.from_bytes(after))
-    warnings = _warnings(source, attempts, changed=changed)
+    warnings = _warnings(source, target, attempts, changed=changed)
     return Plan(
         files=(PlannedFile(source.path, source.data, after),) if changed else (),
         edits=reports,
@@ -101,18 +102,26 @@ def _check_size(call: PatchInput) -> None:
         )
 
 
-def _attempt(
-    patch: PatchRequest, subject: Subject, target: Target, clipboards: StagedClipboards
-) -> _Attempt:
-    """Locates one patch and stages its clipboard."""
-    if patch.operation != "replace":
-        return _insertion(patch, subject, target, clipboards)
-    attempt = _replacement(patch, subject, target, clipboards)
-    if attempt.stored:
-        clipboards.store(attempt.stored)
-    elif patch.to_clipboard:
-        clipboards.owe(patch.to_clipboard)
-    return attempt
+def _attempts(
+    patches: Sequence[PatchRequest], target: Target, clipboards: StagedClipboards
+) -> list[_Attempt]:
+    """Locates every patch, in order, and stages the clipboards."""
+    attempts = []
+    failed = 0
+    for index, patch in enumerate(patches):
+        subject = Subject(NOUN, index, target.path)
+        if patch.operation == "replace":
+            explain = failed < _EXPLAINED_MISSES
+            attempt = _replacement(patch, subject, target, clipboards, explain=explain)
+        else:
+            attempt = _insertion(patch, subject, target, clipboards)
+        if attempt.stored:
+            clipboards.store(attempt.stored)
+        elif patch.to_clipboard:
+            clipboards.owe(patch.to_clipboard)
+        failed += bool(attempt.failures)
+        attempts.append(attempt)
+    return attempts
 
 
 def _insertion(
@@ -122,7 +131,6 @@ def _insertion(
     failures: list[Failure] = []
     text: str | None = None
     if patch.to_clipboard:
-        clipboards.owe(patch.to_clipboard)
         failures.append(refusals.clipboard_requires_replace(subject, patch.operation))
     if target.binary and patch.operation != "overwrite":
         failures.append(locating.refuse_binary(subject, target))
@@ -151,7 +159,12 @@ def _placed(patch: PatchRequest, subject: Subject, document: Document, text: str
 
 
 def _replacement(
-    patch: PatchRequest, subject: Subject, target: Target, clipboards: StagedClipboards
+    patch: PatchRequest,
+    subject: Subject,
+    target: Target,
+    clipboards: StagedClipboards,
+    *,
+    explain: bool,
 ) -> _Attempt:
     """``replace``: finds the old text and settles what takes its place."""
     failures: list[Failure] = []
@@ -164,7 +177,9 @@ def _replacement(
     # unmatched, and the whole of oldText must stand in the file to be copied.
     new = patch.old_text if inserted is None else inserted
     told = inserted or None
-    match = locating.find(subject, target, patch.old_text, new, told=told, creating=CREATING)
+    match = locating.find(
+        subject, target, patch.old_text, new, told=told, creating=CREATING, explain=explain
+    )
     if isinstance(match, Failure):
         failures.append(match)
         return _Attempt(patch, subject, failures=tuple(failures))
@@ -259,20 +274,36 @@ def _refuse_no_change(attempts: Sequence[_Attempt]) -> None:
 
 
 def _warnings(
-    source: SourceFile, attempts: Sequence[_Attempt], *, changed: bool
+    source: SourceFile, target: Target, attempts: Sequence[_Attempt], *, changed: bool
 ) -> tuple[str, ...]:
     """What the caller should know, although the edit was made."""
-    warnings = []
     generated = autogenerated_warning(source.path, source.data) if changed else None
-    if generated:
-        warnings.append(generated)
+    warnings = [generated] if generated else []
     for attempt in attempts:
         operation = attempt.patch.operation
+        label = attempt.subject.label
         if attempt.patch.old_text and operation != "replace":
+            warnings.append(f"{label}: oldText was ignored; {operation} looks for no text.")
+        if _joins_lines(attempt, target.document.text):
+            where = "the file's last line" if operation == "append_eof" else "the file's first line"
             warnings.append(
-                f"{attempt.subject.label}: oldText was ignored; {operation} looks for no text."
+                f"{label}: no newline stands between {where} and the text added to it, so they "
+                "are one line now; text is taken literally."
             )
     return tuple(warnings)
+
+
+def _joins_lines(attempt: _Attempt, text: str) -> bool:
+    """Whether a text put at an end of the file goes on in a line of ``text``."""
+    added = attempt.edit.replacement if attempt.edit else ""
+    if not added or not text:
+        return False
+    match attempt.patch.operation:
+        case "append_eof":
+            return text[-1] not in "\r\n" and added[0] not in "\r\n"
+        case "prepend_bof":
+            return added[-1] not in "\r\n" and text[0] not in "\r\n"
+    return False
 
 
 #: What each tolerant rung means for the caller.

@@ -1,0 +1,163 @@
+"""Requests against the models of tool inputs, and what a refusal tells a language model.
+
+Every mistake becomes a failure of its own (``invalid_params``), with the expected fields, what
+was received, and the nearest field for a name that is misspelt.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+from rapidfuzz import fuzz, process, utils
+
+from stet.wire.failures import Failure, Kind, Refused
+from stetd.editing.tool_inputs import MAX_PATCHES, PatchInput, PatchRequest, Reindent, ToolInput
+
+Input = TypeVar("Input", bound=ToolInput)
+
+#: Likeness (0 to 100) from which a misspelt name is taken for a field in the answer's advice.
+_LIKENESS = 60
+
+#: Characters of what was received that a refusal repeats.
+_LONGEST_QUOTE = 80
+
+#: What other tools call our fields, for the advice in a refusal; too unlike to be measured.
+_ELSEWHERE = {
+    "oldText": ("old_string", "old_str", "old", "search", "find", "before", "original"),
+    "newText": ("new_string", "new_str", "new", "replace", "replacement", "content", "text"),
+    "operation": ("type", "command", "action", "mode", "kind"),
+    "path": ("file_path", "filepath", "filename", "file"),
+    "patches": ("edits", "changes", "operations"),
+}
+
+
+def validated(model: type[Input], params: Mapping[str, object], noun: str = "item") -> Input:
+    """``params`` as ``model``; ``noun`` is the word for an element of its list.
+
+    Raises Refused (invalid_params) with a failure for every field that is wrong.
+    """
+    try:
+        return model.model_validate(dict(params))
+    except ValidationError as error:
+        failures = [_failure(model, noun, each) for each in error.errors(include_url=False)]
+        raise Refused(*failures) from None
+
+
+def _failure(model: type[ToolInput], noun: str, error: ErrorDetails) -> Failure:
+    """A mistake that pydantic found, as a sentence for the model."""
+    place = error["loc"]
+    index = place[1] if len(place) > 1 and isinstance(place[1], int) else None
+    owner = _owner(model, place)
+    label = "" if index is None else f"{noun} {index + 1}: "
+    sentence = _sentence(error, owner, _dotted(place))
+    return Failure(Kind.INVALID_PARAMS.value, f"{label}{sentence}", index=index)
+
+
+def _sentence(error: ErrorDetails, owner: type[ToolInput], field: str) -> str:
+    """What was wrong with ``field`` of ``owner``, what was received, what is expected."""
+    expected = f"Expected fields: {_fields(owner)}."
+    received = _received(error["input"])
+    match error["type"]:
+        case "missing":
+            return f'"{field}" is missing. {expected} Received: {received}.'
+        case "extra_forbidden":
+            hint = _belongs(owner, field) or _hint(field.rpartition(".")[2], _names(owner))
+            return f'unknown field "{_cut(field)}"{hint}. {expected}'
+        case "literal_error":
+            choices = error["ctx"]["expected"]
+            hint = _hint(str(error["input"]), [each.strip("'") for each in _words(choices)])
+            return f'"{field}" must be {choices}; received {received}{hint}.'
+        case "too_long":
+            return f'"{field}" has more than {MAX_PATCHES:,} elements; send fewer in a call.'
+        case "too_short" | "string_too_short":
+            return f'"{field}" is empty. {expected}'
+        case kind if kind in _WANTED:
+            where = f'"{field}" ' if field else ""
+            return f"{where}must be {_WANTED[kind]}; received {received}. {expected}"
+    return f'"{field}": {error["msg"]}; received {received}. {expected}'
+
+
+#: What a field of the wrong type should have been, by pydantic's name of the mistake.
+_WANTED = {
+    "string_type": "a string",
+    "int_type": "a whole number",
+    "bool_type": "true or false",
+    "list_type": "a list of objects",
+    "model_type": "an object",
+    "model_attributes_type": "an object",
+    "dict_type": "an object",
+}
+
+
+def _owner(model: type[ToolInput], place: Sequence[str | int]) -> type[ToolInput]:
+    """The model whose fields the last name in ``place`` belongs to."""
+    names = [part for part in place if isinstance(part, str)]
+    if model is PatchInput and names[:1] == ["patches"] and len(place) > 1:
+        return Reindent if names[1:2] == ["reindent"] and len(names) > 1 else PatchRequest
+    return model
+
+
+def _dotted(place: Sequence[str | int]) -> str:
+    """``reindent.strip``: the field within its patch; ``patches`` itself within the call."""
+    after_index = [n for n, part in enumerate(place) if isinstance(part, int)]
+    names = place[after_index[-1] + 1 :] if after_index else place
+    return ".".join(str(part) for part in names)
+
+
+def _names(model: type[ToolInput]) -> list[str]:
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _fields(model: type[ToolInput]) -> str:
+    """``path (required), patches (required)``."""
+    return ", ".join(
+        f"{field.alias or name} (required)" if field.is_required() else field.alias or name
+        for name, field in model.model_fields.items()
+    )
+
+
+def _received(value: object) -> str:
+    """What came instead, short enough to repeat to the model."""
+    if value is None:
+        return "null"
+    if isinstance(value, Mapping):
+        return f"an object with {_cut(', '.join(map(str, value))) or 'no fields'}"
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    return _cut(json.dumps(value, default=str))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "..."
+
+
+def _words(choices: str) -> list[str]:
+    return choices.replace(" or ", ", ").split(", ")
+
+
+def _belongs(owner: type[ToolInput], field: str) -> str:
+    """Where a field belongs that was put one level too high or too low."""
+    if owner is PatchInput and field in _names(PatchRequest):
+        return ' (it belongs into the objects of the list "patches")'
+    if owner is PatchRequest and field in _names(PatchInput):
+        return ' (it belongs beside "patches", not into it)'
+    return ""
+
+
+def _hint(name: str, names: Sequence[str]) -> str:
+    """`` (did you mean "oldText"?)`` if one of ``names`` is close to ``name``."""
+    for ours, theirs in _ELSEWHERE.items():
+        if ours in names and name.lower() in theirs:
+            return f' (did you mean "{ours}"?)'
+    found = process.extractOne(
+        name[:_LONGEST_QUOTE],
+        names,
+        scorer=fuzz.WRatio,
+        processor=utils.default_process,
+        score_cutoff=_LIKENESS,
+    )
+    return f' (did you mean "{found[0]}"?)' if found else ""
