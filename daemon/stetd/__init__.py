@@ -1,3 +1,5 @@
 """stetd: the daemon that applies agents' edits as transactions over a shadow Git repository."""
 
-__version__ = "0.1.0"
+from stet.version import __version__
+
+__all__ = ["__version__"]

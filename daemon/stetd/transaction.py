@@ -13,6 +13,7 @@ Only the writer thread runs this module.
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -42,6 +43,7 @@ from stetd.storage.shadow_repo import line_diff
 from stetd.storage.worktree import OnDisk, Worktree, mode_for_new_file, temporary_name
 
 _PLAIN_PERMISSIONS = (0o644, 0o755)
+_COMPARED_MODE = stat.S_IFMT(0o177777) | 0o777
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,8 @@ class FileWork:
     after: Image | None
     temporary: str
     stage: Stage = Stage.UNTOUCHED
+    #: A handle on the displaced file, for the grace period; -1: none.
+    displaced_fd: int = -1
     made_directories: list[str] = field(default_factory=list)
 
 
@@ -136,7 +140,8 @@ class Prepared:
     files: list[FileWork]
     objects: list[NewObject]
     head: Head
-    session: Session
+    session: Session | None
+    targets: list[Target]
 
     @property
     def abort_reserve(self) -> int:
@@ -152,20 +157,29 @@ class Prepared:
         Raises Displaced or OSError; the caller then aborts.
         """
         for work in self.files:
-            _install(work, worktree)
+            install(work, worktree)
         hit("publish.before_discard")
         for work in self.files:
             if work.before is not None:
+                work.displaced_fd = worktree.keep_open(work.target, work.temporary)
                 worktree.discard(work.target, work.temporary)
         hit("publish.done")
 
     def close(self) -> None:
         """Give the directory handles back."""
+        for target in self.targets:
+            target.close()
         for work in self.files:
-            work.target.close()
+            if work.displaced_fd >= 0:
+                os.close(work.displaced_fd)
+                work.displaced_fd = -1
 
 
-def _install(work: FileWork, worktree: Worktree) -> None:
+def install(work: FileWork, worktree: Worktree) -> None:
+    """Stage a file, put it in place, and compare what came out.
+
+    Raises Displaced if that is not what was read, OSError if the disk refuses.
+    """
     if work.content is not None and work.after is not None:
         if work.target.missing:
             work.made_directories = worktree.make_directories(work.target)
@@ -200,7 +214,7 @@ def _install(work: FileWork, worktree: Worktree) -> None:
 
 
 @dataclass(slots=True)
-class _History:
+class History:
     """Commits added on top of a head, with their new objects."""
 
     head: Head
@@ -291,13 +305,13 @@ def seal(
     workspace: str,
     worktree: Worktree,
     head: Head,
-    session: Session,
+    session: Session | None,
     load: LoadTree,
     preview: bool = False,
 ) -> Prepared:
     """Turn a draft into a prepared transaction. Changes nothing."""
     works = [_work(item, worktree) for item in draft.files]
-    history = _History(head, load, time)
+    history = History(head, load, time)
     found = {work.target.path: work.before.image if work.before else None for work in works}
     outside, first_seen = outside_changes(head, found, load)
     changed = [work for work in works if not _unchanged(work)]
@@ -325,9 +339,10 @@ def seal(
         )
         commit_id = history.add(meta, touched)
     result = _result(draft, works, commit_id, outside_id, who, preview=preview)
-    new_session = with_clipboards(session, dict(draft.clipboards))
-    if commit_id is not None:
-        new_session = msgspec.structs.replace(new_session, commits=session.commits + 1)
+    if session is not None:
+        session = with_clipboards(session, dict(draft.clipboards))
+        made = int(commit_id is not None)
+        session = msgspec.structs.replace(session, commits=session.commits + made, last_seen=time)
     blobs = {
         work.after.oid: work.content for work in changed if work.after and work.content is not None
     }
@@ -356,13 +371,28 @@ def seal(
         time=time,
         performed=not changed,
     )
-    objects = [NewObject("blob", oid, content) for oid, content in blobs.items()]
-    return Prepared(record, result, changed, objects + history.objects, history.head, new_session)
+    return Prepared(
+        record=record,
+        result=result,
+        files=changed,
+        objects=[NewObject("blob", oid, data) for oid, data in blobs.items()] + history.objects,
+        head=history.head,
+        session=session,
+        targets=[work.target for work in works],
+    )
 
 
 def _unchanged(work: FileWork) -> bool:
     before = work.before.image if work.before else None
     return before == work.after
+
+
+def _is(found: OnDisk, image: Image | None) -> bool:
+    """Whether what was found is what we put there (set-id bits may not be ours to keep)."""
+    there = found.image
+    if there is None or image is None:
+        return there is image
+    return there.oid == image.oid and not (there.mode ^ image.mode) & _COMPARED_MODE
 
 
 def _result(
@@ -433,6 +463,78 @@ def describe_change(work: FileWork, old_path: str | None) -> tuple[FileChange, s
     return change, diff.text
 
 
+@dataclass(slots=True)
+class Found:
+    """Edits made outside, sealed as a record that needs nothing written."""
+
+    record: Change
+    head: Head
+    objects: list[NewObject]
+
+
+def seal_found(
+    steps: Sequence[tuple[str, Mapping[str, Image | None]]],
+    blobs: Mapping[str, bytes],
+    *,
+    head: Head,
+    number: int,
+    time: int,
+    workspace: str,
+    load: LoadTree,
+) -> Found:
+    """Record what was found: a commit for each (subject, changes), in order."""
+    history = History(head, load, time)
+    paths: list[PathChange] = []
+    for subject, changes in steps:
+        for path, image in changes.items():
+            known = find_entry(history.head.tree, path, load)
+            before = Image(known[1], known[0]) if known else None
+            paths.append(PathChange(path, before, image))
+        history.add_outside(dict(changes), subject)
+    record = Change(
+        number=number,
+        workspace=workspace,
+        paths=paths,
+        commits=history.commits,
+        blobs=dict(blobs),
+        time=time,
+        performed=True,
+    )
+    objects = [NewObject("blob", oid, data) for oid, data in blobs.items()]
+    return Found(record, history.head, objects + history.objects)
+
+
+def seal_restoring(
+    found: Found,
+    target: Target,
+    before: OnDisk | None,
+    after: Image | None,
+    content: bytes | None,
+    *,
+    meta: CommitMeta | None,
+    load: LoadTree,
+) -> tuple[Found, FileWork]:
+    """Add to a record that a file must be brought to an image (recovery).
+
+    ``meta``: also commit that, where the history says otherwise.
+    """
+    record = found.record
+    history = History(found.head, load, record.time)
+    if meta is not None:
+        history.add(meta, {target.path: after})
+    temporary = temporary_name()
+    change = PathChange(target.path, before.image if before else None, after, temporary)
+    record = msgspec.structs.replace(
+        record,
+        paths=[*record.paths, change],
+        commits=[*record.commits, *history.commits],
+        performed=False,
+    )
+    objects = found.objects + history.objects
+    work = FileWork(target, before, content, after, temporary)
+    return Found(record, history.head, objects), work
+
+
 # -- aborting
 
 
@@ -463,7 +565,7 @@ def abort(
     head before the first voided record. Raises OSError or JournalBroken if the record
     can't be written; the files have been put back even then.
     """
-    history = _History(base, load, time)
+    history = History(base, load, time)
     stands, blobs = _what_stands(voided, cause)
     for prepared in voided:
         for commit in prepared.record.commits:
@@ -483,7 +585,7 @@ def abort(
         blobs=blobs,
         time=time,
     )
-    put_back = _PutBack(worktree, journal, history, number, record.workspace)
+    put_back = PutBack(worktree, journal, history, number, record.workspace)
     try:
         journal.append(record)
         journal.sync()
@@ -493,7 +595,7 @@ def abort(
             put_back.restore(work)
     journal.append(Published(number))
     hit("abort.done")
-    objects = [NewObject("blob", oid, data) for oid, data in {**blobs, **put_back.blobs}.items()]
+    objects = [NewObject("blob", oid, data) for oid, data in blobs.items()]
     return Aborted(history.head, objects + history.objects, put_back.number)
 
 
@@ -524,7 +626,7 @@ def _carried(prepared: Prepared, commit: CommitRecord) -> dict[str, bytes]:
 
 
 @dataclass(slots=True)
-class _PutBack:
+class PutBack:
     """Putting files back after an abort (PROTOCOL.md 7).
 
     Each swap expects what we last put in place. Anything else that comes out was saved
@@ -533,12 +635,18 @@ class _PutBack:
 
     worktree: Worktree
     journal: Journal
-    history: _History
+    history: History
     number: int
     workspace: str
-    blobs: dict[str, bytes] = field(default_factory=dict)
 
-    def restore(self, work: FileWork) -> None:
+    def restore(self, work: FileWork, *, keep_displaced: bool = False) -> None:
+        """Take one file back to what was displaced.
+
+        ``keep_displaced``: what came out is not known to the journal yet; record it.
+        """
+        if keep_displaced and work.before is not None and work.stage is Stage.IN_PLACE:
+            out = self.worktree.look(work.target.dir_fd, work.temporary)
+            self._found(work, out)
         if work.stage is Stage.IN_PLACE:
             if work.before is None:
                 self._take_out_again(work)
@@ -562,7 +670,7 @@ class _PutBack:
                 return
             hit("abort.swapped_back")
             out = self.worktree.look(work.target.dir_fd, work.temporary)
-            if out.image == last_put:
+            if _is(out, last_put):
                 return
             self._found(work, out)
             last_put = coming
@@ -576,7 +684,7 @@ class _PutBack:
         except FileNotFoundError:
             return
         out = self.worktree.look(work.target.dir_fd, work.temporary)
-        if out.image != work.after:
+        if not _is(out, work.after):
             self._found(work, out)
             self._put_in_again(work)
 
@@ -588,21 +696,17 @@ class _PutBack:
             return
 
     def _found(self, work: FileWork, out: OnDisk | None) -> None:
-        image = out.image if out else None
-        count = len(self.history.commits)
-        self.history.add_outside({work.target.path: image}, "changed outside")
-        blobs = {out.oid: out.data} if out and out.data is not None else {}
-        self.blobs.update(blobs)
         self.number += 1
-        self.journal.append(
-            Change(
-                number=self.number,
-                workspace=self.workspace,
-                paths=[PathChange(work.target.path, work.after, image)],
-                commits=self.history.commits[count:],
-                blobs=blobs,
-                time=self.history.time,
-                performed=True,
-            )
+        found = seal_found(
+            [("changed outside", {work.target.path: out.image if out else None})],
+            {out.oid: out.data} if out and out.data is not None else {},
+            head=self.history.head,
+            number=self.number,
+            time=self.history.time,
+            workspace=self.workspace,
+            load=self.history.load,
         )
+        self.history.head = found.head
+        self.history.objects += found.objects
+        self.journal.append(found.record)
         self.journal.sync()

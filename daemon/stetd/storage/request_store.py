@@ -65,9 +65,7 @@ class RequestStore:
         ).fetchone()
         return RequestRecord(*row) if row else None
 
-    def add(
-        self, records: Iterable[RequestRecord], *, keep_calls: int, forget_before: int
-    ) -> None:
+    def add(self, records: Iterable[RequestRecord], *, keep_calls: int, forget_before: int) -> None:
         """Remember records, durably, and forget old ones.
 
         Forgotten is what is both older than the time and not among the newest calls.

@@ -27,6 +27,8 @@ from stetd.storage.paths_on_disk import Resolver, Target
 #: same when inode, size and times are, unless they were written just before the read.
 _ALWAYS_COMPARE = 1 << 20
 _RACY_NS = 50_000_000
+#: Type and permission bits; set-id bits are left out, a file system may drop them.
+_COMPARED_MODE = stat.S_IFMT(0o177777) | 0o777
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CHUNK = 1 << 24
 
@@ -64,7 +66,8 @@ def mode_for_new_file(directory_mode: int) -> int:
     return stat.S_IFREG | (directory_mode & 0o666) | 0o600
 
 
-def _read_descriptor(fd: int) -> bytes:
+def read_descriptor(fd: int) -> bytes:
+    """The rest of an open file."""
     chunks = []
     while chunk := os.read(fd, _CHUNK):
         chunks.append(chunk)
@@ -158,7 +161,7 @@ class Worktree:
                 opened = os.fstat(fd)
                 if not stat.S_ISREG(opened.st_mode):
                     continue
-                data = _read_descriptor(fd)
+                data = read_descriptor(fd)
                 after = os.fstat(fd)
             finally:
                 os.close(fd)
@@ -195,18 +198,19 @@ class Worktree:
         mode = self.directory_mode(target) & 0o777 | 0o700
         depth = target.path.count("/") - len(target.missing)
         for i, part in enumerate(target.missing):
+            new = True
             try:
                 self._disk.mkdir(part, mode, target.dir_fd)
                 made.append("/".join(target.path.split("/")[: depth + i + 1]))
             except FileExistsError:
-                pass
+                new = False
             fd = os.open(
                 part,
                 os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC,
                 dir_fd=target.dir_fd,
             )
-            if made:
-                os.fchmod(fd, mode)
+            if new:
+                self._disk.fchmod(fd, mode)
             os.close(target.dir_fd)
             target.dir_fd = fd
         target.missing = ()
@@ -307,12 +311,35 @@ class Worktree:
             # Somebody removed our temporary file (a clean-up run); what was displaced is
             # gone with it, and what was read is in the history.
             return None
-        same = (found.oid, found.mode) == (expected.oid, expected.mode)
+        same = found.oid == expected.oid and not (found.mode ^ expected.mode) & _COMPARED_MODE
         return None if same and found.data is not None else found
+
+    def keep_open(self, target: Target, temporary: str) -> int:
+        """A handle on a displaced regular file, -1 if there is none to be had."""
+        try:
+            return os.open(temporary, _READ, dir_fd=target.dir_fd)
+        except OSError:
+            return -1
 
     def discard(self, target: Target, temporary: str) -> None:
         """Remove a temporary file."""
         self._disk.unlink(temporary, target.dir_fd)
+
+    def discard_path(self, path: str) -> None:
+        """Remove a temporary file by its path, if it is there."""
+        folder, _, name = path.rpartition("/")
+        try:
+            target = self.resolver.resolve(f"{folder}/x" if folder else "x", follow_last=False)
+        except Refused:
+            return
+        try:
+            if not target.missing:
+                self._disk.unlink(name, target.dir_fd)
+        except OSError as error:
+            if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR):
+                raise
+        finally:
+            target.close()
 
     def remove_directory(self, path: str) -> None:
         """Remove a directory that this transaction made, if nobody has put anything into it."""

@@ -1,0 +1,163 @@
+"""The daemon put together: lock, journal, recovery, threads; and taken apart again."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+from dataclasses import dataclass
+
+from stetd import __version__
+from stetd.config import Settings
+from stetd.directories import Directories
+from stetd.handlers import Handlers
+from stetd.recovery import Recovery, RecoveryError, records_since_checkpoint
+from stetd.state import State
+from stetd.storage.background import Background
+from stetd.storage.disk import Disk
+from stetd.storage.journal import Journal, JournalBroken, read_journal
+from stetd.storage.journal_format import FormatError, WorkspaceState
+from stetd.storage.request_store import RequestStore
+from stetd.workspaces import open_repository
+from stetd.writer import Writer, WriterLimits
+
+_log = logging.getLogger(__name__)
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"
+#: The writer and the event loop share the interpreter; short turns keep both quick.
+_SWITCH_INTERVAL_S = 0.0005
+_CHECKPOINT_TIMEOUT_S = 30.0
+
+
+class StartError(Exception):
+    """The daemon can't start; the message says why and what a person can do."""
+
+
+def boot_id() -> str:
+    """Which boot this is; ``STET_BOOT_ID`` stands in for it in tests of power cuts."""
+    chosen = os.environ.get("STET_BOOT_ID")
+    if chosen:
+        return chosen
+    with open(_BOOT_ID, encoding="ascii") as file:
+        return file.read().strip()
+
+
+@dataclass(slots=True)
+class Daemon:
+    """A running daemon without its sockets."""
+
+    handlers: Handlers
+    writer: Writer
+    background: Background
+    _stores: list[RequestStore]
+
+    @classmethod
+    def open(cls, settings: Settings, directories: Directories) -> Daemon:
+        """Recover the state, start the threads. The caller holds the lock. Raises StartError."""
+        sys.setswitchinterval(_SWITCH_INTERVAL_S)
+        try:
+            return cls._open(settings, directories)
+        except (FormatError, RecoveryError, JournalBroken) as error:
+            raise StartError(str(error)) from error
+        except OSError as error:
+            where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
+            raise StartError(f"{where}{error.strerror}") from error
+
+    @classmethod
+    def _open(cls, settings: Settings, directories: Directories) -> Daemon:
+        disk = Disk()
+        wal = os.path.join(directories.state, "journal")
+        for directory in (wal, os.path.join(directories.state, "workspaces")):
+            os.makedirs(directory, mode=0o700, exist_ok=True)
+        for directory in (directories.state, os.path.dirname(directories.state)):
+            disk.sync_directory(directory)
+        state = State(directories.state, disk)
+        boot = boot_id()
+        checkpoint, records = records_since_checkpoint(read_journal(wal, disk))
+        recovery = Recovery(state, boot)
+        recovery.replay(checkpoint, records)
+        journal = Journal(
+            wal, disk, boot=boot, version=__version__, relaxed=settings.durability == "relaxed"
+        )
+        background = Background(disk)
+        starts = {w.name: w for w in checkpoint.workspaces} if checkpoint else {}
+        for known in list(state.known.values()):
+            _recover_workspace(state, recovery, known, starts.get(known.name), journal, background)
+        path = os.path.join(directories.state, "requests.sqlite3")
+        stores = [RequestStore(path), RequestStore(path)]
+        writer = Writer(state, journal, background, stores[0], stores[1], _limits(settings))
+        writer.start()
+        _checkpoint_now(writer)
+        report = recovery.report
+        if report.records:
+            _log.info(
+                "recovered %d records: finished %s; kept as outside %s; restored from torn %s",
+                report.records,
+                report.rolled_forward,
+                report.kept,
+                report.torn,
+            )
+        handlers = Handlers(writer, background, settings, directories.runtime)
+        return cls(handlers, writer, background, stores)
+
+    def close(self) -> None:
+        """Finish what is queued, write a checkpoint, let everything go."""
+        self.writer.submit(self.writer.end_grace).result()
+        _checkpoint_now(self.writer)
+        self.writer.stop()
+        self.background.close()
+        self.handlers.close()
+        self.writer.journal.close()
+        for workspace in self.writer.state.open.values():
+            workspace.close()
+        for store in self._stores:
+            store.close()
+
+
+def _recover_workspace(
+    state: State,
+    recovery: Recovery,
+    known: WorkspaceState,
+    start: WorkspaceState | None,
+    journal: Journal,
+    background: Background,
+) -> None:
+    repository = open_repository(state.directory, known.name)
+    head = recovery.write_git(known.name, repository, start)
+    if not known.allowed:
+        repository.close()
+        return
+    try:
+        workspace = state.open_workspace(known, repository)
+    except OSError as error:
+        _log.warning("workspace %s can't be opened: %s", known.root, error.strerror)
+        repository.close()
+        return
+    workspace.head = head
+    objects = recovery.settle(workspace, journal)
+    state.unsynced[known.name] = recovery.touched(known.name)
+    if workspace.head.commit is not None:
+        # Once more through the background, which knows what the checkpoint has to sync.
+        workspace.number = state.number
+        everything = recovery.objects_of(known.name) + objects
+        background.write(state.number, workspace.shadow, everything, workspace.head.commit)
+
+
+def _checkpoint_now(writer: Writer) -> None:
+    """Take a checkpoint and wait for it."""
+    done = threading.Event()
+    writer.submit(lambda: writer.begin_checkpoint(done.set)).result()
+    if not done.wait(_CHECKPOINT_TIMEOUT_S):
+        _log.error("no checkpoint could be written: %s", writer.background.failure)
+
+
+def _limits(settings: Settings) -> WriterLimits:
+    return WriterLimits(
+        max_file_bytes=settings.max_file_bytes,
+        max_clipboard_bytes=settings.max_clipboard_bytes,
+        checkpoint_bytes=settings.checkpoint_bytes,
+        checkpoint_idle_s=settings.checkpoint_idle_s,
+        grace_s=settings.grace_s,
+        request_record_calls=settings.request_record_calls,
+        request_record_s=settings.request_record_s,
+    )

@@ -1,0 +1,113 @@
+"""Watching displaced files for a moment after they were replaced.
+
+Another program may hold the old file open and write into it after the exchange: those
+bytes go to a file that has no name any more. For a grace period the daemon keeps a
+handle on it and looks once more when the period ends; late bytes are then recorded as
+outside (PROTOCOL.md, limit b: a daemon killed meanwhile loses them).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from stetd.history.objects import object_id
+from stetd.storage.worktree import read_descriptor
+from stetd.transaction import FileWork
+from stetd.workspace import Workspace
+
+_MAX_WATCHED = 256
+_MAX_COMPARED = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class LateWrite:
+    """Bytes that reached a displaced file after it had been replaced."""
+
+    workspace: Workspace
+    path: str
+    data: bytes
+    mode: int
+
+
+@dataclass(slots=True)
+class _Watched:
+    due: float
+    fd: int
+    workspace: Workspace
+    path: str
+    oid: str
+    signature: tuple[int, int]
+
+
+class GraceWatch:
+    """The displaced files still being watched, oldest first."""
+
+    def __init__(self, period_s: float) -> None:
+        self._period = period_s
+        self._watched: deque[_Watched] = deque()
+
+    def watch(self, workspace: Workspace, work: FileWork) -> None:
+        """Take over the handle on a displaced file."""
+        fd, work.displaced_fd = work.displaced_fd, -1
+        if fd < 0:
+            return
+        before = work.before
+        assert before is not None, "BUG: nothing was displaced"
+        if self._period <= 0 or len(self._watched) >= _MAX_WATCHED or before.data is None:
+            os.close(fd)
+            return
+        info = os.fstat(fd)
+        self._watched.append(
+            _Watched(
+                time.monotonic() + self._period,
+                fd,
+                workspace,
+                work.target.path,
+                before.oid,
+                (info.st_size, info.st_mtime_ns),
+            )
+        )
+
+    def next_due(self) -> float | None:
+        """Seconds until the oldest watch ends; None if nothing is watched."""
+        return self._watched[0].due - time.monotonic() if self._watched else None
+
+    def expired(self, *, all_of_them: bool = False) -> Iterator[LateWrite]:
+        """End the watches that are due and give what was written late."""
+        now = time.monotonic()
+        while self._watched and (all_of_them or self._watched[0].due <= now):
+            watched = self._watched.popleft()
+            try:
+                late = _look_again(watched)
+            finally:
+                os.close(watched.fd)
+            if late is not None:
+                yield late
+
+    def close(self) -> None:
+        """Drop all watches."""
+        while self._watched:
+            os.close(self._watched.popleft().fd)
+
+
+def _look_again(watched: _Watched) -> LateWrite | None:
+    """What stands in the displaced file now, if it is not what was displaced.
+
+    Small files are compared by content: a write within one tick of the clock leaves size
+    and time as they were.
+    """
+    info = os.fstat(watched.fd)
+    same = (info.st_size, info.st_mtime_ns) == watched.signature
+    if same and info.st_size > _MAX_COMPARED:
+        return None
+    data = read_descriptor(watched.fd)
+    if object_id("blob", data) == watched.oid:
+        return None
+    return LateWrite(
+        watched.workspace, watched.path, data, stat.S_IFREG | stat.S_IMODE(info.st_mode)
+    )

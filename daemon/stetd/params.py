@@ -1,0 +1,188 @@
+"""The parameters of every method as types; what does not fit them is ``invalid_params``.
+
+The edit dialects' own parameters are not here: their models are in
+:mod:`stetd.editing.tool_schemas`, from which the schemas for models are made too.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+
+from stet.wire.failures import Kind, Refused, refuse
+
+_CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f]")
+
+Label = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+Positive = Annotated[int, msgspec.Meta(ge=1)]
+IfMatch = str | dict[str, str | None]
+
+
+class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Base of all: a field that is not known is refused, not ignored."""
+
+
+class NoParams(Params, frozen=True):
+    """Methods without parameters."""
+
+
+class ClientInfo(msgspec.Struct, frozen=True):
+    """What a client says of itself."""
+
+    name: str
+    version: str = ""
+
+
+class Hello(Params, frozen=True):
+    """``workspace`` may be left out on control.sock."""
+
+    protocol: int
+    workspace: str | None = None
+    session: Label | None = None
+    agent: Label | None = None
+    secret: str | None = None
+    client: ClientInfo | None = None
+
+
+class Common(Params, frozen=True):
+    """What every method that writes files takes beside its own parameters."""
+
+    message: Annotated[str, msgspec.Meta(max_length=100_000)] | None = None
+    if_match: IfMatch | None = None
+    preview: bool | None = None
+    request_id: Label | None = None
+
+
+class Undo(Params, frozen=True):
+    """One of ``commits``, ``last``, ``request``."""
+
+    commits: Annotated[list[str], msgspec.Meta(min_length=1)] | None = None
+    last: Positive | None = None
+    request: str | None = None
+    session: str | None = None
+    agent: str | None = None
+    paths: list[str] | None = None
+
+
+class Read(Params, frozen=True):
+    """Lines count from 1, both ends inclusive."""
+
+    path: str
+    at: str | None = None
+    start: Positive | None = None
+    end: Positive | None = None
+
+
+class Log(Params, frozen=True):
+    """Times are RFC 3339 or seconds since the epoch."""
+
+    path: str | None = None
+    session: str | None = None
+    agent: str | None = None
+    method: str | None = None
+    since: str | float | None = None
+    until: str | float | None = None
+    text: str | None = None
+    limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] | None = None
+    cursor: str | None = None
+
+
+class Show(Params, frozen=True):
+    """A commit parameter."""
+
+    commit: str
+
+
+class Diff(Params, frozen=True, rename={"from_": "from"}):
+    """``from_`` defaults to HEAD, ``to`` to the workspace."""
+
+    from_: str | None = None
+    to: str | None = None
+    paths: list[str] | None = None
+
+
+class ClipboardKey(Params, frozen=True):
+    """A clipboard's name."""
+
+    name: Label
+
+
+class ClipboardSetting(Params, frozen=True):
+    """A clipboard's name and new text."""
+
+    name: Label
+    text: str
+
+
+class ModeSetting(Params, frozen=True):
+    """``session`` names another than the connection's; ``scope`` = "workspace" its ceiling."""
+
+    mode: str
+    session: str | None = None
+    scope: str | None = None
+    workspace: str | None = None
+
+
+class Root(Params, frozen=True):
+    """A workspace's directory."""
+
+    root: str
+
+
+class ToolStyle(Params, frozen=True):
+    """Whose shape of tool definitions."""
+
+    style: str = "mcp"
+
+
+P = TypeVar("P", bound=Params)
+
+
+def convert(kind: type[P], method: str, params: dict[str, Any]) -> P:
+    """Params as their type. Raises Refused (invalid_params), naming the expected fields."""
+    try:
+        converted = msgspec.convert(params, kind, strict=True)
+    except (msgspec.ValidationError, ValueError) as error:
+        fields = ", ".join(
+            f.encode_name + ("" if f.required else "?") for f in msgspec.structs.fields(kind)
+        )
+        raise refuse(
+            Kind.INVALID_PARAMS,
+            f"{method}: {str(error).replace('`$.', '`')}. "
+            + (f"The parameters of {method} are: {fields}." if fields else "It takes none."),
+        ) from error
+    return converted
+
+
+def split_common(params: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The common parameters of a call, and the rest."""
+    names = {field.encode_name for field in msgspec.structs.fields(Common)}
+    common = {key: value for key, value in params.items() if key in names}
+    return common, {key: value for key, value in params.items() if key not in names}
+
+
+def check_label(what: str, label: str | None) -> None:
+    """Refuse labels that would break a line of the commit: control characters, surrogates."""
+    if label is None:
+        return
+    if _CONTROL_CHARACTERS.search(label) or not _is_unicode(label) or label != label.strip():
+        raise refuse(
+            Kind.INVALID_PARAMS,
+            f"{what} {label!r} can't be used: "
+            "no control characters, and no white space at its ends.",
+        )
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def not_permitted(message: str) -> Refused:
+    """A refusal for lack of rights."""
+    return refuse(Kind.NOT_PERMITTED, message)

@@ -1,0 +1,92 @@
+"""Everything the writer thread owns besides files: workspaces, sessions, recent requests.
+
+It is rebuilt at start from the last checkpoint and the journal records after it, and
+changed afterwards only by records that have been made durable first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from dataclasses import dataclass, field
+
+import msgspec
+
+from stetd.session.sessions import Session, stricter
+from stetd.storage.disk import Disk
+from stetd.storage.journal_format import Checkpoint, WorkspaceState
+from stetd.storage.request_store import RequestRecord
+from stetd.storage.shadow_repo import ShadowRepository
+from stetd.workspace import Workspace
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+def workspace_name(root: str) -> str:
+    """The name of a workspace's directory in the state: readable, and unique by a hash."""
+    readable = _UNSAFE.sub("-", os.path.basename(root)).strip("-.")[:40] or "root"
+    return f"{readable}-{hashlib.sha256(os.fsencode(root)).hexdigest()[:12]}"
+
+
+def shadow_path(state_directory: str, name: str) -> str:
+    """Where a workspace's shadow repository lies."""
+    return os.path.join(state_directory, "workspaces", name)
+
+
+@dataclass(slots=True)
+class State:
+    """The writer's state."""
+
+    directory: str
+    disk: Disk
+    #: All workspaces that were ever allowed, by name; ``allowed`` tells which still are.
+    known: dict[str, WorkspaceState] = field(default_factory=dict)
+    #: The allowed ones whose directory could be opened.
+    open: dict[str, Workspace] = field(default_factory=dict)
+    sessions: dict[tuple[str, str], Session] = field(default_factory=dict)
+    #: Answered calls since the last checkpoint, by (workspace, session, request).
+    requests: dict[tuple[str, str, str], RequestRecord] = field(default_factory=dict)
+    #: Highest journal record number in use.
+    number: int = 0
+    #: Paths written since the last checkpoint, by workspace name.
+    unsynced: dict[str, set[str]] = field(default_factory=dict)
+
+    def open_workspace(self, known: WorkspaceState, repository: ShadowRepository) -> Workspace:
+        """Open an allowed workspace. OSError if its directory is not there."""
+        workspace = Workspace(known.name, known.root, repository, known.mode, self.disk)
+        self.open[known.name] = workspace
+        return workspace
+
+    def find_workspace(self, path: str) -> tuple[Workspace, str] | None:
+        """The allowed workspace that holds a directory, and the directory relative to its root.
+
+        Of nested workspaces the innermost.
+        """
+        found: tuple[Workspace, str] | None = None
+        for workspace in self.open.values():
+            prefix = workspace.root.rstrip("/") + "/"
+            inside = path == workspace.root or path.startswith(prefix)
+            if inside and (found is None or len(workspace.root) > len(found[0].root)):
+                found = workspace, path[len(prefix) :]
+        return found
+
+    def effective_mode(self, session: Session | None, workspace: Workspace) -> str:
+        """The mode that holds for a session: the stricter of its own and the workspace's."""
+        return stricter(session.mode if session else None, workspace.mode)
+
+    def checkpoint(self, segment: int, offset: int) -> Checkpoint:
+        """The state as a checkpoint record, with the watermark."""
+        workspaces = []
+        for known in self.known.values():
+            workspace = self.open.get(known.name)
+            if workspace is not None:
+                known = msgspec.structs.replace(
+                    known,
+                    head=workspace.head.commit,
+                    commits=workspace.head.commits,
+                    mode=workspace.mode,
+                )
+            workspaces.append(known)
+        sessions = list(self.sessions.values())
+        return Checkpoint(segment, offset, self.number, workspaces, sessions)

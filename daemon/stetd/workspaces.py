@@ -1,0 +1,124 @@
+"""Allowing and forgetting workspaces. Runs on the writer thread."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+import msgspec
+
+from stet.wire.failures import Kind, Refused, refuse
+from stetd.session.sessions import UNRESTRICTED
+from stetd.state import shadow_path, workspace_name
+from stetd.storage.journal_format import WorkspaceAllowed, WorkspaceForgotten, WorkspaceState
+from stetd.storage.shadow_repo import ShadowRepository, clear_stale_locks, create_repository
+from stetd.workspace import Workspace, head_at
+from stetd.writer import Writer, io_failure
+
+#: Nobody's project; an agent that writes here owns the machine or the account.
+_SYSTEM = (
+    "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/root", "/run",
+    "/sbin", "/sys", "/usr", "/var",
+)  # fmt: skip
+#: Directories of these hold projects often enough.
+_SYSTEM_BUT = ("/usr/local/src", "/usr/src", "/var/www", "/var/lib", "/root")
+
+
+def allow_workspace(writer: Writer, root: str, runtime_directory: str) -> Workspace:
+    """Allow a directory, durably, and open it. Allowing it again changes nothing.
+
+    Raises Refused: invalid_params, workspace_not_allowed with the reason, io_error.
+    """
+    path = _check_root(root, [writer.state.directory, runtime_directory])
+    name = workspace_name(path)
+    if name in writer.state.open:
+        return writer.state.open[name]
+    known = writer.state.known.get(name) or WorkspaceState(name, path, UNRESTRICTED, None, 0)
+    try:
+        repository = open_repository(writer.state.directory, name)
+        workspace = writer.state.open_workspace(known, repository)
+    except OSError as error:
+        raise io_failure(error) from error
+    writer.background.wait_for(writer.git_number)
+    workspace.head = head_at(repository, known.head, known.commits)
+    try:
+        writer.record(WorkspaceAllowed(name, path))
+    except Refused:
+        del writer.state.open[name]
+        workspace.close()
+        raise
+    writer.state.known[name] = msgspec.structs.replace(known, allowed=True)
+    return workspace
+
+
+def forget_workspace(writer: Writer, workspace: Workspace) -> None:
+    """Take back that a workspace is allowed. Its history stays where it is."""
+    writer.record(WorkspaceForgotten(workspace.name))
+    state = writer.state
+    state.known[workspace.name] = msgspec.structs.replace(
+        state.known[workspace.name],
+        allowed=False,
+        head=workspace.head.commit,
+        commits=workspace.head.commits,
+        mode=workspace.mode,
+    )
+    del state.open[workspace.name]
+
+
+def open_repository(state_directory: str, name: str) -> ShadowRepository:
+    """The shadow repository of a workspace, made if it is not there; its name is durable."""
+    path = shadow_path(state_directory, name)
+    create_repository(path)
+    clear_stale_locks(path)
+    for directory in (path, os.path.dirname(path)):
+        fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+    return ShadowRepository(path)
+
+
+def _check_root(root: str, own: list[str]) -> str:
+    if not os.path.isabs(root) or "\0" in root:
+        raise refuse(Kind.INVALID_PARAMS, f"a workspace is an absolute directory, not {root!r}.")
+    path = os.path.realpath(root)
+    try:
+        info = os.stat(path)
+        os.fsencode(path).decode()
+    except OSError as error:
+        raise refuse(Kind.WORKSPACE_NOT_ALLOWED, f"{root}: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise refuse(Kind.INVALID_PARAMS, f"{root!r}: this name is not valid UTF-8.") from error
+    if not stat.S_ISDIR(info.st_mode):
+        raise refuse(Kind.WORKSPACE_NOT_ALLOWED, f"{root} is not a directory.")
+    reason = _why_not(path, own)
+    if reason:
+        raise refuse(
+            Kind.WORKSPACE_NOT_ALLOWED,
+            f"{path} can't be a workspace: {reason}. Choose a project's directory.",
+        )
+    return path
+
+
+def _inside(path: str, directory: str) -> bool:
+    return path == directory or path.startswith(directory.rstrip("/") + "/")
+
+
+def _why_not(path: str, own: list[str]) -> str | None:
+    if path == "/":
+        return "it is the root of the file system"
+    if path == os.path.realpath(os.path.expanduser("~")):
+        return "it is your home directory itself, with keys and configuration in it"
+    for directory in own:
+        if _inside(os.path.realpath(directory), path) or _inside(path, os.path.realpath(directory)):
+            return f"stet's own directory {directory} lies in it, or it lies in there"
+    home = os.path.realpath(os.path.expanduser("~"))
+    if path in _SYSTEM:
+        return "it is a system directory"
+    if any(_inside(path, system) for system in _SYSTEM):
+        allowed = any(_inside(path, other) and path != other for other in (*_SYSTEM_BUT, home))
+        return None if allowed else "it lies in a system directory"
+    if ".git" in path.lower().split("/"):
+        return "it lies in a Git directory"
+    return None
