@@ -12,7 +12,7 @@ from stetd.editing.indentation import Change, spaces_unit
 from stetd.editing.line_replacement import shared_lines
 from stetd.editing.matching import Match, Rung, Several, locate
 from stetd.editing.text import Document
-from stetd.editing.typography import JOINING_STARTERS, TABLE, fold
+from stetd.editing.typography import JOINING_STARTERS, SINGLETONS, TABLE, fold
 
 
 def document(text: str) -> Document:
@@ -87,10 +87,20 @@ class TestTypography:
                     joining.add(second)
         assert joining <= set(JOINING_STARTERS)
 
-    def test_every_mark_is_in_the_range_that_is_searched(self) -> None:
-        marks = [code for code in range(0x110000) if unicodedata.combining(chr(code))]
-        assert min(marks) >= 0x300
-        assert max(marks) < 0x1F000
+    def test_every_code_point_with_one_equivalent_is_known(self) -> None:
+        singletons = set()
+        for code in range(0x110000):
+            decomposition = unicodedata.decomposition(chr(code))
+            if decomposition and " " not in decomposition:
+                singletons.add(chr(code))
+        assert singletons <= SINGLETONS
+
+    def test_singletons_are_left_alone_beside_what_composes(self) -> None:
+        assert fold("\u212a e\u0301 \u2126 -\u2014").text == "\u212a \u00e9 \u2126 --"
+
+    def test_latin_folds_nothing_and_joins_nothing(self) -> None:
+        latin = "".join(map(chr, range(0x300)))
+        assert fold(latin).text == latin.replace("\xa0", " ")
 
     @pytest.mark.parametrize(
         "text",
@@ -227,3 +237,10 @@ class TestCost:
     def test_a_long_text_against_a_long_file(self) -> None:
         text = "    x\n" * self.LINES
         assert _seconds(text, "x\n" * 10_000 + "  x\n") < 4
+
+    def test_what_was_not_looked_at_may_stand_again(self) -> None:
+        text = "  a\n\tb\n" + "a\nb\n" * 2000 + "x\n"
+        found = locate(document(text + "    a\n    b\n"), "a \nb", "c")
+        assert isinstance(found, Several)
+        far = locate(document("        a\n        b\n" + "a\n  b\n" * 3000), "  a\n  b", "c")
+        assert isinstance(far, Several)

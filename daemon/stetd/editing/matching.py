@@ -29,12 +29,12 @@ from stetd.editing import line_replacement, rungs
 from stetd.editing.normal_forms import (
     NormalForms,
     bare,
-    fold_line,
     indentation_of,
     without_trailing_space,
 )
-from stetd.editing.rungs import Finder, Place, Rung, Wanted
+from stetd.editing.rungs import Finder, Place, Rung, Search
 from stetd.editing.text import Document, is_blank, split_lines
+from stetd.editing.typography import folded_text
 
 __all__ = ["Match", "Rung", "Several", "locate"]
 
@@ -48,7 +48,7 @@ _LADDER: tuple[tuple[Rung, Finder], ...] = (
 )
 #: The same ladder for what trim_edges leaves, which must match whole lines.
 _WHOLE_LINES: tuple[tuple[Rung, Finder], ...] = (
-    (Rung.LINE_ENDINGS, rungs.whole_lines),
+    (Rung.LINE_ENDINGS, rungs.terminators),
     (Rung.TRAILING_SPACE, rungs.trailing_space),
     (Rung.INDENT, rungs.indent),
     (Rung.TYPOGRAPHY, rungs.typographic_lines),
@@ -112,9 +112,9 @@ def _climb(
     document: Document, old: str, new: str, ladder: tuple[tuple[Rung, Finder], ...]
 ) -> Match | Several | None:
     """The first rung with a place decides, unless the new text can't be put there."""
-    wanted = Wanted.of(old)
+    search = Search(document, old)
     for rung, find in ladder:
-        places = find(document, wanted)
+        places = find(search)
         if len(places) > 1:
             return Several(rung, tuple(document.line_at(place.start) for place in places))
         if places:
@@ -164,8 +164,7 @@ class _Trimmed:
 
 def _trim_edges(document: Document, old: str, new: str) -> Match | Several | None:
     """The last rung: the least dropping with a place decides."""
-    forms = NormalForms.of(document)
-    trimmed = [one for one in _trimmings(old, new) if rungs.stands_bare(forms, Wanted.of(one.old))]
+    trimmed = [one for one in _trimmings(old, new) if Search(document, one.old).candidates]
     for cost in sorted({one.cost for one in trimmed}):
         matches: dict[tuple[int, int, str], tuple[Match, _Trimmed]] = {}
         lines: list[int] = []
@@ -273,7 +272,7 @@ def _stands_otherwise(document: Document, dropped: str, near: range) -> bool:
     """Whether the line stands in the file, but not (but for trailing space) within ``near``."""
     line = dropped.rstrip("\r\n")
     forms = NormalForms.of(document)
-    if next(forms.bare.find([bare(fold_line(line))], 1), None) is None:
+    if next(forms.find_bare([bare(folded_text(line))]), None) is None:
         return False
     as_given = without_trailing_space(line)
     return not any(

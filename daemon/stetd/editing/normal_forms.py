@@ -1,26 +1,29 @@
-"""The normal forms of a document's lines, and the search for a run of lines in one of them.
+"""The normal forms of a document's lines, and where a run of lines may stand at all.
 
-A form maps every line to a key; two lines are the same to a rung when their keys are equal.
-Keys of all lines are joined with ``\\n`` (no key holds one) and a run of lines is looked for
-with ``str.find``, whose worst case is linear: a 50-line pattern against 100,000 equal lines
-costs what one pass over the text costs. Forms are derived on first use and kept with the
-document, since many patches of a call look at the same one.
+A rung takes two lines for the same when their *keys* are equal: the line without its
+trailing space, without its indentation, folded, or all of that (*bare*). Bare is the form
+that forgives most: a run of lines that does not stand there stands by no rung.
 
-What is relaxed where, and which form belongs to which rung, is decided in rungs.
+So one search serves every rung. The bare keys of all lines are joined with ``\\n`` (no key
+holds one) and a run is looked for with ``str.find``, whose worst case is linear: a 50-line
+pattern against 100,000 equal lines costs what one pass over the text costs. What is found
+are candidates; rungs look at each with keys of their own. Forms are derived on first use and
+kept with the document, since many patches of a call look at the same one.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
 
-from stetd.editing.text import WHITE_SPACE, Document, is_blank
-from stetd.editing.typography import Folded, fold, folded_text
+from stetd.editing.text import WHITE_SPACE, Document, is_blank, starts_of_lines
+from stetd.editing.typography import Folded, fold
 
 INDENTATION = " \t"
+#: How many keys are looked for one by one before the bare form is derived at all.
+_TRIED_ALONE = 16
 
 
 def indentation_of(line: str) -> str:
@@ -45,35 +48,9 @@ def bare(folded_line: str) -> str:
     return folded_line.rstrip(WHITE_SPACE).lstrip(INDENTATION)
 
 
-@dataclass(frozen=True, slots=True)
-class KeyedLines:
-    """The keys of a document's lines, joined so that ``str.find`` finds a run of them."""
-
-    joined: str
-    starts: list[int]
-
-    @classmethod
-    def of(cls, keys: Sequence[str]) -> KeyedLines:
-        """Join keys, none of which holds a newline."""
-        starts = list(accumulate((len(key) + 1 for key in keys[:-1]), initial=0)) if keys else []
-        return cls("\n".join(["", *keys, ""]), starts)
-
-    def find(self, keys: Sequence[str], limit: int) -> Iterator[int]:
-        """The index (from 0) of each line where this run of keys begins, ``limit`` at most.
-
-        Runs may overlap: two equal lines stand twice among three.
-        """
-        wanted = "\n".join(["", *keys, ""])
-        at = self.joined.find(wanted)
-        while at >= 0 and limit > 0:
-            yield bisect_right(self.starts, at) - 1
-            limit -= 1
-            at = self.joined.find(wanted, at + 1)
-
-
 @dataclass(frozen=True)
 class NormalForms:
-    """Every form of one document, each derived when a rung first asks for it."""
+    """Every form of one document, each derived when it is first asked for."""
 
     document: Document
 
@@ -85,9 +62,6 @@ class NormalForms:
             forms = document.derived[cls] = cls(document)
         assert isinstance(forms, cls), "BUG: another class's derived form"
         return forms
-
-    def _keyed(self, key: Callable[[str], str], lines: Sequence[str]) -> KeyedLines:
-        return KeyedLines.of([key(line) for line in lines])
 
     @cached_property
     def folded(self) -> Folded:
@@ -102,34 +76,27 @@ class NormalForms:
         return self.folded.text.split("\n")[: self.document.line_count]
 
     @cached_property
-    def whole(self) -> KeyedLines:
-        """Lines as they are."""
-        return KeyedLines.of(self.document.lines)
+    def _bare_lines(self) -> list[str]:
+        return [line.rstrip(WHITE_SPACE).lstrip(INDENTATION) for line in self.folded_lines]
 
     @cached_property
-    def without_trailing_space(self) -> KeyedLines:
-        """Lines without white space at their ends."""
-        return self._keyed(without_trailing_space, self.document.lines)
+    def _bare_joined(self) -> str:
+        return "\n".join(["", *self._bare_lines, ""])
 
     @cached_property
-    def without_indentation(self) -> KeyedLines:
-        """Lines without indentation, blank ones empty."""
-        return self._keyed(without_indentation, self.document.lines)
+    def _bare_starts(self) -> list[int]:
+        return starts_of_lines(self._bare_lines)
 
-    @cached_property
-    def typographic(self) -> KeyedLines:
-        """Folded lines."""
-        return KeyedLines.of(self.folded_lines)
+    def find_bare(self, keys: Sequence[str]) -> Iterator[int]:
+        """The index (from 0) of each line where this run of bare keys begins.
 
-    @cached_property
-    def bare(self) -> KeyedLines:
-        """Folded lines without indentation and trailing space: what every rung agrees on.
-
-        A run of lines that does not stand here stands in no other form either.
+        Runs may overlap: two equal lines stand twice among three.
         """
-        return self._keyed(bare, self.folded_lines)
-
-
-def fold_line(line: str) -> str:
-    """One line (of a request) with its typography folded."""
-    return folded_text(line)
+        longest = sorted(set(keys), key=len, reverse=True)[:_TRIED_ALONE]
+        if not all(key in self.folded.text for key in longest):
+            return
+        wanted = "\n".join(["", *keys, ""])
+        at = self._bare_joined.find(wanted)
+        while at >= 0:
+            yield bisect_right(self._bare_starts, at) - 1
+            at = self._bare_joined.find(wanted, at + 1)

@@ -27,14 +27,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from itertools import islice
 
 from stetd.editing.indentation import Change
 from stetd.editing.normal_forms import (
-    KeyedLines,
     NormalForms,
     bare,
-    fold_line,
     indentation_of,
     without_indentation,
     without_trailing_space,
@@ -44,8 +43,10 @@ from stetd.editing.typography import folded_text
 
 #: More places than this are not listed.
 PLACES = 1000
-#: How many lines are compared for their indentation before a text counts as ambiguous.
-_INDENTATIONS = 500_000
+#: At most so many candidates, and lines of candidates, are looked at. What a rung finds
+#: among the first of more than that can't be called unique, and counts as ambiguous.
+_CANDIDATES = 2_000
+_CANDIDATE_LINES = 50_000
 
 
 class Rung(StrEnum):
@@ -75,26 +76,100 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """The text that is looked for, as lines."""
+class Search:
+    """One text (not empty) that is looked for in one document, by rung after rung."""
 
-    text: str
-    lines: list[str]
-    terminated: bool
+    document: Document
+    wanted: str
 
-    @classmethod
-    def of(cls, text: str) -> Wanted:
-        """Split a text that is not empty."""
-        lines, terminators = split_lines(text)
-        return cls(text, lines, bool(terminators[-1]))
+    @cached_property
+    def forms(self) -> NormalForms:
+        """The document's normal forms."""
+        return NormalForms.of(self.document)
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The contents of the text's lines."""
+        return split_lines(self.wanted)[0]
+
+    @cached_property
+    def folded_lines(self) -> list[str]:
+        """The text's lines with their typography folded."""
+        return [folded_text(line) for line in self.lines]
 
     @property
+    def terminated(self) -> bool:
+        """Whether the text ends with a terminator."""
+        return self.wanted.endswith(("\n", "\r"))
+
+    @cached_property
     def blank(self) -> bool:
         """Whether there is white space only."""
         return all(map(is_blank, self.lines))
 
+    @cached_property
+    def _candidates(self) -> list[int]:
+        """The first lines (from 0) of all runs that some whole-line rung may accept."""
+        if self.blank:
+            return []
+        keys = [bare(line) for line in self.folded_lines]
+        return list(islice(self.forms.find_bare(keys), self._most + 1))
 
-Finder = Callable[[Document, Wanted], list[Place]]
+    @property
+    def _most(self) -> int:
+        return min(_CANDIDATES, 1 + _CANDIDATE_LINES // len(self.lines))
+
+    @property
+    def candidates(self) -> list[int]:
+        """Those of them that are looked at."""
+        return self._candidates[: self._most]
+
+    @property
+    def too_many(self) -> bool:
+        """Whether there are more."""
+        return len(self._candidates) > self._most
+
+    def whole_lines(self, first: int, change: Change | None = None) -> Place:
+        """The place of whole lines that begins with line ``first`` (from 0)."""
+        last = first + len(self.lines) - 1
+        content_end = self.document.content_end(last)
+        end = self.document.line_end(last) if self.terminated else content_end
+        forgiven = self.terminated and end == content_end
+        return Place(self.document.line_starts[first], end, forgiven, change)
+
+
+Finder = Callable[[Search], list[Place]]
+
+
+def exact(search: Search) -> list[Place]:
+    """The text itself. A stretch that splits a ``\\r\\n`` is left to the next rung."""
+    wanted, document = search.wanted, search.document
+    places = (Place(at, at + len(wanted)) for at in _occurrences(document.text, wanted))
+    if "\r" in document.text and (wanted[0] == "\n" or wanted[-1] == "\r"):
+        split = document.splits_terminator
+        places = (place for place in places if not split(place.start) and not split(place.end))
+    return list(islice(places, PLACES))
+
+
+def line_endings(search: Search) -> list[Place]:
+    """The text with every terminator, in it and in the file, taken as ``\\n``."""
+    document = search.document
+    return _stretches(
+        document, document.lf_text, with_newlines(search.wanted), document.offset_from_lf
+    )
+
+
+def typography(search: Search) -> list[Place]:
+    """Any stretch of whole characters that folds to what the text folds to."""
+    if search.blank:
+        return []
+    document, folded = search.document, search.forms.folded
+
+    def original(offset: int) -> int | None:
+        in_lf = folded.original(offset)
+        return None if in_lf is None else document.offset_from_lf(in_lf)
+
+    return _stretches(document, folded.text, folded_text(with_newlines(search.wanted)), original)
 
 
 def _occurrences(text: str, wanted: str) -> Iterator[int]:
@@ -103,35 +178,6 @@ def _occurrences(text: str, wanted: str) -> Iterator[int]:
     while at >= 0:
         yield at
         at = text.find(wanted, at + 1)
-
-
-def exact(document: Document, wanted: Wanted) -> list[Place]:
-    """The text itself. A stretch that splits a ``\\r\\n`` is left to the next rung."""
-    places = (Place(at, at + len(wanted.text)) for at in _occurrences(document.text, wanted.text))
-    if "\r" in document.text and (wanted.text[0] == "\n" or wanted.text[-1] == "\r"):
-        split = document.splits_terminator
-        places = (place for place in places if not split(place.start) and not split(place.end))
-    return list(islice(places, PLACES))
-
-
-def line_endings(document: Document, wanted: Wanted) -> list[Place]:
-    """The text with every terminator, in it and in the file, taken as ``\\n``."""
-    return _stretches(
-        document, document.lf_text, with_newlines(wanted.text), document.offset_from_lf
-    )
-
-
-def typography(document: Document, wanted: Wanted) -> list[Place]:
-    """Any stretch of whole characters that folds to what the text folds to."""
-    folded = NormalForms.of(document).folded
-
-    def original(offset: int) -> int | None:
-        in_lf = folded.original(offset)
-        return None if in_lf is None else document.offset_from_lf(in_lf)
-
-    if wanted.blank:
-        return []
-    return _stretches(document, folded.text, folded_text(with_newlines(wanted.text)), original)
 
 
 def _stretches(
@@ -153,96 +199,73 @@ def _stretches(
     return places
 
 
-def _runs(document: Document, wanted: Wanted, keyed: KeyedLines, keys: list[str]) -> list[Place]:
-    """Whole-line places of a run of keys."""
-    return [_lines_place(document, wanted, first) for first in keyed.find(keys, PLACES)]
-
-
-def _lines_place(
-    document: Document, wanted: Wanted, first: int, change: Change | None = None
-) -> Place:
-    """The place of whole lines that begins with line ``first`` (from 0)."""
-    last = first + len(wanted.lines) - 1
-    content_end = document.content_end(last)
-    end = document.line_end(last) if wanted.terminated else content_end
-    forgiven = wanted.terminated and end == content_end
-    return Place(document.line_starts[first], end, forgiven, change)
-
-
-def whole_lines(document: Document, wanted: Wanted) -> list[Place]:
+def terminators(search: Search) -> list[Place]:
     """Whole lines that are the same but for their terminators."""
-    return _runs(document, wanted, NormalForms.of(document).whole, wanted.lines)
+    return _equal_lines(search, search.document.lines, search.lines)
 
 
-def trailing_space(document: Document, wanted: Wanted) -> list[Place]:
+def trailing_space(search: Search) -> list[Place]:
     """Whole lines that differ in white space at their ends."""
-    forms = NormalForms.of(document)
-    if not stands_bare(forms, wanted):
-        return []
-    keys = [without_trailing_space(line) for line in wanted.lines]
-    return _runs(document, wanted, forms.without_trailing_space, keys)
+    return _equal_lines(search, search.document.lines, search.lines, without_trailing_space)
 
 
-def typographic_lines(document: Document, wanted: Wanted) -> list[Place]:
+def typographic_lines(search: Search) -> list[Place]:
     """Whole lines that differ in typography."""
-    forms = NormalForms.of(document)
-    if not stands_bare(forms, wanted):
-        return []
-    return _runs(document, wanted, forms.typographic, [fold_line(line) for line in wanted.lines])
+    return _equal_lines(search, search.forms.folded_lines, search.folded_lines)
 
 
-def indent(document: Document, wanted: Wanted) -> list[Place]:
+def indent(search: Search) -> list[Place]:
     """Whole lines that differ by one uniform change of indentation."""
-    forms = NormalForms.of(document)
-    if not stands_bare(forms, wanted):
-        return []
-    keys = [without_indentation(line) for line in wanted.lines]
-    return _uniform(
-        document, wanted, forms.without_indentation, keys, (wanted.lines, document.lines)
-    )
+    lines, wanted = search.document.lines, search.lines
+    alike = [without_indentation(line) for line in wanted]
+    firsts = [
+        first for first in search.candidates if _alike(lines, first, alike, without_indentation)
+    ]
+    return _uniform(search, firsts, lines, wanted)
 
 
-def indent_and_typography(document: Document, wanted: Wanted) -> list[Place]:
+def indent_and_typography(search: Search) -> list[Place]:
     """Whole lines that differ by typography, trailing space, and one change of indentation."""
-    forms = NormalForms.of(document)
-    if not stands_bare(forms, wanted):
-        return []
-    folded = [fold_line(line) for line in wanted.lines]
-    keys = [bare(line) for line in folded]
-    return _uniform(document, wanted, forms.bare, keys, (folded, forms.folded_lines))
+    return _uniform(search, search.candidates, search.forms.folded_lines, search.folded_lines)
 
 
-def stands_bare(forms: NormalForms, wanted: Wanted) -> bool:
-    """Whether the text stands in the form that forgives most; if not, no rung need look."""
-    if wanted.blank:
-        return False
-    keys = [bare(fold_line(line)) for line in wanted.lines]
-    return next(forms.bare.find(keys, 1), None) is not None
+def _equal_lines(
+    search: Search,
+    lines: Sequence[str],
+    wanted: Sequence[str],
+    key: Callable[[str], str] = str,
+) -> list[Place]:
+    """The candidates whose lines have the same keys."""
+    alike = [key(line) for line in wanted]
+    firsts = (first for first in search.candidates if _alike(lines, first, alike, key))
+    return _unless_unsure(search, [search.whole_lines(first) for first in islice(firsts, PLACES)])
+
+
+def _alike(
+    lines: Sequence[str], first: int, keys: Sequence[str], key: Callable[[str], str]
+) -> bool:
+    return all(key(lines[first + index]) == wanted for index, wanted in enumerate(keys))
 
 
 def _uniform(
-    document: Document,
-    wanted: Wanted,
-    keyed: KeyedLines,
-    keys: list[str],
-    lines: tuple[Sequence[str], Sequence[str]],
+    search: Search, firsts: Sequence[int], lines: Sequence[str], wanted: Sequence[str]
 ) -> list[Place]:
-    """The runs of keys whose indentation changed uniformly.
-
-    Work is bounded: a run that stands too often to be looked at everywhere counts as a
-    place wherever it stands, which makes the text ambiguous and the edit refused.
-    """
-    wanted_lines, document_lines = lines
-    filled = [index for index, line in enumerate(wanted_lines) if not is_blank(line)]
-    text = tuple(indentation_of(wanted_lines[index]) for index in filled)
-    most = max(2, _INDENTATIONS // len(keys))
-    firsts = list(keyed.find(keys, most + 1))
+    """The candidates whose indentation changed uniformly."""
+    filled = [index for index, line in enumerate(wanted) if not is_blank(line)]
+    text = tuple(indentation_of(wanted[index]) for index in filled)
     places: list[Place] = []
     for first in firsts:
-        found = tuple(indentation_of(document_lines[first + index]) for index in filled)
+        found = tuple(indentation_of(lines[first + index]) for index in filled)
         change = Change(text, found)
-        if len(firsts) > most or change.uniform:
-            places.append(_lines_place(document, wanted, first, change))
+        if change.uniform:
+            places.append(search.whole_lines(first, change))
             if len(places) >= PLACES:
                 break
+    return _unless_unsure(search, places)
+
+
+def _unless_unsure(search: Search, places: list[Place]) -> list[Place]:
+    """The places; all candidates when there may be more places among those not looked at."""
+    if places and search.too_many:
+        return [search.whole_lines(first) for first in search.candidates[:PLACES]]
     return places

@@ -126,7 +126,7 @@ class Document:
     @cached_property
     def lf_starts(self) -> list[int]:
         """The offset in ``lf_text`` at which each line begins."""
-        return _starts(self.lines, 1)
+        return starts_of_lines(self.lines)
 
     @cached_property
     def line_starts(self) -> list[int]:
@@ -134,7 +134,7 @@ class Document:
         if "\r" not in self.text:
             return self.lf_starts
         if self.eol == "crlf":
-            return _starts(self.lines, 2)
+            return starts_of_lines(self.lines, 2)
         if self.eol == "cr":
             return self.lf_starts
         starts = [0, *(end.end() for end in TERMINATOR.finditer(self.text))]
@@ -220,9 +220,8 @@ class Document:
         return _ESCAPED_BYTE.search(self.text, start, end) is not None
 
 
-def _starts(lines: list[str], terminator_length: int) -> list[int]:
+def starts_of_lines(lines: list[str], terminator_length: int = 1) -> list[int]:
     """Where each line begins when all terminators have the same length."""
     if not lines:
         return []
-    lengths = (len(line) + terminator_length for line in lines[:-1])
-    return list(accumulate(lengths, initial=0))
+    return list(accumulate([len(line) + terminator_length for line in lines[:-1]], initial=0))
