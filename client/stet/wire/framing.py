@@ -14,6 +14,7 @@ Sockets, timeouts and replies live elsewhere (``stet.connection``, ``stetd.serve
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 
 from stet.wire.failures import Kind
@@ -28,7 +29,7 @@ UNLIMITED_FRAME = 2**32 - 1
 _LENGTH_BYTES = 4
 _LF = b"\n"
 _OPENING_BRACE = 0x7B
-_JSON_SPACE = b" \t\r"
+_BLANK_LINE = re.compile(rb"[ \t\r]*\n")
 
 
 class Encoding(StrEnum):
@@ -107,8 +108,16 @@ class Framer:
 
     @property
     def mid_frame(self) -> bool:
-        """Whether an unfinished frame is buffered (a whole one, not yet taken, is not)."""
-        return bool(self._buffer) and self._error is None and self._bounds() is None
+        """Whether an unfinished frame is at the beginning of what is buffered."""
+        return bool(self._buffer) and not self.has_frame
+
+    @property
+    def has_frame(self) -> bool:
+        """Whether next_frame() would have something to say: a payload or an error."""
+        try:
+            return self._bounds() is not None
+        except FrameError:
+            return True
 
     def _bounds(self) -> tuple[int, int, int] | None:
         """Offsets of the first frame's payload (start, end) and of the byte after the frame."""
@@ -129,7 +138,7 @@ class Framer:
             self._searched = length
             return None
         self._searched = newline
-        if not self._buffer[:newline].strip(_JSON_SPACE):
+        if _BLANK_LINE.match(self._buffer):
             raise self._fail_empty()
         return 0, newline, newline + 1
 

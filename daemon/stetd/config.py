@@ -1,0 +1,190 @@
+"""The daemon's options: what they are, their units and defaults, and where they come from.
+
+A TOML file of flat ``key = value`` lines, overridden by environment variables ``STET_<KEY>``
+(``STET_DURABILITY=relaxed``). The file is $STET_CONFIG, else $XDG_CONFIG_HOME/stet/config.toml,
+else ~/.config/stet/config.toml; a file that does not exist means the defaults.
+
+Unknown keys in the file are refused, so that a misspelt ``durabilty`` can't silently leave
+the default. Unknown STET_* variables are not: STET_RUNTIME_DIR, STET_STATE_DIR, STET_CONFIG
+and STET_BOOT_ID say where things are and are no options (see :mod:`stetd.directories`).
+
+Settings are read once, at start, and never change afterwards.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import tomllib
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError
+from pydantic_core import ErrorDetails
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from stet.wire.framing import DEFAULT_MAX_FRAME, UNLIMITED_FRAME
+
+_ENV_PREFIX = "STET_"
+_MIB = 1024 * 1024
+
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+PositiveSeconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Bytes = Annotated[int, Field(ge=0)]
+
+
+class Settings(BaseSettings):
+    """Every option of the daemon. Frozen; made by :func:`load_settings`."""
+
+    model_config = SettingsConfigDict(env_prefix=_ENV_PREFIX, extra="forbid", frozen=True)
+
+    durability: Literal["full", "relaxed"] = Field(
+        default="full",
+        description="full: a reply is sent only when the call would survive a power cut. "
+        "relaxed: it survives a kill of the daemon, but the last calls may be lost with power.",
+    )
+    default_mode: Literal["restricted", "unrestricted"] = Field(
+        default="unrestricted",
+        description="Mode of a new session; never above its workspace's mode.",
+    )
+    max_frame: int = Field(
+        default=DEFAULT_MAX_FRAME,
+        ge=1024,
+        le=UNLIMITED_FRAME,
+        description="Largest request, in bytes; a larger one is refused with frame_too_large.",
+    )
+    max_connections: int = Field(
+        default=1200,
+        ge=1,
+        description="Open connections on agent.sock; further ones are answered overloaded. "
+        "control.sock has as many of its own, so that agents can't shut the person out.",
+    )
+    max_pipelined: int = Field(
+        default=64,
+        ge=1,
+        description="Requests of one connection in work at a time; more are left unread.",
+    )
+    frame_timeout_s: PositiveSeconds = Field(
+        default=30,
+        description="Seconds that a peer may pause in the middle of a message, and may leave "
+        "replies unread when they pile up, before its connection is closed.",
+    )
+    max_file_bytes: int = Field(
+        default=64 * _MIB,
+        ge=1,
+        description="Largest file that is read or edited, in bytes (file_too_large).",
+    )
+    max_clipboard_bytes: Bytes = Field(
+        default=16 * _MIB,
+        description="All clipboards of one session together, in bytes of UTF-8.",
+    )
+    max_tokens: int = Field(
+        default=60_000,
+        ge=1,
+        description="Largest input of one edit call, in tokens (input_too_large).",
+    )
+    grace_s: Seconds = Field(
+        default=2.0,
+        description="Seconds for which a replaced file is watched for late writes by programs "
+        "that still had it open.",
+    )
+    checkpoint_bytes: int = Field(
+        default=16 * _MIB,
+        ge=64 * 1024,
+        description="Bytes of journal after which a checkpoint is taken.",
+    )
+    checkpoint_idle_s: PositiveSeconds = Field(
+        default=2.0,
+        description="Seconds without a writing call after which a checkpoint is taken.",
+    )
+    idle_exit_s: Seconds = Field(
+        default=0,
+        description="Seconds without any connection after which the daemon ends; 0: never.",
+    )
+    request_record_calls: int = Field(
+        default=10_000,
+        ge=1,
+        description="How many calls, at least, a request_id is remembered for.",
+    )
+    request_record_s: Seconds = Field(
+        default=86_400,
+        description="How many seconds, at least, a request_id is remembered for.",
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info",
+        description="Least severity that is logged; info has one line per call.",
+    )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003 - the library's signature
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The environment first, then what was given (which is the file's content)."""
+        return env_settings, init_settings
+
+
+class ConfigurationError(Exception):
+    """The options can't be used. The message has a line per fault: where, which key, why."""
+
+
+def load_settings(path: str, *, must_exist: bool = False) -> Settings:
+    """The options in the TOML file at ``path``, overridden by the environment.
+
+    A missing file is an empty one unless ``must_exist``. Raises ConfigurationError.
+    """
+    text = _read(path, must_exist=must_exist)
+    try:
+        given = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"{path}: not TOML: {error}") from error
+    try:
+        return Settings(**given)
+    except ValidationError as error:
+        faults = [_describe(fault, path, text) for fault in error.errors()]
+        raise ConfigurationError("\n".join(faults)) from error
+
+
+def _read(path: str, *, must_exist: bool) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except FileNotFoundError as error:
+        if not must_exist:
+            return ""
+        raise ConfigurationError(f"{path}: there is no such configuration file") from error
+    except OSError as error:
+        raise ConfigurationError(f"{path}: can't be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{path}: not UTF-8, from byte {error.start} on") from error
+
+
+def _describe(fault: ErrorDetails, path: str, text: str) -> str:
+    key = str(fault["loc"][0]) if fault["loc"] else ""
+    variable = _ENV_PREFIX + key.upper()
+    if fault["type"] == "extra_forbidden":
+        return f"{_place(path, text, key)}: there is no option {key}.{_suggestion(key)}"
+    reason = f"{fault['msg']} (not {fault['input']!r})"
+    if any(name.upper() == variable for name in os.environ):
+        return f"environment variable {variable}: {reason}"
+    return f"{_place(path, text, key)}: {key}: {reason}"
+
+
+def _place(path: str, text: str, key: str) -> str:
+    """``path``, with the line on which ``key`` is set, as far as it can be found."""
+    setting = re.compile(rf"""\s*\[*\s*["']?{re.escape(key)}["']?\s*[=.\]]""")
+    for number, line in enumerate(text.split("\n"), start=1):
+        if setting.match(line):
+            return f"{path}, line {number}"
+    return path
+
+
+def _suggestion(key: str) -> str:
+    close = difflib.get_close_matches(key, Settings.model_fields, n=1)
+    if close:
+        return f" Did you mean {close[0]}?"
+    return f" The options are: {', '.join(sorted(Settings.model_fields))}."

@@ -1,0 +1,456 @@
+"""One client's connection: bytes in, requests to the handlers in order, replies out.
+
+Life of a connection::
+
+    made -> [turned away: one refusal] -> closing -> lost
+         -> serving <-> held back (reading is paused) -> draining -> closing -> lost
+
+Held back means that nothing more is read, so that a flood stays in the client's own socket
+buffer. It happens while
+
+- ``max_pipelined`` requests are in work,
+- ``hello`` is in work: what follows it needs the session that it makes,
+- more came at once than one turn on the event loop may take,
+- the client does not take its replies (more than HIGH_WATER bytes wait to be sent).
+
+A client that leaves replies waiting, or pauses in the middle of a frame, for
+``frame_timeout_s`` is dropped. All of this is per connection and on the event loop; what
+methods mean, and the order of writing calls, is the handlers' affair (``stetd.handlers``).
+Which connections there are, and when to stop, is the server's (``stetd.server``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+from collections.abc import Callable
+from typing import Any, Protocol, cast, runtime_checkable
+
+from stet.wire.failures import Failure, Kind, Refused, code_of, refuse
+from stet.wire.framing import Encoding, FrameError, Framer, enclose
+from stet.wire.messages import (
+    MalformedMessage,
+    Request,
+    decode_request,
+    encode_error,
+    encode_event,
+    encode_result,
+)
+from stetd.config import Settings
+from stetd.peer import PeerProcess, peer_of
+
+#: Bytes of replies that may wait for a client before nothing more is read from it. Also what
+#: it must take within each frame_timeout_s to count as reading at all.
+HIGH_WATER = 1024 * 1024
+
+#: Seconds in which a connection that is turned away may say what it wanted (so that the
+#: answer has its encoding and id), and one that sent a bad frame may finish sending it.
+PARTING_S = 2.0
+
+_METHOD_NAME = re.compile(r"[a-z_]{1,40}")
+
+log = logging.getLogger("stetd.connection")
+call_log = logging.getLogger("stetd.calls")
+
+
+class Calls(Protocol):
+    """What the handlers give for one connection."""
+
+    async def call(self, method: str, params: dict[str, Any]) -> object:
+        """Carry out a call; a result that msgspec can encode. Raises Refused.
+
+        Writing work is handed to the writer before the first await, so that calls that are
+        started in order are carried out in order.
+        """
+        ...
+
+    def disconnected(self) -> None:
+        """The client is gone; calls in work go on, their results go nowhere."""
+        ...
+
+
+class Handlers(Protocol):
+    """What a server serves."""
+
+    def connect(self, *, control: bool, pid: int, command: str) -> Calls:
+        """A new connection, by the process ``pid`` with this command name."""
+        ...
+
+
+@runtime_checkable
+class Subscribable(Protocol):
+    """Handlers' connections that want to send events have this method too."""
+
+    def notify_with(self, notify: Callable[[object], None]) -> None:
+        """Take the function that sends an event; to be called on the event loop only."""
+        ...
+
+
+class ClientConnection(asyncio.Protocol):
+    """The server's side of one connection. Everything in it runs on the event loop.
+
+    ``admit`` is told of the connection and may give a reason to turn it away; ``left`` is
+    called once when an admitted or turned-away connection is over.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        handlers: Handlers,
+        *,
+        control: bool,
+        admit: Callable[[ClientConnection, PeerProcess], Refused | None],
+        left: Callable[[ClientConnection], None],
+    ) -> None:
+        self.control = control
+        #: Requests in work.
+        self.tasks: set[asyncio.Task[None]] = set()
+        self._settings = settings
+        self._handlers = handlers
+        self._admit = admit
+        self._left = left
+        self._loop = asyncio.get_running_loop()
+        self._framer = Framer(settings.max_frame)
+        self._calls: Calls | None = None
+        self._turned_away: Refused | None = None
+        self._transport: asyncio.Transport
+        self._peer: PeerProcess
+        self._hello: asyncio.Task[None] | None = None
+        self._replies_waiting = False
+        self._more_frames = False  # than one turn may take; the next turn is scheduled
+        self._draining = False
+        self._ended = False  # nothing more will come: the client closed its side
+        self._broken = False  # nothing more can be understood: a frame could not be cut
+        self._heard = self._loop.time()
+        self._sent = 0
+        self._missed_events = 0
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+
+    # -- asyncio.Protocol ------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Look at who it is, and admit it or not."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=HIGH_WATER, low=HIGH_WATER // 4)
+        self._peer = peer_of(transport.get_extra_info("socket"))
+        self._turned_away = self._admit(self, self._peer)
+        if self._turned_away is None:
+            self._turned_away = self._open()
+        if self._turned_away is not None:
+            self._after("parting", PARTING_S, self._turn_away, None)
+
+    def data_received(self, data: bytes) -> None:
+        """Cut what came into requests and start them."""
+        self._heard = self._loop.time()
+        self._framer.feed(data)
+        self._advance()
+
+    def eof_received(self) -> bool:
+        """Answer what was asked before the client closed its side, then close ours."""
+        self._ended = True
+        self._advance()
+        return True
+
+    def pause_writing(self) -> None:
+        """Read no more from a client that does not take its replies."""
+        self._replies_waiting = True
+        self._watch_progress()
+        self._regulate()
+
+    def resume_writing(self) -> None:
+        """Go on after the client took its replies."""
+        self._replies_waiting = False
+        self._cancel("unread")
+        if self._missed_events:
+            missed, self._missed_events = self._missed_events, 0
+            self.notify({"event": "missed", "count": missed})
+        self._advance()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's name
+        """Forget the client. Calls in work go on; what they change is recorded."""
+        for name in list(self._timers):
+            self._cancel(name)
+        self._ended = True
+        if self._calls is not None:
+            self._calls.disconnected()
+        self._left(self)
+
+    # -- for the server --------------------------------------------------------------------
+
+    def notify(self, event: object) -> None:
+        """Send an event to the client, unless it doesn't take what it was sent already.
+
+        Events are never waited for and never pile up: the ones that a slow client missed are
+        counted, and it is told the count when it reads again.
+        """
+        if self._replies_waiting:
+            self._missed_events += 1
+        elif self._framer.encoding is not None:
+            self._send(encode_event(self._framer.encoding, event))
+
+    def drain(self) -> None:
+        """From now on refuse what comes in; what is in work goes on."""
+        self._draining = True
+        self._advance()
+
+    def close(self, patience_s: float | None = None) -> None:
+        """Close once the client has taken what was sent to it.
+
+        It has ``patience_s`` seconds for all of that; by default as long as it keeps reading.
+        """
+        self._transport.close()
+        if patience_s is not None:
+            self._after("parting", patience_s, self.abort)
+        elif "unread" not in self._timers:
+            self._watch_progress()
+
+    def abort(self) -> None:
+        """Close at once."""
+        self._transport.abort()
+
+    # -- requests --------------------------------------------------------------------------
+
+    def _open(self) -> Refused | None:
+        peer = self._peer
+        try:
+            self._calls = self._handlers.connect(
+                control=self.control, pid=peer.pid, command=peer.command
+            )
+            if isinstance(self._calls, Subscribable):
+                self._calls.notify_with(self.notify)
+        except Refused as refused:
+            return refused
+        except Exception:
+            log.exception("a connection from pid %d could not be opened", peer.pid)
+            return refuse(Kind.INTERNAL, "The daemon failed to open the connection; see its log.")
+        return None
+
+    def _advance(self) -> None:
+        """Start the requests that are there, as many as may be in work.
+
+        A bounded number at a time: refusals are answered on the spot, and a flood of them
+        must not keep the loop from other connections.
+        """
+        try:
+            for _ in range(self._settings.max_pipelined):
+                frame = self._framer.next_frame() if self._may_start() else None
+                if frame is None:
+                    break
+                self._start(frame)
+            else:
+                self._take_another_turn()
+        except FrameError as error:
+            self._refuse(None, refuse(error.kind, error.message))
+            self._broken = True
+        self._regulate()
+
+    def _take_another_turn(self) -> None:
+        def turn() -> None:
+            self._more_frames = False
+            self._advance()
+
+        if not self._more_frames:
+            self._more_frames = True
+            self._loop.call_soon(turn)
+
+    def _may_start(self) -> bool:
+        if self._transport.is_closing() or self._broken or self._replies_waiting:
+            return False
+        if self._draining:
+            return True
+        return self._hello is None and len(self.tasks) < self._settings.max_pipelined
+
+    def _start(self, frame: bytes) -> None:
+        try:
+            request = decode_request(self._encoding, frame)
+        except MalformedMessage as error:
+            self._refuse(error.id, refuse(error.kind, error.message))
+            return
+        if self._turned_away is not None:
+            self._turn_away(request.id)
+        elif self._draining:
+            self._refuse_request(request, _SHUTTING_DOWN)
+        else:
+            task = self._loop.create_task(self._serve(request))
+            self.tasks.add(task)
+            if request.method == "hello":
+                self._hello = task
+            task.add_done_callback(self._served)
+
+    async def _serve(self, request: Request) -> None:
+        started = time.perf_counter()
+        assert self._calls is not None, "BUG: a request on a connection that was turned away"
+        try:
+            result = await self._calls.call(request.method, request.params)
+            payload, outcome = encode_result(self._encoding, request.id, result), "ok"
+        except Refused as refused:
+            payload, outcome = self._refusal(request.id, refused), refused.kind
+        except asyncio.CancelledError:
+            payload, outcome = self._refusal(request.id, _CUT_OFF), _CUT_OFF.kind
+        except Exception as error:
+            # A defect of ours, whatever it is: it must not take other clients' calls along.
+            log.exception("%s failed", _loggable(request.method))
+            payload, outcome = self._refusal(request.id, _internal(error)), Kind.INTERNAL.value
+        if request.id is not None:
+            self._send(payload)
+        self._log_call(request.method, started, outcome)
+
+    def _served(self, task: asyncio.Task[None]) -> None:
+        self.tasks.discard(task)
+        if task is self._hello:
+            self._hello = None
+        if not task.cancelled() and task.exception() is not None:
+            log.error("a reply could not be sent", exc_info=task.exception())
+            self.abort()
+        self._advance()
+
+    # -- replies ---------------------------------------------------------------------------
+
+    @property
+    def _encoding(self) -> Encoding:
+        return self._framer.encoding or Encoding.JSON
+
+    def _send(self, payload: bytes) -> None:
+        if self._transport.is_closing():
+            return
+        frame = enclose(self._encoding, payload)
+        self._sent += len(frame)
+        self._transport.write(frame)
+
+    def _refuse(self, id: str | int | None, refused: Refused) -> None:  # noqa: A002
+        self._send(self._refusal(id, refused))
+
+    def _refuse_request(self, request: Request, refused: Refused) -> None:
+        self._log_call(request.method, time.perf_counter(), refused.kind)
+        if request.id is not None:
+            self._refuse(request.id, refused)
+
+    def _refusal(self, id: str | int | None, refused: Refused) -> bytes:  # noqa: A002
+        data = {"kind": refused.kind, "failures": refused.failures, **refused.extra}
+        code = code_of(Kind(refused.kind))
+        return encode_error(self._encoding, id, code, refused.message, data)
+
+    def _turn_away(self, id: str | int | None) -> None:  # noqa: A002
+        if self._turned_away is not None and not self._transport.is_closing():
+            self._refuse(id, self._turned_away)
+            self.close()
+
+    def _log_call(self, method: str, started: float, outcome: str) -> None:
+        call_log.info(
+            "call socket=%s pid=%d command=%r method=%s ms=%.1f result=%s",
+            "control" if self.control else "agent",
+            self._peer.pid,
+            self._peer.command,
+            _loggable(method),
+            (time.perf_counter() - started) * 1000,
+            outcome,
+        )
+
+    # -- holding back and giving up --------------------------------------------------------
+
+    def _regulate(self) -> None:
+        """Read on or hold back, watch or stop watching for a pause inside a frame, close."""
+        if self._transport.is_closing():
+            return
+        if self._broken or self._ended:
+            self._part()
+        elif self._more_frames or not self._may_start():
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
+            if self._framer.mid_frame and "stalled" not in self._timers:
+                self._after("stalled", self._settings.frame_timeout_s, self._check_stalled)
+
+    def _part(self) -> None:
+        """Close when everything that was understood has been answered."""
+        if self.tasks or (self._framer.has_frame and not self._broken):
+            return
+        if self._broken and not self._ended:
+            # The client may still be sending; closing now would fail its write before it
+            # reads why. It gets the answer and the end of our side, and is not listened to.
+            if "parting" not in self._timers:
+                self._after("parting", PARTING_S, self.abort)
+                self._transport.write_eof()
+                self._transport.resume_reading()
+            return
+        if not self._broken:
+            self._say_what_is_missing()
+        self.close()
+
+    def _say_what_is_missing(self) -> None:
+        try:
+            self._framer.end()
+        except FrameError as error:
+            self._refuse(None, refuse(error.kind, error.message))
+
+    def _check_stalled(self) -> None:
+        if not self._framer.mid_frame:
+            return
+        silent = self._loop.time() - self._heard
+        limit = self._settings.frame_timeout_s
+        if not self._transport.is_reading():  # it is us who pause, not the client
+            self._after("stalled", limit, self._check_stalled)
+        elif silent < limit:
+            self._after("stalled", limit - silent, self._check_stalled)
+        else:
+            text = f"The connection paused for {limit:g} s in the middle of a message. Send whole "
+            self._refuse(None, refuse(Kind.PARSE_ERROR, text + "messages."))
+            self.close()
+
+    def _watch_progress(self) -> None:
+        seconds = self._settings.frame_timeout_s
+        self._after("unread", seconds, self._check_progress, self._taken())
+
+    def _check_progress(self, taken_before: int) -> None:
+        if self._taken() - taken_before >= HIGH_WATER:
+            self._watch_progress()
+        else:
+            log.warning("pid %d does not read its replies: connection dropped", self._peer.pid)
+            self.abort()
+
+    def _taken(self) -> int:
+        """Bytes that the client has taken so far (or that its socket buffer has)."""
+        return self._sent - self._transport.get_write_buffer_size()
+
+    def _after(self, name: str, seconds: float, do: Callable[..., None], *args: object) -> None:
+        self._cancel(name)
+
+        def expire() -> None:
+            del self._timers[name]
+            do(*args)
+
+        self._timers[name] = self._loop.call_later(seconds, expire)
+
+    def _cancel(self, name: str) -> None:
+        timer = self._timers.pop(name, None)
+        if timer is not None:
+            timer.cancel()
+
+
+_SHUTTING_DOWN = refuse(
+    Kind.SHUTTING_DOWN,
+    "The daemon is stopping; this call was not started and changed nothing. Connect again in a "
+    "moment and send it again.",
+)
+_CUT_OFF = refuse(
+    Kind.OUTCOME_UNKNOWN,
+    "The daemon is stopping and could not wait for this call. Whether it took effect is settled "
+    "at the next start: send it again then, with the same request_id.",
+)
+
+
+def _internal(error: Exception) -> Refused:
+    failure = Failure(
+        Kind.INTERNAL.value,
+        f"The daemon failed while it handled this call ({type(error).__name__}); the details are "
+        "in its log. To learn whether the call took effect, send it again with the same "
+        "request_id: it is carried out at most once.",
+    )
+    return Refused(failure)
+
+
+def _loggable(method: str) -> str:
+    """A method's name for the log; anything that can't be one is content, and left out."""
+    return method if _METHOD_NAME.fullmatch(method) else "?"

@@ -1,0 +1,410 @@
+"""One connection at a time: encodings, order, errors, limits, and slow or vanished clients."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from server.echo_server import Client, Served, eventually, serving
+from stet.wire.framing import Encoding
+
+
+def run(directory: Path, story: Callable[[Served], Awaitable[None]], **options: Any) -> None:
+    async def main() -> None:
+        async with serving(directory, **options) as served:
+            await story(served)
+
+    asyncio.run(main())
+
+
+async def still_serves(served: Served) -> None:
+    async with await served.client() as other:
+        assert await other.ask("echo", {"a": 1}) == {"id": 1, "result": {"a": 1}}
+
+
+@pytest.mark.parametrize("encoding", Encoding)
+def test_request_is_answered_in_the_encoding_of_the_first_byte(
+    tmp_path: Path, encoding: Encoding
+) -> None:
+    async def story(served: Served) -> None:
+        async with await served.client(encoding) as client:
+            assert await client.ask("echo", {"t": "ä\n"}) == {"id": 1, "result": {"t": "ä\n"}}
+            assert await client.ask("echo", {}, "two") == {"id": "two", "result": {}}
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize("encoding", Encoding)
+def test_handlers_are_told_socket_process_and_command(tmp_path: Path, encoding: Encoding) -> None:
+    command = Path("/proc/self/comm").read_text().strip()
+
+    async def story(served: Served) -> None:
+        for control in (False, True):
+            async with await served.client(encoding, control=control) as client:
+                expected = {"control": control, "pid": os.getpid(), "command": command}
+                assert (await client.ask("who"))["result"] == expected
+
+    run(tmp_path, story)
+
+
+def test_notification_is_carried_out_and_not_answered(tmp_path: Path) -> None:
+    async def story(served: Served) -> None:
+        async with await served.client() as client:
+            client.send("echo", {"n": "quiet"}, None)
+            client.send("fail", {}, None)
+            client.raw(b'{"method":"refuse","id":null}\n')
+            assert await client.ask("echo", {"n": "loud"}, 9) == {"id": 9, "result": {"n": "loud"}}
+            assert served.handlers.began == ["quiet", "fail", "refuse", "loud"]
+
+    run(tmp_path, story)
+
+
+def test_calls_begin_in_the_order_sent_and_fast_replies_overtake_slow_ones(tmp_path: Path) -> None:
+    async def story(served: Served) -> None:
+        async with await served.client() as client:
+            client.send("wait", {"n": 0}, 0)
+            for n in range(1, 50):
+                client.send("echo", {"n": n}, n)
+            replies = [(await client.receive())["id"] for _ in range(49)]
+            assert replies == list(range(1, 50))
+            served.handlers.gate.set()
+            assert await client.receive() == {"id": 0, "result": {"n": 0}}
+            assert served.handlers.began == list(range(50))
+
+    run(tmp_path, story)
+
+
+def test_nothing_begins_before_hello_has_ended(tmp_path: Path) -> None:
+    async def story(served: Served) -> None:
+        async with await served.client() as client:
+            client.send("hello", {}, 1)
+            client.send("greeted", {}, 2)
+            assert await client.receive() == {"id": 1, "result": {"protocol": 1}}
+            assert await client.receive() == {"id": 2, "result": True}
+
+    run(tmp_path, story)
+
+
+def test_call_that_ends_during_hello_does_not_let_the_next_one_begin(tmp_path: Path) -> None:
+    async def story(served: Served) -> None:
+        async with await served.client() as client:
+            client.send("echo", {}, 1)
+            client.send("hello", {}, 2)
+            client.send("greeted", {}, 3)
+            assert [(await client.receive())["id"] for _ in range(2)] == [1, 2]
+            assert await client.receive() == {"id": 3, "result": True}
+
+    run(tmp_path, story)
+
+
+def test_refusal_carries_code_kind_message_and_every_failure(tmp_path: Path) -> None:
+    async def story(served: Served) -> None:
+        async with await served.client() as client:
+            failure = {"kind": "stale", "message": "the file is another by now", "path": "a.py"}
+            error = {
+                "code": -32000,
+                "message": "the file is another by now",
+                "data": {"kind": "stale", "failures": [failure]},
+            }
+            assert await client.ask("refuse") == {"id": 1, "error": error}
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize("method", ["fail", "unencodable"])
+def test_defect_in_a_handler_is_internal_and_logged_and_told_without_details(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, method: str
+) -> None:
+    async def story(served: Served) -> None:
+        async with await served.client() as client:
+            error = (await client.ask(method))["error"]
+            assert (error["code"], error["data"]["kind"]) == (-32603, "internal")
+            assert "secret" not in str(error)
+            assert "same request_id" in error["message"]
+            assert (await client.ask("echo", {}, 2))["result"] == {}
+
+    run(tmp_path, story)
+    assert f"{method} failed" in caplog.text
+    assert "Traceback" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("expected", "line"),
+    [
+        ((None, "parse_error"), b'{"id":1,\n'),
+        ((None, "parse_error"), b'{"id":1}\n'),
+        ((None, "parse_error"), b'{"id":1.5,"method":"echo"}\n'),
+        ((None, "parse_error"), b'{"id":1,"method":"\xff"}\n'),
+        ((None, "parse_error"), b'{"id":1,"method":"echo","params":{"a":' + b"[" * 99 + b"\n"),
+        ((1, "invalid_params"), b'{"id":1,"method":"echo","params":[1]}\n'),
+        ((1, "unknown_method"), b'{"id":1,"method":"' + b"x" * 5000 + b'"}\n'),
+    ],
+)
+def test_malformed_message_is_answered_and_the_connection_goes_on(
+    tmp_path: Path, expected: tuple[Any, str], line: bytes
+) -> None:
+    async def story(served: Served) -> None:
+        async with await served.client() as client:
+            client.raw(line)
+            answer = await client.receive()
+            assert (answer["id"], answer["error"]["data"]["kind"]) == expected
+            assert await client.ask("echo", {"a": 1}, 2) == {"id": 2, "result": {"a": 1}}
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    ("expected", "encoding", "data"),
+    [
+        ("parse_error", Encoding.JSON, b'{"id":5,"method":"echo"}\n\n'),
+        ("parse_error", Encoding.MSGPACK, b"\0\0\0\0"),
+        ("frame_too_large", Encoding.JSON, b"{" + b"x" * 4_000_000 + b"\n"),
+        ("frame_too_large", Encoding.MSGPACK, b"\x00\x3d\x09\x00" + b"x" * 4_000_000),
+        ("frame_too_large", Encoding.MSGPACK, b"GET / HTTP/1.1\r\n\r\n"),
+    ],
+)
+def test_bad_frame_is_answered_even_to_a_client_that_is_still_sending_and_then_closed(
+    tmp_path: Path, expected: str, encoding: Encoding, data: bytes
+) -> None:
+    """A blocking client, which reads only when it has sent everything."""
+
+    def talk(path: str) -> bytes:
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(20)
+            client.connect(path)
+            client.sendall(data)
+            answer = b""
+            while piece := client.recv(65536):
+                answer += piece
+            return answer
+
+    async def story(served: Served) -> None:
+        answer = await asyncio.to_thread(talk, str(tmp_path / "agent.sock"))
+        assert expected.encode() in answer
+        assert b'"id":null' in answer or b"\xa2id\xc0" in answer
+        if b'"id":5' in data:
+            assert answer.index(b'"id":null') >= 0
+            assert b'{"id":5,"result":{}}\n' in answer
+        await still_serves(served)
+
+    run(tmp_path, story, max_frame=1024 * 1024)
+
+
+def test_peer_that_pauses_inside_a_frame_is_told_and_closed(tmp_path: Path) -> None:
+    async def story(served: Served) -> None:
+        async with await served.client() as client:
+            assert await client.ask("echo", {}) == {"id": 1, "result": {}}
+            client.raw(b'{"id":2')
+            assert await client.kinds_until_closed() == [(None, "parse_error")]
+        await still_serves(served)
+
+    run(tmp_path, story, frame_timeout_s=0.2)
+
+
+def test_slow_sender_and_idle_client_are_left_in_peace(tmp_path: Path) -> None:
+    async def story(served: Served) -> None:
+        async with await served.client() as client:
+            await asyncio.sleep(0.5)
+            for byte in b'{"id":2,"method":"echo"}\n':
+                client.raw(bytes([byte]))
+                await asyncio.sleep(0.03)
+            assert await client.receive() == {"id": 2, "result": {}}
+
+    run(tmp_path, story, frame_timeout_s=0.3)
+
+
+def test_client_that_closes_its_side_gets_its_answers_first(tmp_path: Path) -> None:
+    async def story(served: Served) -> None:
+        async with await served.client() as client:
+            client.send("wait", {}, 1)
+            for n in range(2, 200):
+                client.send("echo", {}, n)
+            client.writer.write_eof()
+            for _ in range(2):
+                await client.receive()
+            served.handlers.gate.set()
+            count = 2
+            while await client.receive() is not None:
+                count += 1
+            assert count == 199
+
+    run(tmp_path, story)
+
+
+def test_client_that_closes_its_side_inside_a_frame_is_told(tmp_path: Path) -> None:
+    async def story(served: Served) -> None:
+        async with await served.client() as client:
+            client.raw(b'{"id":1,"method":"echo"}\n{"id":2')
+            client.writer.write_eof()
+            assert await client.receive() == {"id": 1, "result": {}}
+            assert await client.kinds_until_closed() == [(None, "parse_error")]
+
+    run(tmp_path, story)
+
+
+def test_no_more_than_max_pipelined_calls_are_in_work(tmp_path: Path) -> None:
+    async def story(served: Served) -> None:
+        async with await served.client() as client:
+            for n in range(1000):
+                client.send("wait", {"n": n}, n)
+            await eventually(lambda: len(served.handlers.began) == 8)
+            await still_serves(served)
+            assert served.handlers.began[:8] == list(range(8))
+            assert len(served.handlers.began) == 9  # the other client's echo
+            served.handlers.gate.set()
+            assert {(await client.receive())["id"] for _ in range(1000)} == set(range(1000))
+
+    run(tmp_path, story, max_pipelined=8)
+
+
+def test_client_that_reads_nothing_is_not_read_from_and_then_dropped(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(served: Served) -> None:
+        with socket.socket(socket.AF_UNIX) as mute:
+            mute.setblocking(False)
+            mute.connect(str(tmp_path / "agent.sock"))
+            request = b'{"id":1,"method":"text","params":{"bytes":1000000}}\n'
+            mute.send(request * 1000)
+            await eventually(lambda: len(served.handlers.began) > 0)
+            await still_serves(served)
+            await eventually(lambda: served.handlers.gone == 2)
+            assert len(served.handlers.began) < 20
+
+    run(tmp_path, story, frame_timeout_s=0.5, max_pipelined=4)
+    assert "does not read its replies" in caplog.text
+
+
+def test_slow_reader_that_does_read_gets_everything(tmp_path: Path) -> None:
+    async def story(served: Served) -> None:
+        async with await served.client() as client:
+            for n in range(12):
+                client.send("text", {"bytes": 1_000_000}, n)
+            for _ in range(12):
+                await asyncio.sleep(0.1)
+                assert len((await client.receive())["result"]) == 1_000_000
+
+    run(tmp_path, story, frame_timeout_s=0.5)
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_client_that_vanishes_leaves_others_alone_and_its_calls_in_work(
+    tmp_path: Path, wait: bool
+) -> None:
+    async def story(served: Served) -> None:
+        client = await served.client()
+        client.send("wait" if wait else "text", {"bytes": 3_000_000})
+        await eventually(lambda: len(served.handlers.began) == 1)
+        client.writer.transport.abort()
+        await still_serves(served)
+        served.handlers.gate.set()
+        await eventually(lambda: served.handlers.gone == 2)
+
+    run(tmp_path, story)
+
+
+def test_flood_of_bad_messages_does_not_keep_others_waiting(tmp_path: Path) -> None:
+    async def story(served: Served) -> None:
+        async with await served.client() as flood, await served.client() as other:
+
+            async def pour() -> None:
+                while True:
+                    flood.raw(b"{}\n" * 20_000)
+                    await flood.writer.drain()
+
+            async def swallow() -> None:
+                while await flood.reader.read(1 << 20):
+                    pass
+
+            tasks = [asyncio.create_task(pour()), asyncio.create_task(swallow())]
+            loop, slowest = asyncio.get_running_loop(), 0.0
+            for n in range(100):
+                asked = loop.time()
+                assert (await other.ask("echo", {}, n))["id"] == n
+                slowest = max(slowest, loop.time() - asked)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            assert slowest < 1.0
+
+    run(tmp_path, story)
+
+
+def test_event_reaches_its_connection_and_no_other(tmp_path: Path) -> None:
+    async def story(served: Served) -> None:
+        async with (
+            await served.client() as one,
+            await served.client(Encoding.MSGPACK) as two,
+        ):
+            for client in (one, two):
+                assert (await client.ask("echo"))["result"] == {}
+            served.handlers.connections[1].notify({"event": "commit", "commit": "ab12"})
+            event = {"method": "event", "params": {"event": "commit", "commit": "ab12"}}
+            assert await two.receive() == event
+            assert await one.ask("echo", {}, 2) == {"id": 2, "result": {}}
+
+    run(tmp_path, story)
+
+
+def test_events_that_a_slow_client_missed_are_counted_not_kept(tmp_path: Path) -> None:
+    async def story(served: Served) -> None:
+        async with await served.client() as client:
+            client.send("text", {"bytes": 4_000_000})
+            await eventually(lambda: len(served.handlers.began) == 1)
+            await asyncio.sleep(0.05)
+            for n in range(1000):
+                served.handlers.connections[0].notify({"event": "commit", "n": n})
+            assert len((await client.receive())["result"]) == 4_000_000
+            expected = {"method": "event", "params": {"event": "missed", "count": 1000}}
+            assert await client.receive() == expected
+
+    run(tmp_path, story)
+
+
+def test_log_has_a_line_per_call_and_no_contents(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(served: Served) -> None:
+        async with await served.client() as client:
+            await client.ask("echo", {"text": "password"})
+            await client.ask("refuse", {"text": "password"})
+            await client.ask("password\nresult=ok", {})
+
+    caplog.set_level(logging.INFO, "stetd.calls")
+    run(tmp_path, story)
+    lines = [record.message for record in caplog.records if record.name == "stetd.calls"]
+    ends = [line.rsplit(" method=")[1].split() for line in lines]
+    assert [(method, result) for method, _, result in ends] == [
+        ("echo", "result=ok"),
+        ("refuse", "result=stale"),
+        ("?", "result=unknown_method"),
+    ]
+    assert f"call socket=agent pid={os.getpid()} command=" in lines[0]
+    assert "password" not in caplog.text
+
+
+def test_hundreds_of_idle_connections_leave_room_for_a_working_one(tmp_path: Path) -> None:
+    async def story(served: Served) -> None:
+        idle: list[Client] = []
+        try:
+            while len(idle) < 450:
+                idle.append(await served.client())
+            async with await served.client() as client:
+                loop = asyncio.get_running_loop()
+                asked = loop.time()
+                for n in range(100):
+                    assert (await client.ask("echo", {}, n))["id"] == n
+                assert loop.time() - asked < 5
+        finally:
+            for client in idle:
+                client.writer.transport.abort()
+        await eventually(lambda: served.handlers.gone == 451)
+
+    run(tmp_path, story)
