@@ -218,9 +218,9 @@ def workspace_allow(root: str) -> Call[WorkspaceInfo]:
     return Call("workspace_allow", {"root": root}, WorkspaceInfo)
 
 
-def workspace_forget(root: str) -> Call[dict[str, Any]]:
+def workspace_forget(root: str) -> Call[WorkspaceInfo]:
     """Allow no more edits below a directory (control). Its history is kept."""
-    return Call("workspace_forget", {"root": root}, dict, repeatable=False)
+    return Call("workspace_forget", {"root": root}, WorkspaceInfo, repeatable=False)
 
 
 def workspace_list() -> Call[WorkspaceList]:

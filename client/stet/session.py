@@ -98,8 +98,10 @@ def describe_method(method: Callable[..., Any], build: Callable[..., Call[Any]])
     method.__doc__ = build.__doc__
     own = inspect.signature(build)
     this = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    # Annotations are text here: "Call[EditResult]" gives EditResult.
+    result = str(own.return_annotation).removeprefix("Call[").removesuffix("]")
     method.__signature__ = own.replace(  # type: ignore[attr-defined]
-        parameters=[this, *own.parameters.values()]
+        parameters=[this, *own.parameters.values()], return_annotation=result
     )
 
 

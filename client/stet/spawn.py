@@ -13,7 +13,6 @@ import contextlib
 import fcntl
 import os
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -33,10 +32,6 @@ from stet.socket_path import (
 #: Seconds that a daemon may take from its start until its socket answers; recovery after
 #: a crash happens in that time.
 START_SECONDS = 30.0
-
-#: Starts in a row that may end at once before it is given up: the daemon before may be
-#: about to stop, and holds the state directory until it has.
-STARTS = 4
 
 #: The log is moved to ``stetd.log.1`` when it is larger than this at a start.
 LOG_BYTES = 1024 * 1024
@@ -151,29 +146,56 @@ def _turn_to_start(endpoint: Endpoint) -> Iterator[None]:
 
 def _start_and_connect(endpoint: Endpoint) -> socket.socket:
     deadline = time.monotonic() + START_SECONDS
-    log_start = 0
-    for attempt in range(1, STARTS + 1):
+    while True:
         pid, log_start = _start(endpoint)
-        while time.monotonic() < deadline:
-            connected = connect(endpoint)
-            if connected is not None:
-                return connected
-            if not is_running(pid):
-                break
-            time.sleep(_POLL_SECONDS)
-        else:
+        connected = _wait_for(endpoint, pid, deadline)
+        if connected is not None:
+            return connected
+        if is_running(pid):
             raise DaemonUnreachable(
                 f"the daemon (process {pid}) was started, but its socket {endpoint.path} did not "
                 f"answer within {START_SECONDS:.0f} s. Its log is {endpoint.log}"
             )
-        time.sleep(0.1 * attempt)
-    raise DaemonUnreachable(
-        f"the daemon was started and ended at once. {_last_words(endpoint.log, log_start)}"
-    )
+        # A daemon that is just stopping keeps its directories until it has; the one started
+        # beside it ends at once, and is started again when that one is gone.
+        holder = _holder(endpoint)
+        if holder is None or time.monotonic() > deadline:
+            raise DaemonUnreachable(
+                f"the daemon was started and ended at once. {_last_words(endpoint.log, log_start)}"
+            )
+        connected = _wait_for(endpoint, holder, deadline)
+        if connected is not None:
+            return connected
+
+
+def _wait_for(endpoint: Endpoint, pid: int, deadline: float) -> socket.socket | None:
+    """A connection, or None when the process has ended or the time is over."""
+    while time.monotonic() < deadline:
+        running = is_running(pid)  # asked first: it may listen, and end, in between
+        connected = connect(endpoint)
+        if connected is not None or not running:
+            return connected
+        time.sleep(_POLL_SECONDS)
+    return None
+
+
+def _holder(endpoint: Endpoint) -> int | None:
+    """The running process that holds the state or runtime directory, by their lock files."""
+    for directory in (endpoint.state, endpoint.runtime):
+        try:
+            with open(os.path.join(directory, "stetd.lock"), "rb") as lock:
+                pid = int(lock.read(32))
+        except (OSError, ValueError):
+            continue
+        if is_running(pid):
+            return pid
+    return None
 
 
 def _start(endpoint: Endpoint) -> tuple[int, int]:
     """Start a daemon; its process id, and where in the log its own lines begin."""
+    import subprocess  # most clients find a daemon running and need not load it
+
     environ = os.environ | {"STET_RUNTIME_DIR": endpoint.runtime, "STET_STATE_DIR": endpoint.state}
     # -P: without it "-m" would put the current directory before the installed packages.
     daemon = [sys.executable, "-P", "-m", "stetd.cli"]

@@ -1,0 +1,67 @@
+"""The ``stet`` command (CONTRACT.md 6).
+
+Exit status: 0 done; 1 refused, the error on standard error and with ``--json`` on standard
+output too, as ``{"error": {"code", "message", "data"}}``; 2 usage; 3 no daemon could be
+reached or started; 4 conflict.
+
+:mod:`stet.cli.arguments` says which commands there are and which function carries each
+one out. This module runs it and turns errors into exit status; nothing else does.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from stet.cli.arguments import parse
+from stet.cli.output import Output
+from stet.cli.usage import UsageError
+from stet.errors import Conflict, StetError, TransportError, WorkspaceNotAllowed
+from stet.render import visible
+
+DONE, REFUSED, USAGE, UNREACHABLE, CONFLICT = range(5)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Carry out one command; the exit status."""
+    arguments = parse(sys.argv[1:] if argv is None else argv)
+    output = Output(as_json=arguments.json, pager=not arguments.no_pager)
+    try:
+        status: int = arguments.run(arguments, output) or DONE
+        sys.stdout.flush()
+    except StetError as error:
+        if output.as_json:
+            output.value(
+                {"error": {"code": error.code, "message": error.message, "data": error.data}}
+            )
+        _complain(error)
+        return exit_status(error)
+    except UsageError as error:
+        print(f"stet: {visible_lines(str(error))}", file=sys.stderr)
+        return USAGE
+    except BrokenPipeError:
+        # Whoever read the output has seen enough. Python would complain at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    except KeyboardInterrupt:
+        return 130
+    return status
+
+
+def exit_status(error: StetError) -> int:
+    """The exit status for an error."""
+    if isinstance(error, TransportError):
+        return UNREACHABLE
+    return CONFLICT if isinstance(error, Conflict) else REFUSED
+
+
+def _complain(error: StetError) -> None:
+    print(f"stet: {visible_lines(error.message)}", file=sys.stderr)
+    if isinstance(error, WorkspaceNotAllowed) and "stet init" not in error.message:
+        print("To allow edits here, run: stet init", file=sys.stderr)
+
+
+def visible_lines(text: str) -> str:
+    """A message of several lines with its control characters spelled out."""
+    return "\n".join(visible(line) for line in text.split("\n"))

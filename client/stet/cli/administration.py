@@ -1,0 +1,69 @@
+"""``stet init``, ``mode``, ``status``, ``workspaces`` and ``tools``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+import msgspec
+
+from stet import calls, render
+from stet.cli import asking
+from stet.cli.output import Output
+from stet.cli.usage import UsageError
+from stet.render import Span
+
+
+def init(arguments: argparse.Namespace, output: Output) -> None:
+    """Allow edits below a directory."""
+    root = os.path.abspath(os.path.join(arguments.directory, arguments.root))
+    if not os.path.isdir(root):
+        raise UsageError(f"{root} is not a directory")
+    with asking.person(arguments, workspace=False) as session:
+        workspace = asking.ask(session, calls.workspace_allow(root), output)
+    if workspace is not None:
+        allowed = (Span("Agents may edit below "), Span(render.visible(workspace.root), "bold"))
+        output.lines([allowed, *list(render.workspaces([workspace]))[1:]])
+
+
+def mode(arguments: argparse.Namespace, output: Output) -> None:
+    """Print or set the mode of the workspace, or of one session."""
+    with asking.person(arguments, session=arguments.session) as session:
+        if arguments.mode is None:
+            call = calls.mode_get()
+        else:
+            call = calls.mode_set(
+                arguments.mode,
+                session=arguments.session,
+                scope=None if arguments.session else "workspace",
+                for_=arguments.seconds,
+            )
+        result = asking.ask(session, call, output)
+    if result is not None:
+        output.lines(render.mode(result))
+
+
+def status(arguments: argparse.Namespace, output: Output) -> None:
+    """Print the daemon's health and counts; starts one if none answers."""
+    with asking.person(arguments, workspace=False) as session:
+        result = asking.ask(session, calls.status(), output)
+    if result is not None:
+        output.lines(render.status(result))
+
+
+def workspaces(arguments: argparse.Namespace, output: Output) -> None:
+    """Print the allowed workspaces and where their histories are."""
+    with asking.person(arguments, workspace=False) as session:
+        result = asking.ask(session, calls.workspace_list(), output)
+    if result is not None:
+        output.lines(render.workspaces(result.workspaces))
+
+
+def tools(arguments: argparse.Namespace, output: Output) -> None:
+    """Print the tool definitions for a model, as JSON."""
+    with asking.person(arguments, workspace=False) as session:
+        result = asking.ask(session, calls.tools(arguments.style), output)
+    if result is not None:
+        encoded = msgspec.json.format(msgspec.json.encode(result.tools), indent=2)
+        sys.stdout.write(encoded.decode() + "\n")

@@ -1,0 +1,160 @@
+"""The commands of ``stet``, their options, and which function carries each one out.
+
+Names and options are CONTRACT.md 6's. Every command takes ``--json``, ``--no-pager`` and
+``-C DIR``. Nothing here talks to the daemon.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+
+from stet.cli import administration, doctor, editing, history
+from stet.cli.output import Output
+from stet.version import __version__
+
+Run = Callable[[argparse.Namespace, Output], int | None]
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """The arguments, with ``run`` in them. Ends the process with 2 on wrong usage."""
+    own, paths = _split(argv)
+    arguments = _parser().parse_args(own)
+    if paths:
+        arguments.paths = paths
+    return arguments
+
+
+def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What stands before and after the ``--`` of diff, which argparse would merge."""
+    if "--" in argv and "diff" in argv[: argv.index("--")]:
+        at = argv.index("--")
+        return list(argv[:at]), list(argv[at + 1 :])
+    return list(argv), []
+
+
+class _Commands:
+    """The subcommands of one parser, each with the options that all have."""
+
+    def __init__(self, parser: argparse.ArgumentParser) -> None:
+        self._parsers = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    def add(self, name: str, what: str, run: Run) -> argparse.ArgumentParser:
+        command = self._parsers.add_parser(name, help=what, description=what)
+        command.set_defaults(run=run)
+        _add_common(command)
+        return command
+
+    def group(self, name: str, what: str) -> _Commands:
+        return _Commands(self._parsers.add_parser(name, help=what, description=what))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="stet",
+        description="See what agents did to your files, and take any of it back.",
+        epilog="stet COMMAND --help tells more about a command.",
+    )
+    parser.add_argument("--version", action="version", version=f"stet {__version__}")
+    commands = _Commands(parser)
+    _add_editing(commands)
+    _add_history(commands)
+    _add_administration(commands)
+    return parser
+
+
+def _add_editing(commands: _Commands) -> None:
+    patch = commands.add("patch", "apply patches to a file", editing.patch)
+    patch.add_argument(
+        "file", nargs="?", default="-", help="JSON: the call's params, or with --path the patches"
+    )
+    patch.add_argument("--path", help="the file to patch")
+    _add_writing(patch)
+    _add_identity(patch)
+
+    read = commands.add("read", "print a file", editing.read)
+    read.add_argument("path", metavar="PATH")
+    read.add_argument("--at", metavar="COMMIT", help="as it was right after this commit")
+    read.add_argument("--start", type=int, metavar="LINE", help="first line, counted from 1")
+    read.add_argument("--end", type=int, metavar="LINE", help="last line")
+    _add_identity(read)
+
+    clip = commands.group("clip", "list, show, set or remove clipboards of a session")
+    shown = clip.add("show", "print a clipboard's text", editing.clip_show)
+    removed = clip.add("rm", "remove a clipboard", editing.clip_rm)
+    stored = clip.add("set", "put a file's text into a clipboard", editing.clip_set)
+    for command in (shown, removed, stored):
+        command.add_argument("name", metavar="NAME")
+        _add_identity(command)
+    stored.add_argument("file", nargs="?", default="-", help="standard input if left out")
+    _add_identity(clip.add("list", "print names and sizes", editing.clip_list))
+
+
+def _add_history(commands: _Commands) -> None:
+    log = commands.add("log", "print what was done, newest first", history.log)
+    log.add_argument("path", nargs="?", metavar="PATH")
+    log.add_argument("--session", metavar="S", help="of this session only")
+    log.add_argument("--agent", metavar="A", help="of this agent only")
+    log.add_argument("--method", metavar="M", help="by this method only, such as patch")
+    log.add_argument("--since", metavar="TIME", help="RFC 3339, seconds since 1970, or 30m, 2h, 3d")
+    log.add_argument("--until", metavar="TIME", help="likewise")
+    log.add_argument("--text", help="only what added or removed this, or says it in its message")
+    log.add_argument("-n", "--limit", type=int, metavar="N", help="so many commits at most")
+    log.add_argument("--cursor", help="go on where a page ended")
+
+    show = commands.add("show", "print one commit with its diff", history.show)
+    show.add_argument("commit", nargs="?", default="HEAD", metavar="COMMIT")
+
+    diff = commands.add(
+        "diff", "print what differs between commits, or a commit and the workspace", history.diff
+    )
+    diff.usage = "stet diff [options] [A [B]] [-- PATH..]"
+    diff.add_argument("commits", nargs="*", metavar="COMMIT")
+    diff.set_defaults(paths=[])
+
+    undo = commands.add("undo", "take edits back, around later edits", history.undo)
+    undo.add_argument("commits", nargs="*", metavar="COMMIT")
+    undo.add_argument("--last", type=int, metavar="N", help="the N newest not undone (default 1)")
+    undo.add_argument("--request", metavar="ID", help="the call with this request id")
+    undo.add_argument("--session", metavar="S", help="of this session only")
+    undo.add_argument("--agent", metavar="A", help="of this agent only")
+    undo.add_argument(
+        "--path", dest="paths", action="append", metavar="P", help="in this file only (repeatable)"
+    )
+    _add_writing(undo)
+
+
+def _add_administration(commands: _Commands) -> None:
+    init = commands.add("init", "allow agents to edit a directory", administration.init)
+    init.add_argument("root", nargs="?", default=".", metavar="DIR")
+
+    mode = commands.add("mode", "print or set who may write", administration.mode)
+    mode.add_argument("mode", nargs="?", choices=["restricted", "unrestricted"])
+    mode.add_argument("--session", metavar="S", help="of this session, not of the workspace")
+    mode.add_argument(
+        "--for", dest="seconds", type=float, metavar="SECONDS", help="a grant that ends by itself"
+    )
+
+    commands.add("status", "print the daemon's health", administration.status)
+    commands.add("workspaces", "print the allowed workspaces", administration.workspaces)
+    tools = commands.add("tools", "print the tool definitions for a model", administration.tools)
+    tools.add_argument("--style", choices=["mcp", "openai", "anthropic"], default="mcp")
+    commands.add("doctor", "check the installation, say what to mend", doctor.doctor)
+
+
+def _add_common(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--json", action="store_true", help="print the result as JSON")
+    command.add_argument("--no-pager", action="store_true", help="do not page long output")
+    command.add_argument(
+        "-C", dest="directory", default=".", metavar="DIR", help="act as if started in DIR"
+    )
+
+
+def _add_writing(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--preview", action="store_true", help="show it, and change nothing")
+    command.add_argument("-m", "--message", metavar="WHY", help="why; goes into the commit")
+
+
+def _add_identity(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--session", metavar="S", help='default $STET_SESSION, else "cli"')
+    command.add_argument("--agent", metavar="A", help='default $STET_AGENT, else "cli"')

@@ -1,0 +1,49 @@
+"""Sessions and calls of the commands: who asks, on which socket, and with what printed.
+
+Edits are made as an agent, on ``agent.sock``, with ``--session`` or $STET_SESSION and
+``--agent`` or $STET_AGENT (both "cli" if nothing is said) and $STET_SECRET. Everything
+else is the person's and goes to ``control.sock``. The workspace is the one that the
+directory lies in where ``stet`` runs; the daemon finds it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+import stet
+from stet.calls import Call
+from stet.cli.output import Output
+
+T = TypeVar("T")
+
+
+def agent(arguments: argparse.Namespace) -> stet.Session:
+    """A session on agent.sock, for commands that do what agents do."""
+    return stet.connect(
+        arguments.directory,
+        session=arguments.session or os.environ.get("STET_SESSION") or "cli",
+        agent=arguments.agent or os.environ.get("STET_AGENT") or "cli",
+        secret=os.environ.get("STET_SECRET") or None,
+    )
+
+
+def person(
+    arguments: argparse.Namespace, *, workspace: bool = True, session: str | None = None
+) -> stet.Session:
+    """A session on control.sock; without ``workspace`` for what is no workspace's."""
+    directory = arguments.directory if workspace else None
+    return stet.connect(directory, session=session, agent="person", control=True)
+
+
+def ask(session: stet.Session, call: Call[T], output: Output) -> T | None:
+    """Carry out a call. With --json its result is printed as it came, and None returned."""
+    if not output.as_json:
+        return session.perform(call)
+    # As plain values, so that what a newer daemon adds to a result is printed too.
+    untyped = cast("Call[Any]", msgspec.structs.replace(call, result=object))
+    output.value(session.perform(untyped))
+    return None

@@ -1,0 +1,107 @@
+"""Where a command's output goes: JSON, plain text, or a terminal with colour and pager.
+
+    --json             one JSON value, indented on a terminal
+    no terminal        the text of the lines, and nothing else; times absolute
+    terminal           control characters spelled out, times relative, colour by rich
+                       unless NO_COLOR is set or TERM is dumb, a pager for what is long
+
+What the lines say is decided in :mod:`stet.render`. What only a terminal needs is imported
+where it is used: most calls come from programs, and wait for every import.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import os
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from stet.render import Line, visible
+
+
+class Output:
+    """Standard output of one command."""
+
+    def __init__(self, *, as_json: bool, pager: bool) -> None:
+        self.as_json = as_json
+        self.terminal = sys.stdout.isatty()
+        self._pager = pager
+        self._colour = (
+            self.terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        )
+
+    @property
+    def now(self) -> datetime.datetime | None:
+        """What relative times are relative to; None where times are to be absolute."""
+        return datetime.datetime.now(datetime.UTC) if self.terminal else None
+
+    def value(self, value: Any) -> None:
+        """Print a value as JSON."""
+        encoded = msgspec.json.encode(value)
+        if self.terminal:
+            encoded = msgspec.json.format(encoded, indent=2)
+        sys.stdout.write(encoded.decode() + "\n")
+
+    def lines(self, lines: Iterable[Line], *, long: bool = False) -> None:
+        """Print lines; ``long`` ones go through the pager on a terminal."""
+        if not self.terminal:
+            sys.stdout.writelines("".join(s.text for s in line) + "\n" for line in lines)
+            return
+        text = self._coloured(lines) if self._colour else _plain(lines)
+        if not (long and self._pager and _page(text)):
+            sys.stdout.write(text)
+
+    def content(self, text: str) -> None:
+        """Print a file's or a clipboard's text: byte for byte, spelled out on a terminal."""
+        if self.terminal:
+            sys.stdout.write("\n".join(visible(line) for line in text.split("\n")))
+            return
+        sys.stdout.flush()
+        sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
+
+    def _coloured(self, lines: Iterable[Line]) -> str:
+        import shutil
+        from io import StringIO
+
+        from rich.console import Console
+        from rich.text import Text
+
+        # Rendered into text of its own, so that a pager can have it.
+        console = Console(
+            file=StringIO(), force_terminal=True, width=shutil.get_terminal_size().columns
+        )
+        with console.capture() as capture:
+            for line in lines:
+                console.print(
+                    Text.assemble(*((visible(s.text), s.style) for s in line)), soft_wrap=True
+                )
+        return capture.get()
+
+
+def _plain(lines: Iterable[Line]) -> str:
+    return "".join("".join(visible(s.text) for s in line) + "\n" for line in lines)
+
+
+def _page(text: str) -> bool:
+    """Show text in the pager; False if there is none."""
+    import shlex
+    import subprocess
+
+    command = shlex.split(os.environ.get("PAGER", "less"))
+    if not command or command == ["cat"]:
+        return False
+    # As git sets it: quit if it fits one screen, colours through, no clearing at the end.
+    environ = {"LESS": "FRX", **os.environ}
+    try:
+        pager = subprocess.Popen(command, stdin=subprocess.PIPE, env=environ)
+    except OSError:
+        return False
+    # Quitting the pager early is no error.
+    with contextlib.suppress(BrokenPipeError):
+        pager.communicate(text.encode("utf-8", "backslashreplace"))
+    pager.wait()
+    return True
