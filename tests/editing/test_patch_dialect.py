@@ -348,6 +348,13 @@ class TestNoChange:
         copy = replace("a", toClipboard="c", fromClipboard="c")
         assert kinds(refusal(b"a\nb\n", copy, replace("b", "b"))) == [("no_change", 1)]
 
+    def test_an_idle_patch_beside_others_is_mentioned(self) -> None:
+        plan = plan_patch(b"a\nb\n", replace("a", "a"), replace("b", "B"))
+        assert plan.files[0].after == b"a\nB\n"
+        assert plan.warnings == (
+            "patch 1: changes nothing; its new text is what stands there already.",
+        )
+
     def test_inserting_without_any_text_is_invalid(self) -> None:
         for operation in ("append_eof", "prepend_bof", "overwrite"):
             refused = refusal(b"a\n", {"operation": operation})

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from memory_world import append, plan_patch, refusal, replace
 from stet.wire.failures import Refused
-from stetd.editing.applying import apply_changes
+from stetd.editing.applying import apply_changes, line_numbers
 from stetd.editing.planning import LocatedEdit, Rank, arrange, changed_parts
+from stetd.editing.text import Document
 
 #: Few characters, so that repetitions, shared edges and terminators are common.
 TEXTS = st.text(alphabet="ab \t\n\r\u00e9\ufeff", max_size=30)
@@ -112,6 +113,15 @@ def test_no_two_accepted_edits_change_the_same_text(case: tuple[str, list[Locate
     assume(not arrangement.overlaps)
     for first, second in pairwise(arrangement.changes):
         assert first.end <= second.start
+
+
+@given(TEXTS, st.lists(st.integers(0, 29), min_size=1))
+@example("a\r\nb\r\n", [1, 2, 3, 5])
+@example("\r\r\n\n", [0, 1, 2, 3])
+def test_line_numbers_are_those_of_the_document(text: str, offsets: list[int]) -> None:
+    inside = [offset for offset in offsets if offset < len(text)]
+    document = Document(bom=False, text=text)
+    assert line_numbers(text, inside) == {each: document.line_at(each) for each in inside}
 
 
 def test_beginning_and_end_of_an_empty_text_are_told_apart() -> None:

@@ -12,7 +12,6 @@ from itertools import accumulate
 
 from stet.wire.results import EditReport
 from stetd.editing.planning import Change, LocatedEdit
-from stetd.editing.text import Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +39,42 @@ def apply_changes(text: str, changes: Sequence[Change]) -> Applied:
 
 
 def report_edits(
-    path: str,
-    edits: Iterable[LocatedEdit],
-    changes: Sequence[Change],
-    applied: Applied,
-    after: Document,
+    path: str, edits: Iterable[LocatedEdit], changes: Sequence[Change], applied: Applied
 ) -> tuple[EditReport, ...]:
     """One report an edit, in the order of the call: the lines where its text now stands.
 
     An edit that only removes is reported at the line that follows what is gone (the last
-    line, at the end of the file). ``after`` is the document of ``applied.text``.
+    line, at the end of the file).
     """
     spans = _spans(edits, changes, applied)
-    return tuple(
-        EditReport(edit.index, path, *_lines(after, *spans[edit.index]), edit.rung)
-        for edit in sorted(edits, key=lambda each: each.index)
-    )
+    last_offset = max(0, len(applied.text) - 1)
+    ends = {
+        index: (min(start, last_offset), min(max(start, end - 1), last_offset))
+        for index, (start, end) in spans.items()
+    }
+    lines = line_numbers(applied.text, (offset for pair in ends.values() for offset in pair))
+    reports = []
+    for edit in sorted(edits, key=lambda each: each.index):
+        first, last = ends[edit.index]
+        reports.append(EditReport(edit.index, path, lines[first], lines[last], edit.rung))
+    return tuple(reports)
+
+
+def line_numbers(text: str, offsets: Iterable[int]) -> Mapping[int, int]:
+    """The line, from 1, that holds each of ``offsets``.
+
+    Counts terminators and splits nothing: a Document would list every line of a large file
+    to tell the place of one edit.
+    """
+    numbers: dict[int, int] = {}
+    ended = position = 0
+    for offset in sorted(set(offsets)):
+        ended += text.count("\n", position, offset) + text.count("\r", position, offset)
+        ended -= text.count("\r\n", max(0, position - 1), offset)
+        inside_pair = text[max(0, offset - 1) : offset + 1] == "\r\n"
+        numbers[offset] = ended - inside_pair + 1
+        position = offset
+    return numbers
 
 
 def _spans(
@@ -84,10 +103,3 @@ def _spans(
             end = moved(edit.end - 1) + 1 if edit.end > edit.start else start
         spans[edit.index] = (start, max(start, end))
     return spans
-
-
-def _lines(after: Document, start: int, end: int) -> tuple[int, int]:
-    """First and last line, from 1, of a stretch of the new text; both lie within the file."""
-    last = max(1, after.line_count)
-    first_line = min(after.line_at(start), last)
-    return first_line, max(first_line, min(after.line_at(end - 1), last))

@@ -30,7 +30,7 @@ from stetd.editing.text import TERMINATOR, split_lines
 
 #: Products of line counts above this are not aligned (difflib is quadratic at worst): the
 #: stretch from the first to the last line that differs then counts as changed.
-_ALIGNED_CELLS = 250_000
+_ALIGNED_CELLS = 40_000
 
 
 class Rank(IntEnum):

@@ -79,7 +79,7 @@ def plan(params: Mapping[str, object], world: World) -> Plan:
     changed = after != source.data
     if not changed:
         _refuse_no_change(attempts)
-    reports = report_edits(source.path, edits, changes, applied, Document.from_bytes(after))
+    reports = report_edits(source.path, edits, changes, applied)
     warnings = _warnings(source, target, attempts, changed=changed)
     return Plan(
         files=(PlannedFile(source.path, source.data, after),) if changed else (),
@@ -284,6 +284,8 @@ def _warnings(
         label = attempt.subject.label
         if attempt.patch.old_text and operation != "replace":
             warnings.append(f"{label}: oldText was ignored; {operation} looks for no text.")
+        if changed and _is_idle(attempt, target.document.text):
+            warnings.append(f"{label}: changes nothing; its new text is what stands there already.")
         if _joins_lines(attempt, target.document.text):
             where = "the file's last line" if operation == "append_eof" else "the file's first line"
             warnings.append(
@@ -291,6 +293,14 @@ def _warnings(
                 "are one line now; text is taken literally."
             )
     return tuple(warnings)
+
+
+def _is_idle(attempt: _Attempt, text: str) -> bool:
+    """Whether a patch neither changes ``text`` nor fills a clipboard."""
+    edit = attempt.edit
+    if edit is None or attempt.stored:
+        return False
+    return edit.replacement == text[edit.start : edit.end]
 
 
 def _joins_lines(attempt: _Attempt, text: str) -> bool:
