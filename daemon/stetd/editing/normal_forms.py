@@ -76,6 +76,11 @@ class NormalForms:
         return self.folded.text.split("\n")[: self.document.line_count]
 
     @cached_property
+    def folded_starts(self) -> list[int]:
+        """The offset in ``folded.text`` at which each line begins."""
+        return starts_of_lines(self.folded_lines)
+
+    @cached_property
     def _bare_lines(self) -> list[str]:
         return [line.rstrip(WHITE_SPACE).lstrip(INDENTATION) for line in self.folded_lines]
 

@@ -1,0 +1,171 @@
+"""What is said about a text that stands nowhere."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from stetd.editing.near_miss import describe_miss, explain_miss, quoted
+from stetd.editing.text import Document
+
+SOURCE = (
+    "import os\n"
+    "\n"
+    "\n"
+    "def first(value):\n"
+    "    result = compute(value)\n"
+    "    return result\n"
+    "\n"
+    "\n"
+    "def second(value):\n"
+    "    result = compute(value, 2)\n"
+    "    return result + 1\n"
+)
+
+
+def told(text: str, old: str, new: str | None = None) -> str:
+    return describe_miss(explain_miss(Document(False, text), old, new))
+
+
+def difference(text: str, old: str) -> str:
+    nearest = explain_miss(Document(False, text), old, None).nearest
+    assert nearest is not None
+    return nearest.first_difference
+
+
+def test_the_nearest_passage_is_given_by_lines_and_text() -> None:
+    old = "def second(value):\n    result = compute(value, 3)\n    return result + 1\n"
+    nearest = explain_miss(Document(False, SOURCE), old, None).nearest
+    assert nearest is not None
+    assert (nearest.line, nearest.end_line) == (9, 11)
+    assert nearest.text == SOURCE[SOURCE.index("def second") :]
+    assert nearest.first_difference == (
+        'line 10 is the first that differs: the file has "    result = compute(value, 2)", '
+        'oldText has "    result = compute(value, 3)".'
+    )
+
+
+def test_the_sentence_shows_the_passage_with_line_numbers() -> None:
+    assert told(SOURCE, "    result = compute(valu)\n    return result\n") == (
+        "The nearest passage is at lines 5-6; line 5 is the first that differs: the file has "
+        '"    result = compute(value)", oldText has "    result = compute(valu)".\n'
+        "5|     result = compute(value)\n"
+        "6|     return result\n"
+        "Send the text exactly as it stands in the file."
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "expected"),
+    [
+        (
+            "if x:\n\tgo(there)\n\tstop\n",
+            "if x:\n    go(there)\n  stop\n",
+            "line 2 is the first that differs (only in indentation: 1 tab in the file, 4 spaces "
+            'in oldText): the file has "\\tgo(there)", oldText has "    go(there)".',
+        ),
+        (
+            "alpha = 1  \nbeta = 2\n",
+            "alpha = 1\nbeta = 3\n",
+            "line 1 is the first that differs (only in white space at its end): the file has "
+            '"alpha = 1\\x20\\x20", oldText has "alpha = 1".',
+        ),
+        (
+            "alpha = 1\r\nbeta = 2\r\n",
+            "alpha = 1\nbeta = 3\n",
+            'line 2 is the first that differs: the file has "beta = 2\\r\\n", '
+            'oldText has "beta = 3\\n".',
+        ),
+        (
+            "say \u201chello\u201d\nworld\n",
+            'say "hello"\nword\n',
+            "line 1 is the first that differs (only in typography: the file has U+201C LEFT DOUBLE "
+            "QUOTATION MARK where oldText has U+0022 QUOTATION MARK): the file has "
+            '"say \\u{201C}hello\\u{201D}", oldText has "say "hello"".',
+        ),
+        (
+            "Alpha\nbeta\n",
+            "alpha\nbeta\n",
+            "line 1 is the first that differs (only in upper and lower case): the file has "
+            '"Alpha", oldText has "alpha".',
+        ),
+        (
+            "alpha  =  one\nbeta\n",
+            "alpha = one\nbeta\n",
+            "line 1 is the first that differs (only in white space): the file has "
+            '"alpha  =  one", oldText has "alpha = one".',
+        ),
+        (
+            "alpha beta\n",
+            "alpha beta\ngamma\n",
+            'the file ends after line 1, before "gamma".',
+        ),
+    ],
+)
+def test_the_first_difference_is_spelled_out(text: str, old: str, expected: str) -> None:
+    assert difference(text, old) == expected
+
+
+def test_what_cannot_be_seen_is_spelled_out() -> None:
+    assert quoted("\ta\x0b\xa0e\u0301\udcff  ", "\r\n") == (
+        '"\\ta\\u{000B}\\u{00A0}e\\u{0301}\\xff\\x20\\x20\\r\\n"'
+    )
+
+
+def test_an_edit_that_was_made_before_is_noticed() -> None:
+    text = SOURCE.replace("compute(value, 2)", "calculate(value)")
+    sentences = told(text, "    result = compute(value, 2)\n", "    result = calculate(value)\n")
+    assert sentences.startswith(
+        "The new text already stands at line 10: the edit seems to be already applied. "
+    )
+
+
+@pytest.mark.parametrize("new", ["}", "result", "", None])
+def test_a_new_text_that_stands_there_anyway_is_no_sign(new: str | None) -> None:
+    miss = explain_miss(Document(False, SOURCE + "}\n"), "    result = computes(value, 2)\n", new)
+    assert miss.already_applied_line is None
+
+
+def test_a_part_of_a_line_finds_its_line() -> None:
+    nearest = explain_miss(Document(False, SOURCE), "compute(valeu, 2)", None).nearest
+    assert nearest is not None
+    assert nearest.line == 10
+
+
+def test_a_line_left_out_still_finds_the_passage() -> None:
+    nearest = explain_miss(
+        Document(False, SOURCE), "def second(value):\n    return result + 1\n", None
+    ).nearest
+    assert nearest is not None
+    assert nearest.line in (9, 10)
+
+
+@pytest.mark.parametrize(
+    ("text", "old"),
+    [(SOURCE, "nothing alike here\n"), ("", "a"), (SOURCE, "\n\t\n"), (SOURCE, "}}")],
+)
+def test_nothing_is_made_up(text: str, old: str) -> None:
+    assert explain_miss(Document(False, text), old, None).nearest is None
+    assert told(text, old) == "Nothing in the file resembles it; read the file again."
+
+
+def test_a_long_passage_is_cut() -> None:
+    text = "".join(f"line number {index}\n" for index in range(500))
+    nearest = explain_miss(
+        Document(False, text), text.replace("number 7\n", "nr 7\n"), None
+    ).nearest
+    assert nearest is not None
+    assert (nearest.line, nearest.end_line) == (1, 500)
+    assert len(nearest.text.split("\n")) <= 61
+    assert "... to line 500" in told(text, old)
+
+
+@pytest.mark.parametrize("old_lines", [1, 10, 1000])
+def test_the_search_is_bounded(old_lines: int) -> None:
+    text = "".join(f"    value_{index} = compute({index % 7})\n" for index in range(100_000))
+    old = "".join(f"    value_{index} = computes({index})\n" for index in range(50, 50 + old_lines))
+    document = Document(False, text)
+    start = time.perf_counter()
+    explain_miss(document, old, "    value_0 = 1\n")
+    assert time.perf_counter() - start < 2
