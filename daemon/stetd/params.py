@@ -137,6 +137,8 @@ class ToolStyle(Params, frozen=True):
     style: str = "mcp"
 
 
+_COMMON_NAMES = frozenset(field.encode_name for field in msgspec.structs.fields(Common))
+
 P = TypeVar("P", bound=Params)
 
 
@@ -158,9 +160,8 @@ def convert(kind: type[P], method: str, params: dict[str, Any]) -> P:
 
 def split_common(params: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The common parameters of a call, and the rest."""
-    names = {field.encode_name for field in msgspec.structs.fields(Common)}
-    common = {key: value for key, value in params.items() if key in names}
-    return common, {key: value for key, value in params.items() if key not in names}
+    common = {key: value for key, value in params.items() if key in _COMMON_NAMES}
+    return common, {key: value for key, value in params.items() if key not in _COMMON_NAMES}
 
 
 def check_label(what: str, label: str | None) -> None:

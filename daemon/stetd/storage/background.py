@@ -1,8 +1,10 @@
 """The background thread that carries what the journal holds over to Git.
 
 Calls are answered once their journal record is durable and their files are in place;
-their Git objects follow here, in order, a few milliseconds later. A reader of the
-history first waits until what it may have been told of has arrived (:meth:`wait_for`).
+their Git objects follow here, in order, within half a second: what gathers meanwhile is
+written together, as loose objects if it is little, as a pack if it is much. A reader of
+the history first waits until what it may have been told of has arrived
+(:meth:`Background.wait_for`), which makes it arrive at once.
 Checkpoints run here as well: they sync everything written since the last one, and only
 then may the writer drop journal segments.
 
@@ -16,16 +18,24 @@ import logging
 import os
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from stetd.failpoints import hit
 from stetd.history.objects import NewObject
 from stetd.storage.disk import Disk
+from stetd.storage.packing import write_pack
 from stetd.storage.shadow_repo import ShadowRepository
 
 _log = logging.getLogger(__name__)
 _RETRY_S = 1.0
+#: Seconds that objects may gather before they are written.
+_GATHER_S = 0.4
+#: More objects than this are written as a pack.
+_MANY = 48
+#: Ids of objects written lately, which need not be written again.
+_REMEMBERED = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +78,9 @@ class Background:
         self._changed = threading.Condition()
         self._written = 0
         self._stopping = False
+        self._hurried = False
         self._unsynced: dict[str, _Unsynced] = {}
+        self._recent: set[str] = set()
         self._repositories: dict[str, ShadowRepository] = {}
         #: Why the last attempt failed; None while all is well.
         self.failure: str | None = None
@@ -96,13 +108,11 @@ class Background:
     def wait_for(self, number: int, timeout: float = 60.0) -> bool:
         """Wait until record ``number`` has reached Git; False if it has not in time."""
         with self._changed:
-            return self._changed.wait_for(lambda: self._written >= number, timeout)
-
-    def advance(self, number: int) -> None:
-        """Say that everything up to ``number`` is there (after recovery)."""
-        with self._changed:
-            self._written = max(self._written, number)
+            if self._written >= number:
+                return True
+            self._hurried = True
             self._changed.notify_all()
+            return self._changed.wait_for(lambda: self._written >= number, timeout)
 
     def close(self, timeout: float = 60.0) -> bool:
         """Finish what was handed over and stop; False if it could not be finished in time."""
@@ -114,13 +124,11 @@ class Background:
 
     def _run(self) -> None:
         while True:
-            with self._changed:
-                self._changed.wait_for(lambda: bool(self._queue) or self._stopping)
-                if not self._queue:
-                    break
-                item = self._queue[0]
+            items = self._next_items()
+            if not items:
+                break
             try:
-                self._do(item)
+                self._do(items)
             except Exception as error:  # noqa: BLE001 - whatever it is, it is tried again
                 self._failed(error)
                 if self._stopping:
@@ -128,12 +136,28 @@ class Background:
                 continue
             self.failure = None
             with self._changed:
-                self._queue.popleft()
-                if isinstance(item, _Objects):
-                    self._written = max(self._written, item.number)
+                for item in items:
+                    self._queue.popleft()
+                    if isinstance(item, _Objects):
+                        self._written = max(self._written, item.number)
                 self._changed.notify_all()
         for repository in self._repositories.values():
             repository.close()
+
+    def _next_items(self) -> Sequence[_Objects | _Checkpoint]:
+        """What to do next: one checkpoint, or all objects that wait before the next one."""
+        with self._changed:
+            self._changed.wait_for(lambda: bool(self._queue) or self._stopping)
+            if self._queue and isinstance(self._queue[0], _Objects):
+                self._changed.wait_for(self._in_a_hurry, _GATHER_S)
+                self._hurried = False
+            objects = list(takewhile(lambda item: isinstance(item, _Objects), self._queue))
+            return objects or list(self._queue)[:1]
+
+    def _in_a_hurry(self) -> bool:
+        """Whether somebody waits for what is queued: a reader, a checkpoint, the end."""
+        checkpoint = any(isinstance(item, _Checkpoint) for item in self._queue)
+        return self._hurried or self._stopping or checkpoint
 
     def _failed(self, error: Exception) -> None:
         if self.failure is None:
@@ -142,10 +166,17 @@ class Background:
         with self._changed:
             self._changed.wait_for(lambda: self._stopping, _RETRY_S)
 
-    def _do(self, item: _Objects | _Checkpoint) -> None:
-        if isinstance(item, _Objects):
-            self._write(item)
-            return
+    def _do(self, items: Sequence[_Objects | _Checkpoint]) -> None:
+        by_repository: dict[str, list[_Objects]] = {}
+        for item in items:
+            if isinstance(item, _Objects):
+                by_repository.setdefault(item.repository, []).append(item)
+            else:
+                self._sync(item)
+        for repository, handed_over in by_repository.items():
+            self._write(repository, handed_over)
+
+    def _sync(self, item: _Checkpoint) -> None:
         hit("checkpoint.before_sync")
         for repository, unsynced in self._unsynced.items():
             unsynced.sync(self._disk, repository)
@@ -153,16 +184,22 @@ class Background:
         hit("checkpoint.synced")
         item.done()
 
-    def _write(self, item: _Objects) -> None:
-        repository = self._repositories.get(item.repository)
+    def _write(self, path: str, items: list[_Objects]) -> None:
+        repository = self._repositories.get(path)
         if repository is None:
-            repository = ShadowRepository(item.repository)
-            self._repositories[item.repository] = repository
-        unsynced = self._unsynced.setdefault(item.repository, _Unsynced())
+            repository = self._repositories[path] = ShadowRepository(path)
+        unsynced = self._unsynced.setdefault(path, _Unsynced())
+        objects = {o.oid: o for item in items for o in item.objects if o.oid not in self._recent}
         hit("git.before_objects")
-        repository.write(item.objects)
-        unsynced.files.update(repository.loose_path(o.oid) for o in item.objects)
+        if len(objects) > _MANY:
+            unsynced.files.update(write_pack(path, objects.values(), self._disk))
+        else:
+            repository.write(objects.values())
+            unsynced.files.update(repository.loose_path(oid) for oid in objects)
         hit("git.before_reference")
-        repository.set_head(item.head)
+        repository.set_head(items[-1].head)
         unsynced.files.add(repository.reference_path)
         hit("git.done")
+        if len(self._recent) > _REMEMBERED:
+            self._recent.clear()
+        self._recent.update(objects)
