@@ -152,9 +152,8 @@ def test_nothing_is_made_up(text: str, old: str) -> None:
 
 def test_a_long_passage_is_cut() -> None:
     text = "".join(f"line number {index}\n" for index in range(500))
-    nearest = explain_miss(
-        Document(False, text), text.replace("number 7\n", "nr 7\n"), None
-    ).nearest
+    old = text.replace("number 7\n", "nr 7\n")
+    nearest = explain_miss(Document(False, text), old, None).nearest
     assert nearest is not None
     assert (nearest.line, nearest.end_line) == (1, 500)
     assert len(nearest.text.split("\n")) <= 61

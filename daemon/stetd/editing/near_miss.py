@@ -30,9 +30,10 @@ from stetd.editing.typography import TABLE, folded_text
 
 #: Votes: a line or word that stands more often than this tells nothing.
 _RARE = 40
-#: How many words, and lines, of the old text are looked for.
+#: How many lines, and words of the first lines, of the old text are looked for.
+_LINES = 24
 _WORDS = 24
-_LINES = 400
+_WORDY_LINES = 200
 #: How many passages are compared.
 _PASSAGES = 12
 #: Similarity (0 to 100) below which a passage is not worth showing.
@@ -142,9 +143,11 @@ def _starts(document: Document, keys: Sequence[str]) -> list[int]:
 def _shared_lines(document: Document, keys: Sequence[str]) -> Iterator[tuple[int, int, int]]:
     """Lines of the text that stand in the file: index in the text, line, weight."""
     forms = NormalForms.of(document)
-    for index, key in enumerate(keys[:_LINES]):
+    longest = sorted(range(len(keys)), key=lambda index: len(keys[index]), reverse=True)
+    for index in longest[:_LINES]:
+        key = keys[index]
         if len(key) < _TELLING:
-            continue
+            break
         found = forms.find_bare([key])
         lines = [line for line, _ in zip(found, range(_RARE + 1), strict=False)]
         if len(lines) <= _RARE:
@@ -156,7 +159,7 @@ def _shared_words(document: Document, keys: Sequence[str]) -> Iterator[tuple[int
     """The same for words, the longest first."""
     text, starts = NormalForms.of(document).folded.text, None
     words: dict[str, list[int]] = {}
-    for index, key in enumerate(keys[:_LINES]):
+    for index, key in enumerate(keys[:_WORDY_LINES]):
         for word in _WORD.findall(key[:_SHOWN_CHARS]):
             words.setdefault(word, []).append(index)
     for word in sorted(words, key=len, reverse=True)[:_WORDS]:
