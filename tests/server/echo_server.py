@@ -7,6 +7,7 @@ are tested end to end elsewhere.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -98,8 +99,13 @@ class Client:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
+        await self.vanish()
+
+    async def vanish(self) -> None:
+        """Close at once, whatever was still to be sent or read."""
         self.writer.transport.abort()
-        await asyncio.sleep(0)
+        with contextlib.suppress(ConnectionError):
+            await self.writer.wait_closed()
 
     def send(self, method: str, params: object = None, id: str | int | None = 1) -> None:  # noqa: A002
         self.raw(enclose(self.encoding, encode_request(self.encoding, id, method, params or {})))
@@ -138,17 +144,19 @@ class Served:
 
     def __init__(self, server: Server, handlers: EchoHandlers, directory: Path) -> None:
         self.server, self.handlers, self.directory = server, handlers, directory
+        self.clients: list[Client] = []
 
     async def client(self, encoding: Encoding = Encoding.JSON, *, control: bool = False) -> Client:
         name = "control.sock" if control else "agent.sock"
         path = str(self.directory / name)
         reader, writer = await asyncio.open_unix_connection(path, limit=1 << 20)
-        return Client(reader, writer, encoding)
+        self.clients.append(Client(reader, writer, encoding))
+        return self.clients[-1]
 
 
 @asynccontextmanager
 async def serving(directory: Path, **options: Any) -> AsyncIterator[Served]:
-    """A server in ``directory`` with these settings; it is stopped at the end."""
+    """A server in ``directory`` with these settings; it and its clients end with the block."""
     handlers = EchoHandlers()
     listeners = [
         listen(str(directory / "agent.sock"), control=False),
@@ -156,11 +164,14 @@ async def serving(directory: Path, **options: Any) -> AsyncIterator[Served]:
     ]
     server = Server(Settings(**options), handlers, listeners)
     await server.start()
+    served = Served(server, handlers, directory)
     try:
-        yield Served(server, handlers, directory)
+        yield served
     finally:
         handlers.gate.set()
         await server.stop()
+        for client in served.clients:
+            await client.vanish()
 
 
 async def eventually(condition: Callable[[], bool], seconds: float = 10) -> None:

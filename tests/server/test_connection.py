@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from server.echo_server import Client, Served, eventually, serving
+from server.echo_server import Served, eventually, serving
 from stet.wire.framing import Encoding
 
 
@@ -302,7 +302,7 @@ def test_client_that_vanishes_leaves_others_alone_and_its_calls_in_work(
         client = await served.client()
         client.send("wait" if wait else "text", {"bytes": 3_000_000})
         await eventually(lambda: len(served.handlers.began) == 1)
-        client.writer.transport.abort()
+        await client.vanish()
         await still_serves(served)
         served.handlers.gate.set()
         await eventually(lambda: served.handlers.gone == 2)
@@ -392,19 +392,15 @@ def test_log_has_a_line_per_call_and_no_contents(
 
 def test_hundreds_of_idle_connections_leave_room_for_a_working_one(tmp_path: Path) -> None:
     async def story(served: Served) -> None:
-        idle: list[Client] = []
-        try:
-            while len(idle) < 450:
-                idle.append(await served.client())
-            async with await served.client() as client:
-                loop = asyncio.get_running_loop()
-                asked = loop.time()
-                for n in range(100):
-                    assert (await client.ask("echo", {}, n))["id"] == n
-                assert loop.time() - asked < 5
-        finally:
-            for client in idle:
-                client.writer.transport.abort()
+        idle = [await served.client() for _ in range(450)]
+        async with await served.client() as client:
+            loop = asyncio.get_running_loop()
+            asked = loop.time()
+            for n in range(100):
+                assert (await client.ask("echo", {}, n))["id"] == n
+            assert loop.time() - asked < 5
+        for other in idle:
+            await other.vanish()
         await eventually(lambda: served.handlers.gone == 451)
 
     run(tmp_path, story)

@@ -1,0 +1,136 @@
+"""Options: defaults, the file, the environment over the file, and faults with their place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from stetd.config import ConfigurationError, Settings, load_settings
+
+
+@pytest.fixture(autouse=True)
+def _no_options_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in Settings.model_fields:
+        monkeypatch.delenv(f"STET_{name.upper()}", raising=False)
+
+
+def write(directory: Path, text: str) -> str:
+    path = directory / "config.toml"
+    path.write_text(text)
+    return str(path)
+
+
+def fault(path: str) -> str:
+    with pytest.raises(ConfigurationError) as caught:
+        load_settings(path)
+    return str(caught.value)
+
+
+def test_defaults_are_these(tmp_path: Path) -> None:
+    assert load_settings(str(tmp_path / "missing.toml")).model_dump() == {
+        "durability": "full",
+        "default_mode": "unrestricted",
+        "max_frame": 16 * 1024 * 1024,
+        "max_connections": 1200,
+        "max_pipelined": 64,
+        "frame_timeout_s": 30,
+        "max_file_bytes": 64 * 1024 * 1024,
+        "max_clipboard_bytes": 16 * 1024 * 1024,
+        "max_tokens": 60_000,
+        "grace_s": 2.0,
+        "checkpoint_bytes": 16 * 1024 * 1024,
+        "checkpoint_idle_s": 2.0,
+        "idle_exit_s": 0,
+        "request_record_calls": 10_000,
+        "request_record_s": 86_400,
+        "log_level": "info",
+    }
+
+
+def test_every_option_is_described() -> None:
+    assert [name for name, field in Settings.model_fields.items() if not field.description] == []
+
+
+def test_environment_overrides_the_file_and_the_file_the_defaults(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path, 'durability = "relaxed"\nmax_frame = 4096\n')
+    monkeypatch.setenv("STET_MAX_FRAME", "8192")
+    settings = load_settings(path)
+    assert (settings.durability, settings.max_frame) == ("relaxed", 8192)
+
+
+def test_variables_that_say_where_things_are_are_no_options(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("STET_RUNTIME_DIR", "STET_STATE_DIR", "STET_CONFIG", "STET_BOOT_ID"):
+        monkeypatch.setenv(name, "x")
+    assert load_settings(write(tmp_path, "")) == Settings()
+
+
+def test_settings_can_not_be_changed() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        Settings().max_frame = 5000
+
+
+def test_unknown_key_is_refused_with_its_line_and_the_nearest_option(tmp_path: Path) -> None:
+    path = write(tmp_path, '# mine\n\ndurabilty = "full"\n')
+    expected = f"{path}, line 3: there is no option durabilty. Did you mean durability?"
+    assert expected == fault(path)
+
+
+def test_unknown_table_is_refused_with_its_line(tmp_path: Path) -> None:
+    path = write(tmp_path, "max_frame = 4096\n[server]\nport = 1\n")
+    assert fault(path).startswith(f"{path}, line 2: there is no option server. The options are: ")
+
+
+def test_every_fault_is_told_on_its_own_line(tmp_path: Path) -> None:
+    path = write(tmp_path, 'grace_s = -1\nmax_frame = "much"\ndurability = "half"\n')
+    assert sorted(fault(path).split("\n")) == [
+        f"{path}, line 1: grace_s: Input should be greater than or equal to 0 (not -1)",
+        f"{path}, line 2: max_frame: Input should be a valid integer, unable to parse string as "
+        "an integer (not 'much')",
+        f"{path}, line 3: durability: Input should be 'full' or 'relaxed' (not 'half')",
+    ]
+
+
+def test_fault_in_the_environment_names_the_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STET_MAX_CONNECTIONS", "0")
+    path = write(tmp_path, "max_connections = 5\n")
+    expected = (
+        "environment variable STET_MAX_CONNECTIONS: "
+        "Input should be greater than or equal to 1 (not '0')"
+    )
+    assert expected == fault(path)
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "-0.1", '"soon"', "[]"])
+def test_time_that_is_no_number_of_seconds_is_refused(tmp_path: Path, value: str) -> None:
+    path = write(tmp_path, f"frame_timeout_s = {value}\n")
+    assert fault(path).startswith(f"{path}, line 1: frame_timeout_s: ")
+
+
+def test_file_that_is_not_toml_is_refused_with_the_line(tmp_path: Path) -> None:
+    path = write(tmp_path, "max_frame = 4096\ngrace_s 2\n")
+    assert fault(path).startswith(f"{path}: not TOML: ")
+    assert "line 2" in fault(path)
+
+
+def test_file_that_can_not_be_read_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").mkdir()
+    path = str(tmp_path / "config.toml")
+    assert fault(path) == f"{path}: can't be read: Is a directory"
+    (tmp_path / "latin.toml").write_bytes(b"# \xe4")
+    path = str(tmp_path / "latin.toml")
+    assert fault(path) == f"{path}: not UTF-8, from byte 2 on"
+
+
+def test_missing_file_is_refused_only_when_it_was_asked_for(tmp_path: Path) -> None:
+    path = str(tmp_path / "missing.toml")
+    assert load_settings(path) == Settings()
+    with pytest.raises(ConfigurationError, match="there is no such configuration file"):
+        load_settings(path, must_exist=True)

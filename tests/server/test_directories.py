@@ -1,0 +1,132 @@
+"""The daemon's directories: what is made, what is refused, and that only one daemon has them."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from stet.socket_path import UnsafeDirectory
+from stetd.directories import LOCK_NAME, AlreadyRunning, Directories, InstanceLock
+
+
+def directories(base: Path) -> Directories:
+    return Directories(str(base / "run"), str(base / "var" / "state"), str(base / "config.toml"))
+
+
+def prepared(base: Path) -> Directories:
+    ours = directories(base)
+    ours.prepare()
+    return ours
+
+
+def test_environment_says_where_they_are() -> None:
+    environ = {"STET_RUNTIME_DIR": "/r", "XDG_STATE_HOME": "/s", "HOME": "/h"}
+    expected = Directories("/r", "/s/stet", "/h/.config/stet/config.toml")
+    assert expected == Directories.from_environment(environ)
+    assert (expected.agent_socket, expected.control_socket) == ("/r/agent.sock", "/r/control.sock")
+
+
+def test_missing_directories_are_made_private_whatever_the_umask(tmp_path: Path) -> None:
+    old_mask = os.umask(0)
+    try:
+        ours = prepared(tmp_path)
+    finally:
+        os.umask(old_mask)
+    assert stat.S_IMODE(os.stat(ours.runtime).st_mode) == 0o700
+    assert stat.S_IMODE(os.stat(ours.state).st_mode) == 0o700
+    ours.prepare()
+
+
+def test_runtime_directory_that_others_may_enter_is_refused_with_the_command(
+    tmp_path: Path,
+) -> None:
+    ours = directories(tmp_path)
+    os.mkdir(ours.runtime)
+    os.chmod(ours.runtime, 0o750)
+    with pytest.raises(UnsafeDirectory, match=f"Run: chmod 700 '{ours.runtime}'"):
+        ours.prepare()
+    assert stat.S_IMODE(os.stat(ours.runtime).st_mode) == 0o750
+
+
+def test_state_directory_that_others_may_write_is_refused_with_the_command(tmp_path: Path) -> None:
+    ours = directories(tmp_path)
+    os.makedirs(ours.state)
+    os.chmod(ours.state, 0o777)
+    with pytest.raises(UnsafeDirectory, match=f"Run: chmod 700 '{ours.state}'"):
+        ours.prepare()
+
+
+def test_state_directory_that_others_may_read_is_taken(tmp_path: Path) -> None:
+    ours = directories(tmp_path)
+    os.makedirs(ours.state)
+    os.chmod(ours.state, 0o755)
+    ours.prepare()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give a directory away")
+@pytest.mark.parametrize("which", ["runtime", "state"])
+def test_directory_of_another_user_is_refused(tmp_path: Path, which: str) -> None:
+    ours = prepared(tmp_path)
+    os.chown(getattr(ours, which), 65534, -1)
+    with pytest.raises(UnsafeDirectory, match=f"not to you.*STET_{which.upper()}_DIR"):
+        ours.prepare()
+
+
+@pytest.mark.parametrize("which", ["runtime", "state"])
+def test_file_in_place_of_a_directory_is_refused(tmp_path: Path, which: str) -> None:
+    ours = prepared(tmp_path)
+    os.rmdir(getattr(ours, which))
+    Path(getattr(ours, which)).write_bytes(b"")
+    with pytest.raises(UnsafeDirectory, match="is not a directory"):
+        ours.prepare()
+
+
+def test_second_daemon_is_refused_with_the_id_of_the_first(tmp_path: Path) -> None:
+    ours = prepared(tmp_path)
+    first = InstanceLock.acquire(ours)
+    with pytest.raises(AlreadyRunning, match=rf"another stetd \(process {os.getpid()}\) is using"):
+        InstanceLock.acquire(ours)
+    first.release()
+    InstanceLock.acquire(ours).release()
+
+
+@pytest.mark.parametrize("shared", ["runtime", "state"])
+def test_one_directory_in_common_is_enough_to_be_refused(tmp_path: Path, shared: str) -> None:
+    one, two = prepared(tmp_path / "1"), prepared(tmp_path / "2")
+    mixed = Directories(
+        one.runtime if shared == "runtime" else two.runtime,
+        one.state if shared == "state" else two.state,
+        "",
+    )
+    first = InstanceLock.acquire(one)
+    with pytest.raises(AlreadyRunning, match=getattr(one, shared)):
+        InstanceLock.acquire(mixed)
+    InstanceLock.acquire(two).release()  # nothing of it stayed locked
+    first.release()
+
+
+def test_lock_file_that_a_cleaner_removed_is_made_anew(tmp_path: Path) -> None:
+    ours = prepared(tmp_path)
+    first = InstanceLock.acquire(ours)
+    os.unlink(os.path.join(ours.runtime, LOCK_NAME))
+    with pytest.raises(AlreadyRunning):  # the state's is still held
+        InstanceLock.acquire(ours)
+    first.release()
+
+
+def test_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
+    ours = prepared(tmp_path)
+    script = (
+        "import os, signal, sys\n"
+        "from stetd.directories import Directories, InstanceLock\n"
+        "lock = InstanceLock.acquire(Directories(*sys.argv[1:]))\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    arguments = [sys.executable, "-c", script, ours.runtime, ours.state, ours.config]
+    assert subprocess.run(arguments, check=False).returncode == -9
+    InstanceLock.acquire(ours).release()

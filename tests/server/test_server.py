@@ -1,0 +1,171 @@
+"""All connections together: admission, limits, stopping in good order, and the socket files."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+
+from server.echo_server import EchoHandlers, eventually, serving
+from stet.wire.framing import Encoding
+from stetd.config import Settings
+from stetd.listening import SocketInTheWay, listen
+from stetd.server import Server
+
+
+def test_sockets_are_private(tmp_path: Path) -> None:
+    async def main() -> None:
+        old_mask = os.umask(0)
+        try:
+            async with serving(tmp_path):
+                modes = {
+                    name: stat.S_IMODE((tmp_path / name).stat().st_mode)
+                    for name in sorted(os.listdir(tmp_path))
+                }
+                assert modes == {"agent.sock": 0o600, "control.sock": 0o600}
+        finally:
+            os.umask(old_mask)
+        assert os.listdir(tmp_path) == []
+
+    asyncio.run(main())
+
+
+def test_socket_of_a_dead_daemon_is_replaced(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(tmp_path / "agent.sock"))
+
+    async def main() -> None:
+        async with serving(tmp_path) as served, await served.client() as client:
+            assert await client.ask("echo") == {"id": 1, "result": {}}
+
+    asyncio.run(main())
+
+
+def test_file_that_is_no_socket_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "agent.sock").write_bytes(b"mine")
+    with pytest.raises(SocketInTheWay, match="is not a socket"):
+        listen(str(tmp_path / "agent.sock"), control=False)
+    assert {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)} == {
+        "agent.sock": b"mine"
+    }
+
+
+@pytest.mark.parametrize("encoding", Encoding)
+def test_connection_over_the_limit_is_answered_overloaded_with_its_id(
+    tmp_path: Path, encoding: Encoding
+) -> None:
+    async def main() -> None:
+        async with serving(tmp_path, max_connections=2) as served:
+            first, second = await served.client(), await served.client()
+            third = await served.client(encoding)
+            third.send("hello", {}, "h")
+            assert await third.kinds_until_closed() == [("h", "overloaded")]
+            assert await first.ask("echo") == {"id": 1, "result": {}}
+
+            await second.vanish()
+            await eventually(lambda: served.handlers.gone == 1)
+            async with await served.client() as fourth:
+                assert await fourth.ask("echo") == {"id": 1, "result": {}}
+
+    asyncio.run(main())
+
+
+def test_silent_connection_over_the_limit_is_told_too(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path, max_connections=1) as served:
+            await served.client()
+            async with await served.client() as second:
+                assert await second.kinds_until_closed() == [(None, "overloaded")]
+
+    asyncio.run(main())
+
+
+def test_agents_can_not_take_the_persons_connections(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path, max_connections=1) as served:
+            await served.client()
+            async with await served.client(control=True) as person:
+                assert await person.ask("echo") == {"id": 1, "result": {}}
+
+    asyncio.run(main())
+
+
+def test_flood_of_connections_over_the_limit_is_bounded(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path, max_connections=1) as served:
+            client = await served.client()
+            flood = [await served.client() for _ in range(200)]
+            await eventually(lambda: sum(other.reader.at_eof() for other in flood) == 200 - 64)
+            assert await client.ask("echo") == {"id": 1, "result": {}}
+
+    asyncio.run(main())
+
+
+def test_stop_waits_for_calls_in_work_and_answers_them(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as served:
+            client, idle = await served.client(), await served.client()
+            client.send("wait", {"n": 1}, 1)
+            await eventually(lambda: served.handlers.began == [1])
+            stopping = asyncio.create_task(served.server.stop())
+            await asyncio.sleep(0.05)
+            client.send("echo", {"n": 2}, 2)
+            late = await client.receive()
+            assert (late["id"], late["error"]["data"]["kind"]) == (2, "shutting_down")
+            assert not stopping.done()
+            with pytest.raises(FileNotFoundError):
+                await served.client()
+            served.handlers.gate.set()
+            assert await client.receive() == {"id": 1, "result": {"n": 1}}
+            assert await client.receive() is None
+            assert await idle.receive() is None
+            await stopping
+            assert served.handlers.began == [1]
+            assert served.handlers.gone == 2
+
+    asyncio.run(main())
+
+
+def test_call_that_outlasts_the_stop_is_answered_outcome_unknown(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as served, await served.client() as client:
+            client.send("wait", {}, 1)
+            await eventually(lambda: len(served.handlers.began) == 1)
+            await served.server.stop(drain_s=0.1)
+            assert await client.kinds_until_closed() == [(1, "outcome_unknown")]
+
+    asyncio.run(main())
+
+
+def test_stop_does_not_wait_for_a_client_that_reads_nothing(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as served:
+            with socket.socket(socket.AF_UNIX) as mute:
+                mute.connect(str(tmp_path / "agent.sock"))
+                mute.send(b'{"id":1,"method":"text","params":{"bytes":9000000}}\n')
+                await eventually(lambda: len(served.handlers.began) == 1)
+                async with asyncio.timeout(10):
+                    await served.server.stop()
+
+    asyncio.run(main())
+
+
+def test_idle_server_says_so_once_nobody_is_connected(tmp_path: Path) -> None:
+    async def main() -> None:
+        idle = asyncio.Event()
+        listener = listen(str(tmp_path / "agent.sock"), control=False)
+        server = Server(Settings(idle_exit_s=0.3), EchoHandlers(), [listener], idle=idle.set)
+        await server.start()
+        _, writer = await asyncio.open_unix_connection(str(tmp_path / "agent.sock"))
+        await asyncio.sleep(0.5)
+        assert not idle.is_set()
+        writer.close()
+        async with asyncio.timeout(10):
+            await idle.wait()
+        await server.stop()
+
+    asyncio.run(main())

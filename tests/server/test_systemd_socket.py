@@ -1,0 +1,147 @@
+"""What systemd hands over, and what it is told. The real manager is tested elsewhere."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from stetd import systemd_socket
+from stetd.systemd_socket import inherited_sockets
+
+# In a process of its own, because the descriptors have to be 3 and 4. Arguments: the names
+# of the descriptors, then what LISTEN_PID is to say ("own" or a number).
+_ACTIVATED = """
+import os, sys
+from stetd.systemd_socket import ActivationError, inherited_sockets
+os.environ["LISTEN_PID"] = str(os.getpid()) if sys.argv[2] == "own" else sys.argv[2]
+os.environ["LISTEN_FDS"] = "2"
+if sys.argv[1] != "-":
+    os.environ["LISTEN_FDNAMES"] = sys.argv[1]
+try:
+    found = inherited_sockets()
+except ActivationError as error:
+    sys.exit(f"refused: {error}")
+for name in sorted(found):
+    path = os.path.basename(found[name].getsockname())
+    print(name, path, found[name].fileno(), found[name].get_inheritable())
+print([name for name in os.environ if name.startswith("LISTEN_")])
+"""
+
+
+def activate(
+    directory: Path, files: list[str], names: str, pid: str = "own", *, listening: bool = True
+) -> subprocess.CompletedProcess[str]:
+    sockets = []
+    for file in files:
+        sockets.append(socket.socket(socket.AF_UNIX))
+        sockets[-1].bind(str(directory / file))
+        if listening:
+            sockets[-1].listen()
+    # The shell puts the two where systemd would; they may be 3 and 4 themselves already.
+    one, two = (each.fileno() for each in sockets)
+    move = f'exec 8<&{one} 9<&{two} 3<&8 4<&9 8<&- 9<&-; exec "$@"'
+    command = ["bash", "-c", move, "-", sys.executable, "-c", _ACTIVATED, names, pid]
+    try:
+        return subprocess.run(
+            command, pass_fds=(one, two), capture_output=True, text=True, check=False
+        )
+    finally:
+        for each in sockets:
+            each.close()
+
+
+@pytest.mark.parametrize(
+    ("files", "names"),
+    [
+        (["a.sock", "b.sock"], "agent:control"),
+        (["agent.sock", "control.sock"], "stetd.socket:stetd.socket"),
+        (["agent.sock", "control.sock"], "-"),
+        (["agent.sock", "b.sock"], "unknown:control"),
+    ],
+)
+def test_sockets_are_told_by_name_else_by_file(
+    tmp_path: Path, files: list[str], names: str
+) -> None:
+    done = activate(tmp_path, files, names)
+    expected = [f"agent {files[0]} 3 False", f"control {files[1]} 4 False", "[]", ""]
+    assert (expected, "") == (done.stdout.split("\n"), done.stderr)
+
+
+def test_order_does_not_matter(tmp_path: Path) -> None:
+    done = activate(tmp_path, ["c.sock", "a.sock"], "control:agent")
+    assert done.stdout.split("\n")[:2] == ["agent a.sock 4 False", "control c.sock 3 False"]
+
+
+def test_sockets_for_another_process_are_not_taken(tmp_path: Path) -> None:
+    assert activate(tmp_path, ["agent.sock", "control.sock"], "-", "1").stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("expected", "files", "names"),
+    [
+        ("two sockets for agent", ["a.sock", "b.sock"], "agent:agent"),
+        ("a socket named 'x' at ", ["a.sock", "control.sock"], "x:control"),
+    ],
+)
+def test_sockets_that_are_not_the_two_are_refused(
+    tmp_path: Path, expected: str, files: list[str], names: str
+) -> None:
+    done = activate(tmp_path, files, names)
+    assert done.stderr.startswith("refused: systemd passed ")
+    assert expected in done.stderr
+
+
+def test_socket_that_does_not_listen_is_refused(tmp_path: Path) -> None:
+    done = activate(tmp_path, ["a.sock", "b.sock"], "agent:control", listening=False)
+    assert done.stderr == (
+        "refused: the socket 'agent' that systemd passed is no listening Unix one\n"
+    )
+
+
+def test_without_the_variables_there_are_no_sockets() -> None:
+    assert inherited_sockets({}) == {}
+    assert inherited_sockets({"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "x"}) == {}
+
+
+@pytest.mark.parametrize("abstract", [False, True])
+def test_states_go_out_as_one_datagram(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, abstract: bool
+) -> None:
+    shown = f"@stet-test-{os.getpid()}" if abstract else str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(shown.replace("@", "\0", 1))
+        manager.settimeout(10)
+        monkeypatch.setenv("NOTIFY_SOCKET", shown)
+        assert systemd_socket.notify("READY=1", "STATUS=Serving")
+        assert manager.recv(100) == b"READY=1\nSTATUS=Serving"
+
+
+def test_manager_that_is_not_there_is_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
+    assert not systemd_socket.notify("READY=1")
+    assert not systemd_socket.notify("READY=1", address=str(tmp_path / "nobody"))
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
+def test_units_are_understood_by_systemd(tmp_path: Path) -> None:
+    """Unknown keys exit 0 and are told on standard error only, so that must be empty."""
+    units = Path(__file__).parents[2] / "systemd"
+    for name in ("stetd.service", "stetd.socket"):
+        text = (units / name).read_text().replace("%h/.local/bin/stetd", sys.executable)
+        (tmp_path / name).write_text(text.replace("Documentation=man:stetd(1)\n", ""))
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--user", *map(str, sorted(tmp_path.iterdir()))],
+        env=os.environ | {"XDG_RUNTIME_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
