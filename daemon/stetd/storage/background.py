@@ -98,7 +98,8 @@ class Background:
     def _put(self, item: _Objects | _Checkpoint) -> None:
         with self._changed:
             self._queue.append(item)
-            self._changed.notify_all()
+            if len(self._queue) == 1 or isinstance(item, _Checkpoint):
+                self._changed.notify_all()  # else the thread is gathering, or busy
 
     @property
     def backlog(self) -> int:
