@@ -110,6 +110,11 @@ class TestSeveralPatches:
         assert kinds(refused) == [("old_text_not_found", n) for n in range(48)]
         assert [bool(each.nearest) for each in refused.failures] == [True] * 20 + [False] * 28
 
+    def test_after_200_failures_the_others_are_not_looked_at(self) -> None:
+        refused = refusal(b"alpha = 1\n", *[replace("zebra", "x")] * 1_000)
+        assert kinds(refused) == [("old_text_not_found", n) for n in range(201)]
+        assert "patch 201: this patch and those after it were not looked at" in refused.message
+
     def test_reports_give_the_lines_of_the_new_file_in_the_order_of_the_call(self) -> None:
         plan = plan_patch(
             b"a\nb\nc\n", replace("c\n", "C\nD\n"), prepend("0\n"), replace("b\n", "")

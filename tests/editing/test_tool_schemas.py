@@ -71,11 +71,24 @@ class TestRefusals:
     def test_an_empty_list_is_refused(self, patches: object) -> None:
         assert '"patches" is empty' in problem({"path": "a", "patches": patches}).message
 
-    @pytest.mark.parametrize("patches", ["", "replace a", 3, "[1, 2", "[" * 100_000])
+    @pytest.mark.parametrize("patches", ["", "replace a", 3, "[1, 2", "[" * 100_000, '{"a": 1} x'])
     def test_what_is_no_list_is_refused(self, patches: object) -> None:
         assert '"patches" must be a list of objects' in (
             problem({"path": "a", "patches": patches}).message
         )
+
+    def test_broken_json_is_told_where_it_breaks(self) -> None:
+        message = problem(
+            {"path": "a", "patches": '[{"operation": "replace",\n "oldText": a}]'}
+        ).message
+        assert "received a string that is not valid JSON: Expecting value at line 2, column 13" in (
+            message
+        )
+
+    def test_line_ends_that_are_not_escaped_in_json_mean_themselves(self) -> None:
+        patches = '[{"operation": "overwrite", "newText": "a\n\tb"}]'
+        call = validated(PatchInput, {"path": "a", "patches": patches})
+        assert call.patches[0].new_text == "a\n\tb"
 
     def test_what_is_no_object_in_the_list_is_refused_by_index(self) -> None:
         good = {"operation": "overwrite", "newText": "x"}

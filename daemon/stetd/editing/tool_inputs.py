@@ -48,13 +48,23 @@ def _sound(text: str) -> str:
 
 
 def _parsed(value: object) -> object:
-    """A JSON string that holds an object or a list, parsed; anything else as it is."""
-    if isinstance(value, str) and value.lstrip(" \t\r\n")[:1] in ("{", "["):
-        try:
-            return json.loads(value)
-        except (ValueError, RecursionError):
-            return value
-    return value
+    """A JSON string that holds an object or a list, parsed; anything else as it is.
+
+    Line ends that were not escaped inside a string can only mean themselves. What begins
+    like JSON and is none is refused here, with the place, which is what has to be mended.
+    """
+    if not isinstance(value, str) or value.lstrip(" \t\r\n")[:1] not in ("{", "["):
+        return value
+    try:
+        return json.loads(value, strict=False)
+    except json.JSONDecodeError as error:
+        raise PydanticCustomError(
+            "broken_json",
+            "a string that is not valid JSON: {reason} at line {line}, column {column}",
+            {"reason": error.msg, "line": error.lineno, "column": error.colno},
+        ) from None
+    except (ValueError, RecursionError):
+        return value
 
 
 def _listed(value: object) -> object:

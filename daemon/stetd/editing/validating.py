@@ -61,6 +61,7 @@ def _sentence(error: ErrorDetails, owner: type[ToolInput], field: str) -> str:
     """What was wrong with ``field`` of ``owner``, what was received, what is expected."""
     expected = f"Expected fields: {_fields(owner)}."
     received = _received(error["input"])
+    where = f'"{field}" ' if field else ""
     match error["type"]:
         case "missing":
             return f'"{field}" is missing. {expected} Received: {received}.'
@@ -71,12 +72,14 @@ def _sentence(error: ErrorDetails, owner: type[ToolInput], field: str) -> str:
             choices = error["ctx"]["expected"]
             hint = _hint(str(error["input"]), [each.strip("'") for each in _words(choices)])
             return f'"{field}" must be {choices}; received {received}{hint}.'
+        case "broken_json":
+            what = "a list of objects" if owner is not PatchRequest else "an object"
+            return f"{where}must be {what}; received {error['msg']}. {expected}"
         case "too_long":
             return f'"{field}" has more than {MAX_PATCHES:,} elements; send fewer in a call.'
         case "too_short" | "string_too_short":
             return f'"{field}" is empty. {expected}'
         case kind if kind in _WANTED:
-            where = f'"{field}" ' if field else ""
             return f"{where}must be {_WANTED[kind]}; received {received}. {expected}"
     return f'"{field}": {error["msg"]}; received {received}. {expected}'
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from stet.wire.failures import Failure, Refused
+from stet.wire.failures import Failure, Kind, Refused
 from stet.wire.results import EditReport
 from stetd.editing import locating, refusals, tokens
 from stetd.editing.applying import apply_changes, report_edits
@@ -39,6 +39,10 @@ CREATING = ("append_eof", "prepend_bof", "overwrite")
 
 #: How many old texts that were not found are told the nearest passage.
 _EXPLAINED_MISSES = 20
+
+#: After so many failed patches the others are not looked at: a miss in a large file takes
+#: tens of milliseconds, and everybody waits.
+_MOST_FAILED = 200
 
 #: A clipboard is shown in the message up to this many characters.
 _SHOWN_CLIPBOARD = 4_000
@@ -106,10 +110,13 @@ def _attempts(
     patches: Sequence[PatchRequest], target: Target, clipboards: StagedClipboards
 ) -> list[_Attempt]:
     """Locates every patch, in order, and stages the clipboards."""
-    attempts = []
+    attempts: list[_Attempt] = []
     failed = 0
     for index, patch in enumerate(patches):
         subject = Subject(NOUN, index, target.path)
+        if failed == _MOST_FAILED:
+            attempts.append(_Attempt(patch, subject, failures=(_given_up(attempts, subject),)))
+            break
         if patch.operation == "replace":
             explain = failed < _EXPLAINED_MISSES
             attempt = _replacement(patch, subject, target, clipboards, explain=explain)
@@ -122,6 +129,14 @@ def _attempts(
         failed += bool(attempt.failures)
         attempts.append(attempt)
     return attempts
+
+
+def _given_up(attempts: Sequence[_Attempt], subject: Subject) -> Failure:
+    """The failure that stands for every patch from ``subject`` on."""
+    last = next(failure for each in reversed(attempts) for failure in each.failures)
+    return subject.failure(
+        Kind(last.kind), "this patch and those after it were not looked at: too many have failed."
+    )
 
 
 def _insertion(
