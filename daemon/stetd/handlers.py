@@ -407,6 +407,7 @@ class Connection:
 
     def _place(self) -> tuple[Place, int]:
         workspace = self._open_workspace()
+        workspace.check_present()
         place = Place(
             workspace.worktree,
             workspace.shadow,

@@ -50,7 +50,25 @@ class Workspace:
         self.head = Head(None, Tree({}, EMPTY_TREE), 0)
         #: Number of the last journal record that made a commit here.
         self.number = 0
+        self._disk = disk
         self.worktree = Worktree(root, disk)
+
+    def check_present(self) -> None:
+        """See to it that the root's handle is the directory at the root's path.
+
+        A root that was moved away and another put in its place is opened anew. Raises
+        Refused (workspace_not_allowed) while there is none.
+        """
+        if not self.worktree.gone():
+            return
+        try:
+            self.worktree = Worktree(self.root, self._disk)
+        except OSError as error:
+            raise refuse(
+                Kind.WORKSPACE_NOT_ALLOWED,
+                f"{self.root}: the workspace's directory is not there ({error.strerror}). "
+                "Its history is kept; it goes on when the directory is back.",
+            ) from error
 
     @property
     def shadow(self) -> str:

@@ -13,7 +13,7 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -217,6 +217,12 @@ class Writer:
 
     def _try_batch(self, workspace: Workspace, jobs: list[_EditJob]) -> list[_EditJob]:
         """Plan, journal and publish jobs; gives those that must be planned again."""
+        try:
+            workspace.check_present()
+        except Refused as refusal:
+            for job in jobs:
+                self._answer(job, refusal)
+            return []
         if jobs[0].call.needs_history:
             self.background.wait_for(workspace.number)
         outcomes = self._plan(workspace, jobs)
@@ -309,10 +315,14 @@ class Writer:
                 "a person must look at the disk and restart stetd.",
             )
 
-    def _check_clipboards(self, session: Session | None, changes: object) -> None:
-        if not changes or session is None:
+    def _check_clipboards(self, session: Session | None, changes: Mapping[str, str]) -> None:
+        if not changes:
             return
-        assert isinstance(changes, dict)
+        if session is None:
+            raise refuse(
+                Kind.INVALID_PARAMS,
+                "clipboards belong to a session: name one in hello, e.g. session: 'conv-1'",
+            )
         size = clipboard_bytes({**session.clipboards, **changes})
         if size > self._limits.max_clipboard_bytes:
             raise refuse(
