@@ -12,8 +12,8 @@ Every one may carry ``"jsonrpc": "2.0"``; it is never sent. ``params`` may be ab
 
 Whatever the encoding, params are the JSON data model and no more: null, booleans, 64-bit
 signed integers, finite floats, text, lists, maps with text keys, nested at most MAX_DEPTH
-deep. So a MessagePack peer can't bring in byte strings, extension types, NaN or odd keys
-that the rest of the program would have to think about.
+deep, at most MAX_VALUES of them. So a MessagePack peer can't bring in byte strings, extension
+types, NaN or odd keys that the rest of the program would have to think about.
 
 Rules for later versions: unknown members of a *request's* envelope are refused (a misspelt
 ``parms`` would otherwise run the method without its parameters); unknown members of
@@ -33,10 +33,15 @@ import msgspec
 
 from stet.wire.failures import Kind
 from stet.wire.framing import Encoding
+from stet.wire.value_count import holds_more_values_than
 
 #: How deep lists and maps in ``params`` may nest, params itself included. A method needs 7
 #: at most (transaction: params, calls, call, params, patches, patch, reindent).
 MAX_DEPTH: Final = 8
+
+#: How many values a request may hold, names of members included. A message that is no
+#: longer than this in bytes can't hold more, and is not counted.
+MAX_VALUES: Final = 100_000
 
 _LEAST, _MOST = -(2**63), 2**63 - 1
 _Integer = Annotated[int, msgspec.Meta(ge=_LEAST, le=_MOST)]
@@ -101,7 +106,8 @@ class MalformedMessage(Exception):
     """A sound frame with a bad message: it is answered with ``id``, the connection goes on.
 
     ``kind`` is PARSE_ERROR and ``id`` None when the message is no JSON-RPC request at all;
-    INVALID_PARAMS with the request's own id when only its params have the wrong shape.
+    INVALID_PARAMS with the request's own id when only its params have the wrong shape, and
+    INPUT_TOO_LARGE when they are too many.
     """
 
     def __init__(self, kind: Kind, message: str, id: str | int | None = None) -> None:  # noqa: A002
@@ -127,6 +133,12 @@ def _request_decoder(encoding: Encoding) -> Callable[[bytes], Any]:
     if encoding is Encoding.JSON:
         return msgspec.json.Decoder(envelope).decode
     return msgspec.msgpack.Decoder(envelope).decode
+
+
+class _OnlyId(msgspec.Struct, frozen=True):
+    """Any message, of which only the id is looked at; the rest is skipped, not made."""
+
+    id: str | _Integer | None = None
 
 
 class _AnswerEnvelope(msgspec.Struct, frozen=True):
@@ -160,6 +172,12 @@ _REQUEST_SHAPE = (
 
 def decode_request(encoding: Encoding, frame: bytes) -> Request:
     """The request in a frame's payload. Raises MalformedMessage and nothing else."""
+    if len(frame) > MAX_VALUES and holds_more_values_than(MAX_VALUES, encoding, frame):
+        raise MalformedMessage(
+            Kind.INPUT_TOO_LARGE,
+            f"The message holds more than {MAX_VALUES:,} values. Send fewer edits in one call.",
+            _id_of(encoding, frame),
+        )
     try:
         envelope: Any = _request_decoder(encoding)(frame)
     except _UNDECODABLE as error:
@@ -179,6 +197,16 @@ def decode_request(encoding: Encoding, frame: bytes) -> Request:
             envelope.id,
         )
     return Request(envelope.method, params, envelope.id)
+
+
+def _id_of(encoding: Encoding, frame: bytes) -> str | int | None:
+    """The id of a message of which nothing else is to be decoded; None if it has none."""
+    try:
+        if encoding is Encoding.JSON:
+            return msgspec.json.decode(frame, type=_OnlyId).id
+        return msgspec.msgpack.decode(frame, type=_OnlyId).id
+    except _UNDECODABLE:
+        return None
 
 
 def _malformed_request(encoding: Encoding, error: Exception) -> MalformedMessage:

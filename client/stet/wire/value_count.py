@@ -1,0 +1,73 @@
+"""How many values a message holds, found out before they are made.
+
+16 MiB of MessagePack can be 16 million empty lists, which as Python objects take 1.3 GB and
+several seconds. Honest messages are large because their texts are, and hold few values; both
+counters skip texts at the speed of C and stop counting at the limit. They understand just
+enough of the formats for that: a malformed message is counted somehow, and refused later by
+whoever decodes it.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+
+from stet.wire.framing import Encoding
+
+# A text (to its end, or to the end of the message: never a second time from its middle),
+# a bracket that opens, or a run of characters that can only be a number or a word.
+_JSON_VALUE = re.compile(
+    rb"""  "[^"\\]*+(?:\\.[^"\\]*+)*+"?  |  [\[{]  |  [^\s\[\]{},:"]++  """, re.VERBOSE | re.DOTALL
+)
+
+
+def _msgpack_sizes() -> tuple[list[int], dict[int, int]]:
+    """Bytes to skip for each first byte, and the size of the length that may follow it.
+
+    Of a list or map only the head is skipped: what is in it follows and is counted too.
+    """
+    skip = [1] * 256
+    for length in range(32):
+        skip[0xA0 + length] = 1 + length  # fixstr
+    for first, number in ((0xCC, 2), (0xCD, 3), (0xCE, 5), (0xCF, 9)):
+        skip[first] = skip[first + 4] = number  # uint, int
+    skip[0xCA], skip[0xCB] = 5, 9  # float
+    for first, bytes_in_all in enumerate((3, 4, 6, 10, 18), start=0xD4):
+        skip[first] = bytes_in_all  # fixext
+    skip[0xDC] = skip[0xDE] = 3  # list, map of 16 bits
+    skip[0xDD] = skip[0xDF] = 5  # list, map of 32 bits
+    lengths = {0xC4: 1, 0xC5: 2, 0xC6: 4, 0xD9: 1, 0xDA: 2, 0xDB: 4}  # bin, str
+    extensions = {0xC7: 1, 0xC8: 2, 0xC9: 4}
+    for first in (*lengths, *extensions):
+        skip[first] = 1 + (first in extensions)  # an extension has a byte for its type
+    return skip, lengths | extensions
+
+
+_SKIP, _LENGTH_SIZE = _msgpack_sizes()
+
+
+def holds_more_values_than(limit: int, encoding: Encoding, message: bytes) -> bool:
+    """Whether a message holds more than ``limit`` values, keys and containers included."""
+    if encoding is Encoding.JSON:
+        return _json_holds_more(limit, message)
+    return _msgpack_holds_more(limit, message)
+
+
+def _json_holds_more(limit: int, message: bytes) -> bool:
+    # Every value but the first stands behind one of these, so this is never too few.
+    if 1 + sum(message.count(mark) for mark in (b",", b":", b"[", b"{")) <= limit:
+        return False
+    return sum(1 for _ in islice(_JSON_VALUE.finditer(message), limit + 1)) > limit
+
+
+def _msgpack_holds_more(limit: int, message: bytes) -> bool:
+    offset, end = 0, len(message)
+    for _ in range(limit + 1):
+        if offset >= end:
+            return False
+        first = message[offset]
+        size = _LENGTH_SIZE.get(first)
+        if size is not None:
+            offset += size + int.from_bytes(message[offset + 1 : offset + 1 + size], "big")
+        offset += _SKIP[first]
+    return True
