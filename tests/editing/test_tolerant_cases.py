@@ -360,14 +360,6 @@ CASES = [
         b"class A:\n    x = 1\n    y = 3\n",
         Rung.TRIM_EDGES,
     ),
-    Case(
-        "a line left out above: the dropped line stands close by",
-        b"one\ntwo\nthree\nfour\n",
-        "one\nthree\n",
-        "one\nTHREE\n",
-        b"one\ntwo\nTHREE\nfour\n",
-        Rung.TRIM_EDGES,
-    ),
 ]
 
 REFUSALS = [

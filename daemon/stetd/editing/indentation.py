@@ -182,8 +182,9 @@ def spaces_unit(around: Sequence[str]) -> int | None:
     """The unit of lines indented with spaces: their smallest step that is no rarity.
 
     A step is how much deeper a line is than the one before it; where all lines are equally
-    deep, their depth is the step if it is a usual one. None when there is none, or most
-    lines are indented with tabs.
+    deep, their depth is the step if it is a usual one. None when there is none, when most
+    lines are indented with tabs, or when a larger step is more common than the smallest:
+    then one of the two is alignment, and which one cannot be told.
     """
     if _main_kind(around) != " ":
         return None
@@ -193,7 +194,8 @@ def spaces_unit(around: Sequence[str]) -> int | None:
         smallest = min(width for width in widths if width)
         return smallest if smallest in _LIKELY_UNITS else None
     total = steps.total()
-    return min(step for step, count in steps.items() if count >= total * _COMMON_SHARE)
+    smallest = min(step for step, count in steps.items() if count >= total * _COMMON_SHARE)
+    return smallest if steps[smallest] == max(steps.values()) else None
 
 
 def _levels(char: str, counts: Sequence[int]) -> list[str] | None:

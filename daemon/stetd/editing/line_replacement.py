@@ -31,9 +31,15 @@ class Given:
     terminators: list[str]
 
     @classmethod
-    def of(cls, text: str) -> Given:
-        """Split a text; only the last line may lack a terminator."""
-        return cls(*split_lines(text))
+    def of(cls, text: str, count: int = 0) -> Given:
+        """Split a text; only the last line may lack a terminator.
+
+        ``count`` lines at least: a match that ends with a blank line whose terminator stays
+        outside does not show that line.
+        """
+        contents, terminators = split_lines(text)
+        missing = [""] * (count - len(contents))
+        return cls(contents + missing, terminators + missing)
 
 
 def shared_lines(old: Sequence[str], new: Sequence[str]) -> list[int | None]:
@@ -68,8 +74,9 @@ def replacement(
     rung) leaves ``\\r\\n`` and ``\\r`` of the new text alone. ``forgiven``: the old text ends
     with a terminator that the file's last line lacks, so the new text's falls away too.
     """
-    found, sent = Given.of(matched), Given.of(new)
-    shared = shared_lines(Given.of(old).contents, sent.contents)
+    given, sent = Given.of(old), Given.of(new)
+    found = Given.of(matched, len(given.contents))
+    shared = shared_lines(given.contents, sent.contents)
     return _written(found, sent, shared, sent.contents, terminator, literal, forgiven)
 
 
@@ -87,8 +94,9 @@ def reindented_replacement(
 
     None when a new line can't get that change; blank lines are exempt and gain nothing.
     """
-    found, sent = Given.of(matched), Given.of(new)
-    shared = shared_lines(Given.of(old).contents, sent.contents)
+    given, sent = Given.of(old), Given.of(new)
+    found = Given.of(matched, len(given.contents))
+    shared = shared_lines(given.contents, sent.contents)
     contents = list(sent.contents)
     filled = [index for index, line in enumerate(contents) if not is_blank(line)]
     changed = change.apply([indentation_of(contents[index]) for index in filled], around)

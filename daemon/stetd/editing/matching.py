@@ -11,13 +11,14 @@ word differ. Nothing here reads files or writes messages.
 ``trim_edges``, the last rung, drops lines at the edges of the old text that are not in the
 file: blank ones (with as many of the new text's at that edge), or one line that is the same
 in old and new text (both copies). The less is dropped, the earlier it is tried; what is left
-must match whole lines, uniquely, by a rung above. Two cases are refused although something
-is left that matches:
+must match whole lines by a rung above. Less of the text is left to tell the place by, so this
+rung is stricter than those above:
 
-* the dropped line stands in the file after all: elsewhere, then the text was meant for that
-  place and the rest only looks like it; or beside the match with an indentation that no
-  rung accepts, which dropping the line must not make acceptable;
-* what is left without the dropped line holds no word at all (``}``): that is no evidence.
+* what is left must stand once even if white space and typography are ignored;
+* a line that is dropped must stand nowhere in the file. If it does, the text was meant for
+  that place, or stands here with other lines in between, or with an indentation that no rung
+  accepts; dropping a line must not make any of that acceptable;
+* what is left beside it must hold a word (``}`` is no evidence), and be changed.
 """
 
 from __future__ import annotations
@@ -30,7 +31,6 @@ from stetd.editing.normal_forms import (
     NormalForms,
     bare,
     indentation_of,
-    without_trailing_space,
 )
 from stetd.editing.rungs import Finder, Place, Rung, Search
 from stetd.editing.text import Document, is_blank, split_lines
@@ -57,8 +57,6 @@ _WHOLE_LINES: tuple[tuple[Rung, Finder], ...] = (
 _BOM = "\ufeff"
 #: How many lines around a place tell the file's unit of indentation.
 _NEIGHBOURHOOD = 40
-#: A dropped line may stand in the file this close to its edge of the match.
-_NEAR = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,14 +150,13 @@ def _indentations_around(document: Document, place: Place) -> list[str]:
 class _Trimmed:
     """Old and new text without some lines at their edges; ``cost``: how much was dropped.
 
-    ``head`` and ``tail`` are the dropped lines that were the same in both texts.
+    ``dropped``: the lines among them that are not blank, and were the same in both texts.
     """
 
     old: str
     new: str
     cost: int
-    head: str | None
-    tail: str | None
+    dropped: tuple[str, ...]
 
 
 def _trim_edges(document: Document, old: str, new: str) -> Match | Several | None:
@@ -167,23 +164,28 @@ def _trim_edges(document: Document, old: str, new: str) -> Match | Several | Non
     trimmed = [one for one in _trimmings(old, new) if Search(document, one.old).candidates]
     for cost in sorted({one.cost for one in trimmed}):
         matches: dict[tuple[int, int, str], tuple[Match, _Trimmed]] = {}
-        lines: list[int] = []
+        lines: set[int] = set()
         for one in trimmed:
-            found = _climb(document, one.old, one.new, _WHOLE_LINES) if one.cost == cost else None
-            if isinstance(found, Several):
-                lines += found.lines
-            elif found is not None:
+            if one.cost != cost:
+                continue
+            found = _climb(document, one.old, one.new, _WHOLE_LINES)
+            if found is not None:
+                lines.update(first + 1 for first in Search(document, one.old).candidates)
+            if isinstance(found, Match):
                 matches[found.start, found.end, found.replacement] = found, one
-        lines += [document.line_at(start) for start, _, _ in matches]
-        if len(lines) > 1:
-            return Several(Rung.TRIM_EDGES, tuple(sorted(set(lines))))
+        if len(lines) > 1 or len(matches) > 1:
+            return Several(Rung.TRIM_EDGES, tuple(sorted(lines)[: rungs.PLACES]))
         for match, one in matches.values():
-            return None if _contradicted(document, match, one) else _as_trimmed(match)
+            if any(_stands(document, dropped) for dropped in one.dropped):
+                return None
+            return replace(match, rung=Rung.TRIM_EDGES)
     return None
 
 
-def _as_trimmed(match: Match) -> Match:
-    return replace(match, rung=Rung.TRIM_EDGES)
+def _stands(document: Document, line: str) -> bool:
+    """Whether a line stands in the file, however indented."""
+    key = bare(folded_text(line.rstrip("\r\n")))
+    return next(NormalForms.of(document).find_bare([key]), None) is not None
 
 
 def _trimmings(old: str, new: str) -> Iterator[_Trimmed]:
@@ -210,14 +212,14 @@ def _trimmed(old: list[str], new: list[str], at_head: int, at_tail: int) -> Iter
     if cut_tail is None:
         return
     old, new, tail = cut_tail[0][::-1], cut_tail[1][::-1], cut_tail[2]
-    left = "".join(old)
+    left, dropped = "".join(old), tuple(line for line in (head, tail) if line is not None)
     if not left or is_blank(left.translate({10: None, 13: None})):
         return
-    if (head or tail) and (old == new or not any(map(str.isalnum, left))):
+    if dropped and (old == new or not any(map(str.isalnum, left))):
         return
     if at_tail and new and _terminated(old[-1]) != _terminated(new[-1]):
         return
-    yield _Trimmed(left, "".join(new), at_head + at_tail, head, tail)
+    yield _Trimmed(left, "".join(new), at_head + at_tail, dropped)
 
 
 def _terminated(line: str) -> bool:
@@ -246,37 +248,3 @@ def _leading_blanks(lines: list[str]) -> int:
         if not is_blank(line.rstrip("\r\n")):
             return index
     return len(lines)
-
-
-def _contradicted(document: Document, match: Match, trimmed: _Trimmed) -> bool:
-    """Whether a dropped line stands in the file, and so speaks against the match.
-
-    Elsewhere: the text was meant for that place. Beside the match: the text does stand
-    there, but for a change of indentation that the rungs refused. Only a line that stands as
-    given close to its edge of the match, with others in between, is no contradiction; nor is
-    one without a word (a brace), which stands everywhere and says nothing.
-    """
-    first = document.line_at(match.start) - 1
-    last = document.line_at(max(match.start, match.end - 1)) - 1
-    before = range(first - _NEAR, first)
-    after = range(last + 1, last + 1 + _NEAR)
-    shifted = match.rung in (Rung.INDENT, Rung.INDENT_TYPOGRAPHY)
-    return any(
-        _stands_otherwise(document, dropped, range(0) if shifted else near)
-        for dropped, near in ((trimmed.head, before), (trimmed.tail, after))
-        if dropped is not None and any(map(str.isalnum, dropped))
-    )
-
-
-def _stands_otherwise(document: Document, dropped: str, near: range) -> bool:
-    """Whether the line stands in the file, but not (but for trailing space) within ``near``."""
-    line = dropped.rstrip("\r\n")
-    forms = NormalForms.of(document)
-    if next(forms.find_bare([bare(folded_text(line))]), None) is None:
-        return False
-    as_given = without_trailing_space(line)
-    return not any(
-        without_trailing_space(document.lines[index]) == as_given
-        for index in near
-        if 0 <= index < document.line_count
-    )
