@@ -1,0 +1,143 @@
+"""Measure calls beside the floors of the same disk, in turns, and print the ratios.
+
+    python scripts/bench.py [--quick] [--json] [--directory D]
+
+What is measured is in the package ``benchmarks``; here is in which order. The floors are
+measured in turns with the calls, because a disk is not equally fast all the time, and with
+a pause in between, because the daemon writes Git objects after it has answered.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+
+import stet
+from benchmarks.editing import Calls
+from benchmarks.floors import BOTH, Floors
+from benchmarks.lines import JsonLines
+from benchmarks.measuring import Rate, Row, timed
+from benchmarks.starting import starting
+from benchmarks.table import as_json, as_text, environment
+from benchmarks.together import Caller, calls_per_second
+from private_daemon import PrivateDaemon
+
+_CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much is measured: ``rounds`` times ``per_round`` calls of each kind, and so on."""
+
+    warm_up: int
+    rounds: int
+    per_round: int
+    together: int
+    starts: int
+    pause_s: float
+
+
+FULL = Size(warm_up=50, rounds=10, per_round=50, together=200, starts=10, pause_s=0.2)
+QUICK = Size(warm_up=2, rounds=1, per_round=5, together=5, starts=1, pause_s=0.0)
+
+
+def one_at_a_time(daemon: PrivateDaemon, workspace: str, floors: Floors, size: Size) -> list[Row]:
+    """The floors, and each kind of call by one caller."""
+    endpoint = daemon.endpoint()
+    with (
+        stet.connect(workspace, "python", "bench", endpoint=endpoint, start=False) as agent,
+        JsonLines(endpoint.path, workspace, "plain") as plain,
+    ):
+        calls = Calls(agent, plain, workspace)
+        measured = calls.measured()
+        samples: dict[str, list[float]] = {name: [] for name in measured}
+        for turn in range(size.rounds + 1):
+            repeats = size.per_round if turn else size.warm_up
+            time.sleep(size.pause_s)
+            if turn:
+                floors.measure(repeats)
+            for name, run in measured.items():
+                time.sleep(size.pause_s)
+                taken: list[float] = []
+                if run == calls.undo:
+                    for _ in range(repeats):
+                        calls.before_undo()
+                        taken += timed(1, run)
+                else:
+                    taken = timed(repeats, run)
+                if turn:
+                    samples[name] += taken
+    rows = [Row(name, tuple(taken)) for name, taken in floors.samples.items()]
+    return rows + [Row(name, tuple(taken), BOTH) for name, taken in samples.items()]
+
+
+def several_at_once(daemon: PrivateDaemon, workspace: str, size: Size) -> list[Rate]:
+    """Calls per second of 8 and 16 callers, beside one."""
+    path = daemon.endpoint().path
+    callers = [Caller(path, workspace, number) for number in range(16)]
+    calls_per_second(callers, max(1, size.together // 10))
+    alone = calls_per_second(callers[:1], size.together)
+    rates = [Rate("1 caller", alone, alone)]
+    for count in (8, 16):
+        time.sleep(size.pause_s)
+        rate = calls_per_second(callers[:count], size.together)
+        rates.append(Rate(f"{count} callers at once", rate, alone))
+    time.sleep(size.pause_s)
+    pipelined = calls_per_second(callers[:1], size.together, in_flight=16)
+    rates.append(Rate("1 caller, 16 calls in flight", pipelined, alone))
+    for caller in callers:
+        caller.close()
+    return rates
+
+
+def measure(directory: str, runtime: str, size: Size) -> tuple[list[Row], list[Rate]]:
+    """Everything, below two directories that are there already."""
+    workspace = os.path.join(directory, "workspace")
+    os.mkdir(workspace)
+    floors = Floors(directory)
+    with PrivateDaemon(directory, os.path.join(runtime, "daemon")) as daemon:
+        daemon.start()
+        control = daemon.endpoint(control=True)
+        with stet.connect(None, control=True, endpoint=control, start=False) as person:
+            person.workspace_allow(workspace)
+        rows = one_at_a_time(daemon, workspace, floors, size)
+        rates = several_at_once(daemon, workspace, size)
+    floors.close()
+    return rows + starting(directory, runtime, size.starts), rates
+
+
+def main() -> int:
+    """Measure and print; the exit status."""
+    parser = argparse.ArgumentParser(prog="scripts/bench")
+    parser.add_argument("--quick", action="store_true", help="few calls, to see that it works")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--directory",
+        default=os.path.join(_CHECKOUT, ".run"),
+        help="where to work; its file system is the one that is measured",
+    )
+    options = parser.parse_args()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
+    os.makedirs(options.directory, exist_ok=True)
+    directory = os.path.realpath(tempfile.mkdtemp(prefix="bench-", dir=options.directory))
+    # A socket's path must be short, wherever the rest is.
+    runtime = tempfile.mkdtemp(prefix="stet-bench-", dir="/tmp")
+    try:
+        about = environment(directory)
+        rows, rates = measure(directory, runtime, QUICK if options.quick else FULL)
+    finally:
+        shutil.rmtree(directory)
+        shutil.rmtree(runtime)
+    print((as_json if options.json else as_text)(about, rows, rates))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The benchmarks behind scripts/bench: what a call costs beside what the disk alone costs."""
