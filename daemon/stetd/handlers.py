@@ -38,8 +38,9 @@ from stet.wire.results import (
     WorkspaceRef,
 )
 from stetd import __version__, reading
+from stetd.call_planning import EDIT_METHODS
+from stetd.call_world import EditCall
 from stetd.config import Settings
-from stetd.editing.dialects import DIALECTS
 from stetd.editing.tool_schemas import tool_definitions
 from stetd.params import (
     ClipboardKey,
@@ -74,7 +75,7 @@ from stetd.session.sessions import (
 from stetd.state import State
 from stetd.storage.background import Background
 from stetd.storage.journal_format import ClipboardSet, ModeSet, SessionOpened
-from stetd.workspace import EditCall, Workspace
+from stetd.workspace import Workspace
 from stetd.workspaces import allow_workspace, forget_workspace
 from stetd.writer import Writer
 
@@ -151,7 +152,7 @@ class Connection:
 
     async def call(self, method: str, params: Params) -> object:
         """Carry out a request. Raises Refused."""
-        if method in DIALECTS:
+        if method in EDIT_METHODS:
             self._check_greeted(method)
             return await self._edit(method, params)
         handler = self._methods.get(method)
@@ -170,7 +171,7 @@ class Connection:
         """The client is gone. What it asked for goes on."""
 
     def _unknown(self, method: str) -> Refused:
-        known = sorted([*DIALECTS, *self._methods])
+        known = sorted([*EDIT_METHODS, *self._methods])
         near = difflib.get_close_matches(method, known, 1)
         hint = f" Did you mean {near[0]}?" if near else ""
         return refuse(

@@ -39,7 +39,7 @@ from stetd.history.undoing import walk_standing
 from stetd.params import Diff, Log, Read
 from stetd.storage.shadow_repo import ShadowRepository, line_diff
 from stetd.storage.worktree import Worktree
-from stetd.workspace import resolve_commit
+from stetd.undo_planning import resolve_commit
 
 _DEFAULT_LIMIT = 50
 

@@ -22,6 +22,8 @@ import msgspec
 
 from stet.wire.failures import Failure, Kind, Refused, refuse
 from stet.wire.results import EditResult
+from stetd.call_planning import plan_call
+from stetd.call_world import EditCall
 from stetd.failpoints import hit
 from stetd.grace import GraceWatch, LateWrite
 from stetd.history.objects import Image, find_entry, object_id
@@ -33,7 +35,7 @@ from stetd.storage.journal_format import Checkpoint, Published, Record
 from stetd.storage.request_store import RequestRecord, RequestStore
 from stetd.storage.shadow_repo import line_diff
 from stetd.transaction import Displaced, Prepared, Who, abort, seal, seal_found
-from stetd.workspace import Base, EditCall, Workspace, plan_call
+from stetd.workspace import Base, Workspace
 
 _log = logging.getLogger(__name__)
 

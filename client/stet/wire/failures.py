@@ -89,7 +89,8 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     """One thing that was wrong with a call.
 
     ``index`` counts the call's edits from 0; ``line`` counts from 1; ``candidates``
-    are the 1-based lines of the places where an ambiguous text stands.
+    are the 1-based lines of the places where an ambiguous text stands; ``call`` counts the
+    calls of a transaction from 0.
     """
 
     kind: str
@@ -99,9 +100,10 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     line: int | None = None
     candidates: list[int] | None = None
     nearest: Nearest | None = None
+    call: int | None = None
 
 
-class Refused(Exception):  # noqa: N818 - a refusal is an answer, not a defect
+class Refused(Exception):
     """A call that is refused, with every reason; nothing has been changed.
 
     ``extra`` goes into the reply's ``data`` beside ``kind`` and ``failures``

@@ -1,0 +1,185 @@
+"""Planning a call: from a request to a draft of what it will do. Changes nothing.
+
+A ``transaction`` is planned like one long call: each of its calls sees what the ones before
+it will leave, and the drafts are joined to one, so that it is one record and one commit.
+
+Writer thread only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from stet.wire.failures import Failure, Kind, Refused, refuse
+from stetd.call_world import CallWorld, EditCall
+from stetd.editing.dialects import DIALECTS
+from stetd.editing.edits import Plan
+from stetd.params import Common, IfMatch, convert, split_common
+from stetd.session.sessions import Session
+from stetd.transaction import Draft
+from stetd.undo_planning import plan_undo
+from stetd.workspace import Base, Workspace
+
+TRANSACTION = "transaction"
+#: Methods that edit files in a dialect, alone or several at once.
+EDIT_METHODS = frozenset({*DIALECTS, TRANSACTION})
+_MAX_CALLS = 1000
+
+
+def plan_call(
+    workspace: Workspace, base: Base, call: EditCall, session: Session | None, limit: int
+) -> Draft:
+    """What a call wants to do, planned on ``base``. Raises Refused."""
+    world = CallWorld(workspace, base, call, session, limit)
+    try:
+        _check_if_match(call.if_match, call.params, world)
+        if call.method == TRANSACTION:
+            return _plan_transaction(call.params, world)
+        if call.method in DIALECTS:
+            plan = DIALECTS[call.method](call.params, world)
+            return _draft([plan], world, subject=plan.subject, message=plan.message)
+        return plan_undo(workspace, base, call, world)
+    finally:
+        world.close()
+
+
+def _plan_transaction(params: Mapping[str, Any], world: CallWorld) -> Draft:
+    calls = _transaction_calls(params)
+    plans: list[Plan] = []
+    for number, (method, inner) in enumerate(calls):
+        common, own = split_common(inner)
+        try:
+            _check_if_match(_inner_if_match(method, common), own, world)
+            plan = DIALECTS[method](own, world)
+        except Refused as refusal:
+            raise _in_call(refusal, number) from refusal
+        world.apply(plan)
+        reports = tuple(msgspec.structs.replace(r, call=number) for r in plan.edits)
+        plans.append(replace(plan, edits=reports))
+    files = {planned.path for plan in plans for planned in plan.files}
+    subject = f"transaction: {_count(len(calls), 'call')}, {_count(len(files), 'file')}"
+    message = "\n".join(f"call {n + 1}: {plan.message}" for n, plan in enumerate(plans))
+    return _draft(plans, world, subject=subject, message=message)
+
+
+def _count(number: int, what: str) -> str:
+    return f"1 {what}" if number == 1 else f"{number} {what}s"
+
+
+def _transaction_calls(params: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    calls = params.get("calls")
+    unknown = sorted(set(params) - {"calls"})
+    if unknown or not isinstance(calls, list) or not calls or len(calls) > _MAX_CALLS:
+        raise refuse(
+            Kind.INVALID_PARAMS,
+            "transaction: send calls: a list of 1 to "
+            f'{_MAX_CALLS} objects like {{"method": "patch", "params": {{...}}}}'
+            + (f"; unknown: {', '.join(unknown)}" if unknown else ""),
+        )
+    checked = []
+    for number, item in enumerate(calls):
+        fields = set(item) if isinstance(item, dict) else None
+        if fields != {"method", "params"} or not isinstance(item["params"], dict):
+            raise refuse(
+                Kind.INVALID_PARAMS,
+                f"call {number + 1}: each call is an object with method and params, "
+                'e.g. {"method": "patch", "params": {"path": "a.py", "patches": [...]}}',
+                call=number,
+            )
+        if item["method"] not in DIALECTS:
+            raise refuse(
+                Kind.INVALID_PARAMS,
+                f"call {number + 1}: {item['method']!r} can't be part of a transaction; "
+                f"the methods that can are: {', '.join(DIALECTS)}",
+                call=number,
+            )
+        checked.append((item["method"], item["params"]))
+    return checked
+
+
+def _inner_if_match(method: str, common: dict[str, Any]) -> IfMatch | None:
+    outside_only = sorted(set(common) - {"if_match"})
+    if outside_only:
+        raise refuse(
+            Kind.INVALID_PARAMS,
+            f"{', '.join(outside_only)}: give this to the transaction, not to a call in it",
+        )
+    return convert(Common, method, common).if_match
+
+
+def _in_call(refusal: Refused, number: int) -> Refused:
+    failures = [
+        msgspec.structs.replace(f, message=f"call {number + 1}: {f.message}", call=number)
+        for f in refusal.failures
+    ]
+    return Refused(*failures, extra=refusal.extra)
+
+
+def _draft(plans: Sequence[Plan], world: CallWorld, *, subject: str, message: str) -> Draft:
+    """Join plans: of every file the last content, of every clipboard the last text."""
+    after: dict[str, bytes | None] = {}
+    moved_from: dict[str, str] = {}
+    for planned in (planned for plan in plans for planned in plan.files):
+        after[planned.path] = planned.after
+        if planned.old_path is not None:
+            moved_from[planned.path] = moved_from.pop(planned.old_path, planned.old_path)
+        elif planned.after is None:
+            moved_from.pop(planned.path, None)
+    files = []
+    for path, content in after.items():
+        item = world.draft_file(path, content)
+        item.old_path = moved_from.get(path)
+        files.append(item)
+    clipboards: dict[str, str] = {}
+    for plan in plans:
+        clipboards.update(plan.clipboards)
+    return Draft(
+        kind="edit",
+        subject=subject,
+        files=files,
+        edits=[report for plan in plans for report in plan.edits],
+        message=message,
+        warnings=[warning for plan in plans for warning in plan.warnings],
+        clipboards=clipboards,
+        clipboard_notes=[note for plan in plans for note in plan.clipboard_notes],
+    )
+
+
+# -- if_match
+
+
+def _stale(path: str, expected: str | None, found: str | None) -> Failure:
+    def describe(oid: str | None) -> str:
+        return f"blob {oid}" if oid else "no file"
+
+    return Failure(
+        Kind.STALE.value,
+        f"{path}: if_match expects {describe(expected)}, but there is {describe(found)}. "
+        "Read the file again and base the edit on what it says now.",
+        path=path,
+    )
+
+
+def _check_if_match(expected: IfMatch | None, params: Mapping[str, Any], world: CallWorld) -> None:
+    if expected is None:
+        return
+    if isinstance(expected, str):
+        path = params.get("path")
+        if not isinstance(path, str):
+            raise refuse(
+                Kind.INVALID_PARAMS,
+                "if_match: this method can touch several files; "
+                'send a map from path to blob id: {"src/a.py": "<oid>"}.',
+            )
+        expected = {path: expected}
+    failures = [
+        _stale(path, oid, found)
+        for path, oid in expected.items()
+        if (found := world.oid(path)) != oid
+    ]
+    if failures:
+        raise Refused(*failures)
