@@ -156,7 +156,7 @@ def show(commit: ShowResult, now: datetime.datetime | None) -> Iterator[Line]:
     subject, why = _subject_and_why(commit.message)
     yield (Span(f"commit {commit.commit}", "yellow"),)
     for label, value in _facts(commit, now):
-        yield (Span(f"{label + ':':<10}", "dim"), Span(value))
+        yield (Span(f"{label + ':':<11}", "dim"), Span(value))
     yield ()
     for line in [subject, *([""] if why else []), *why]:
         yield (Span("    " + line),) if line else ()

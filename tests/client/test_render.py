@@ -1,0 +1,265 @@
+"""What people see: columns, relative times, diffs, and nothing that a terminal would obey."""
+
+from __future__ import annotations
+
+import datetime
+
+import pytest
+
+from stet import render
+from stet.wire.results import (
+    ClipboardInfo,
+    CommitInfo,
+    EditResult,
+    FileChange,
+    ModeResult,
+    Peer,
+    ShowResult,
+    StatusResult,
+)
+
+NOW = datetime.datetime(2026, 11, 21, 12, 0, 0, tzinfo=datetime.UTC)
+CHANGE = FileChange("src/a.py", "M", "1" * 40, "2" * 40, 3, 1)
+
+
+def text(lines: object) -> str:
+    return "".join("".join(s.text for s in line) + "\n" for line in lines)  # type: ignore[attr-defined]
+
+
+def commit(number: str, **fields: object) -> CommitInfo:
+    given = {
+        "commit": number * 40,
+        "parent": None,
+        "time": "2026-11-21T11:57:00Z",
+        "kind": "edit",
+        "agent": "bot",
+        "session": "conv-1",
+        "message": "patch src/a.py: 2 edits",
+        "files": [CHANGE],
+    }
+    return CommitInfo(**(given | fields))  # type: ignore[arg-type]
+
+
+def test_log_aligns_its_columns() -> None:
+    page = [
+        commit("a", message="patch src/a.py: 2 edits\n\nthe tests\nfailed"),
+        commit("b", agent=None, session=None, kind="outside", time="2026-11-21T10:00:00Z"),
+        commit("c", reverted_by="d" * 40),
+    ]
+    assert text(render.log(page, NOW)) == (
+        "aaaaaaaa  3 minutes ago  bot/conv-1  patch src/a.py: 2 edits\n"
+        "          the tests\n"
+        "          M src/a.py  +3 -1\n"
+        "bbbbbbbb  2 hours ago    outside     patch src/a.py: 2 edits\n"
+        "          M src/a.py  +3 -1\n"
+        "cccccccc  3 minutes ago  bot/conv-1  patch src/a.py: 2 edits  (undone by dddddddd)\n"
+        "          M src/a.py  +3 -1\n"
+    )
+
+
+def test_log_of_nothing_is_nothing() -> None:
+    assert text(render.log([], NOW)) == ""
+
+
+def test_without_a_now_times_are_as_they_were_sent() -> None:
+    assert text(render.log([commit("a", files=[])], None)) == (
+        "aaaaaaaa  2026-11-21T11:57:00Z  bot/conv-1  patch src/a.py: 2 edits\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("expected", "time"),
+    [
+        ("just now", "2026-11-21T12:00:00Z"),
+        ("just now", "2026-11-21T12:05:00Z"),
+        ("1 second ago", "2026-11-21T11:59:59Z"),
+        ("59 seconds ago", "2026-11-21T11:59:01Z"),
+        ("1 minute ago", "2026-11-21T11:59:00Z"),
+        ("23 hours ago", "2026-11-20T12:00:01Z"),
+        ("1 day ago", "2026-11-20T12:00:00Z"),
+        ("6 days ago", "2026-11-14T12:00:01Z"),
+        ("2 weeks ago", "2026-11-07T12:00:00+00:00"),
+        ("no time\\x1b", "no time\x1b"),
+        ("2026-11-21T11:00:00", "2026-11-21T11:00:00"),
+    ],
+)
+def test_relative_times(expected: str, time: str) -> None:
+    assert expected == render.ago(time, NOW)
+
+
+@pytest.mark.parametrize(
+    ("expected", "raw"),
+    [
+        ("plain\ttab", "plain\ttab"),
+        ("\\x1b[31mred", "\x1b[31mred"),
+        ("\\x9b31m", "\x9b31m"),
+        ("a\\x00\\x07\\x7f", "a\0\a\x7f"),
+        ("crlf\\r", "crlf\r"),
+        ("two\\x0alines", "two\nlines"),
+        ("\\u202eevil\\u202c", "\u202eevil\u202c"),
+        ("\\u2066x\\u2069\\u200f", "\u2066x\u2069\u200f"),
+        ("naïve 漢字 🙂", "naïve 漢字 🙂"),
+    ],
+)
+def test_what_a_terminal_would_obey_is_spelled_out(expected: str, raw: str) -> None:
+    assert expected == render.visible(raw)
+
+
+def test_names_paths_and_messages_are_spelled_out_everywhere() -> None:
+    evil = "\x1b]0;x\x07"
+    change = FileChange(evil, "R", None, None, 0, 0, old_path=evil)
+    shown = ShowResult(
+        commit="a" * 40,
+        parent=None,
+        time=evil,
+        kind="edit",
+        method=evil,
+        agent=evil,
+        session=evil,
+        request=evil,
+        peer=Peer(1, evil),
+        message=f"{evil}\n\n{evil}",
+        files=[change],
+    )
+    result = EditResult(commit=None, message=evil, warnings=[evil], files=[change])
+    lines = [
+        *render.log([shown], NOW),
+        *render.show(shown, NOW),
+        *render.edited(result, preview=False),
+        *render.clipboards([ClipboardInfo(evil, 1, 1)]),
+        *render.status(StatusResult(version=evil, protocol=1, read_only=evil)),
+    ]
+    assert "\x1b" not in text(lines)
+    assert text(lines).count("\\x1b]0;x\\x07") == 25
+
+
+def test_show_says_who_when_and_why() -> None:
+    shown = ShowResult(
+        commit="a" * 40,
+        parent="b" * 40,
+        time="2026-11-21T11:57:00Z",
+        kind="undo",
+        method="undo",
+        agent="person",
+        request="r1",
+        peer=Peer(42, "stet"),
+        message="undo 2 commits\n\nfirst line\nsecond line",
+        files=[CHANGE],
+        reverts=["c" * 40, "d" * 40],
+        reverted_by="e" * 40,
+        diff="@@ -1 +1 @@\n-a\n+b\n",
+    )
+    assert text(render.show(shown, NOW)) == (
+        f"commit {'a' * 40}\n"
+        "By:        person\n"
+        "Time:      2026-11-21T11:57:00Z (3 minutes ago)\n"
+        "Kind:      undo (undo)\n"
+        "Request:   r1\n"
+        "Process:   stet (42)\n"
+        "Undoes:    cccccccc, dddddddd\n"
+        "Undone by: eeeeeeee\n"
+        "\n"
+        "    undo 2 commits\n"
+        "\n"
+        "    first line\n"
+        "    second line\n"
+        "\n"
+        "M src/a.py  +3 -1\n"
+        "\n"
+        "@@ -1 +1 @@\n"
+        "-a\n"
+        "+b\n"
+    )
+
+
+DIFF = """\
+diff --git a/f b/f
+--- a/f
++++ b/f
+@@ -1,3 +1,3 @@ def x
+ context
+--- removed
++++ added
+
+\\ No newline at end of file
+diff --git a/g b/g
+new file mode 100644
+"""
+
+
+def test_a_diff_keeps_its_text_and_colours_by_the_counts_of_its_hunks() -> None:
+    lines = list(render.diff(DIFF))
+    assert text(lines) == DIFF
+    styles = [span.style for (span,) in lines]
+    assert styles == [
+        "bold", "bold", "bold", "cyan", "", "red", "green", "", "dim", "bold", "bold",
+    ]  # fmt: skip
+
+
+def test_only_a_newline_ends_a_line_of_a_diff() -> None:
+    whole = "@@ -1 +1 @@\n-a\x0cb\u2028c\r\n+d\n"
+    assert text(render.diff(whole)) == whole
+    assert len(list(render.diff(whole))) == 3
+
+
+def test_an_edit_tells_message_commit_files_and_warnings() -> None:
+    result = EditResult(
+        commit="a" * 40,
+        outside="b" * 40,
+        files=[CHANGE, FileChange("new", "A", None, "3" * 40, 2, 0)],
+        message="<patches_applied>all</patches_applied>\nnote",
+        warnings=["looks generated"],
+        diff="never shown",
+        replayed=True,
+    )
+    assert text(render.edited(result, preview=False)) == (
+        "<patches_applied>all</patches_applied>\n"
+        "note\n"
+        "aaaaaaaa  M src/a.py  +3 -1\n"
+        "aaaaaaaa  A new  +2 -0\n"
+        "bbbbbbbb  recorded first: an edit made outside stet\n"
+        "warning: looks generated\n"
+        "answered from the record: this request was carried out before\n"
+    )
+
+
+def test_a_preview_shows_the_diff_and_says_what_it_is() -> None:
+    result = EditResult(commit=None, files=[CHANGE], diff="@@ -1 +1 @@\n-a\n+b\n")
+    assert text(render.edited(result, preview=True)) == (
+        "M src/a.py  +3 -1\n@@ -1 +1 @@\n-a\n+b\nPreview: nothing was changed.\n"
+    )
+
+
+def test_status_names_what_it_knows() -> None:
+    status = StatusResult(
+        version="1.2",
+        protocol=1,
+        pid=7,
+        uptime_s=7261.5,
+        durability="full",
+        read_only="fsync failed",
+        workspaces=1,
+        commits=12345,
+        journal_bytes=1000,
+        shadow_bytes=5_500_000,
+    )
+    assert text(render.status(status)) == (
+        "stetd 1.2  protocol 1\n"
+        "  process:    7\n"
+        "  running:    2 hours\n"
+        "  durability: full\n"
+        "  workspaces: 1\n"
+        "  commits:    12,345\n"
+        "  journal:    1000 bytes\n"
+        "  history:    5.2 MiB\n"
+        "  READ-ONLY: fsync failed\n"
+    )
+    assert text(render.status(StatusResult(version="1", protocol=1))) == "stetd 1  protocol 1\n"
+
+
+def test_mode_and_clipboards() -> None:
+    assert text(render.mode(ModeResult("restricted", "unrestricted", "restricted"))) == (
+        "restricted\n  session:   unrestricted\n  workspace: restricted\n"
+    )
+    clips = [ClipboardInfo("a", 1, 1), ClipboardInfo("longer", 20, 2)]
+    assert text(render.clipboards(clips)) == ("a       1 line, 1 byte\nlonger  2 lines, 20 bytes\n")
