@@ -80,6 +80,11 @@ class TestSeveralPatches:
         assert kinds(refused) == [("overlapping_edits", 1)]
         assert "patch 1" in refused.message
 
+    def test_one_insertion_written_in_two_ways_is_refused(self) -> None:
+        refused = refusal(b"a\nb\n", replace("a\n", "a\nx\n"), replace("b\n", "x\nb\n"))
+        assert kinds(refused) == [("overlapping_edits", 1)]
+        assert "both insert the same text at the same place at line 2" in refused.message
+
     def test_overwrite_beside_another_patch_overlaps(self) -> None:
         refused = refusal(b"a\n", replace("a", "b"), overwrite("c\n"), append("d\n"))
         assert kinds(refused) == [("overlapping_edits", 0), ("overlapping_edits", 2)]
@@ -124,6 +129,20 @@ class TestSeveralPatches:
             EditReport(0, "a.txt", 3, 4, "exact"),
             EditReport(1, "a.txt", 1, 1, "exact"),
             EditReport(2, "a.txt", 3, 3, "exact"),
+        )
+
+    def test_reports_of_edits_that_share_context_count_it(self) -> None:
+        plan = plan_patch(
+            b"a\nb\nc\nd\n",
+            replace("a\n", "a\na2\na3\n"),
+            replace("a\nb\nc\n", "a\nb\nC\nC2\n"),
+            replace("c\nd", "c\nD"),
+        )
+        assert plan.files[0].after == b"a\na2\na3\nb\nC\nC2\nD\n"
+        assert plan.edits == (
+            EditReport(0, "a.txt", 1, 3, "exact"),
+            EditReport(1, "a.txt", 1, 6, "exact"),
+            EditReport(2, "a.txt", 5, 7, "exact"),
         )
 
     def test_the_subject_names_file_and_number_of_edits(self) -> None:
@@ -292,6 +311,19 @@ class TestClipboards:
         )
         assert kinds(refused) == [("old_text_not_found", 0)]
 
+    def test_a_name_stored_again_after_a_failure_is_used(self) -> None:
+        refused = refusal(
+            b"a\n",
+            replace("zebra", "", toClipboard="c"),
+            replace("a", "b", toClipboard="c"),
+            append("", fromClipboard="c", reindent={"strip": "\t"}),
+        )
+        assert kinds(refused) == [("old_text_not_found", 0), ("strip_precondition_failed", 2)]
+
+    def test_copying_needs_the_whole_of_the_old_text(self) -> None:
+        copy = replace("zebra\nb = 1\n", toClipboard="c", fromClipboard="c")
+        assert kinds(refusal(b"a\nb = 1\n", copy)) == [("old_text_not_found", 0)]
+
     def test_storing_the_really_matched_text_is_said_and_shown(self) -> None:
         plan = plan_patch(b"a  \nb\t\nc\n", replace("a\nb\n", "", toClipboard="c"))
         assert plan.files[0].after == b"c\n"
@@ -309,6 +341,10 @@ class TestClipboards:
     def test_pasting_into_a_new_file_is_literal(self) -> None:
         paste = overwrite("", fromClipboard="c")
         assert patched(None, paste, clipboards={"c": "a\r\nb\n"}) == b"a\r\nb\n"
+
+    def test_overwriting_with_a_clipboard_is_literal(self) -> None:
+        paste = overwrite("", fromClipboard="c")
+        assert patched(b"x\ny\n", paste, clipboards={"c": "a\r\nb\r\n"}) == b"a\r\nb\r\n"
 
     def test_storing_needs_a_replace(self) -> None:
         refused = refusal(b"a\n", overwrite("b", toClipboard="c"))

@@ -83,6 +83,7 @@ def find(
     if isinstance(found, Several):
         relaxed = "" if found.rung is Rung.EXACT else found.rung.value
         return refusals.old_text_not_unique(subject, found.lines, relaxed)
+    # No rung of today matches across such bytes; one that does must not replace them.
     if document.undecodable(found.start, found.end):
         return _bad_byte(subject, document, found.start)
     return found
