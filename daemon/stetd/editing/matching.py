@@ -8,22 +8,19 @@ taken away) does not apply, and the next one is tried.
 The promise is that an edit lands exactly where it was meant or is refused. No rung lets a
 word differ. Nothing here reads files or writes messages.
 
-``trim_edges``, the last rung, drops lines at the edges of the old text that are not in the
-file: blank ones (with as many of the new text's at that edge), or one line that is the same
-in old and new text (both copies). The less is dropped, the earlier it is tried; what is left
-must match whole lines by a rung above. Less of the text is left to tell the place by, so this
-rung is stricter than those above:
+``trim_edges``, the last rung, looks for what is left when lines at the edges are dropped
+(trimming). The less is dropped, the earlier it is tried; what is left must match whole lines
+by a rung above. Less of the text is left to tell the place by, so this rung is stricter:
 
-* what is left must stand once even if white space and typography are ignored;
-* a line that is dropped must stand nowhere in the file. If it does, the text was meant for
-  that place, or stands here with other lines in between, or with an indentation that no rung
-  accepts; dropping a line must not make any of that acceptable;
-* what is left beside it must hold a word (``}`` is no evidence), and be changed.
+* what is left must stand once even if blank edges, white space and typography are ignored;
+* a line that is dropped because both texts have it must stand nowhere in the file. If it
+  does, the text was meant for that place, or stands here with other lines in between, or
+  with an indentation that no rung accepts; dropping it must not make that acceptable;
+* lines that are added beside dropped blank lines must not leave in doubt where they belong.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from stetd.editing import line_replacement, rungs
@@ -33,7 +30,8 @@ from stetd.editing.normal_forms import (
     indentation_of,
 )
 from stetd.editing.rungs import Finder, Place, Rung, Search
-from stetd.editing.text import Document, is_blank, split_lines
+from stetd.editing.text import Document, is_blank
+from stetd.editing.trimming import Trimmed, trimmings
 from stetd.editing.typography import folded_text
 
 __all__ = ["Match", "Rung", "Several", "locate"]
@@ -57,6 +55,8 @@ _WHOLE_LINES: tuple[tuple[Rung, Finder], ...] = (
 _BOM = "\ufeff"
 #: How many lines around a place tell the file's unit of indentation.
 _NEIGHBOURHOOD = 40
+#: How many lines a text may have left out before the blank lines that it ends with.
+_FURTHER_OFF = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,31 +146,16 @@ def _indentations_around(document: Document, place: Place) -> list[str]:
     return [indentation_of(line) for line in document.lines[first:last] if not is_blank(line)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Trimmed:
-    """Old and new text without some lines at their edges; ``cost``: how much was dropped.
-
-    ``dropped``: the lines among them that are not blank, and were the same in both texts.
-    """
-
-    old: str
-    new: str
-    cost: int
-    dropped: tuple[str, ...]
-
-
 def _trim_edges(document: Document, old: str, new: str) -> Match | Several | None:
     """The last rung: the least dropping with a place decides."""
-    trimmed = [one for one in _trimmings(old, new) if Search(document, one.old).candidates]
+    trimmed = [one for one in trimmings(old, new) if Search(document, one.old).candidates]
     for cost in sorted({one.cost for one in trimmed}):
-        matches: dict[tuple[int, int, str], tuple[Match, _Trimmed]] = {}
+        matches: dict[tuple[int, int, str], tuple[Match, Trimmed]] = {}
         lines: set[int] = set()
         for one in trimmed:
-            if one.cost != cost:
-                continue
-            found = _climb(document, one.old, one.new, _WHOLE_LINES)
+            found = _climb(document, one.old, one.new, _WHOLE_LINES) if one.cost == cost else None
             if found is not None:
-                lines.update(first + 1 for first in Search(document, one.old).candidates)
+                lines.update(first + 1 for first in Search(document, one.core).candidates)
             if isinstance(found, Match):
                 matches[found.start, found.end, found.replacement] = found, one
         if len(lines) > 1 or len(matches) > 1:
@@ -178,73 +163,31 @@ def _trim_edges(document: Document, old: str, new: str) -> Match | Several | Non
         for match, one in matches.values():
             if any(_stands(document, dropped) for dropped in one.dropped):
                 return None
+            if _blank_lines_stand_further_off(document, match, one):
+                return None
             return replace(match, rung=Rung.TRIM_EDGES)
     return None
+
+
+def _blank_lines_stand_further_off(document: Document, match: Match, trimmed: Trimmed) -> bool:
+    """Whether lines are added before a blank line that has other lines before it in the file.
+
+    Then the old text left those lines out, and on which side of them to add can't be told.
+    """
+    first = document.line_at(match.start) - 1
+    after = document.line_at(max(match.start, match.end - 1))
+    above = document.lines[max(0, first - _FURTHER_OFF) : first][::-1]
+    below = document.lines[after : after + _FURTHER_OFF]
+    return (trimmed.grows_up and _blank_after_others(above)) or (
+        trimmed.grows_down and _blank_after_others(below)
+    )
+
+
+def _blank_after_others(lines: list[str]) -> bool:
+    return any(map(is_blank, lines)) and not is_blank(lines[0])
 
 
 def _stands(document: Document, line: str) -> bool:
     """Whether a line stands in the file, however indented."""
     key = bare(folded_text(line.rstrip("\r\n")))
     return next(NormalForms.of(document).find_bare([key]), None) is not None
-
-
-def _trimmings(old: str, new: str) -> Iterator[_Trimmed]:
-    """Every way to trim that leaves a line worth looking for."""
-    old_lines, new_lines = _kept_lines(old), _kept_lines(new)
-    for at_head in range(3):
-        for at_tail in range(3):
-            if at_head or at_tail:
-                yield from _trimmed(old_lines, new_lines, at_head, at_tail)
-
-
-def _kept_lines(text: str) -> list[str]:
-    """The lines with their terminators."""
-    return [content + end for content, end in zip(*split_lines(text), strict=True)]
-
-
-def _trimmed(old: list[str], new: list[str], at_head: int, at_tail: int) -> Iterator[_Trimmed]:
-    """One way to trim, if it applies: 1 drops the blank lines at an edge, 2 also a shared one."""
-    cut_head = _trim_head(old, new, at_head)
-    if cut_head is None:
-        return
-    old, new, head = cut_head
-    cut_tail = _trim_head(old[::-1], new[::-1], at_tail)
-    if cut_tail is None:
-        return
-    old, new, tail = cut_tail[0][::-1], cut_tail[1][::-1], cut_tail[2]
-    left, dropped = "".join(old), tuple(line for line in (head, tail) if line is not None)
-    if not left or is_blank(left.translate({10: None, 13: None})):
-        return
-    if dropped and (old == new or not any(map(str.isalnum, left))):
-        return
-    if at_tail and new and _terminated(old[-1]) != _terminated(new[-1]):
-        return
-    yield _Trimmed(left, "".join(new), at_head + at_tail, dropped)
-
-
-def _terminated(line: str) -> bool:
-    return line.endswith(("\n", "\r"))
-
-
-def _trim_head(
-    old: list[str], new: list[str], amount: int
-) -> tuple[list[str], list[str], str | None] | None:
-    """Trim first lines; None when there is nothing of that kind to trim."""
-    blank_old, blank_new = _leading_blanks(old), _leading_blanks(new)
-    if amount == 0:
-        return old, new, None
-    if amount == 1 and not blank_old:
-        return None
-    old, new = old[blank_old:], new[min(blank_old, blank_new) :]
-    if amount == 1:
-        return old, new, None
-    if not old or not new or old[0] != new[0]:
-        return None
-    return old[1:], new[1:], old[0]
-
-
-def _leading_blanks(lines: list[str]) -> int:
-    for index, line in enumerate(lines):
-        if not is_blank(line.rstrip("\r\n")):
-            return index
-    return len(lines)
