@@ -54,9 +54,12 @@ class _Checkpoint:
 
 @dataclass(slots=True)
 class _Unsynced:
-    """What was written since the last checkpoint, per repository."""
+    """What was written to one repository since the last checkpoint, and lately."""
 
     files: set[str] = field(default_factory=set)
+    #: Ids of objects that this repository was given lately. Another one's say nothing
+    #: about this one: the same file in two workspaces is the same object in both.
+    recent: set[str] = field(default_factory=set)
 
     def sync(self, disk: Disk, repository: str) -> None:
         folders = {os.path.dirname(path) for path in self.files}
@@ -80,7 +83,6 @@ class Background:
         self._stopping = False
         self._hurried = False
         self._unsynced: dict[str, _Unsynced] = {}
-        self._recent: set[str] = set()
         self._repositories: dict[str, ShadowRepository] = {}
         #: Why the last attempt failed; None while all is well.
         self.failure: str | None = None
@@ -190,7 +192,8 @@ class Background:
         if repository is None:
             repository = self._repositories[path] = ShadowRepository(path)
         unsynced = self._unsynced.setdefault(path, _Unsynced())
-        objects = {o.oid: o for item in items for o in item.objects if o.oid not in self._recent}
+        recent = unsynced.recent
+        objects = {o.oid: o for item in items for o in item.objects if o.oid not in recent}
         hit("git.before_objects")
         if len(objects) > _MANY:
             unsynced.files.update(write_pack(path, objects.values(), self._disk))
@@ -201,6 +204,6 @@ class Background:
         repository.set_head(items[-1].head)
         unsynced.files.add(repository.reference_path)
         hit("git.done")
-        if len(self._recent) > _REMEMBERED:
-            self._recent.clear()
-        self._recent.update(objects)
+        if len(recent) > _REMEMBERED:
+            recent.clear()
+        recent.update(objects)
