@@ -1,0 +1,393 @@
+"""A real daemon process with directories of its own, and clients that speak the raw wire.
+
+What lives here: starting and ending `python -m stetd.cli` by its process id, a client made of
+`stet.wire` and a socket only (so that nothing of the client library hides what is on the wire),
+and the picture of everything that a refused call must leave alone. No assertions about methods.
+
+Directories are short and under /tmp because a socket's path has 107 bytes at most.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stet.wire.framing import UNLIMITED_FRAME, Encoding, Framer, enclose
+from stet.wire.messages import ErrorObject, Event, Reply, decode_reply, decode_result
+from stet.wire.messages import encode_request as encode
+
+BOTH = [Encoding.JSON, Encoding.MSGPACK]
+PATIENCE_S = 20.0
+
+
+class Refusal(Exception):
+    """The daemon answered with an error."""
+
+    def __init__(self, error: ErrorObject) -> None:
+        super().__init__(f"{error.data.get('kind')}: {error.message}")
+        self.code = error.code
+        self.message = error.message
+        self.data = error.data
+        self.kind: str = error.data["kind"]
+
+    @property
+    def failures(self) -> list[dict[str, Any]]:
+        """Every failure that the error lists."""
+        return list(self.data["failures"])
+
+
+class ConnectionEnded(Exception):
+    """The daemon closed the connection."""
+
+
+class Client:
+    """One connection, requests and replies as they are on the wire."""
+
+    def __init__(self, path: str, encoding: Encoding = Encoding.JSON) -> None:
+        self.encoding = encoding
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(PATIENCE_S)
+        try:
+            self.socket.connect(path)
+        except OSError:
+            self.socket.close()
+            raise
+        self._framer = Framer(UNLIMITED_FRAME, encoding)
+        self._numbers = 0
+
+    def close(self) -> None:
+        """Hang up."""
+        self.socket.close()
+
+    def send_bytes(self, data: bytes) -> None:
+        """Send anything at all."""
+        self.socket.sendall(data)
+
+    def send(self, method: str, /, **params: Any) -> int:
+        """Send a request without waiting for its reply; its id."""
+        self._numbers += 1
+        self.send_bytes(self.frame(method, self._numbers, params))
+        return self._numbers
+
+    def frame(self, method: str, id: str | int | None, params: object) -> bytes:  # noqa: A002
+        """A request's frame."""
+        return enclose(self.encoding, encode(self.encoding, id, method, params))
+
+    def receive(self) -> Reply:
+        """The next reply. Raises ConnectionEnded."""
+        while (frame := self._framer.next_frame()) is None:
+            try:
+                data = self.socket.recv(1 << 16)
+            except ConnectionResetError as error:
+                raise ConnectionEnded from error
+            if not data:
+                raise ConnectionEnded
+            self._framer.feed(data)
+        reply = decode_reply(self.encoding, frame)
+        assert not isinstance(reply, Event), "nobody has subscribed to anything"
+        return reply
+
+    def result_of(self, reply: Reply) -> dict[str, Any]:
+        """What a reply says. Raises Refusal."""
+        if reply.error is not None:
+            raise Refusal(reply.error)
+        assert reply.result is not None
+        result: dict[str, Any] = decode_result(self.encoding, reply.result, dict[str, Any])
+        return result
+
+    def call(self, method: str, /, **params: Any) -> dict[str, Any]:
+        """One request and its result. Raises Refusal, ConnectionEnded."""
+        number = self.send(method, **params)
+        reply = self.receive()
+        assert reply.id == number
+        return self.result_of(reply)
+
+    def refusal(self, method: str, /, **params: Any) -> Refusal:
+        """One request that must be refused."""
+        try:
+            result = self.call(method, **params)
+        except Refusal as refusal:
+            return refusal
+        raise AssertionError(f"{method} was not refused but gave {result}")
+
+
+class DaemonProcess:
+    """One daemon on private directories, which outlive a restart.
+
+    ``settings`` are the lines of its configuration file; ``environment`` comes on top of ours,
+    without any STET_* or GIT_* variable.
+    """
+
+    def __init__(
+        self, settings: Mapping[str, object] | None = None, environment: Mapping[str, str] = {}
+    ) -> None:
+        self.base = Path(tempfile.mkdtemp(prefix="stet-e2e-", dir="/tmp"))
+        self.state = self.base / "s"
+        self.runtime = self.base / "r"
+        config = self.base / "c.toml"
+        lines = {"log_level": '"warning"', **(settings or {})}
+        config.write_text("".join(f"{key} = {value}\n" for key, value in lines.items()))
+        inherited = {
+            key: value for key, value in os.environ.items() if not key.startswith(("STET_", "GIT_"))
+        }
+        self.environment = {
+            **inherited,
+            **environment,
+            "STET_RUNTIME_DIR": str(self.runtime),
+            "STET_STATE_DIR": str(self.state),
+            "STET_CONFIG": str(config),
+        }
+        self._process: subprocess.Popen[bytes] | None = None
+        self._clients: list[Client] = []
+
+    # -- life
+
+    def start(self, **environment: str) -> None:
+        """Start it and wait until it answers. ``environment``: for this life only."""
+        assert self._process is None, "this daemon is running"
+        with (self.base / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "stetd.cli"],
+                env={**self.environment, **environment},
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                cwd=self.base,
+            )
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            assert self._process.poll() is None, f"the daemon did not start:\n{self.log()}"
+            try:
+                self.agent().call("status")
+            except (OSError, ConnectionEnded):
+                time.sleep(0.01)
+            else:
+                return
+        raise AssertionError(f"the daemon does not answer:\n{self.log()}")
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        """The running process."""
+        assert self._process is not None, "this daemon is not running"
+        return self._process
+
+    def wait(self) -> int:
+        """Wait for its end; the exit status (negative: the signal)."""
+        status = self.process.wait(PATIENCE_S)
+        self._process = None
+        return status
+
+    def stop(self) -> int:
+        """SIGTERM; the exit status."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.wait()
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self.process.kill()
+        self.wait()
+
+    def restart(self, **environment: str) -> None:
+        """End it in good order and start it on the same state."""
+        assert self.stop() == 0, self.log()
+        self.start(**environment)
+
+    def close(self) -> None:
+        """End it however it is, and remove its directories."""
+        for client in self._clients:
+            client.close()
+        if self._process is not None:
+            self.kill()
+        shutil.rmtree(self.base)
+
+    def log(self) -> str:
+        """What it wrote to standard error."""
+        return (self.base / "log").read_text(errors="replace")
+
+    # -- clients
+
+    def agent(self, encoding: Encoding = Encoding.JSON) -> Client:
+        """A connection to agent.sock."""
+        return self._connected("agent.sock", encoding)
+
+    def control(self, encoding: Encoding = Encoding.JSON) -> Client:
+        """A connection to control.sock."""
+        return self._connected("control.sock", encoding)
+
+    def _connected(self, name: str, encoding: Encoding) -> Client:
+        client = Client(str(self.runtime / name), encoding)
+        self._clients.append(client)
+        return client
+
+    def site(
+        self, name: str, *, session: str = "conv-1", encoding: Encoding = Encoding.JSON
+    ) -> Site:
+        """A new allowed workspace with a session in it."""
+        root = self.base / name
+        root.mkdir()
+        self.control().call("workspace_allow", root=str(root))
+        return Site(self, root, session, encoding)
+
+
+class Site:
+    """A workspace, an agent's session in it, and the person beside it."""
+
+    def __init__(
+        self, daemon: DaemonProcess, root: Path, session: str, encoding: Encoding = Encoding.JSON
+    ) -> None:
+        self.daemon = daemon
+        self.root = root
+        self.session = session
+        self.encoding = encoding
+        self.connect()
+
+    def connect(self) -> None:
+        """Say hello anew on all connections (after a restart)."""
+        self.agent = self.greeted(self.daemon.agent(self.encoding), session=self.session)
+        self.person = self.greeted(self.daemon.control(self.encoding))
+        self._watcher = self.greeted(self.daemon.agent(), session=self.session)
+
+    def greeted(self, client: Client, **more: Any) -> Client:
+        """The client after its hello in this workspace."""
+        hello = {"protocol": 1, "workspace": str(self.root), "agent": "tester", **more}
+        self.shadow = client.call("hello", **hello)["workspace"]["shadow"]
+        return client
+
+    def another(self, session: str, **more: Any) -> Client:
+        """An agent in another session of the same workspace."""
+        client = self.daemon.agent(self.encoding)
+        return self.greeted(client, session=session, **more)
+
+    def restart(self) -> None:
+        """End the daemon in good order, start it again, say hello."""
+        self.daemon.restart()
+        self.connect()
+
+    # -- files
+
+    def write(self, path: str, content: str | bytes, mode: int = 0o644) -> Path:
+        """Write a file as a person would, beside the daemon."""
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content.encode() if isinstance(content, str) else content)
+        file.chmod(mode)
+        return file
+
+    def bytes_of(self, path: str) -> bytes:
+        """A file's content."""
+        return (self.root / path).read_bytes()
+
+    # -- calls that most tests need
+
+    def replace(self, path: str, old: str, new: str, **more: Any) -> dict[str, Any]:
+        """A patch call with one replacement, by the agent."""
+        patches = [{"operation": "replace", "oldText": old, "newText": new}]
+        return self.agent.call("patch", path=path, patches=patches, **more)
+
+    def overwrite(self, path: str, text: str, **more: Any) -> dict[str, Any]:
+        """A patch call that writes a whole file, by the agent."""
+        patches = [{"operation": "overwrite", "newText": text}]
+        return self.agent.call("patch", path=path, patches=patches, **more)
+
+    def log(self, **params: Any) -> list[dict[str, Any]]:
+        """The commits, newest first, as the person sees them."""
+        commits: list[dict[str, Any]] = self.person.call("log", **params)["commits"]
+        return commits
+
+    def git(self, *arguments: str) -> str:
+        """What plain git says about the shadow repository, once it is written."""
+        self.person.call("log", limit=1)  # answers only when everything it knows is in Git
+        return git(self.shadow, *arguments)
+
+    def picture(self) -> Picture:
+        """Everything that a refused call must leave as it is."""
+        clipboards = self._watcher.call("clipboard_list")["clipboards"]
+        texts = {
+            each["name"]: self._watcher.call("clipboard_get", name=each["name"])["text"]
+            for each in clipboards
+        }
+        everything = self.person.call("workspace_list")["workspaces"]
+        [own] = [each for each in everything if each["root"] == str(self.root)]
+        return Picture(
+            files=files_below(self.root),
+            clipboards=texts,
+            mode=self._watcher.call("mode_get"),
+            head=own["head"],
+            commits=own["commits"],
+            workspaces=sorted(each["root"] for each in everything),
+            sessions=self.person.call("status")["sessions"],
+        )
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What may not change by a refused call; two of them are compared whole."""
+
+    files: dict[str, tuple[int, int, bytes]]
+    clipboards: dict[str, str]
+    mode: dict[str, Any]
+    head: str | None
+    commits: int
+    workspaces: list[str]
+    sessions: int
+
+
+def files_below(root: Path) -> dict[str, tuple[int, int, bytes]]:
+    """Path to mode, time of last change and content, directories and links included.
+
+    A directory's time tells whether a name in it was made or removed, even for a moment.
+    """
+    found = {}
+    for path in [root, *sorted(root.rglob("*"))]:
+        info = path.lstat()
+        content = b""
+        if stat.S_ISREG(info.st_mode):
+            content = path.read_bytes()
+        elif stat.S_ISLNK(info.st_mode):
+            content = os.fsencode(os.readlink(path))
+        found[str(path.relative_to(root))] = (info.st_mode, info.st_mtime_ns, content)
+    return found
+
+
+def git(shadow: str | Path, *arguments: str) -> str:
+    """Run plain git on a shadow repository, untouched by the user's own configuration."""
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
+    done = subprocess.run(
+        ["git", "--git-dir", str(shadow), *arguments],
+        env={**clean, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.decode(errors="replace")
+    return done.stdout.decode(errors="surrogateescape")
+
+
+def fsck(shadow: str | Path) -> str:
+    """What ``git fsck --strict`` complains about; nothing, if all is well.
+
+    Dangling objects are no fault, and reported on standard output only with --dangling.
+    """
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
+    done = subprocess.run(
+        ["git", "--git-dir", str(shadow), "fsck", "--strict", "--no-progress"],
+        env=clean,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    complaints = "".join(
+        line
+        for line in (done.stdout + done.stderr).splitlines(keepends=True)
+        if not line.startswith(("dangling ", "notice: "))
+    )
+    return complaints if done.returncode == 0 else f"exit {done.returncode}: {complaints}"
