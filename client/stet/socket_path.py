@@ -29,8 +29,13 @@ LONGEST_SOCKET_PATH = 107
 class UnsafeDirectory(Exception):
     """A directory that another user could tamper with, or that cannot hold a socket.
 
-    The message says what is wrong with it and the command that mends it.
+    The message says what is wrong with it and what to do; ``mend`` is the command, if one
+    command mends it.
     """
+
+    def __init__(self, message: str, mend: str | None = None) -> None:
+        super().__init__(message)
+        self.mend = mend
 
 
 def runtime_directory(environ: Mapping[str, str] = os.environ) -> str:
@@ -80,16 +85,19 @@ def check_private(directory: str) -> None:
     quoted = f"'{directory}'"
     if not stat.S_ISDIR(found.st_mode):
         what = "a symbolic link" if stat.S_ISLNK(found.st_mode) else "not a directory"
-        raise UnsafeDirectory(f"{directory} is {what}. Remove it: rm {quoted}")
+        mend = f"rm {quoted}"
+        raise UnsafeDirectory(f"{directory} is {what}. Remove it: {mend}", mend)
     if found.st_uid != os.geteuid():
         raise UnsafeDirectory(
             f"{directory} belongs to user id {found.st_uid}, not to you ({os.geteuid()}). "
             "Set STET_RUNTIME_DIR to a directory of your own."
         )
     if stat.S_IMODE(found.st_mode) != 0o700:
+        mend = f"chmod 700 {quoted}"
         raise UnsafeDirectory(
             f"{directory} has mode {stat.S_IMODE(found.st_mode):04o} where 0700 is needed: "
-            f"others could reach the sockets in it. Run: chmod 700 {quoted}"
+            f"others could reach the sockets in it. Run: {mend}",
+            mend,
         )
     longest = len(os.fsencode(os.path.join(directory, CONTROL_SOCKET)))
     if longest > LONGEST_SOCKET_PATH:

@@ -37,7 +37,6 @@ def mode(arguments: argparse.Namespace, output: Output) -> None:
                 arguments.mode,
                 session=arguments.session,
                 scope=None if arguments.session else "workspace",
-                for_=arguments.seconds,
             )
         result = asking.ask(session, call, output)
     if result is not None:

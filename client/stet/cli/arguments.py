@@ -40,7 +40,8 @@ class _Commands:
         self._parsers = parser.add_subparsers(metavar="COMMAND", required=True)
 
     def add(self, name: str, what: str, run: Run) -> argparse.ArgumentParser:
-        command = self._parsers.add_parser(name, help=what, description=what)
+        # No abbreviations: a script's --pre would mean something else once --prefix exists.
+        command = self._parsers.add_parser(name, help=what, description=what, allow_abbrev=False)
         command.set_defaults(run=run)
         _add_common(command)
         return command
@@ -52,6 +53,7 @@ class _Commands:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="stet",
+        allow_abbrev=False,
         description="See what agents did to your files, and take any of it back.",
         epilog="stet COMMAND --help tells more about a command.",
     )
@@ -131,9 +133,6 @@ def _add_administration(commands: _Commands) -> None:
     mode = commands.add("mode", "print or set who may write", administration.mode)
     mode.add_argument("mode", nargs="?", choices=["restricted", "unrestricted"])
     mode.add_argument("--session", metavar="S", help="of this session, not of the workspace")
-    mode.add_argument(
-        "--for", dest="seconds", type=float, metavar="SECONDS", help="a grant that ends by itself"
-    )
 
     commands.add("status", "print the daemon's health", administration.status)
     commands.add("workspaces", "print the allowed workspaces", administration.workspaces)

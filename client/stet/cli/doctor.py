@@ -100,7 +100,8 @@ def _runtime(endpoint: Endpoint) -> Finding:
     except FileNotFoundError:
         return Finding("runtime directory", True, f"{endpoint.runtime}, made at the first start")
     except (UnsafeDirectory, OSError) as error:
-        return Finding("runtime directory", False, str(error), f"ls -ld '{endpoint.runtime}'")
+        mend = getattr(error, "mend", None) or f"ls -ld '{endpoint.runtime}'"
+        return Finding("runtime directory", False, str(error), mend)
     return Finding("runtime directory", True, endpoint.runtime)
 
 
