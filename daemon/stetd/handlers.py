@@ -76,7 +76,7 @@ from stetd.state import State
 from stetd.storage.background import Background
 from stetd.storage.journal_format import ClipboardSet, ModeSet, SessionOpened
 from stetd.workspace import Workspace
-from stetd.workspaces import allow_workspace, forget_workspace
+from stetd.workspaces import allow_workspace, check_root, forget_workspace
 from stetd.writer import Writer
 
 PROTOCOL = 1
@@ -217,14 +217,18 @@ class Connection:
     # -- hello, status, tools
 
     async def _hello(self, params: Params) -> HelloResult:
-        hello = convert(Hello, "hello", params)
-        if hello.protocol != PROTOCOL:
+        protocol = params.get("protocol")
+        # Before anything else: the hello of another protocol may have other parameters.
+        is_number = isinstance(protocol, int) and not isinstance(protocol, bool)
+        if is_number and protocol != PROTOCOL:
             raise refuse(
                 Kind.UNSUPPORTED_PROTOCOL,
-                f"protocol {hello.protocol} is not spoken here; this daemon speaks: {PROTOCOL}.",
+                f"protocol {protocol} is not spoken here; this daemon speaks: {PROTOCOL}.",
             )
+        hello = convert(Hello, "hello", params)
         check_label("the session name", hello.session)
         check_label("the agent name", hello.agent)
+        check_label("the client's name", hello.client.name if hello.client else None)
         server = ServerInfo("stetd", __version__)
         if hello.workspace is None:
             if not self._control:
@@ -360,7 +364,22 @@ class Connection:
         given = [name for name in ("commits", "last", "request") if own.get(name) is not None]
         if len(given) > 1:
             raise refuse(
-                Kind.INVALID_PARAMS, f"undo: give one of commits, last, request; not {given}."
+                Kind.INVALID_PARAMS,
+                f"undo: give one of commits, last, request; not {' and '.join(given)}.",
+            )
+        filters = [name for name in ("session", "agent", "paths") if own.get(name) is not None]
+        if given == ["request"] and "session" in filters:
+            filters.remove("session")  # request ids are scoped to sessions
+        if filters and given not in ([], ["last"]):
+            raise refuse(
+                Kind.INVALID_PARAMS,
+                f"undo: {', '.join(filters)} choose among the newest edits and go with last only; "
+                f"{given[0]} says already what to take back. Leave one of them out.",
+            )
+        if not self._control and undo.session not in (None, self._session):
+            raise not_permitted(
+                "an agent may take back its own edits only, those of its own session. "
+                f"A person can undo others: stet undo --session {undo.session}"
             )
         own = msgspec.to_builtins(undo)
         if undo.paths:
@@ -548,11 +567,17 @@ class Connection:
         return self._mode_result(session, workspace)
 
     def _named_workspace(self, root: str | None) -> Workspace:
+        """The workspace with exactly this root, by default the connection's own."""
         if root is None:
             return self._open_workspace()
+        check_root(root)
         found = self._shared.state.find_workspace(os.path.realpath(root))
-        if found is None:
-            raise refuse(Kind.WORKSPACE_NOT_ALLOWED, f"{root} is not an allowed workspace.")
+        # A directory inside is not enough: to forget one would forget all around it.
+        if found is None or found[1]:
+            raise refuse(
+                Kind.WORKSPACE_NOT_ALLOWED,
+                f"{root} is not an allowed workspace. `workspace_list` lists those that are.",
+            )
         return found[0]
 
     # -- workspaces and the daemon

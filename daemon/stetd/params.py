@@ -14,8 +14,9 @@ import msgspec
 from stet.wire.failures import Kind, Refused, refuse
 
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f]")
+_LONGEST_LABEL = 200
 
-Label = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+Label = Annotated[str, msgspec.Meta(min_length=1, max_length=_LONGEST_LABEL)]
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 IfMatch = str | dict[str, str | None]
 
@@ -63,7 +64,8 @@ class Undo(Params, frozen=True):
     request: str | None = None
     session: str | None = None
     agent: str | None = None
-    paths: list[str] | None = None
+    #: An empty list could be taken for "no file" or "every file".
+    paths: Annotated[list[str], msgspec.Meta(min_length=1)] | None = None
 
 
 class Read(Params, frozen=True):
@@ -168,6 +170,12 @@ def check_label(what: str, label: str | None) -> None:
     """Refuse labels that would break a line of the commit: control characters, surrogates."""
     if label is None:
         return
+    if len(label) > _LONGEST_LABEL:
+        raise refuse(
+            Kind.INVALID_PARAMS,
+            f"{what} {label[:40] + '...'!r} has {len(label)} characters; "
+            f"{_LONGEST_LABEL} is the most.",
+        )
     if _CONTROL_CHARACTERS.search(label) or not _is_unicode(label) or label != label.strip():
         raise refuse(
             Kind.INVALID_PARAMS,

@@ -77,10 +77,18 @@ def read_file(place: Place, params: Read) -> ReadResult:
     starts = [*document.line_starts[: document.line_count], len(document.text)]
     first = params.start or 1
     last = min(params.end or document.line_count, document.line_count)
+    if params.end is not None and params.end < first:
+        raise refuse(
+            Kind.INVALID_PARAMS,
+            f"read: end ({params.end}) is before start ({first}); lines count from 1, both ends "
+            "are read",
+            path=params.path,
+        )
     if first > max(document.line_count, 1):
         raise refuse(
             Kind.INVALID_PARAMS,
-            f"{params.path} has {document.line_count} lines; start is {first}",
+            f"{params.path} has {document.line_count} lines, but start is {first}; "
+            "send a start within the file",
             path=params.path,
         )
     text = document.text[starts[first - 1] : starts[last]] if last >= first else ""

@@ -29,7 +29,7 @@ def allow_workspace(writer: Writer, root: str, runtime_directory: str) -> Worksp
 
     Raises Refused: invalid_params, workspace_not_allowed with the reason, io_error.
     """
-    path = _check_root(root, [writer.state.directory, runtime_directory])
+    path = _usable_root(root, [writer.state.directory, runtime_directory])
     name = workspace_name(path)
     if name in writer.state.open:
         return writer.state.open[name]
@@ -79,9 +79,14 @@ def open_repository(state_directory: str, name: str) -> ShadowRepository:
     return ShadowRepository(path)
 
 
-def _check_root(root: str, own: list[str]) -> str:
+def check_root(root: str) -> None:
+    """Refuse (invalid_params) what can't be a workspace's root, whatever the disk holds."""
     if not os.path.isabs(root) or "\0" in root:
         raise refuse(Kind.INVALID_PARAMS, f"a workspace is an absolute directory, not {root!r}.")
+
+
+def _usable_root(root: str, own: list[str]) -> str:
+    check_root(root)
     path = os.path.realpath(root)
     try:
         info = os.stat(path)

@@ -27,6 +27,7 @@ from stetd.call_world import EditCall
 from stetd.failpoints import hit
 from stetd.grace import GraceWatch, LateWrite
 from stetd.history.objects import Image, find_entry, object_id
+from stetd.params import check_label
 from stetd.session.sessions import RESTRICTED, Session, clipboard_bytes
 from stetd.state import State
 from stetd.storage.background import Background
@@ -325,6 +326,8 @@ class Writer:
                 Kind.INVALID_PARAMS,
                 "clipboards belong to a session: name one in hello, e.g. session: 'conv-1'",
             )
+        for name in changes:
+            check_label("the clipboard name", name)
         size = clipboard_bytes({**session.clipboards, **changes})
         if size > self._limits.max_clipboard_bytes:
             raise refuse(

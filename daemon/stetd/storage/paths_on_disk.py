@@ -77,11 +77,12 @@ def _outside(path: str, root: str) -> Exception:
     )
 
 
-def relative_parts(path: str, root: str, directory: str) -> list[str]:
+def relative_parts(path: str, root: str, directory: str, *, asked: str | None = None) -> list[str]:
     """The components of a request's path below the root, before links are looked at.
 
     ``directory`` is the session's directory relative to the root ("" for the root).
-    Raises Refused (path_outside_workspace) for an absolute path elsewhere.
+    Raises Refused (path_outside_workspace) for an absolute path elsewhere, which names
+    ``asked`` if that is the path the request has.
     """
     if path.startswith("/"):
         prefix = root.rstrip("/") + "/"
@@ -93,7 +94,7 @@ def relative_parts(path: str, root: str, directory: str) -> list[str]:
             folder, name = os.path.split(path.rstrip("/"))
             path = os.path.join(os.path.realpath(folder), name)
         if not path.startswith(prefix):
-            raise _outside(path, root)
+            raise _outside(asked or path, root)
         return [p for p in path[len(prefix) :].split("/") if p not in ("", ".")]
     return [p for p in f"{directory}/{path}".split("/") if p not in ("", ".")]
 
@@ -158,7 +159,7 @@ class Resolver:
                     if links > _MAX_LINKS:
                         raise refuse(Kind.NOT_A_FILE, f"{path}: too many symbolic links", path=path)
                     if link.startswith("/"):
-                        inside = relative_parts(link, self._root, "")
+                        inside = relative_parts(link, self._root, "", asked=path)
                         while done:
                             done.pop()
                             os.close(fds.pop())

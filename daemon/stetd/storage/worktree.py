@@ -118,7 +118,7 @@ class Worktree:
         if target.missing:
             return None
         try:
-            found = self.look(target.dir_fd, target.name, limit=limit)
+            found = self.look(target.dir_fd, target.name, limit=limit, path=target.path)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -133,8 +133,12 @@ class Worktree:
             )
         return found
 
-    def look(self, dir_fd: int, name: str, *, limit: int | None = None) -> OnDisk:
+    def look(
+        self, dir_fd: int, name: str, *, limit: int | None = None, path: str | None = None
+    ) -> OnDisk:
         """What stands at a name, read so that size and time agree with the content.
+
+        ``path`` is what a refusal calls it.
 
         Raises FileNotFoundError, other OSError, Refused (file_too_large).
         """
@@ -148,8 +152,9 @@ class Worktree:
             if limit is not None and before.st_size > limit:
                 raise refuse(
                     Kind.FILE_TOO_LARGE,
-                    f"{name}: this file has {before.st_size:,} bytes, {limit:,} is the most "
-                    "that is edited (max_file_bytes in the configuration)",
+                    f"{path or name}: this file has {before.st_size:,} bytes, {limit:,} is the "
+                    "most that is read or edited (max_file_bytes in the configuration)",
+                    path=path,
                 )
             try:
                 fd = os.open(name, _READ, dir_fd=dir_fd)
