@@ -88,47 +88,35 @@ class Change:
     def apply(self, new: Sequence[str], around: Sequence[str]) -> list[str] | None:
         """The new lines' indentations at the place, or None when they can't be told.
 
-        ``new`` are those of the non-blank new lines in order; ``around`` those of the
-        non-blank lines of the file around the place, which tell the file's unit.
+        ``new`` are those of the non-blank lines that are added, in order; ``around`` those
+        of the non-blank lines of the file around the place, which tell the file's unit.
         """
         if self.verbatim == ("", ""):
             return list(new)
-        if self.verbatim is not None and not self._foreign(new, around):
-            return self._shift(new, *self.verbatim)
+        if self.verbatim is not None:
+            take, put = self.verbatim
+            if not all(line.startswith(take) for line in new):
+                return None
+            kept = [line[len(take) :] for line in new]
+            if not self._foreign(kept, around):
+                return [put + line for line in kept]
         if self._tabs_for_spaces(new):
             return self._to_tabs(new)
         if self._spaces_for_tabs(new):
             return self._to_spaces(new, around)
         return None
 
-    def _shift(self, new: Sequence[str], take: str, put: str) -> list[str] | None:
-        """Verbatim change; None when a line has less than is to be taken away.
+    def _foreign(self, kept: Sequence[str], around: Sequence[str]) -> bool:
+        """Whether what the change leaves alone is indentation of another kind than the place's.
 
-        Also None when a line would begin with tabs and go on with spaces, or the other way
-        round, unless the place itself does.
+        The place's kind is what its lines begin with, and what the old lines have in common
+        with them beyond the change: alignment with spaces behind a tab is copied.
         """
-        if not all(line.startswith(take) for line in new):
-            return None
-        if put and any(line and line[0] != put[-1] for line in new):
-            copied = {line[0] for line in self.text if line}
-            if any(line and line[0] not in {put[-1], *copied} for line in new):
-                return None
-        return [put + line[len(take) :] for line in new]
-
-    def _foreign(self, new: Sequence[str], around: Sequence[str]) -> bool:
-        """Whether the new lines are indented in another way than the place.
-
-        What the old text and the place have in common beyond the change itself is the
-        best evidence: alignment with spaces in a file of tabs is copied, not converted.
-        """
-        kind = _main_kind([*self.text, *new])
-        if not kind:
-            return False
-        common = self.place if self.verbatim and self.verbatim[0] else self.text
-        if any(common):
-            return _main_kind(common) != kind
-        here = _main_kind(self.place) or _main_kind(around)
-        return bool(here) and here != kind
+        taken = bool(self.verbatim and self.verbatim[0])
+        kinds = {line[0] for line in (self.place if taken else self.text) if line}
+        kinds |= {_main_kind(self.place)} - {""}
+        kinds = kinds or {_main_kind(around)} - {""}
+        return bool(kinds) and any(line and line[0] not in kinds for line in kept)
 
     def _tabs_for_spaces(self, new: Sequence[str]) -> bool:
         return _pure_kind([*self.text, *new]) == " " and _pure_kind(self.place) in ("\t", "")

@@ -90,15 +90,17 @@ def reindented_replacement(
     *,
     forgiven: bool,
 ) -> str | None:
-    """As :func:`replacement`, with the change of indentation applied to every new line.
+    """As :func:`replacement`, with the change of indentation applied to every line added.
 
-    None when a new line can't get that change; blank lines are exempt and gain nothing.
+    None when such a line can't get that change; blank lines are exempt and gain nothing.
     """
     given, sent = Given.of(old), Given.of(new)
     found = Given.of(matched, len(given.contents))
     shared = shared_lines(given.contents, sent.contents)
     contents = list(sent.contents)
-    filled = [index for index, line in enumerate(contents) if not is_blank(line)]
+    filled = [
+        index for index, line in enumerate(contents) if shared[index] is None and not is_blank(line)
+    ]
     changed = change.apply([indentation_of(contents[index]) for index in filled], around)
     if filled and changed is None:
         return None
