@@ -132,14 +132,7 @@ def _content_at(place: Place, params: Read) -> tuple[bytes, str]:
 
 def canonical(place: Place, path: str) -> str:
     """A request's path as the history spells it. It need not exist any more."""
-    try:
-        target = place.worktree.resolver.resolve(path, place.directory)
-    except Refused as refusal:
-        if refusal.kind != Kind.NOT_A_FILE:
-            raise
-        return os.path.normpath(os.path.join("/", place.directory, path)).strip("/")
-    target.close()
-    return target.path
+    return place.worktree.resolver.canonical(path, place.directory)
 
 
 # -- commits
@@ -227,7 +220,7 @@ def _filter(
     repository: ShadowRepository, place: Place, params: Log
 ) -> Callable[[StoredCommit], bool]:
     since, until = _seconds(params.since, "since"), _seconds(params.until, "until")
-    path = canonical(place, params.path).rstrip("/") if params.path else None
+    path = canonical(place, params.path) if params.path else None
 
     def by_metadata(commit: StoredCommit) -> bool:
         meta = commit.meta
@@ -240,7 +233,7 @@ def _filter(
         )
 
     def by_path(commit: StoredCommit) -> bool:
-        if path is None:
+        if not path:
             return True
         return any(
             changed == path or changed.startswith(path + "/")
@@ -305,7 +298,7 @@ def diff(place: Place, params: Diff) -> DiffResult:
             changes = list(changed_paths(before, after, repository.load_tree))
         else:
             changes = list(_against_workspace(repository, place, before))
-        paths = [canonical(place, path).rstrip("/") for path in params.paths or []]
+        paths = [canonical(place, path) for path in params.paths or []]
         described = []
         for path, old, new in changes:
             if paths and not any(path == p or path.startswith(p + "/") or not p for p in paths):

@@ -6,6 +6,7 @@ that was committed before must have reached the repository. Writer thread only.
 
 from __future__ import annotations
 
+import re
 import stat
 from collections.abc import Mapping
 
@@ -26,6 +27,7 @@ from stetd.transaction import Draft, DraftFile
 from stetd.workspace import Base, Workspace
 
 _GIT_EXECUTABLE = 0o100755
+_FROM_HEAD = re.compile(r"HEAD(?:~([0-9]{0,9}))?")
 
 
 def plan_undo(workspace: Workspace, base: Base, call: EditCall, world: CallWorld) -> Draft:
@@ -128,32 +130,27 @@ def _choose_commits(workspace: Workspace, base: Base, call: EditCall) -> list[St
     """The commits to take back, newest first."""
     params = call.params
     commits = params.get("commits")
-    request = params.get("request")
+    session = params.get("session") if call.control else call.session
     if commits is not None:
         return _named_commits(workspace, base, call, commits)
+    if params.get("request") is not None:
+        return [_commit_of_request(workspace, base, call, params["request"], session)]
     last = 1 if params.get("last") is None else params["last"]
-    session = params.get("session") if call.control else call.session
+    paths = [workspace.worktree.resolver.canonical(path) for path in params.get("paths") or []]
     chosen: list[StoredCommit] = []
     for commit, undone_by in walk_standing(workspace.repository.walk(base.head.commit)):
         meta = commit.meta
-        if request is not None:
-            if meta.request != request or meta.kind == "outside":
-                continue
-            _check_may_undo(call, commit, undone_by)
-            return [commit]
         if meta.kind not in EDITS or undone_by is not None:
             continue
         if session is not None and meta.session != session:
             continue
         if params.get("agent") is not None and meta.agent != params["agent"]:
             continue
-        if params.get("paths") and not _touches(workspace, commit, params["paths"]):
+        if paths and not _touches(workspace, commit, paths):
             continue
         chosen.append(commit)
         if len(chosen) == last:
             break
-    if request is not None:
-        raise refuse(Kind.UNKNOWN_REQUEST, f"no commit was made by request {request!r}")
     if not chosen:
         raise refuse(
             Kind.NOTHING_TO_UNDO,
@@ -164,12 +161,36 @@ def _choose_commits(workspace: Workspace, base: Base, call: EditCall) -> list[St
     return chosen
 
 
+def _commit_of_request(
+    workspace: Workspace, base: Base, call: EditCall, request: str, session: str | None
+) -> StoredCommit:
+    """The commit that a request made. Its id is scoped to a session, so others may have it too."""
+    found: tuple[StoredCommit, str | None] | None = None
+    for commit, undone_by in walk_standing(workspace.repository.walk(base.head.commit)):
+        if commit.meta.request != request or commit.meta.kind == "outside":
+            continue
+        own = session is None or commit.meta.session == session
+        if own or found is None:
+            found = commit, undone_by
+        if own:
+            break
+    if found is None or (call.control and session not in (None, found[0].meta.session)):
+        raise refuse(
+            Kind.UNKNOWN_REQUEST,
+            f"no commit was made by request {request!r}"
+            + (f" of session {session!r}" if session is not None else "")
+            + ". `log` lists the commits with their requests.",
+        )
+    _check_may_undo(call, *found)
+    return found[0]
+
+
 def _touches(workspace: Workspace, commit: StoredCommit, paths: list[str]) -> bool:
-    wanted = [path.strip("/") for path in paths]
+    """Whether a commit changed one of these files, or one below; "" is the root."""
     return any(
-        changed == path or changed.startswith(path + "/")
+        not path or changed == path or changed.startswith(path + "/")
         for changed, _, _ in _file_changes(workspace, commit)
-        for path in wanted
+        for path in paths
     )
 
 
@@ -217,12 +238,11 @@ def _unknown_commit(name: str) -> Refused:
 
 def resolve_commit(repository: ShadowRepository, head: str | None, name: str) -> str:
     """The full id of a commit parameter. Raises Refused (unknown_commit)."""
-    if name == "HEAD" or name.startswith("HEAD~"):
-        steps = name[5:] or ("1" if name == "HEAD~" else "0")
-        if head is None or not steps.isdigit():
-            raise _unknown_commit(name)
+    from_head = _FROM_HEAD.fullmatch(name)
+    if from_head:
+        steps = 0 if from_head[1] is None else int(from_head[1] or 1)
         for step, commit in enumerate(repository.walk(head)):
-            if step == int(steps):
+            if step == steps:
                 return commit.oid
         raise _unknown_commit(name)
     if not 4 <= len(name) <= 40 or not set(name.lower()) <= set("0123456789abcdef"):

@@ -15,7 +15,7 @@ import os
 import stat
 from dataclasses import dataclass
 
-from stet.wire.failures import Kind, refuse
+from stet.wire.failures import Kind, Refused, refuse
 from stetd.editing.paths import check_component
 
 _SYS_OPENAT2 = 437
@@ -119,6 +119,22 @@ class Resolver:
             if direct is not None:
                 return direct
         return self._walk(path, parts, follow_last)
+
+    def canonical(self, path: str, directory: str = "") -> str:
+        """A request's path as the history spells it; "" for the root itself.
+
+        It may name a directory, and need not exist any more. Raises Refused, but never
+        not_a_file.
+        """
+        try:
+            target = self.resolve(path, directory)
+        except Refused as refusal:
+            if refusal.kind != Kind.NOT_A_FILE:
+                raise
+            parts = relative_parts(path, self._root, directory)
+            return os.path.normpath("/" + "/".join(parts)).strip("/")
+        target.close()
+        return target.path
 
     def _resolve_directly(self, path: str, parts: list[str], follow_last: bool) -> Target | None:
         """One ``openat2``; None where links or a lacking kernel need the walk."""
