@@ -7,7 +7,6 @@ told of are in the repository.
 
 from __future__ import annotations
 
-import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
