@@ -1,0 +1,382 @@
+"""The ``stet`` command against a real daemon: CONTRACT.md 6, as a user meets it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+import stet
+from client.live import Installation, installation
+
+A = "def a():\n    return 1\n\n\ndef b():\n    return 2\n"
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Installation]:
+    """One daemon for the tests of this file that do not stop it."""
+    with installation() as found:
+        yield found
+
+
+@pytest.fixture
+def ws(shared: Installation, request: pytest.FixtureRequest) -> Installation:
+    """A workspace of the test's own, allowed, on the shared daemon."""
+    own = Installation(shared.base, request.node.name.partition("[")[0])
+    os.mkdir(own.workspace)
+    assert own.stet("init").returncode == 0
+    own.write("src/a.py", A)
+    return own
+
+
+def test_a_patch_is_read_back_logged_shown_and_undone(ws: Installation) -> None:
+    patches = '[{"operation": "replace", "oldText": "return 1", "newText": "return 10"}]'
+    run = ws.stet("patch", "--path", "src/a.py", "-m", "the caller wants ten", stdin=patches)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout.startswith("<patches_applied>all</patches_applied>\n")
+    assert ws.text("src/a.py") == A.replace("return 1", "return 10")
+    assert ws.stet("read", "src/a.py").stdout == A.replace("return 1", "return 10")
+
+    log = ws.stet("log").stdout.splitlines()
+    assert "cli/cli" in log[0]
+    assert "patch src/a.py: 1 edit" in log[0]
+    assert log[1].strip() == "the caller wants ten"
+    assert log[2].strip() == "M src/a.py  +1 -1"
+    assert "outside" in log[3]
+
+    shown = ws.stet("show").stdout
+    assert "    the caller wants ten\n" in shown
+    assert "-    return 1\n+    return 10\n" in shown
+
+    undone = ws.stet("undo")
+    assert (undone.returncode, undone.stderr) == (0, "")
+    assert undone.stdout.startswith("Undone:\n" + log[0][:8])
+    assert ws.text("src/a.py") == A
+    assert "(undone by " in ws.stet("log").stdout.splitlines()[2]
+
+
+def test_json_prints_the_results_of_the_methods(ws: Installation) -> None:
+    edit = ws.patch("src/a.py", "return 2", "return 20")
+    assert edit["message"] == "<patches_applied>all</patches_applied>"
+    assert [file["path"] for file in edit["files"]] == ["src/a.py"]
+    log = ws.json("log")
+    assert [commit["kind"] for commit in log["commits"]] == ["edit", "outside"]
+    assert log["cursor"] is None
+    assert ws.json("show", edit["commit"])["diff"] == edit["diff"]
+    assert ws.json("diff", "HEAD~1", "HEAD")["diff"] == edit["diff"]
+    assert ws.json("read", "src/a.py")["oid"] == edit["files"][0]["after"]
+    assert ws.json("undo", "--preview")["undone"] == [edit["commit"]]
+    assert ws.json("undo", edit["commit"])["undone"] == [edit["commit"]]
+    assert ws.json("mode")["mode"] == "unrestricted"
+    assert ws.json("status")["protocol"] == 1
+    assert ws.workspace in [w["root"] for w in ws.json("workspaces")["workspaces"]]
+    assert "patch" in [tool["name"] for tool in ws.json("tools")["tools"]]
+    assert ws.json("doctor")["ok"] is True
+
+
+def test_without_path_the_input_is_the_params(ws: Installation) -> None:
+    params = {
+        "path": "src/a.py",
+        "patches": [{"operation": "replace", "oldText": "return 1", "newText": "return 11"}],
+        "request_id": "once",
+    }
+    ws.write("params.json", json.dumps(params))
+    assert ws.stet("patch", "params.json").returncode == 0
+    again = ws.json("patch", "params.json")
+    assert again["replayed"] is True
+    assert ws.text("src/a.py") == A.replace("return 1", "return 11")
+
+
+def test_a_preview_changes_nothing(ws: Installation) -> None:
+    patches = '[{"operation": "replace", "oldText": "return 1", "newText": "return 10"}]'
+    run = ws.stet("patch", "--path", "src/a.py", "--preview", stdin=patches)
+    assert "+    return 10\n" in run.stdout
+    assert run.stdout.endswith("Preview: nothing was changed.\n")
+    assert ws.text("src/a.py") == A
+    assert ws.json("log")["commits"] == []
+
+
+def test_a_refusal_is_exit_status_1_with_the_error_on_standard_error(ws: Installation) -> None:
+    patches = '[{"operation": "replace", "oldText": "return", "newText": "x"}]'
+    run = ws.stet("patch", "--path", "src/a.py", stdin=patches)
+    assert (run.returncode, run.stdout) == (1, "")
+    assert run.stderr.startswith("stet: ")
+    as_json = ws.stet("patch", "--path", "src/a.py", "--json", stdin=patches)
+    assert as_json.returncode == 1
+    error = json.loads(as_json.stdout)["error"]
+    assert as_json.stderr == f"stet: {error['message']}\n"
+    assert error["data"]["kind"] == "old_text_not_unique"
+    assert error["data"]["failures"][0]["candidates"] == [2, 6]
+    assert ws.text("src/a.py") == A
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "complaint"),
+    [
+        ([], "", "required: COMMAND"),
+        (["nonsense"], "", "invalid choice: 'nonsense'"),
+        (["patch"], "[1, 2", "standard input is not JSON"),
+        (["patch"], "[]", "without --path the input must be the params"),
+        (["patch", "missing.json"], "", "cannot read missing.json"),
+        (["diff", "A", "B", "C"], "", "at most two commits; paths stand after --"),
+        (["undo", "abcd", "--last", "2"], "", "not both"),
+        (["init", "nowhere"], "", "is not a directory"),
+        (["mode", "open"], "", "invalid choice: 'open'"),
+    ],
+)
+def test_wrong_usage_is_exit_status_2(
+    shared: Installation, arguments: list[str], stdin: str, complaint: str
+) -> None:
+    run = shared.stet(*arguments, stdin=stdin)
+    assert (run.returncode, run.stdout) == (2, "")
+    assert complaint in run.stderr
+
+
+def test_a_conflict_is_exit_status_4_and_changes_nothing(ws: Installation) -> None:
+    first = ws.patch("src/a.py", "return 1", "return 10")
+    ws.patch("src/a.py", "return 10", "return 100")
+    run = ws.stet("undo", first["commit"])
+    assert (run.returncode, run.stdout) == (4, "")
+    assert "src/a.py" in run.stderr
+    assert ws.text("src/a.py") == A.replace("return 1", "return 100")
+
+
+def test_a_directory_that_is_not_allowed_says_how_to_allow_it(shared: Installation) -> None:
+    run = shared.stet("log")
+    assert run.returncode == 1
+    assert "stet init" in run.stderr
+
+
+def test_the_same_file_in_two_workspaces_has_a_history_in_each(shared: Installation) -> None:
+    for name in ("twin-1", "twin-2"):
+        own = Installation(shared.base, name)
+        os.mkdir(own.workspace)
+        own.stet("init")
+        own.write("src/a.py", A)
+        own.patch("src/a.py", "return 1", "return 10")
+        assert [commit["kind"] for commit in own.json("log")["commits"]] == ["edit", "outside"]
+        shadow = own.json("workspaces")["workspaces"][-1]["shadow"]
+        subprocess.run(["git", "--git-dir", shadow, "fsck", "--strict"], check=True)
+
+
+def test_undo_goes_around_a_hand_edit(ws: Installation) -> None:
+    ws.patch("src/a.py", "return 1", "return 10")
+    ws.write("src/a.py", ws.text("src/a.py").replace("return 2", "return 2  # by hand"))
+    assert ws.stet("undo").returncode == 0
+    assert ws.text("src/a.py") == A.replace("return 2", "return 2  # by hand")
+
+
+def test_undo_narrows_to_session_agent_and_path(ws: Installation) -> None:
+    ws.write("src/b.py", A)
+    ws.patch("src/a.py", "return 1", "return 10", STET_SESSION="one", STET_AGENT="x")
+    ws.patch("src/b.py", "return 1", "return 10", STET_SESSION="two", STET_AGENT="y")
+    assert ws.stet("undo", "--session", "one").returncode == 0
+    assert (ws.text("src/a.py"), ws.text("src/b.py")) == (A, A.replace("return 1", "return 10"))
+    assert ws.stet("undo", "--agent", "x").returncode == 1
+    assert ws.stet("undo", "--path", "src/b.py").returncode == 0
+    assert ws.text("src/b.py") == A
+    assert ws.stet("undo").returncode == 1
+
+
+def test_paths_are_relative_to_where_one_stands(ws: Installation) -> None:
+    ws.patch("src/a.py", "return 1", "return 10")
+    assert ws.stet("read", "a.py", "--start", "2", "--end", "2", cwd="src").stdout == (
+        "    return 10\n"
+    )
+    assert "patch src/a.py" in ws.stet("log", "a.py", cwd="src").stdout
+    diff = ws.stet("diff", "HEAD~1", "HEAD", "--", "a.py", cwd="src").stdout
+    assert diff.endswith("-    return 1\n+    return 10\n \n \n def b():\n")
+    assert ws.stet("diff", "HEAD~1", "HEAD", "--", "b.py", cwd="src").stdout == ""
+    elsewhere = ws.stet("read", "-C", "src", "a.py", "--end", "1")
+    assert elsewhere.stdout == "def a():\n"
+
+
+def test_clipboards_are_the_sessions(ws: Installation) -> None:
+    text = "zwei\nZeilen ohne Ende"
+    assert ws.stet("clip", "set", "c", stdin=text).returncode == 0
+    assert ws.stet("clip", "show", "c").stdout == text
+    assert ws.stet("clip", "list").stdout == "c  2 lines, 21 bytes\n"
+    assert ws.stet("clip", "list", "--session", "other").stdout == ""
+    assert ws.stet("clip", "rm", "c").returncode == 0
+    gone = ws.stet("clip", "show", "c")
+    assert (gone.returncode, gone.stdout) == (1, "")
+
+
+def test_restricted_mode_stops_agents_and_not_the_person(ws: Installation) -> None:
+    ws.patch("src/a.py", "return 1", "return 10")
+    assert ws.stet("mode", "restricted").stdout == "restricted\n  workspace: restricted\n"
+    refused = ws.stet(
+        "patch",
+        "--path",
+        "src/a.py",
+        stdin='[{"operation": "append_eof", "newText": "x"}]',
+    )
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        "stet: Patch tool is disabled in Restricted mode. "
+        "Use request_mode_upgrade to request write access.\n"
+    )
+    assert ws.stet("undo").returncode == 0
+    assert ws.text("src/a.py") == A
+    assert ws.stet("mode", "unrestricted").stdout.startswith("unrestricted\n")
+    assert ws.stet("mode", "restricted", "--session", "one").returncode == 0
+    assert ws.json("mode", "--session", "one")["session_mode"] == "restricted"
+    assert ws.json("mode")["mode"] == "unrestricted"
+
+
+def test_log_filters_and_pages(ws: Installation) -> None:
+    for number in range(3):
+        ws.patch(
+            "src/a.py", f"return {number + 1}", f"return {number + 2}", STET_AGENT=f"a{number}"
+        )
+        if number == 0:
+            ws.write("src/a.py", "return 2\n")
+    assert [c["agent"] for c in ws.json("log", "--agent", "a1")["commits"]] == ["a1"]
+    first = ws.json("log", "-n", "2")
+    rest = ws.json("log", "--cursor", first["cursor"])
+    everything = ws.json("log")["commits"]
+    assert [c["commit"] for c in first["commits"] + rest["commits"]] == [
+        c["commit"] for c in everything
+    ]
+    assert ws.json("log", "--since", "1h")["commits"] == everything
+    assert ws.json("log", "--until", "1h")["commits"] == []
+
+
+def test_a_terminal_gets_relative_times_and_no_escapes_from_files(ws: Installation) -> None:
+    ws.write("evil", "a\x1b]0;owned\x07b\n")
+    ws.patch("evil", "a\x1b", "c\x1b")
+    shown = _on_terminal(ws, "show", NO_COLOR="1")
+    assert "\x1b" not in shown
+    assert "+c\\x1b]0;owned\\x07b\r\n" in shown
+    assert " ago)" in shown or "just now" in shown
+    coloured = _on_terminal(ws, "show", TERM="xterm-256color", PAGER="cat")
+    assert "\x1b[32m+c\\x1b]0;owned\\x07b\x1b[0m\r\n" in coloured
+    assert "+c\x1b]0;owned\x07b\n" in ws.stet("show").stdout
+
+
+def _on_terminal(ws: Installation, *arguments: str, **environ: str) -> str:
+    """What a command writes to a terminal."""
+    ours, theirs = pty.openpty()
+    run = subprocess.Popen(
+        [sys.executable, "-m", "stet.cli", *arguments],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=subprocess.STDOUT,
+        cwd=ws.workspace,
+        env=ws.environ | {"TERM": "dumb", "PAGER": "cat"} | environ,
+    )
+    os.close(theirs)
+    written = b""
+    try:
+        while data := os.read(ours, 65536):
+            written += data
+    except OSError:  # EIO: the last writer has closed the terminal
+        pass
+    os.close(ours)
+    assert run.wait() == 0
+    return written.decode()
+
+
+def test_output_into_a_closed_pipe_is_no_error(ws: Installation) -> None:
+    ws.write("big", "line\n" * 100_000)
+    command = [sys.executable, "-m", "stet.cli", "read", "big"]
+    reading = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=ws.workspace,
+        env=ws.environ,
+    )
+    assert reading.stdout is not None
+    assert reading.stderr is not None
+    assert reading.stdout.read(5) == b"line\n"
+    reading.stdout.close()
+    assert reading.stderr.read() == b""
+    reading.stderr.close()
+    assert reading.wait() == 0
+
+
+def test_python_api_against_the_daemon(ws: Installation) -> None:
+    with stet.connect(ws.workspace, "conv-1", "bot", endpoint=ws.endpoint()) as session:
+        cut = session.patch(
+            "src/a.py", [stet.replace("def b():\n    return 2\n", to_clipboard="c")]
+        )
+        assert cut.commit is not None
+        session.patch("src/new.py", [stet.append_eof(from_clipboard="c")], message="moved")
+        assert session.read("src/new.py").text == "def b():\n    return 2\n"
+        assert [c.method for c in session.history(session="conv-1")] == ["patch", "patch"]
+        with pytest.raises(stet.OldTextNotFound):
+            session.patch("src/a.py", [stet.replace("def b", "def c")])
+        with pytest.raises(stet.Stale):
+            session.patch("src/a.py", [stet.append_eof("x")], if_match="0" * 40)
+        with pytest.raises(stet.NotPermitted):
+            session.workspace_list()
+        assert session.undo(last=2).undone
+        assert ws.text("src/a.py") == A
+        assert not os.path.exists(os.path.join(ws.workspace, "src/new.py"))
+        with pytest.raises(stet.NothingToUndo):
+            session.undo()
+
+
+def test_a_call_survives_the_death_of_the_daemon() -> None:
+    with installation() as own:
+        own.stet("init")
+        own.write("f", "a\n")
+        with stet.connect(own.workspace, "s", endpoint=own.endpoint()) as session:
+            first = session.patch("f", [stet.replace("a", "b")], request_id="one")
+            session.clipboard_set("c", "kept")
+            own.stop(signal.SIGKILL)
+            again = session.patch("f", [stet.replace("a", "b")], request_id="one")
+            assert (again.commit, again.replayed) == (first.commit, True)
+            assert session.clipboard_get("c").text == "kept"
+            own.stop()
+            session.patch("f", [stet.replace("b", "c")])
+        assert own.text("f") == "c\n"
+
+
+def test_two_clients_that_find_no_daemon_start_one() -> None:
+    with installation() as own:
+        clients = [own.start("status", "--json") for _ in range(4)]
+        answers = [client.communicate(timeout=60) for client in clients]
+        assert [
+            (client.returncode, err) for client, (_, err) in zip(clients, answers, strict=True)
+        ] == [(0, b"")] * 4
+        assert len({json.loads(out)["pid"] for out, _ in answers}) == 1
+
+
+def test_a_daemon_that_cannot_start_is_exit_status_3_with_its_last_words() -> None:
+    with installation() as own:
+        with open(os.path.join(own.base, "config.toml"), "w") as config:
+            config.write("nonsense = 1\n")
+        run = own.stet("status", "--json")
+        assert run.returncode == 3
+        assert "was started and ended at once" in run.stderr
+        assert "nonsense" in run.stderr
+        assert json.loads(run.stdout)["error"]["data"]["kind"] == "daemon_unreachable"
+        doctor = own.stet("doctor")
+        assert doctor.returncode == 1
+        assert "WRONG daemon: no stet daemon answers" in doctor.stdout
+
+
+def test_a_runtime_directory_open_to_others_is_refused_and_doctor_says_how_to_mend_it() -> None:
+    with installation() as own:
+        run = os.path.join(own.base, "run")
+        os.mkdir(run)
+        os.chmod(run, 0o755)
+        refused = own.stet("status")
+        assert refused.returncode == 3
+        assert f"chmod 700 '{run}'" in refused.stderr
+        assert f"chmod 700 '{run}'" in own.stet("doctor").stdout
+
+
+def test_doctor_starts_nothing() -> None:
+    with installation() as own:
+        assert own.stet("doctor").returncode == 1
+        assert own.pid() is None
+        assert sorted(os.listdir(own.base)) == ["ws"]
