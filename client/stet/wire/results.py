@@ -214,7 +214,7 @@ class StatusResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     pid: int | None = None
     uptime_s: float | None = None
     durability: str | None = None
-    read_only: str | None | msgspec.UnsetType = msgspec.UNSET
+    read_only: str | msgspec.UnsetType | None = msgspec.UNSET
     workspaces: int | None = None
     sessions: int | None = None
     commits: int | None = None
