@@ -12,6 +12,7 @@ from stetd import __version__
 from stetd.config import Settings
 from stetd.directories import Directories
 from stetd.handlers import Handlers
+from stetd.history.objects import NewObject
 from stetd.recovery import Recovery, RecoveryError, records_since_checkpoint
 from stetd.state import State
 from stetd.storage.background import Background
@@ -19,6 +20,8 @@ from stetd.storage.disk import Disk
 from stetd.storage.journal import Journal, JournalBroken, read_journal
 from stetd.storage.journal_format import FormatError, WorkspaceState
 from stetd.storage.request_store import RequestStore
+from stetd.storage.shadow_repo import ShadowRepository
+from stetd.transaction import Head
 from stetd.workspaces import open_repository
 from stetd.writer import Writer, WriterLimits
 
@@ -86,9 +89,15 @@ class Daemon:
         path = os.path.join(directories.state, "requests.sqlite3")
         stores = [RequestStore(path), RequestStore(path)]
         writer = Writer(state, journal, background, stores[0], stores[1], _limits(settings))
+        report = recovery.report
+        if report.unsettled:
+            # Without a checkpoint the journal stays as it is, for the next start to try again.
+            path, reason = next(iter(report.unsettled.items()))
+            writer.become_read_only(
+                f"a call that a crash interrupted can't be finished, because {path}: {reason}"
+            )
         writer.start()
         _checkpoint_now(writer)
-        report = recovery.report
         if report.records:
             _log.info(
                 "recovered %d records: finished %s; kept as outside %s; restored from torn %s",
@@ -122,25 +131,38 @@ def _recover_workspace(
     journal: Journal,
     background: Background,
 ) -> None:
-    repository = open_repository(state.directory, known.name)
+    repository = open_repository(state.directory, known.name, state.disk)
     head = recovery.write_git(known.name, repository, start)
+    written = recovery.objects_of(known.name)
     if not known.allowed:
+        _sync_git(state.number, repository, written, head, background)
         repository.close()
         return
     try:
         workspace = state.open_workspace(known, repository)
     except OSError as error:
         _log.warning("workspace %s can't be opened: %s", known.root, error.strerror)
+        _sync_git(state.number, repository, written, head, background)
         repository.close()
         return
     workspace.head = head
     objects = recovery.settle(workspace, journal)
     state.unsynced[known.name] = recovery.touched(known.name)
     if workspace.head.commit is not None:
-        # Once more through the background, which knows what the checkpoint has to sync.
         workspace.number = state.number
-        everything = recovery.objects_of(known.name) + objects
-        background.write(state.number, workspace.shadow, everything, workspace.head.commit)
+    _sync_git(state.number, repository, written + objects, workspace.head, background)
+
+
+def _sync_git(
+    number: int,
+    repository: ShadowRepository,
+    objects: list[NewObject],
+    head: Head,
+    background: Background,
+) -> None:
+    """Once more through the background, which knows what the checkpoint has to sync."""
+    if head.commit is not None:
+        background.write(number, repository.path, objects, head.commit)
 
 
 def _checkpoint_now(writer: Writer) -> None:

@@ -8,6 +8,7 @@ outside (PROTOCOL.md, limit b: a daemon killed meanwhile loses them).
 
 from __future__ import annotations
 
+import logging
 import os
 import stat
 import time
@@ -20,6 +21,7 @@ from stetd.storage.worktree import read_descriptor
 from stetd.transaction import FileWork
 from stetd.workspace import Workspace
 
+_log = logging.getLogger(__name__)
 _MAX_WATCHED = 256
 _MAX_COMPARED = 1 << 20
 
@@ -58,10 +60,9 @@ class GraceWatch:
             return
         before = work.before
         assert before is not None, "BUG: nothing was displaced"
-        if self._period <= 0 or len(self._watched) >= _MAX_WATCHED or before.data is None:
+        if self._period <= 0 or before.data is None:
             os.close(fd)
             return
-        info = os.fstat(fd)
         self._watched.append(
             _Watched(
                 time.monotonic() + self._period,
@@ -69,21 +70,29 @@ class GraceWatch:
                 workspace,
                 work.target.path,
                 before.oid,
-                (info.st_size, info.st_mtime_ns),
+                # As it was read, not as it is: it may have been written to since.
+                (before.size, before.mtime_ns),
             )
         )
 
     def next_due(self) -> float | None:
         """Seconds until the oldest watch ends; None if nothing is watched."""
+        if len(self._watched) > _MAX_WATCHED:
+            return 0.0
         return self._watched[0].due - time.monotonic() if self._watched else None
 
     def expired(self, *, all_of_them: bool = False) -> Iterator[LateWrite]:
-        """End the watches that are due and give what was written late."""
+        """End the watches that are due, or too many, and give what was written late."""
         now = time.monotonic()
-        while self._watched and (all_of_them or self._watched[0].due <= now):
+        while self._watched and (
+            all_of_them or self._watched[0].due <= now or len(self._watched) > _MAX_WATCHED
+        ):
             watched = self._watched.popleft()
+            late = None
             try:
                 late = _look_again(watched)
+            except OSError as error:
+                _log.warning("late writes to %s can't be looked for: %s", watched.path, error)
             finally:
                 os.close(watched.fd)
             if late is not None:

@@ -13,6 +13,7 @@ Only the writer thread runs this module.
 
 from __future__ import annotations
 
+import logging
 import os
 import stat
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,6 +22,7 @@ from enum import Enum, auto
 
 import msgspec
 
+from stet.wire.failures import Refused
 from stet.wire.results import ClipboardNote, EditReport, EditResult, FileChange, Peer
 from stetd import __version__
 from stetd.failpoints import hit
@@ -36,14 +38,17 @@ from stetd.history.objects import (
     paths_in_the_way,
 )
 from stetd.session.sessions import Session, with_clipboards
-from stetd.storage.journal import Journal
+from stetd.storage.journal import Journal, JournalBroken
 from stetd.storage.journal_format import Abort, Change, CommitRecord, PathChange, Published
 from stetd.storage.paths_on_disk import Target
 from stetd.storage.shadow_repo import line_diff
 from stetd.storage.worktree import OnDisk, Worktree, mode_for_new_file, temporary_name
 
+_log = logging.getLogger(__name__)
 _PLAIN_PERMISSIONS = (0o644, 0o755)
 _COMPARED_MODE = stat.S_IFMT(0o177777) | 0o777
+#: A larger file that somebody creates in the way is left for planning to refuse.
+_MAX_RECORDED = 1 << 26
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +100,8 @@ class Draft:
     clipboards: Mapping[str, str] = field(default_factory=dict)
     clipboard_notes: Sequence[ClipboardNote] = ()
     reverts: tuple[str, ...] = ()
+    #: Directories to be removed at the end if nothing is left in them.
+    leftover_directories: Sequence[str] = ()
     #: Make a commit even if no file changes (an undo of what was put back by hand).
     record_always: bool = False
 
@@ -142,6 +149,7 @@ class Prepared:
     head: Head
     session: Session | None
     targets: list[Target]
+    leftover_directories: list[str]
 
     @property
     def abort_reserve(self) -> int:
@@ -154,7 +162,8 @@ class Prepared:
     def publish(self, worktree: Worktree) -> None:
         """Put every file in place (PROTOCOL.md 4). Temporary files stay until all are verified.
 
-        Raises Displaced or OSError; the caller then aborts.
+        Raises Displaced or OSError; the caller then aborts. Once all files are verified
+        nothing is raised any more: the call has happened.
         """
         for work in self.files:
             install(work, worktree)
@@ -162,7 +171,10 @@ class Prepared:
         for work in self.files:
             if work.before is not None:
                 work.displaced_fd = worktree.keep_open(work.target, work.temporary)
-                worktree.discard(work.target, work.temporary)
+                clear_temporary(work, worktree)
+                hit("publish.discarded")
+        for directory in self.leftover_directories:
+            worktree.remove_directory(directory)
         hit("publish.done")
 
     def close(self) -> None:
@@ -181,18 +193,20 @@ def install(work: FileWork, worktree: Worktree) -> None:
     Raises Displaced if that is not what was read, OSError if the disk refuses.
     """
     if work.content is not None and work.after is not None:
-        if work.target.missing:
-            work.made_directories = worktree.make_directories(work.target)
+        _make_directories(work, worktree)
         hit("publish.before_stage")
         work.stage = Stage.STAGED
         like = work.before is not None
-        worktree.stage(work.target, work.temporary, work.content, work.after.mode, like=like)
+        try:
+            worktree.stage(work.target, work.temporary, work.content, work.after.mode, like=like)
+        except FileNotFoundError as error:  # the directory was removed
+            raise Displaced(work.target.path, None) from error
         hit("publish.staged")
     if work.before is None:
         try:
             worktree.put_in(work.target, work.temporary)
         except FileExistsError as error:
-            raise Displaced(work.target.path, None) from error
+            raise Displaced(work.target.path, _what_is_there(work, worktree)) from error
         work.stage = Stage.IN_PLACE
         hit("publish.in_place")
         return
@@ -202,12 +216,41 @@ def install(work: FileWork, worktree: Worktree) -> None:
         else:
             worktree.swap(work.target, work.temporary)
     except FileNotFoundError as error:
-        raise Displaced(work.target.path, None) from error
+        raise Displaced(work.target.path, _what_is_there(work, worktree)) from error
     work.stage = Stage.IN_PLACE
+    hit("publish.swapped")
     displaced = worktree.came_out(work.target, work.temporary, work.before)
     hit("publish.in_place")
     if displaced is not None:
         raise Displaced(work.target.path, displaced)
+
+
+def _make_directories(work: FileWork, worktree: Worktree) -> None:
+    if not work.target.missing:
+        return
+    try:
+        worktree.make_directories(work.target, work.made_directories)
+    except (NotADirectoryError, FileNotFoundError) as error:
+        # A file got the directory's name, or the directory went away. Planned again, the
+        # call is refused with the words for that.
+        raise Displaced(work.target.path, None) from error
+    hit("publish.made_directories")
+
+
+def _what_is_there(work: FileWork, worktree: Worktree) -> OnDisk | None:
+    """What somebody has just put at a path; None if it can't be read, or is no file."""
+    try:
+        return worktree.look(work.target.dir_fd, work.target.name, limit=_MAX_RECORDED)
+    except (OSError, Refused):
+        return None
+
+
+def clear_temporary(work: FileWork, worktree: Worktree) -> None:
+    """Remove a temporary file whose content is accounted for, if the disk lets us."""
+    try:
+        worktree.discard(work.target, work.temporary)
+    except OSError as error:
+        _log.warning("%s stays beside %s: %s", work.temporary, work.target.path, error)
 
 
 # -- sealing
@@ -258,6 +301,16 @@ def _permissions(pairs: Iterable[tuple[str, Image | None]]) -> tuple[tuple[str, 
         and stat.S_ISREG(image.mode)
         and stat.S_IMODE(image.mode) not in _PLAIN_PERMISSIONS
     )
+
+
+def _missing_directories(works: Iterable[FileWork]) -> tuple[str, ...]:
+    """The directories that putting these files in place will make."""
+    made = set()
+    for work in works:
+        parts = work.target.path.split("/")[:-1]
+        for depth in range(len(parts) - len(work.target.missing), len(parts)):
+            made.add("/".join(parts[: depth + 1]))
+    return tuple(sorted(made))
 
 
 def outside_changes(
@@ -335,6 +388,7 @@ def seal(
             peer=who.peer,
             reverts=draft.reverts,
             permissions=permissions,
+            directories=_missing_directories(changed),
             version=__version__,
         )
         commit_id = history.add(meta, touched)
@@ -379,6 +433,7 @@ def seal(
         head=history.head,
         session=session,
         targets=[work.target for work in works],
+        leftover_directories=sorted(draft.leftover_directories, reverse=True),
     )
 
 
@@ -563,7 +618,7 @@ def abort(
     One record, synced before anything is put back (PROTOCOL.md 6): it names for every
     path the image that stands afterwards and keeps what was displaced. ``base`` is the
     head before the first voided record. Raises OSError or JournalBroken if the record
-    can't be written; the files have been put back even then.
+    can't be written or a file can't be put back; all that can be is put back even then.
     """
     history = History(base, load, time)
     stands, blobs = _what_stands(voided, cause)
@@ -586,14 +641,14 @@ def abort(
         time=time,
     )
     put_back = PutBack(worktree, journal, history, number, record.workspace)
+    hit("abort.before_record")
     try:
         journal.append(record)
         journal.sync()
     finally:
         hit("abort.before_put_back")
-        for work in reversed(voided[0].files):
-            put_back.restore(work)
-    journal.append(Published(number))
+        put_back.restore_all(voided[0].files)
+    mark_published(journal, *range(number, put_back.number + 1))
     hit("abort.done")
     objects = [NewObject("blob", oid, data) for oid, data in blobs.items()]
     return Aborted(history.head, objects + history.objects, put_back.number)
@@ -609,14 +664,11 @@ def _what_stands(
         for work in prepared.files:
             before = work.before.image if work.before else None
             stands.setdefault(work.target.path, before)
-    if isinstance(cause, Displaced) and cause.found is not None:
-        stands[cause.path] = cause.found.image
-        if cause.found.data is not None:
+    if isinstance(cause, Displaced):
+        # Every path is named, or recovery would take the voided image for the last one.
+        stands[cause.path] = cause.found.image if cause.found else None
+        if cause.found is not None and cause.found.data is not None:
             blobs[cause.found.oid] = cause.found.data
-    elif isinstance(cause, Displaced):
-        # Created or removed by somebody just now: nothing of theirs was displaced, and
-        # planning the call again reads it. Until then it is not known, so not named.
-        stands.pop(cause.path)
     return stands, blobs
 
 
@@ -625,12 +677,21 @@ def _carried(prepared: Prepared, commit: CommitRecord) -> dict[str, bytes]:
     return {oid: data for oid, data in prepared.record.blobs.items() if oid in wanted}
 
 
+def mark_published(journal: Journal, *numbers: int) -> None:
+    """Mark records as carried out: a hint for recovery; without it, it looks a second time."""
+    try:
+        journal.append(*(Published(number) for number in numbers))
+    except (OSError, JournalBroken):
+        _log.warning("could not mark record %d as published", numbers[0])
+
+
 @dataclass(slots=True)
 class PutBack:
     """Putting files back after an abort (PROTOCOL.md 7).
 
     Each swap expects what we last put in place. Anything else that comes out was saved
-    by somebody in between: it is journalled and becomes what is put in next.
+    by somebody in between: it is journalled and becomes what is put in next. These
+    records have numbers up to ``number``; the caller marks them with its own.
     """
 
     worktree: Worktree
@@ -639,14 +700,25 @@ class PutBack:
     number: int
     workspace: str
 
+    def restore_all(self, works: Sequence[FileWork]) -> None:
+        """Take all files back, the last first. What fails does not keep the others."""
+        failures: list[Exception] = []
+        for work in reversed(works):
+            try:
+                self.restore(work)
+            except (OSError, JournalBroken) as error:
+                _log.error("%s could not be put back: %s", work.target.path, error)
+                failures.append(error)
+        if failures:
+            raise failures[0]
+
     def restore(self, work: FileWork, *, keep_displaced: bool = False) -> None:
         """Take one file back to what was displaced.
 
         ``keep_displaced``: what came out is not known to the journal yet; record it.
         """
         if keep_displaced and work.before is not None and work.stage is Stage.IN_PLACE:
-            out = self.worktree.look(work.target.dir_fd, work.temporary)
-            self._found(work, out)
+            self._found(work, self.worktree.look(work.target.dir_fd, work.temporary))
         if work.stage is Stage.IN_PLACE:
             if work.before is None:
                 self._take_out_again(work)
@@ -654,7 +726,7 @@ class PutBack:
                 self._put_in_again(work)
             else:
                 self._swap_back(work)
-        self.worktree.discard(work.target, work.temporary)
+        clear_temporary(work, self.worktree)
         for directory in reversed(work.made_directories):
             self.worktree.remove_directory(directory)
 
@@ -676,7 +748,11 @@ class PutBack:
             last_put = coming
 
     def _image_at_temporary(self, work: FileWork) -> Image | None:
-        return self.worktree.look(work.target.dir_fd, work.temporary).image
+        """What is about to be put in; None if it can't be read, which must not keep it out."""
+        try:
+            return self.worktree.look(work.target.dir_fd, work.temporary).image
+        except OSError:
+            return None
 
     def _take_out_again(self, work: FileWork) -> None:
         try:
@@ -708,5 +784,6 @@ class PutBack:
         )
         self.history.head = found.head
         self.history.objects += found.objects
-        self.journal.append(found.record)
+        # Not done until the caller marks it: it may still have to be put in place.
+        self.journal.append(msgspec.structs.replace(found.record, performed=False))
         self.journal.sync()

@@ -10,8 +10,9 @@ import msgspec
 from stet.wire.failures import Kind, Refused, refuse
 from stetd.session.sessions import UNRESTRICTED
 from stetd.state import shadow_path, workspace_name
+from stetd.storage.disk import Disk, SyncFailed
 from stetd.storage.journal_format import WorkspaceAllowed, WorkspaceForgotten, WorkspaceState
-from stetd.storage.shadow_repo import ShadowRepository, clear_stale_locks, create_repository
+from stetd.storage.shadow_repo import ShadowRepository, create_repository
 from stetd.workspace import Workspace, head_at
 from stetd.writer import Writer, io_failure
 
@@ -35,7 +36,7 @@ def allow_workspace(writer: Writer, root: str, runtime_directory: str) -> Worksp
         return writer.state.open[name]
     known = writer.state.known.get(name) or WorkspaceState(name, path, UNRESTRICTED, None, 0)
     try:
-        repository = open_repository(writer.state.directory, name)
+        repository = open_repository(writer.state.directory, name, writer.state.disk)
         workspace = writer.state.open_workspace(known, repository)
     except OSError as error:
         raise io_failure(error) from error
@@ -53,8 +54,16 @@ def allow_workspace(writer: Writer, root: str, runtime_directory: str) -> Worksp
 
 def forget_workspace(writer: Writer, workspace: Workspace) -> None:
     """Take back that a workspace is allowed. Its history stays where it is."""
-    writer.record(WorkspaceForgotten(workspace.name))
     state = writer.state
+    try:  # the next checkpoint no longer knows its files
+        workspace.worktree.sync(state.unsynced.get(workspace.name, ()))
+    except SyncFailed as error:
+        writer.become_read_only(f"a sync failed: {error.strerror}")
+        raise io_failure(error) from error
+    except OSError as error:
+        raise io_failure(error) from error
+    writer.record(WorkspaceForgotten(workspace.name))
+    state.unsynced.pop(workspace.name, None)
     state.known[workspace.name] = msgspec.structs.replace(
         state.known[workspace.name],
         allowed=False,
@@ -65,17 +74,11 @@ def forget_workspace(writer: Writer, workspace: Workspace) -> None:
     del state.open[workspace.name]
 
 
-def open_repository(state_directory: str, name: str) -> ShadowRepository:
+def open_repository(state_directory: str, name: str, disk: Disk) -> ShadowRepository:
     """The shadow repository of a workspace, made if it is not there; its name is durable."""
     path = shadow_path(state_directory, name)
-    create_repository(path)
-    clear_stale_locks(path)
-    for directory in (path, os.path.dirname(path)):
-        fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+    create_repository(path, disk)
+    disk.sync_directory(os.path.dirname(path))
     return ShadowRepository(path)
 
 

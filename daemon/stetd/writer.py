@@ -32,10 +32,18 @@ from stetd.session.sessions import RESTRICTED, Session, clipboard_bytes
 from stetd.state import State
 from stetd.storage.background import Background
 from stetd.storage.journal import Journal, JournalBroken
-from stetd.storage.journal_format import Checkpoint, Published, Record
+from stetd.storage.journal_format import Checkpoint, Record
 from stetd.storage.request_store import RequestRecord, RequestStore
-from stetd.storage.shadow_repo import line_diff
-from stetd.transaction import Displaced, Prepared, Who, abort, seal, seal_found
+from stetd.storage.shadow_repo import MissingObject, line_diff
+from stetd.transaction import (
+    Displaced,
+    Prepared,
+    Who,
+    abort,
+    mark_published,
+    seal,
+    seal_found,
+)
 from stetd.workspace import Base, Workspace
 
 _log = logging.getLogger(__name__)
@@ -43,6 +51,8 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 _MAX_BATCH = 64
 _MAX_ATTEMPTS = 8
+#: Seconds that a replayed answer waits for the contents that its diff is made from.
+_REPLAY_WAIT_S = 5.0
 TOOL_DISABLED = (
     "Patch tool is disabled in Restricted mode. Use request_mode_upgrade to request write access."
 )
@@ -132,7 +142,7 @@ class Writer:
 
     def submit_edit(self, call: EditCall) -> Future[EditResult]:
         """Queue an editing call. A retry of one in flight gets that one's outcome."""
-        future: Future[EditResult] = Future()
+        future: Future[EditResult] = _uncancellable()
         if call.retryable and not call.preview:
             key = (call.workspace, call.session or "", call.request)
             with self._admission:
@@ -151,7 +161,7 @@ class Writer:
 
     def submit(self, run: Callable[[], T]) -> Future[T]:
         """Run something on the writer thread, after the calls that are queued already."""
-        future: Future[T] = Future()
+        future: Future[T] = _uncancellable()
         self._queue.put(_Task(run, future))
         return future
 
@@ -176,7 +186,11 @@ class Writer:
                     continue
                 self._run_batch(_take_batch(items))
                 self._last_work = time.monotonic()
-            self._housekeeping()
+            try:
+                self._housekeeping()
+            except Exception as error:  # noqa: BLE001 - a defect must not end the writer
+                _log.exception("housekeeping failed")
+                self.become_read_only(f"internal error: {error!r}")
 
     def _next_items(self) -> list[Any]:
         try:
@@ -193,7 +207,7 @@ class Writer:
     def _pause(self) -> float | None:
         """How long to wait for work before there is housekeeping to do; None: no need."""
         due = [self._grace.next_due()]
-        if self._dirty and not self._checkpoint_running:
+        if self._dirty and not self._checkpoint_running and self.read_only is None:
             due.append(self._last_work + self._limits.checkpoint_idle_s - time.monotonic())
         pauses = [pause for pause in due if pause is not None]
         return max(0.0, min(pauses)) if pauses else None
@@ -216,7 +230,16 @@ class Writer:
             return
         pending = batch
         while pending:
-            pending = self._try_batch(workspace, pending)
+            try:
+                pending = self._try_batch(workspace, pending)
+            except Exception as error:  # noqa: BLE001 - a defect must not end the writer
+                # Whatever was made durable is settled at the next start.
+                _log.exception("a batch of calls failed")
+                self.become_read_only(f"internal error: {error!r}")
+                for job in pending:
+                    if not job.future.done():
+                        self._answer(job, _outcome_unknown())
+                return
 
     def _try_batch(self, workspace: Workspace, jobs: list[_EditJob]) -> list[_EditJob]:
         """Plan, journal and publish jobs; gives those that must be planned again."""
@@ -272,14 +295,39 @@ class Writer:
     ) -> _Outcome:
         call = job.call
         try:
-            self._check_mode(workspace, call, session)
+            # First: a call that was applied is answered so, whatever the mode is by now.
             replayed = self._replay(workspace, call)
             if replayed is not None:
                 return _Outcome(job, answer=replayed)
+            self._check_mode(workspace, call, session)
             self._check_writable(call)
-            draft = plan_call(workspace, base, call, session, self._limits.max_file_bytes)
+            prepared = self._prepare(workspace, base, call, session, number, now)
+        except Refused as refusal:
+            return _Outcome(job, answer=refusal)
+        except OSError as error:
+            return _Outcome(job, answer=io_failure(error))
+        except Exception as error:  # noqa: BLE001 - a defect of ours must not end the writer
+            _log.exception("planning %s failed", call.method)
+            return _Outcome(job, answer=refuse(Kind.INTERNAL, f"internal error: {error!r}"))
+        if call.preview or not (prepared.record.commits or prepared.record.clipboards):
+            prepared.close()
+            return _Outcome(job, answer=prepared.result)
+        return _Outcome(job, prepared=prepared)
+
+    def _prepare(
+        self,
+        workspace: Workspace,
+        base: Base,
+        call: EditCall,
+        session: Session | None,
+        number: int,
+        now: int,
+    ) -> Prepared:
+        """Plan a call and seal it. Raises Refused."""
+        draft = plan_call(workspace, base, call, session, self._limits.max_file_bytes)
+        try:
             self._check_clipboards(session, draft.clipboards)
-            prepared = seal(
+            return seal(
                 draft,
                 Who(call.agent, call.session, call.peer, call.method, call.request, call.why),
                 number=number,
@@ -292,17 +340,10 @@ class Writer:
                 load=workspace.repository.load_tree,
                 preview=call.preview,
             )
-        except Refused as refusal:
-            return _Outcome(job, answer=refusal)
-        except OSError as error:
-            return _Outcome(job, answer=io_failure(error))
-        except Exception as error:  # noqa: BLE001 - a defect of ours must not end the writer
-            _log.exception("planning %s failed", call.method)
-            return _Outcome(job, answer=refuse(Kind.INTERNAL, f"internal error: {error!r}"))
-        if call.preview or not (prepared.record.commits or prepared.record.clipboards):
-            prepared.close()
-            return _Outcome(job, answer=prepared.result)
-        return _Outcome(job, prepared=prepared)
+        except BaseException:
+            for item in draft.files:
+                item.target.close()
+            raise
 
     def _check_mode(self, workspace: Workspace, call: EditCall, session: Session | None) -> None:
         if call.control and call.needs_history:
@@ -346,8 +387,10 @@ class Writer:
         if record.digest != call.digest:
             raise _other_call(call.request)
         result = msgspec.msgpack.decode(record.reply, type=EditResult)
-        self.background.wait_for(workspace.number)
-        return msgspec.structs.replace(result, replayed=True, diff=_diff_of(workspace, result))
+        diff = ""  # not worth failing for: the call was applied, and that is the answer
+        if self.background.wait_for(workspace.number, _REPLAY_WAIT_S):
+            diff = _diff_of(workspace, result)
+        return msgspec.structs.replace(result, replayed=True, diff=diff)
 
     def _make_durable(self, outcomes: Sequence[_Outcome]) -> Exception | None:
         """Append the records of a batch and sync once; why not, if that failed."""
@@ -364,7 +407,7 @@ class Writer:
             self.journal.append(*records, reserve=reserve)
             self.journal.sync()
         except JournalBroken as error:
-            self._become_read_only(str(error))
+            self.become_read_only(str(error))
             return _outcome_unknown()
         except OSError as error:
             return io_failure(error)
@@ -389,7 +432,7 @@ class Writer:
     def _published(self, workspace: Workspace, prepared: Prepared) -> None:
         """Take the transaction over into the state; it is done."""
         record = prepared.record
-        self._append_mark(record.number)
+        mark_published(self.journal, record.number)
         workspace.head = prepared.head
         if prepared.session is not None:
             self.state.sessions[workspace.name, prepared.session.name] = prepared.session
@@ -404,20 +447,16 @@ class Writer:
                 record.number,
             )
             self.state.requests[answered.key] = answered
-        unsynced = self.state.unsynced.setdefault(workspace.name, set())
+        self._note_unsynced(workspace, prepared)
         for work in prepared.files:
-            unsynced.add(work.target.path)
             if work.before is not None:
                 self._grace.watch(workspace, work)
         if record.commits:
             self._to_git(workspace, record.number, prepared.objects)
 
-    def _append_mark(self, number: int) -> None:
-        """A hint for recovery; failing to write it costs nothing but a second look."""
-        try:
-            self.journal.append(Published(number))
-        except (OSError, JournalBroken):
-            _log.warning("could not mark record %d as published", number)
+    def _note_unsynced(self, workspace: Workspace, prepared: Prepared) -> None:
+        unsynced = self.state.unsynced.setdefault(workspace.name, set())
+        unsynced.update(work.target.path for work in prepared.files)
 
     def _to_git(self, workspace: Workspace, number: int, objects: list[Any]) -> None:
         assert workspace.head.commit is not None, "BUG: a commit without a head"
@@ -430,6 +469,8 @@ class Writer:
         """Void a call that could not be published and the later ones; what is to be tried again."""
         voided = [o.prepared for o in outcomes if o.prepared is not None]
         jobs = [outcome.job for outcome in outcomes]
+        # The names were changed and changed back: on disk they may be either.
+        self._note_unsynced(workspace, voided[0])
         try:
             aborted = abort(
                 voided,
@@ -442,7 +483,7 @@ class Writer:
                 load=workspace.repository.load_tree,
             )
         except (OSError, JournalBroken) as error:
-            self._become_read_only(f"a call could be neither finished nor voided: {error}")
+            self.become_read_only(f"a call could be neither finished nor voided: {error}")
             for job in jobs:
                 self._answer(job, _outcome_unknown())
             return []
@@ -461,9 +502,10 @@ class Writer:
         self._answer(jobs[0], failure)
         return jobs[1:]
 
-    def _become_read_only(self, reason: str) -> None:
+    def become_read_only(self, reason: str) -> None:
+        """Take no call that writes any more, nor a checkpoint; until the next start."""
         _log.error("going read-only: %s", reason)
-        self.read_only = reason
+        self.read_only = self.read_only or reason
 
     def _answer(self, job: _EditJob, answer: EditResult | Exception) -> None:
         followers: list[Future[EditResult]] = []
@@ -491,7 +533,7 @@ class Writer:
             self.journal.append(*records)
             self.journal.sync()
         except JournalBroken as error:
-            self._become_read_only(str(error))
+            self.become_read_only(str(error))
             raise _outcome_unknown() from error
         except OSError as error:
             raise io_failure(error) from error
@@ -502,7 +544,7 @@ class Writer:
     def _housekeeping(self) -> None:
         for late in self._grace.expired():
             self._record_late_write(late)
-        if not self._dirty or self._checkpoint_running:
+        if not self._dirty or self._checkpoint_running or self.read_only is not None:
             return
         idle = time.monotonic() - self._last_work >= self._limits.checkpoint_idle_s
         if idle or self.journal.bytes > self._limits.checkpoint_bytes:
@@ -544,8 +586,13 @@ class Writer:
         """Start a checkpoint: watermark and snapshot now, the syncs in the background.
 
         ``done`` is called, on the writer thread, after a checkpoint that was begun later
-        than this call; also if it failed, which is then in the log.
+        than this call; also if it failed, which is then in the log. A daemon that is
+        read-only takes none: it would drop the records that the next start has to settle.
         """
+        if self.read_only is not None:
+            if done is not None:
+                done()
+            return
         if done is not None:
             self._waiting.append(done)
         if self._checkpoint_running:
@@ -574,7 +621,18 @@ class Writer:
         def finish() -> None:
             self.submit(lambda: self._finish_checkpoint(snapshot, requests, waiting))
 
-        self.background.checkpoint(sync_more, finish)
+        def fail(error: OSError) -> None:
+            self.submit(lambda: self._fail_checkpoint(error, waiting))
+
+        self.background.checkpoint(sync_more, finish, fail)
+
+    def _fail_checkpoint(self, error: OSError, waiting: list[Callable[[], None]]) -> None:
+        """A sync failed: only the journal is to be trusted, so nothing may be dropped from it."""
+        self._checkpoint_running = False
+        self.become_read_only(f"a sync failed: {error.strerror}")
+        for done in [*waiting, *self._waiting]:
+            done()
+        self._waiting.clear()
 
     def _finish_checkpoint(
         self,
@@ -588,9 +646,12 @@ class Writer:
         try:
             self.journal.append(snapshot)
             self.journal.sync_always()
-        except (OSError, JournalBroken) as error:
+        except JournalBroken as error:
+            self.become_read_only(str(error))
+        except OSError as error:
             _log.warning("checkpoint not written: %s", error)
             self._dirty = True
+            self._last_work = time.monotonic()  # try again, but not at once
         else:
             hit("checkpoint.recorded")
             self._forget_what_is_kept(snapshot, requests)
@@ -617,6 +678,13 @@ class Writer:
             _log.warning("the journal could not start a new segment: %s", error)
 
 
+def _uncancellable() -> Future[Any]:
+    """A future that a client who goes away can't cancel: the call goes on without it."""
+    future: Future[Any] = Future()
+    future.set_running_or_notify_cancel()
+    return future
+
+
 def _take_batch(items: list[Any]) -> list[_EditJob]:
     """The calls at the front that can share a batch: one workspace, no reading of history."""
     batch: list[_EditJob] = []
@@ -636,10 +704,13 @@ def _diff_of(workspace: Workspace, result: EditResult) -> str:
     def content(oid: str | None) -> bytes | None:
         return workspace.repository.blob(oid) if oid else None
 
-    return "".join(
-        line_diff(f.path, content(f.before), content(f.after), old_path=f.old_path).text
-        for f in result.files
-    )
+    try:
+        return "".join(
+            line_diff(f.path, content(f.before), content(f.after), old_path=f.old_path).text
+            for f in result.files
+        )
+    except MissingObject:
+        return ""
 
 
 def io_failure(error: OSError) -> Refused:

@@ -25,7 +25,7 @@ def git(repository: str, *arguments: str) -> bytes:
 @pytest.fixture
 def repository(tmp_path):
     path = os.fspath(tmp_path / "shadow")
-    create_repository(path)
+    create_repository(path, Disk())
     return path
 
 

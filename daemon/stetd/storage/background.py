@@ -9,7 +9,9 @@ Checkpoints run here as well: they sync everything written since the last one, a
 then may the writer drop journal segments.
 
 A failure (a full disk) is kept, shown in ``status`` and tried again; nothing is lost
-meanwhile, because the journal keeps its records until a checkpoint succeeds.
+meanwhile, because the journal keeps its records until a checkpoint succeeds. A failed
+*sync* is not tried again: a second one may succeed though the data are lost. That
+checkpoint is given up, and the writer told.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from itertools import takewhile
 
 from stetd.failpoints import hit
 from stetd.history.objects import NewObject
-from stetd.storage.disk import Disk
+from stetd.storage.disk import Disk, SyncFailed
 from stetd.storage.packing import write_pack
 from stetd.storage.shadow_repo import ShadowRepository
 
@@ -50,6 +52,7 @@ class _Objects:
 class _Checkpoint:
     sync_more: Callable[[], None]
     done: Callable[[], None]
+    failed: Callable[[SyncFailed], None]
 
 
 @dataclass(slots=True)
@@ -93,9 +96,17 @@ class Background:
         """Hand over the objects of record ``number`` and the head that it makes."""
         self._put(_Objects(number, repository, objects, head))
 
-    def checkpoint(self, sync_more: Callable[[], None], done: Callable[[], None]) -> None:
-        """Sync all that was handed over before, call ``sync_more``, then ``done``."""
-        self._put(_Checkpoint(sync_more, done))
+    def checkpoint(
+        self,
+        sync_more: Callable[[], None],
+        done: Callable[[], None],
+        failed: Callable[[SyncFailed], None],
+    ) -> None:
+        """Sync all that was handed over before, call ``sync_more``, then ``done``.
+
+        ``failed`` is called instead, once, if a sync fails.
+        """
+        self._put(_Checkpoint(sync_more, done, failed))
 
     def _put(self, item: _Objects | _Checkpoint) -> None:
         with self._changed:
@@ -181,9 +192,15 @@ class Background:
 
     def _sync(self, item: _Checkpoint) -> None:
         hit("checkpoint.before_sync")
-        for repository, unsynced in self._unsynced.items():
-            unsynced.sync(self._disk, repository)
-        item.sync_more()
+        try:
+            for repository, unsynced in self._unsynced.items():
+                unsynced.sync(self._disk, repository)
+            hit("checkpoint.git_synced")
+            item.sync_more()
+        except SyncFailed as error:
+            _log.error("a sync failed, no checkpoint can be taken any more: %s", error)
+            item.failed(error)
+            return
         hit("checkpoint.synced")
         item.done()
 
@@ -195,6 +212,7 @@ class Background:
         recent = unsynced.recent
         objects = {o.oid: o for item in items for o in item.objects if o.oid not in recent}
         hit("git.before_objects")
+        repository.clear_damaged(objects)
         if len(objects) > _MANY:
             unsynced.files.update(write_pack(path, objects.values(), self._disk))
         else:

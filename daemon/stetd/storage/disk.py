@@ -13,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+from collections.abc import Callable
 
 _AT_FDCWD = -100
 _RENAME_NOREPLACE = 1
@@ -21,6 +22,8 @@ _RENAME_EXCHANGE = 2
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syncfs.argtypes = [ctypes.c_int]
 
+#: What ``fsync`` answers where a file system has nothing to sync (directories, mostly).
+_NOTHING_TO_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP})
 #: What ``renameat2`` answers where the file system lacks a flag.
 UNSUPPORTED_RENAME = frozenset({errno.EINVAL, errno.ENOSYS, errno.ENOTSUP})
 
@@ -30,6 +33,18 @@ def _renameat2(src_fd: int, src: str, dst_fd: int, dst: str, flags: int) -> None
     if done != 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code), dst)
+
+
+def _sync(act: Callable[[int], None], fd: int) -> None:
+    try:
+        act(fd)
+    except OSError as error:
+        if error.errno not in _NOTHING_TO_SYNC:
+            raise SyncFailed(error.errno, error.strerror) from error
+
+
+class SyncFailed(OSError):
+    """A sync failed: what it was about may be lost, even if a second one succeeds."""
 
 
 class Disk:
@@ -62,12 +77,15 @@ class Disk:
         os.ftruncate(fd, length)
 
     def fdatasync(self, fd: int) -> None:
-        """Make a file's content durable."""
-        os.fdatasync(fd)
+        """Make a file's content durable. Raises SyncFailed."""
+        _sync(os.fdatasync, fd)
 
     def fsync(self, fd: int) -> None:
-        """Make a file's content and attributes, or a directory's names, durable."""
-        os.fsync(fd)
+        """Make a file's content and attributes, or a directory's names, durable.
+
+        Raises SyncFailed.
+        """
+        _sync(os.fsync, fd)
 
     def fchmod(self, fd: int, mode: int) -> None:
         """Set permission bits."""

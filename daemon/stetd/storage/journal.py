@@ -7,6 +7,7 @@ a transaction can be written on a full disk (PROTOCOL.md 6).
 
 from __future__ import annotations
 
+import logging
 import os
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from stetd.failpoints import hit
 from stetd.storage.disk import Disk
 from stetd.storage.journal_format import MAGIC, Opened, Record, frames, read_segment
 
+_log = logging.getLogger(__name__)
 _STEP = 1 << 20
 
 
@@ -105,8 +107,10 @@ class Journal:
         path = os.path.join(self._directory, _segment_name(number))
         fd = self._disk.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
         head = MAGIC + frames([Opened(number, self._boot, self._version)])
+        hit("journal.segment_created")
         try:
             self._disk.pwrite_all(fd, head, 0)
+            hit("journal.segment_written")
             self._disk.fdatasync(fd)
             self._disk.sync_directory(self._directory)
         except OSError:
@@ -114,8 +118,7 @@ class Journal:
             self._disk.unlink(path)
             raise
         if self._fd >= 0:
-            self._disk.truncate(self._fd, self.position.offset)
-            os.close(self._fd)
+            _give_back(self._disk, self._fd, self.position.offset)
         self._fd = fd
         self._reserved = len(head)
         self.position = Position(number, len(head))
@@ -125,7 +128,7 @@ class Journal:
         """Write records after the last; durable only after :meth:`sync`.
 
         ``reserve`` bytes stay writable after them even if the disk fills up. On OSError
-        (no space) nothing has been appended.
+        (no space) nothing has been appended; JournalBroken if that can't be said.
         """
         if self.broken:
             raise JournalBroken(self.broken)
@@ -142,11 +145,23 @@ class Journal:
             self._reserved = target
         try:
             self._disk.pwrite_all(self._fd, data, start)
-        except OSError:
-            self._disk.pwrite_all(self._fd, bytes(8), start)
+        except OSError as error:
+            self._take_back(start, len(data), error)
             raise
         self.position = Position(self.position.segment, start + len(data))
         self._sizes[self.position.segment] = self.position.offset
+
+    def _take_back(self, start: int, length: int, cause: OSError) -> None:
+        """Wipe what a failed append has written.
+
+        All of it: were only the first frame made invalid, a later record of the same
+        length would bring the frames after it back to life.
+        """
+        try:
+            self._disk.pwrite_all(self._fd, bytes(length), start)
+        except OSError as error:
+            self.broken = f"writing the journal failed: {cause.strerror}"
+            raise JournalBroken(self.broken) from error
 
     def sync(self) -> None:
         """Make everything appended durable (a no-op under ``durability = "relaxed"``).
@@ -172,11 +187,21 @@ class Journal:
         for number in [n for n in self._sizes if n < segment]:
             self._disk.unlink(os.path.join(self._directory, _segment_name(number)))
             del self._sizes[number]
+            hit("journal.dropped_one")
         self._disk.sync_directory(self._directory)
 
     def close(self) -> None:
         """Give reserved space back and close the segment."""
         if self._fd >= 0:
-            self._disk.truncate(self._fd, self.position.offset)
-            os.close(self._fd)
+            _give_back(self._disk, self._fd, self.position.offset)
             self._fd = -1
+
+
+def _give_back(disk: Disk, fd: int, length: int) -> None:
+    """Close a segment without its reserved space; a reader takes zeros for its end anyway."""
+    try:
+        disk.truncate(fd, length)
+    except OSError as error:
+        _log.warning("a segment of the journal keeps its reserved space: %s", error)
+    finally:
+        os.close(fd)

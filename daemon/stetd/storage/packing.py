@@ -22,6 +22,7 @@ import zlib
 from collections.abc import Iterable
 from itertools import accumulate
 
+from stetd.failpoints import hit
 from stetd.history.objects import NewObject
 from stetd.storage.disk import Disk
 
@@ -91,10 +92,11 @@ def _index(entries: list[tuple[bytes, int, int]], checksum: bytes) -> bytes:
 
 
 def write_pack(repository: str, objects: Iterable[NewObject], disk: Disk) -> list[str]:
-    """Write objects as a pack of a repository; gives the paths of its files, not yet synced.
+    """Write objects as a pack of a repository; gives the paths of its files.
 
-    The index comes last: a pack without one is not seen, and a torn one is cleared by
-    recovery, which writes every object since the checkpoint again.
+    The files are synced before they get their names, and the index comes last: a pack that
+    is seen is whole. (A torn index would make every look-up in the repository fail.) Their
+    names are not synced yet.
     """
     pack, index = pack_objects(objects)
     folder = os.path.join(repository, "objects", "pack")
@@ -104,7 +106,9 @@ def write_pack(repository: str, objects: Iterable[NewObject], disk: Disk) -> lis
         fd = disk.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
             disk.write_all(fd, content)
+            disk.fdatasync(fd)
         finally:
             os.close(fd)
+        hit("git.pack_staged")
         os.replace(temporary, name + suffix)
     return [name + ".pack", name + ".idx"]

@@ -10,9 +10,11 @@ named by their content. Nothing here syncs; checkpoints do (:meth:`loose_path`).
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -20,7 +22,8 @@ import pygit2
 from pygit2.enums import ConfigLevel, ObjectType
 
 from stetd.history.commits import StoredCommit, parse_commit
-from stetd.history.objects import NewObject, object_id
+from stetd.history.objects import NewObject
+from stetd.storage.disk import Disk
 
 HISTORY = "refs/heads/history"
 _TYPES = {"blob": ObjectType.BLOB, "tree": ObjectType.TREE, "commit": ObjectType.COMMIT}
@@ -31,7 +34,7 @@ for _level in (ConfigLevel.SYSTEM, ConfigLevel.GLOBAL, ConfigLevel.XDG, ConfigLe
 
 
 class MissingObject(Exception):
-    """The repository does not hold an object that it should."""
+    """The repository does not hold an object that it should, or only a damaged one."""
 
 
 class Merge(NamedTuple):
@@ -49,30 +52,63 @@ class LineDiff(NamedTuple):
     removed: int
 
 
-def create_repository(path: str) -> None:
-    """Make an empty shadow repository (0700), or complete one that a kill left half made."""
-    os.makedirs(path, mode=0o700, exist_ok=True)
-    repository = pygit2.init_repository(path, bare=True, initial_head="history")
-    config = repository.config
-    config["gc.auto"] = 0
-    config["core.logAllRefUpdates"] = "false"
-    config["core.hooksPath"] = os.devnull
-    repository.free()
+#: What makes a directory a bare Git repository, besides its directories.
+_HEAD = b"ref: " + HISTORY.encode() + b"\n"
+_CONFIG = b"""[core]
+\trepositoryformatversion = 0
+\tfilemode = true
+\tbare = true
+\tlogAllRefUpdates = false
+\thooksPath = /dev/null
+[gc]
+\tauto = 0
+"""
+_DIRECTORIES = ("", "objects", "objects/info", "objects/pack", "refs", "refs/heads", "refs/tags")
 
 
-def clear_stale_locks(path: str) -> list[str]:
-    """Remove ``*.lock`` files that a killed process left; the caller holds the daemon's lock."""
-    stale = [
-        os.path.join(folder, name)
-        for start in (path, os.path.join(path, "refs", "heads"))
-        if os.path.isdir(start)
-        for folder, _, names in [next(os.walk(start))]
-        for name in names
-        if name.endswith(".lock")
-    ]
-    for lock in stale:
-        os.unlink(lock)
-    return stale
+def create_repository(path: str, disk: Disk) -> None:
+    """Make an empty shadow repository (0700), durably; or mend what a crash left of one.
+
+    Written file by file and not by libgit2, which syncs nothing: after a power cut an empty
+    ``HEAD`` would be no repository any more.
+    """
+    for folder in _DIRECTORIES:
+        os.makedirs(os.path.join(path, folder), mode=0o700, exist_ok=True)
+    _clear_leftovers(path)
+    _write_if_damaged(os.path.join(path, "HEAD"), _HEAD, lambda content: content == _HEAD, disk)
+    _write_if_damaged(
+        os.path.join(path, "config"), _CONFIG, lambda c: b"[core]" in c and b"\0" not in c, disk
+    )
+    for folder in _DIRECTORIES:
+        disk.sync_directory(os.path.join(path, folder))
+
+
+def _write_if_damaged(
+    path: str, content: bytes, is_whole: Callable[[bytes], bool], disk: Disk
+) -> None:
+    if os.path.exists(path):
+        with open(path, "rb") as file:
+            if is_whole(file.read()):
+                return
+    temporary = path + ".lock"
+    fd = disk.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    try:
+        disk.write_all(fd, content)
+        disk.fsync(fd)
+    finally:
+        os.close(fd)
+    os.replace(temporary, path)
+
+
+def _clear_leftovers(path: str) -> None:
+    """Remove what a killed process left: locks, which would block every later commit, and
+    temporary files. The caller holds the daemon's lock.
+    """
+    for folder in ("", "refs/heads", "objects", "objects/pack"):
+        directory = os.path.join(path, folder)
+        for name in os.listdir(directory):
+            if name.endswith((".lock", ".tmp")) or name.startswith("tmp_"):
+                os.unlink(os.path.join(directory, name))
 
 
 class ShadowRepository:
@@ -92,7 +128,7 @@ class ShadowRepository:
     def _read(self, oid: str) -> bytes:
         try:
             _, content = self._repo.odb.read(oid)
-        except KeyError as error:
+        except (KeyError, pygit2.GitError) as error:
             raise MissingObject(oid) from error
         return bytes(content)
 
@@ -152,26 +188,23 @@ class ShadowRepository:
             written = str(self._repo.odb.write(_TYPES[kind], content))
             assert written == oid, "BUG: an object's id was computed wrongly"
 
-    def write_verified(self, objects: Iterable[NewObject]) -> None:
-        """Add objects, replacing damaged ones.
+    def clear_damaged(self, oids: Iterable[str]) -> None:
+        """Remove loose objects that are damaged, so that they can be written again.
 
         "Write if missing" is fooled by an empty loose object, which is what a power cut
         leaves of one that was not synced.
         """
-        for item in objects:
-            loose = self.loose_path(item.oid)
-            if os.path.exists(loose) and not self._is_whole(item):
+        for oid in oids:
+            loose = self.loose_path(oid)
+            if os.path.exists(loose) and not _is_whole(loose, oid):
                 os.unlink(loose)
-            self.write([item])
 
-    def _is_whole(self, item: NewObject) -> bool:
-        try:
-            return object_id(item.kind, self._read(item.oid)) == item.oid
-        except (MissingObject, pygit2.GitError):
-            return False
-
-    def set_head(self, oid: str) -> None:
-        """Move ``refs/heads/history``; replaces a damaged reference."""
+    def set_head(self, oid: str | None) -> None:
+        """Move ``refs/heads/history``; replaces a damaged reference. None: no commit yet."""
+        if oid is None:
+            if os.path.exists(self.reference_path):
+                os.unlink(self.reference_path)
+            return
         try:
             self._repo.references.create(HISTORY, oid, force=True)
         except (pygit2.GitError, ValueError):
@@ -238,6 +271,15 @@ def merge_file(base: bytes, ours: bytes, theirs: bytes) -> Merge:
         return Merge(merged.contents.encode("latin-1"), [])
     text = merged.contents.encode("latin-1").decode("utf-8", "replace")
     return Merge(None, _CONFLICT.findall(text))
+
+
+def _is_whole(loose: str, oid: str) -> bool:
+    try:
+        with open(loose, "rb") as file:
+            content = zlib.decompress(file.read())
+    except (zlib.error, OSError):
+        return False
+    return hashlib.sha1(content, usedforsecurity=False).hexdigest() == oid
 
 
 def line_diff(

@@ -193,13 +193,12 @@ class Worktree:
 
     # -- replacing
 
-    def make_directories(self, target: Target) -> list[str]:
-        """Create the target's missing directories; gives those that were made.
+    def make_directories(self, target: Target, made: list[str]) -> None:
+        """Create the target's missing directories and add those that were made to ``made``.
 
         They get the permission bits of the directory above. The target then has none
-        missing.
+        missing. Raises NotADirectoryError if something else has such a name meanwhile.
         """
-        made = []
         mode = self.directory_mode(target) & 0o777 | 0o700
         depth = target.path.count("/") - len(target.missing)
         for i, part in enumerate(target.missing):
@@ -209,17 +208,21 @@ class Worktree:
                 made.append("/".join(target.path.split("/")[: depth + i + 1]))
             except FileExistsError:
                 new = False
-            fd = os.open(
-                part,
-                os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC,
-                dir_fd=target.dir_fd,
-            )
+            try:
+                fd = os.open(
+                    part,
+                    os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC,
+                    dir_fd=target.dir_fd,
+                )
+            except OSError as error:
+                if error.errno != errno.ELOOP:
+                    raise
+                raise NotADirectoryError(errno.ENOTDIR, "a link is in the way", part) from error
             if new:
                 self._disk.fchmod(fd, mode)
             os.close(target.dir_fd)
             target.dir_fd = fd
         target.missing = ()
-        return made
 
     def stage(
         self, target: Target, temporary: str, content: bytes, mode: int, *, like: bool
