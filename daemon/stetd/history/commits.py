@@ -14,6 +14,7 @@ A commit says everything that CONTRACT.md 5 asks for:
     Stet-Peer: 4711 python3
     Stet-Reverts: <commit id>        (one line for each commit taken back)
     Stet-Permissions: 600 <path>     (only where Git's file modes lose something)
+    Stet-Directory: src/new          (one line for each directory that the call made)
     Stet-Version: 0.1.0
 
 The trailers are always the last paragraph, and only the last paragraph is read as
@@ -56,6 +57,8 @@ class CommitMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reverts: tuple[str, ...] = ()
     #: Paths whose permission bits are neither 0644 nor 0755, with the bits.
     permissions: tuple[tuple[str, int], ...] = ()
+    #: Directories that did not exist before; taking the commit back removes them if empty.
+    directories: tuple[str, ...] = ()
     version: str = ""
 
     @property
@@ -93,6 +96,7 @@ def _trailers(meta: CommitMeta) -> list[str]:
         ("Peer", peer),
         *(("Reverts", oid) for oid in meta.reverts),
         *(("Permissions", f"{mode:o} {path}") for path, mode in meta.permissions),
+        *(("Directory", path) for path in meta.directories),
         ("Version", meta.version or None),
     ]
     return [f"Stet-{key}: {_one_line(value)}" for key, value in pairs if value is not None]
@@ -152,6 +156,7 @@ def parse_commit(oid: str, content: bytes) -> StoredCommit:
         peer=_parse_peer(one("Peer")),
         reverts=tuple(trailers.get("Stet-Reverts", [])),
         permissions=_parse_permissions(trailers.get("Stet-Permissions", [])),
+        directories=tuple(trailers.get("Stet-Directory", [])),
         version=one("Version") or "",
     )
     return StoredCommit(oid, first["tree"], first.get("parent"), meta)
