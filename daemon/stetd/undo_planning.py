@@ -58,6 +58,7 @@ def plan_undo(workspace: Workspace, base: Base, call: EditCall, world: CallWorld
         files=files,
         message=f"Undone {count}:\n" + "\n".join(f"  {name}" for name in names),
         reverts=tuple(commit.oid for commit in chosen),
+        leftover_directories=[d for commit in chosen for d in commit.meta.directories],
         record_always=True,
     )
 
