@@ -323,7 +323,8 @@ def outside_changes(
     changes: dict[str, Image | None] = {}
     first_seen = True
     for path, image in found.items():
-        for other in paths_in_the_way(head.tree, path, load) if image is not None else []:
+        # Also where no file was found: it may be made now, which says that these are gone.
+        for other in paths_in_the_way(head.tree, path, load):
             if other not in found:
                 changes[other] = None
                 first_seen = False
