@@ -260,7 +260,7 @@ class _Link:
         self._break(ConnectionLost("the session was closed before the reply came"))
         self._receiving.cancel()
         await asyncio.wait([self._receiving])
-        self._writer.close()
+        self._writer.transport.abort()
         with contextlib.suppress(OSError):  # the daemon was faster
             await self._writer.wait_closed()
 
@@ -276,7 +276,9 @@ class _Link:
         except OSError as error:
             self._break(ConnectionLost(f"the connection to the daemon broke: {error.strerror}"))
         finally:
-            self._writer.close()
+            # Not close(): it would first wait until all was sent, to a daemon that no
+            # longer reads.
+            self._writer.transport.abort()
 
     def _deliver(self, answer: Answer) -> None:
         if answer.id is None:

@@ -19,7 +19,7 @@ from typing import Any
 
 from stet.spawn import Endpoint
 from stet.wire.failures import Kind, code_of
-from stet.wire.framing import Encoding, Framer, enclose
+from stet.wire.framing import Encoding, FrameError, Framer, enclose
 from stet.wire.messages import Request, decode_request, encode_error, encode_result
 
 
@@ -110,11 +110,17 @@ class ScriptedDaemon:
         with connection, contextlib.suppress(OSError):
             while data := connection.recv(65536):
                 framer.feed(data)
-                while (frame := framer.next_frame()) is not None:
-                    assert framer.encoding is not None
-                    request = decode_request(framer.encoding, frame)
-                    if not self._reply(connection, framer.encoding, request):
-                        return
+                assert framer.encoding is not None
+                try:
+                    while (frame := framer.next_frame()) is not None:
+                        request = decode_request(framer.encoding, frame)
+                        if not self._reply(connection, framer.encoding, request):
+                            return
+                except FrameError as error:
+                    # What the client is still sending is not read: it gets EPIPE.
+                    refusal = Refusal(error.kind, error.message, nobody=True)
+                    connection.sendall(_bytes(framer.encoding, Request(""), refusal))
+                    return
 
     def _reply(self, connection: socket.socket, encoding: Encoding, request: Request) -> bool:
         """Answer as the script says; False when the connection is to be closed."""

@@ -140,6 +140,17 @@ def test_no_reply_in_time_leaves_other_calls_alone() -> None:
         assert len(daemon.hellos) == 1
 
 
+def test_a_daemon_that_refuses_while_it_is_being_sent_to_is_heard() -> None:
+    async def story() -> None:
+        async with opened(daemon) as session:
+            with pytest.raises(stet.FrameTooLarge, match="16777216"):
+                await session.clipboard_set("c", "x" * 17 * 1024 * 1024)
+
+    with scripted(lambda request: None) as daemon:
+        run(story)
+        assert daemon.requests == []
+
+
 def test_a_cancelled_call_leaves_the_connection_in_order() -> None:
     async def story() -> None:
         async with opened(daemon) as session:

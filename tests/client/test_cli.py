@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import pty
@@ -380,3 +381,21 @@ def test_doctor_starts_nothing() -> None:
         assert own.stet("doctor").returncode == 1
         assert own.pid() is None
         assert sorted(os.listdir(own.base)) == ["ws"]
+
+
+def test_a_request_larger_than_the_daemon_takes_is_refused_with_the_reason(
+    ws: Installation,
+) -> None:
+    huge = "x" * (17 * 1024 * 1024)
+    with stet.connect(ws.workspace, "s", endpoint=ws.endpoint()) as session:
+        with pytest.raises(stet.FrameTooLarge):
+            session.clipboard_set("c", huge)
+        assert session.clipboard_list().clipboards == []
+
+    async def awaited() -> None:
+        async with stet.aio.connect(ws.workspace, "s", endpoint=ws.endpoint()) as session:
+            with pytest.raises(stet.FrameTooLarge):
+                await session.clipboard_set("c", huge)
+            assert (await session.clipboard_list()).clipboards == []
+
+    asyncio.run(awaited())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 
@@ -156,6 +157,13 @@ def test_a_refusal_that_names_no_request_ends_the_call() -> None:
         session.patch("f", PATCH)
 
 
+def test_a_daemon_that_refuses_while_it_is_being_sent_to_is_heard() -> None:
+    with scripted(lambda request: None) as daemon, opened(daemon) as session:
+        with pytest.raises(stet.FrameTooLarge, match="16777216"):
+            session.clipboard_set("c", "x" * 17 * 1024 * 1024)
+        assert daemon.requests == []
+
+
 def test_no_reply_in_time_is_an_error_that_names_the_request() -> None:
     with scripted(lambda request: Silence()) as daemon, opened(daemon, timeout=0.2) as session:
         started = time.monotonic()
@@ -284,3 +292,23 @@ def test_a_closed_session_says_so() -> None:
         session.close()
         with pytest.raises(stet.ConnectionLost, match="session is closed"):
             session.status()
+
+
+def test_an_interrupted_call_does_not_leave_its_answer_to_the_next_one() -> None:
+    def late(request: Request) -> object:
+        time.sleep(0.3 if request.params["name"] == "first" else 0)
+        return {"name": request.params["name"], "text": ""}
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with scripted(late) as daemon, opened(daemon) as session:
+            signal.setitimer(signal.ITIMER_REAL, 0.1)
+            with pytest.raises(KeyboardInterrupt):
+                session.clipboard_get("first")
+            assert session.clipboard_get("second").name == "second"
+            assert len(daemon.hellos) == 2
+    finally:
+        signal.signal(signal.SIGALRM, before)
