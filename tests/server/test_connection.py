@@ -238,6 +238,23 @@ def test_client_that_closes_its_side_gets_its_answers_first(tmp_path: Path) -> N
     run(tmp_path, story)
 
 
+def test_client_that_closes_its_side_and_reads_late_gets_answers_to_what_was_held_back(
+    tmp_path: Path,
+) -> None:
+    async def story(served: Served) -> None:
+        async with await served.client() as client:
+            for n in range(4):
+                client.send("text", {"bytes": 6_000_000}, n)
+            client.writer.write_eof()
+            await asyncio.sleep(0.2)
+            assert len(served.handlers.began) == 1
+            answers = [await client.receive() for _ in range(5)]
+            assert [len(answer["result"]) for answer in answers[:4]] == [6_000_000] * 4
+            assert answers[4] is None
+
+    run(tmp_path, story, max_pipelined=1)
+
+
 def test_client_that_closes_its_side_inside_a_frame_is_told(tmp_path: Path) -> None:
     async def story(served: Served) -> None:
         async with await served.client() as client:

@@ -6,6 +6,7 @@ import asyncio
 import os
 import socket
 import stat
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,34 @@ def test_flood_of_connections_over_the_limit_is_bounded(tmp_path: Path) -> None:
             flood = [await served.client() for _ in range(200)]
             await eventually(lambda: sum(other.reader.at_eof() for other in flood) == 200 - 64)
             assert await client.ask("echo") == {"id": 1, "result": {}}
+
+    asyncio.run(main())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be another user")
+def test_other_user_who_got_at_the_socket_is_turned_away(tmp_path: Path) -> None:
+    """The modes of directory and socket keep others out; this is what holds if they don't."""
+    ask = (
+        "import socket, sys\n"
+        "with socket.socket(socket.AF_UNIX) as client:\n"
+        "    client.connect(sys.argv[1])\n"
+        '    client.sendall(b\'{"id":1,"method":"echo"}\\n\')\n'
+        "    print(client.makefile().read())\n"
+    )
+
+    async def main() -> None:
+        with tempfile.TemporaryDirectory(prefix="stet-") as open_to_all:
+            os.chmod(open_to_all, 0o755)
+            async with serving(Path(open_to_all)) as served:
+                path = os.path.join(open_to_all, "agent.sock")
+                os.chmod(path, 0o666)
+                other = await asyncio.create_subprocess_exec(
+                    "/usr/bin/env", "python3", "-c", ask, path, user=65534, stdout=-1
+                )
+                answer, _ = await other.communicate()
+                assert b'"kind":"not_permitted"' in answer
+                assert b'"id":1' in answer
+                assert served.handlers.connections == []
 
     asyncio.run(main())
 

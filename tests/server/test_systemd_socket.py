@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import socket
@@ -43,15 +44,17 @@ def activate(
         sockets[-1].bind(str(directory / file))
         if listening:
             sockets[-1].listen()
-    # The shell puts the two where systemd would; they may be 3 and 4 themselves already.
-    one, two = (each.fileno() for each in sockets)
-    move = f'exec 8<&{one} 9<&{two} 3<&8 4<&9 8<&- 9<&-; exec "$@"'
+    # The shell puts the two where systemd would. High numbers, so that neither is overwritten.
+    one, two = (fcntl.fcntl(each.fileno(), fcntl.F_DUPFD_CLOEXEC, 100) for each in sockets)
+    move = f'exec 3<&{one} 4<&{two} {one}<&- {two}<&-; exec "$@"'
     command = ["bash", "-c", move, "-", sys.executable, "-c", _ACTIVATED, names, pid]
     try:
         return subprocess.run(
             command, pass_fds=(one, two), capture_output=True, text=True, check=False
         )
     finally:
+        os.close(one)
+        os.close(two)
         for each in sockets:
             each.close()
 
