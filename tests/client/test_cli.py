@@ -144,7 +144,8 @@ def test_a_conflict_is_exit_status_4_and_changes_nothing(ws: Installation) -> No
     ws.patch("src/a.py", "return 10", "return 100")
     run = ws.stet("undo", first["commit"])
     assert (run.returncode, run.stdout) == (4, "")
-    assert "src/a.py" in run.stderr
+    assert run.stderr.startswith("stet: src/a.py: later changes are in the way")
+    assert "\n    return 100\n=======\n    return 1\n" in run.stderr
     assert ws.text("src/a.py") == A.replace("return 1", "return 100")
 
 

@@ -60,6 +60,11 @@ def _complain(error: StetError) -> None:
     print(f"stet: {visible_lines(error.message)}", file=sys.stderr)
     if isinstance(error, WorkspaceNotAllowed) and "stet init" not in error.message:
         print("To allow edits here, run: stet init", file=sys.stderr)
+    if isinstance(error, Conflict):
+        for conflict in error.conflicts:
+            for hunk in conflict.get("hunks", []):
+                text = f"{conflict.get('path', '')}:\n{str(hunk).rstrip(chr(10))}"
+                print(visible_lines(text), file=sys.stderr)
 
 
 def visible_lines(text: str) -> str:
