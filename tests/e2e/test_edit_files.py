@@ -1,0 +1,411 @@
+"""Reading and patching files: which bytes, modes, links and names stand afterwards."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from typing import Any
+
+import pytest
+
+from e2e.running_daemon import Site
+
+
+def oid(content: bytes) -> str:
+    """The blob id that Git gives a content."""
+    return hashlib.sha1(b"blob %d\0%b" % (len(content), content)).hexdigest()
+
+
+def mode(site: Site, path: str) -> int:
+    return stat.S_IMODE((site.root / path).lstat().st_mode)
+
+
+def names(site: Site) -> list[str]:
+    return sorted(str(path.relative_to(site.root)) for path in site.root.rglob("*"))
+
+
+# -- read
+
+
+def test_read_tells_text_id_mode_lines_and_terminators(site: Site) -> None:
+    site.write("a.txt", "one\ntwo\nthree", mode=0o640)
+    assert {
+        "text": "one\ntwo\nthree",
+        "oid": oid(b"one\ntwo\nthree"),
+        "mode": "640",
+        "lines": 3,
+        "eol": "lf",
+        "bom": False,
+    } == site.agent.call("read", path="a.txt")
+
+
+@pytest.mark.parametrize(
+    ("content", "eol", "lines"),
+    [
+        (b"", "none", 0),
+        (b"no terminator", "none", 1),
+        (b"a\nb\n", "lf", 2),
+        (b"a\r\nb\r\n", "crlf", 2),
+        (b"a\rb\r", "cr", 2),
+        (b"a\nb\r\n", "mixed", 2),
+        ("a\u2028b\x0bc\x85d\n".encode(), "lf", 1),
+    ],
+)
+def test_read_names_the_terminators(site: Site, content: bytes, eol: str, lines: int) -> None:
+    site.write("a.txt", content)
+    result = site.agent.call("read", path="a.txt")
+    assert (eol, lines) == (result["eol"], result["lines"])
+    assert content.decode() == result["text"]
+
+
+def test_read_leaves_the_bom_out_and_says_so(site: Site) -> None:
+    site.write("a.txt", b"\xef\xbb\xbfone\n")
+    result = site.agent.call("read", path="a.txt")
+    assert (result["text"], result["bom"]) == ("one\n", True)
+    assert oid(b"\xef\xbb\xbfone\n") == result["oid"]
+
+
+def test_read_shows_bytes_that_are_not_utf8_as_such(site: Site) -> None:
+    site.write("a.txt", b"caf\xe9\n")
+    assert site.agent.call("read", path="a.txt")["text"] == "caf\ufffd\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "text"),
+    [
+        ({"start": 2}, "two\nthree\n"),
+        ({"end": 1}, "one\n"),
+        ({"start": 2, "end": 2}, "two\n"),
+        ({"start": 3, "end": 99}, "three\n"),
+    ],
+)
+def test_read_gives_a_range_of_lines(site: Site, lines: dict[str, int], text: str) -> None:
+    site.write("a.txt", "one\ntwo\nthree\n")
+    result = site.agent.call("read", path="a.txt", **lines)
+    assert (text, 3) == (result["text"], result["lines"])
+
+
+def test_read_at_a_commit_gives_the_file_as_it_was(site: Site) -> None:
+    site.write("a.txt", "one\n", mode=0o755)
+    first = site.replace("a.txt", "one", "two")
+    site.replace("a.txt", "two", "three")
+    for at, text in [(first["outside"], "one\n"), (first["commit"], "two\n"), ("HEAD", "three\n")]:
+        result = site.agent.call("read", path="a.txt", at=at)
+        assert (text, "755") == (result["text"], result["mode"])
+
+
+# -- patch: bytes
+
+
+def test_a_patch_changes_what_it_names_and_no_other_byte(site: Site) -> None:
+    site.write("a.py", b"def f():\r\n\treturn 1  \r\n\xff\xfe caf\xe9\r\nlast")
+    result = site.replace("a.py", "return 1", "return 2", message="because")
+    assert site.bytes_of("a.py") == b"def f():\r\n\treturn 2  \r\n\xff\xfe caf\xe9\r\nlast"
+    assert result["message"] == "<patches_applied>all</patches_applied>"
+    assert result["edits"] == [
+        {"index": 0, "path": "a.py", "line": 2, "end_line": 2, "rung": "exact"}
+    ]
+    assert [
+        {
+            "path": "a.py",
+            "status": "M",
+            "before": oid(b"def f():\r\n\treturn 1  \r\n\xff\xfe caf\xe9\r\nlast"),
+            "after": oid(site.bytes_of("a.py")),
+            "added": 1,
+            "removed": 1,
+        }
+    ] == result["files"]
+    assert (result["warnings"], result["clipboards"], result["replayed"]) == ([], [], False)
+
+
+@pytest.mark.parametrize(
+    ("before", "old", "new", "after"),
+    [
+        (b"a\r\nb\r\n", "a\nb\n", "a\nc\nd\n", b"a\r\nc\r\nd\r\n"),
+        (b"\xef\xbb\xbfa\nb\n", "a\n", "x\n", b"\xef\xbb\xbfx\nb\n"),
+        (b"a\rb\r", "b", "c", b"a\rc\r"),
+        (b"a\nb", "b\n", "c\n", b"a\nc"),
+        (b"    x = 1  \n", "x = 1\n", "x = 2\n", b"    x = 2\n"),
+        ("say \u201chi\u201d\n".encode(), 'say "hi"', "say ho", b"say ho\n"),
+    ],
+    ids=["crlf", "bom", "cr", "no final newline", "indent and trailing space", "quotes"],
+)
+def test_a_patch_takes_the_bytes_of_the_place(
+    site: Site, before: bytes, old: str, new: str, after: bytes
+) -> None:
+    site.write("a.txt", before)
+    site.replace("a.txt", old, new)
+    assert after == site.bytes_of("a.txt")
+
+
+def test_text_put_at_the_beginning_goes_after_a_bom(site: Site) -> None:
+    site.write("a.txt", b"\xef\xbb\xbfone\r\n")
+    patches = [
+        {"operation": "append_eof", "newText": "last\n"},
+        {"operation": "prepend_bof", "newText": "first\n"},
+    ]
+    site.agent.call("patch", path="a.txt", patches=patches)
+    assert site.bytes_of("a.txt") == b"\xef\xbb\xbffirst\r\none\r\nlast\r\n"
+
+
+def test_several_patches_are_all_matched_against_the_text_before(site: Site) -> None:
+    site.write("a.txt", "a\nb\nc\n")
+    swap = [
+        {"operation": "replace", "oldText": "a", "newText": "b"},
+        {"operation": "replace", "oldText": "b", "newText": "a"},
+        {"operation": "append_eof", "newText": "d\n"},
+    ]
+    result = site.agent.call("patch", path="a.txt", patches=swap)
+    assert site.bytes_of("a.txt") == b"b\na\nc\nd\n"
+    assert [edit["index"] for edit in result["edits"]] == [0, 1, 2]
+    assert len(site.log()) == 2  # what stood there, and one commit for the call
+
+
+def test_a_tolerant_match_is_reported(site: Site) -> None:
+    site.write("a.py", "class A:\n    def f(self):\n        return 1\n")
+    old = "def f(self):\n    return 1\n"
+    result = site.replace("a.py", old, "def f(self):\n    return 2\n")
+    assert site.bytes_of("a.py") == b"class A:\n    def f(self):\n        return 2\n"
+    assert result["edits"][0]["rung"] == "indent"
+    assert "oldText was matched with tolerance (indent) at line 2" in result["message"]
+
+
+def test_an_autogenerated_file_is_patched_with_a_warning(site: Site) -> None:
+    site.write("gen.go", "// Code generated by x. DO NOT EDIT.\npackage a\n")
+    result = site.replace("gen.go", "package a", "package b")
+    assert site.bytes_of("gen.go").endswith(b"package b\n")
+    [warning] = result["warnings"]
+    assert "generated" in warning
+    assert warning in result["message"]
+
+
+# -- patch: new files
+
+
+@pytest.mark.parametrize("operation", ["append_eof", "prepend_bof", "overwrite"])
+def test_a_missing_file_is_made_with_its_directories(site: Site, operation: str) -> None:
+    patches = [{"operation": operation, "newText": "new\r\nfile"}]
+    result = site.agent.call("patch", path="src/deep/er/a.txt", patches=patches)
+    assert site.bytes_of("src/deep/er/a.txt") == b"new\r\nfile"
+    [change] = result["files"]
+    assert (change["status"], change["before"]) == ("A", None)
+    assert result["outside"] is None
+    assert names(site) == ["src", "src/deep", "src/deep/er", "src/deep/er/a.txt"]
+
+
+def test_an_empty_file_can_be_made_and_filled(site: Site) -> None:
+    site.overwrite("empty", "")
+    assert site.bytes_of("empty") == b""
+    site.overwrite("empty", "no longer\n")
+    assert site.bytes_of("empty") == b"no longer\n"
+
+
+def test_a_path_may_be_absolute_or_have_dots_and_is_reported_from_the_root(site: Site) -> None:
+    site.write("dir/a.txt", "1\n")
+    for number, path in enumerate(
+        [f"{site.root}/dir/a.txt", "./dir/a.txt", "dir/../dir/a.txt", "dir//a.txt"], start=1
+    ):
+        result = site.replace(path, str(number), str(number + 1))
+        assert [change["path"] for change in result["files"]] == ["dir/a.txt"]
+    assert site.bytes_of("dir/a.txt") == b"5\n"
+
+
+@pytest.mark.parametrize(
+    "name", ["spaced name.txt", "ünï.txt", "a\\b.txt", "-x", "~", "*", "$HOME"]
+)
+def test_unusual_names_are_names(site: Site, name: str) -> None:
+    site.overwrite(name, "1\n")
+    site.replace(name, "1", "2")
+    assert site.bytes_of(name) == b"2\n"
+    assert [name] == names(site)
+    assert name in site.git("-c", "core.quotePath=false", "ls-tree", "--name-only", "-z", "history")
+
+
+# -- modes, links
+
+
+@pytest.mark.parametrize("bits", [0o600, 0o644, 0o664, 0o755, 0o700, 0o444, 0o640])
+def test_a_files_permissions_survive_edit_and_undo(site: Site, bits: int) -> None:
+    site.write("a.sh", "one\n", mode=bits)
+    site.replace("a.sh", "one", "two")
+    assert (bits, b"two\n") == (mode(site, "a.sh"), site.bytes_of("a.sh"))
+    site.agent.call("undo")
+    assert (bits, b"one\n") == (mode(site, "a.sh"), site.bytes_of("a.sh"))
+
+
+@pytest.mark.parametrize(("directory", "file"), [(0o700, 0o600), (0o755, 0o644), (0o775, 0o664)])
+def test_a_new_file_fits_its_directory(site: Site, directory: int, file: int) -> None:
+    (site.root / "dir").mkdir()
+    (site.root / "dir").chmod(directory)
+    site.overwrite("dir/sub/a.txt", "x\n")
+    assert (directory, file) == (mode(site, "dir/sub"), mode(site, "dir/sub/a.txt"))
+
+
+def test_extended_attributes_survive(site: Site) -> None:
+    file = site.write("a.txt", "one\n")
+    try:
+        os.setxattr(file, "user.note", b"kept")
+    except OSError:
+        pytest.skip("this file system has no extended attributes")
+    site.replace("a.txt", "one", "two")
+    assert os.getxattr(file, "user.note") == b"kept"
+
+
+@pytest.mark.parametrize("absolute", [False, True])
+def test_a_symlink_is_edited_through_and_stays_one(site: Site, absolute: bool) -> None:
+    site.write("real/a.txt", "one\n")
+    target = f"{site.root}/real/a.txt" if absolute else "../real/a.txt"
+    (site.root / "links").mkdir()
+    (site.root / "links/a.txt").symlink_to(target)
+    (site.root / "dir").symlink_to("real")
+    result = site.replace("links/a.txt", "one", "two")
+    assert [change["path"] for change in result["files"]] == ["real/a.txt"]
+    result = site.replace("dir/a.txt", "two", "three")
+    assert [change["path"] for change in result["files"]] == ["real/a.txt"]
+    assert target == os.readlink(site.root / "links/a.txt")
+    assert site.bytes_of("real/a.txt") == b"three\n"
+    assert (site.root / "dir").is_symlink()
+
+
+def test_a_dangling_symlink_inside_the_workspace_makes_its_target(site: Site) -> None:
+    (site.root / "link").symlink_to("made/by/link.txt")
+    result = site.overwrite("link", "x\n")
+    assert [change["path"] for change in result["files"]] == ["made/by/link.txt"]
+    assert (site.root / "link").is_symlink()
+    assert site.bytes_of("made/by/link.txt") == b"x\n"
+
+
+def test_a_hard_link_is_broken_with_a_warning(site: Site) -> None:
+    file = site.write("a.txt", "one\n")
+    store = site.root.parent / f"{site.root.name}-store"
+    os.link(file, store)
+    result = site.replace("a.txt", "one", "two")
+    assert (site.bytes_of("a.txt"), store.read_bytes()) == (b"two\n", b"one\n")
+    [warning] = result["warnings"]
+    assert "a.txt had 2 hard links; this name now has a file of its own" in warning
+    assert warning in result["message"]
+
+
+# -- previews and conditions
+
+
+def test_a_preview_tells_all_and_changes_nothing(site: Site) -> None:
+    site.write("a.txt", "one\n")
+    before = site.picture()
+    patches = [{"operation": "replace", "oldText": "one", "newText": "two", "toClipboard": "c"}]
+    call: dict[str, Any] = {"path": "a.txt", "patches": patches}
+    preview = site.agent.call("patch", preview=True, request_id="r", **call)
+    made = site.agent.call("patch", preview=True, path="new/b.txt", patches=[
+        {"operation": "append_eof", "newText": "x\n"}
+    ])  # fmt: skip
+    assert before == site.picture()
+    assert (preview["commit"], preview["outside"]) == (None, None)
+    assert [change["status"] for change in made["files"]] == ["A"]
+    done = site.agent.call("patch", request_id="r", **call)
+    assert done["replayed"] is False
+    for same in ("files", "edits", "diff", "message", "clipboards", "warnings"):
+        assert preview[same] == done[same]
+
+
+def test_if_match_lets_a_call_pass_that_knows_the_file(site: Site) -> None:
+    site.write("a.txt", "one\n")
+    known = site.agent.call("read", path="a.txt")["oid"]
+    done = site.replace("a.txt", "one", "two", if_match=known)
+    after = done["files"][0]["after"]
+    site.replace("a.txt", "two", "three", if_match={"a.txt": after, "not/there": None})
+    refusal = site.agent.refusal(
+        "patch", path="a.txt", patches=[{"operation": "append_eof", "newText": "x"}], if_match=after
+    )
+    assert refusal.kind == "stale"
+    site.overwrite("new.txt", "x\n", if_match={"new.txt": None})
+    assert (site.bytes_of("a.txt"), site.bytes_of("new.txt")) == (b"three\n", b"x\n")
+
+
+# -- what others do to the files
+
+
+def test_an_outside_edit_is_recorded_apart_before_the_call(site: Site) -> None:
+    site.write("a.txt", "one\n")
+    first = site.replace("a.txt", "one", "two")
+    site.write("a.txt", "two\nby hand\n")
+    second = site.replace("a.txt", "two", "three")
+    assert site.bytes_of("a.txt") == b"three\nby hand\n"
+    kinds = [(each["commit"], each["kind"], each["message"]) for each in site.log()]
+    assert [
+        (second["commit"], "edit", "patch a.txt: 1 edit"),
+        (second["outside"], "outside", "changed outside: a.txt"),
+        (first["commit"], "edit", "patch a.txt: 1 edit"),
+        (first["outside"], "outside", "first seen: a.txt"),
+    ] == kinds
+    shown = site.agent.call("show", commit=second["outside"])
+    assert "\n two\n+by hand\n" in shown["diff"]
+    assert tuple(shown[key] for key in ("agent", "session", "method", "request")) == (
+        None,
+        None,
+        None,
+        None,
+    )
+
+
+def test_a_touch_that_changes_no_byte_is_no_outside_edit(site: Site) -> None:
+    site.write("a.txt", "one\n")
+    site.replace("a.txt", "one", "two")
+    site.write("a.txt", "two\n")
+    assert site.replace("a.txt", "two", "three")["outside"] is None
+
+
+def test_a_change_of_mode_outside_is_recorded(site: Site) -> None:
+    site.write("a.sh", "one\n")
+    site.replace("a.sh", "one", "two")
+    (site.root / "a.sh").chmod(0o755)
+    second = site.replace("a.sh", "two", "three")
+    assert second["outside"] is not None
+    assert (
+        "old mode 100644\nnew mode 100755\n"
+        in site.agent.call("show", commit=second["outside"])["diff"]
+    )
+    assert mode(site, "a.sh") == 0o755
+
+
+def test_a_file_deleted_outside_is_recorded_when_it_is_made_anew(site: Site) -> None:
+    site.write("a.txt", "one\n")
+    site.replace("a.txt", "one", "two")
+    (site.root / "a.txt").unlink()
+    result = site.overwrite("a.txt", "anew\n")
+    assert result["files"][0]["status"] == "A"
+    shown = site.agent.call("show", commit=result["outside"])
+    assert [(change["path"], change["status"]) for change in shown["files"]] == [("a.txt", "D")]
+
+
+def test_a_file_turned_into_a_directory_outside_is_recorded(site: Site) -> None:
+    site.overwrite("a", "file\n")
+    (site.root / "a").unlink()
+    result = site.overwrite("a/b", "below\n")
+    assert site.bytes_of("a/b") == b"below\n"
+    shown = site.agent.call("show", commit=result["outside"])
+    assert [(change["path"], change["status"]) for change in shown["files"]] == [("a", "D")]
+    (site.root / "a/b").unlink()
+    (site.root / "a").rmdir()
+    site.overwrite("a", "file again\n")
+    assert site.git("ls-tree", "-r", "--name-only", "history").split() == ["a"]
+
+
+def test_nothing_is_left_beside_the_files(site: Site) -> None:
+    site.write("a.txt", "one\n")
+    for number in range(20):
+        site.overwrite("a.txt", f"{number}\n")
+        site.overwrite(f"b{number}.txt", "x\n")
+    site.agent.call("undo", last=30)
+    assert ["a.txt", *sorted(f"b{n}.txt" for n in range(5))] == names(site)
+
+
+def test_a_workspace_that_was_replaced_is_edited_where_it_is_now(site: Site) -> None:
+    site.write("a.txt", "one\n")
+    site.replace("a.txt", "one", "two")
+    gone = site.root.with_name(site.root.name + "-moved-away")
+    site.root.rename(gone)
+    site.root.mkdir()
+    site.write("a.txt", "fresh\n")
+    site.replace("a.txt", "fresh", "edited")
+    assert (site.bytes_of("a.txt"), (gone / "a.txt").read_bytes()) == (b"edited\n", b"two\n")
