@@ -3,8 +3,10 @@
     python scripts/bench.py [--quick] [--json] [--directory D]
 
 What is measured is in the package ``benchmarks``; here is in which order. The floors are
-measured in turns with the calls, because a disk is not equally fast all the time, and with
-a pause in between, because the daemon writes Git objects after it has answered.
+measured in turns with the calls, because a disk is not equally fast all the time. The daemon
+writes Git objects in the background up to half a second after it has answered: turns are
+long enough that calls have that beside them, as in steady work, and the pauses between them
+long enough that the next turn has not.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import stet
@@ -43,8 +46,8 @@ class Size:
     pause_s: float
 
 
-FULL = Size(warm_up=50, rounds=10, per_round=50, together=200, starts=10, pause_s=0.2)
-QUICK = Size(warm_up=2, rounds=1, per_round=5, together=5, starts=1, pause_s=0.0)
+FULL = Size(warm_up=50, rounds=2, per_round=250, together=200, starts=10, pause_s=0.6)
+QUICK = Size(warm_up=2, rounds=1, per_round=6, together=5, starts=1, pause_s=0.0)
 
 
 def one_at_a_time(daemon: PrivateDaemon, workspace: str, floors: Floors, size: Size) -> list[Row]:
@@ -59,22 +62,26 @@ def one_at_a_time(daemon: PrivateDaemon, workspace: str, floors: Floors, size: S
         samples: dict[str, list[float]] = {name: [] for name in measured}
         for turn in range(size.rounds + 1):
             repeats = size.per_round if turn else size.warm_up
-            time.sleep(size.pause_s)
-            if turn:
-                floors.measure(repeats)
-            for name, run in measured.items():
+            for number, (name, run) in enumerate(measured.items()):
                 time.sleep(size.pause_s)
-                taken: list[float] = []
-                if run == calls.undo:
-                    for _ in range(repeats):
-                        calls.before_undo()
-                        taken += timed(1, run)
-                else:
-                    taken = timed(repeats, run)
+                if turn and number % 2 == 0:
+                    floors.measure(repeats // 3)
+                taken = take(calls, run, repeats)
                 if turn:
                     samples[name] += taken
     rows = [Row(name, tuple(taken)) for name, taken in floors.samples.items()]
     return rows + [Row(name, tuple(taken), BOTH) for name, taken in samples.items()]
+
+
+def take(calls: Calls, run: Callable[[int], object], repeats: int) -> list[float]:
+    """Durations of ``run``; an undo is preceded by an edit that is not counted."""
+    if run != calls.undo:
+        return timed(repeats, run)
+    taken = []
+    for _ in range(repeats):
+        calls.before_undo()
+        taken += timed(1, run)
+    return taken
 
 
 def several_at_once(daemon: PrivateDaemon, workspace: str, size: Size) -> list[Rate]:
