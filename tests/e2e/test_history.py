@@ -1,0 +1,228 @@
+"""log, show and diff: what the history says, in pages and filtered."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any
+
+import pytest
+
+from e2e.running_daemon import DaemonProcess, Site
+
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+
+
+def ids(result: dict[str, Any]) -> list[str]:
+    return [commit["commit"] for commit in result["commits"]]
+
+
+@pytest.fixture(scope="module")
+def told(shared_daemon: DaemonProcess) -> Site:
+    """A history of two agents and a person; the ids of its commits by their messages."""
+    site = shared_daemon.site("told")
+    site.write("src/a.py", "one\ntwo\n")
+    site.replace("src/a.py", "one", "first", message="Say first.\n\nIt reads better.")
+    other = site.another("conv-2", agent="other-agent")
+    other.call(
+        "patch", path="docs/x.md", patches={"operation": "append_eof", "newText": "# needle\n"}
+    )
+    site.write("src/a.py", "first\ntwo\nby hand\n")
+    site.replace("src/a.py", "two", "second", request_id="the-id")
+    site.agent.call("undo", message="changed my mind")
+    return site
+
+
+def by_subject(site: Site) -> dict[str, str]:
+    return {each["message"].split("\n")[0]: each["commit"] for each in site.log()}
+
+
+def test_log_tells_newest_first_who_did_what_and_why(told: Site) -> None:
+    commits = told.log()
+    assert [each["kind"] for each in commits] == [
+        "undo",
+        "edit",
+        "outside",
+        "edit",
+        "edit",
+        "outside",
+    ]
+    undo, second, outside, docs, first, seen = commits
+    assert [each["parent"] for each in commits] == [
+        *(each["commit"] for each in commits[1:]),
+        None,
+    ]
+    assert first["message"] == "patch src/a.py: 1 edit\n\nSay first.\n\nIt reads better."
+    assert (first["agent"], first["session"], first["method"]) == ("tester", "conv-1", "patch")
+    assert (docs["agent"], docs["session"]) == ("other-agent", "conv-2")
+    assert second["request"] == "the-id"
+    assert undo["reverts"] == [second["commit"]]
+    assert second["reverted_by"] == undo["commit"]
+    assert undo["reverted_by"] is None
+    assert undo["method"] == "undo"
+    assert undo["message"].endswith("\n\nchanged my mind")
+    assert set(first["peer"]) == {"pid", "command"}
+    assert (outside["agent"], outside["peer"]) == (None, None)
+    assert [change["path"] for change in docs["files"]] == ["docs/x.md"]
+    assert [(each["status"], each["added"], each["removed"]) for each in second["files"]] == [
+        ("M", 1, 1)
+    ]
+    assert [each["status"] for each in seen["files"]] == ["A"]
+    for each in commits:
+        assert TIME.fullmatch(each["time"])
+        assert re.fullmatch(r"[0-9a-f]{40}", each["commit"])
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ({"session": "conv-2"}, ["patch docs/x.md: 1 edit"]),
+        ({"agent": "other-agent"}, ["patch docs/x.md: 1 edit"]),
+        ({"path": "docs/x.md"}, ["patch docs/x.md: 1 edit"]),
+        ({"path": "docs"}, ["patch docs/x.md: 1 edit"]),
+        ({"path": "doc"}, []),
+        ({"text": "needle"}, ["patch docs/x.md: 1 edit"]),
+        ({"text": "by hand"}, ["changed outside: src/a.py"]),
+        ({"text": "reads better"}, ["patch src/a.py: 1 edit"]),
+        ({"text": "no such text"}, []),
+        ({"text": "+# needle"}, []),
+        ({"text": "b/docs/x.md"}, []),
+        ({"method": "patch", "session": "conv-2"}, ["patch docs/x.md: 1 edit"]),
+        ({"session": "nobody"}, []),
+        ({"since": 4_000_000_000}, []),
+        ({"until": "2001-01-01T00:00:00Z"}, []),
+        ({"until": 0}, []),
+    ],
+)
+def test_log_filters(told: Site, filters: dict[str, Any], expected: list[str]) -> None:
+    assert [each["message"].split("\n")[0] for each in told.log(**filters)] == expected
+
+
+def test_log_by_method_and_time(told: Site) -> None:
+    assert [each["kind"] for each in told.log(method="undo")] == ["undo"]
+    assert [each["kind"] for each in told.log(method="patch")] == ["edit"] * 3
+    newest = told.log(limit=1)[0]["time"]
+    assert len(told.log(since=newest)) >= 1
+    assert len(told.log(since="2001-01-01T00:00:00Z", until=time.time() + 5)) == 6
+    assert len(told.log(until=newest.replace("Z", "+00:00"))) == 6
+
+
+def test_log_of_the_root_is_the_whole_log(told: Site) -> None:
+    for path in (".", "./", str(told.root), f"{told.root}/", "src/.."):
+        assert len(told.log(path=path)) == 6
+
+
+def test_log_of_an_absolute_path_or_directory(told: Site) -> None:
+    for path in ("src", "src/", f"{told.root}/src", "src/a.py", f"{told.root}/src/a.py"):
+        assert len(told.log(path=path)) == 5
+
+
+def test_log_comes_in_pages(told: Site) -> None:
+    everything = ids(told.person.call("log"))
+    assert len(everything) == 6
+    for limit in (1, 2, 3, 4, 5, 6, 7):
+        paged: list[str] = []
+        cursor = None
+        pages = 0
+        while pages == 0 or cursor is not None:
+            page = told.agent.call("log", limit=limit, cursor=cursor)
+            paged += ids(page)
+            cursor = page["cursor"]
+            pages += 1
+        assert paged == everything
+        assert pages == -(-6 // limit)
+
+
+def test_pages_of_a_filtered_log(told: Site) -> None:
+    first = told.agent.call("log", session="conv-1", limit=2)
+    rest = told.agent.call("log", session="conv-1", limit=2, cursor=first["cursor"])
+    assert ids(first) + ids(rest) == ids(told.agent.call("log", session="conv-1"))
+    assert (len(ids(first)), len(ids(rest)), rest["cursor"]) == (2, 1, None)
+
+
+def test_a_cursor_stays_good_while_the_history_grows(site: Site) -> None:
+    for number in range(5):
+        site.overwrite("a.txt", f"{number}\n")
+    before = ids(site.person.call("log"))
+    first = site.agent.call("log", limit=2)
+    site.overwrite("a.txt", "later\n")
+    second = site.agent.call("log", limit=10, cursor=first["cursor"])
+    assert ids(first) + ids(second) == before
+
+
+def test_the_log_of_an_empty_history_is_empty(site: Site) -> None:
+    assert site.person.call("log") == {"commits": [], "cursor": None}
+    assert site.person.call("diff") == {"diff": "", "files": []}
+
+
+def test_show_gives_the_commit_with_its_diff(told: Site) -> None:
+    first = by_subject(told)["patch docs/x.md: 1 edit"]
+    names = [first, first[:7], first.upper(), "HEAD~3"]
+    for name in names:
+        shown = told.agent.call("show", commit=name)
+        diff = shown.pop("diff")
+        assert [shown] == [each for each in told.log() if each["commit"] == first]
+        assert diff == (
+            "diff --git a/docs/x.md b/docs/x.md\n"
+            "new file mode 100644\n"
+            f"index 0000000..{shown['files'][0]['after'][:7]}\n"
+            "--- /dev/null\n"
+            "+++ b/docs/x.md\n"
+            "@@ -0,0 +1 @@\n"
+            "+# needle\n"
+        )
+
+
+def test_show_of_head_is_the_newest(told: Site) -> None:
+    newest = told.log(limit=1)[0]["commit"]
+    for name in ("HEAD", "HEAD~0", newest):
+        assert told.agent.call("show", commit=name)["commit"] == newest
+    assert told.agent.call("show", commit="HEAD~")["commit"] == told.log()[1]["commit"]
+
+
+def test_diff_between_commits_is_what_git_says(told: Site) -> None:
+    result = told.person.call("diff", **{"from": "HEAD~5", "to": "HEAD~1"})
+    assert [(each["path"], each["status"]) for each in result["files"]] == [
+        ("docs/x.md", "A"),
+        ("src/a.py", "M"),
+    ]
+    assert result["diff"] == told.git("diff", "history~5", "history~1")
+
+
+def test_diff_can_be_limited_to_paths(told: Site) -> None:
+    for paths in (["docs"], ["docs/x.md"], [f"{told.root}/docs"]):
+        result = told.person.call("diff", **{"from": "HEAD~5", "to": "HEAD~1", "paths": paths})
+        assert [each["path"] for each in result["files"]] == ["docs/x.md"]
+    both = told.person.call("diff", **{"from": "HEAD~5", "to": "HEAD~1", "paths": ["."]})
+    assert len(both["files"]) == 2
+
+
+def test_diff_backwards_takes_away(told: Site) -> None:
+    result = told.person.call("diff", **{"from": "HEAD~1", "to": "HEAD~5", "paths": ["docs"]})
+    assert [each["status"] for each in result["files"]] == ["D"]
+
+
+def test_diff_against_the_workspace_shows_what_was_done_since(site: Site) -> None:
+    site.write("untouched.txt", "never edited by an agent\n")
+    first = site.overwrite("a.txt", "one\n")["commit"]
+    site.overwrite("b.txt", "two\n")
+    assert site.person.call("diff")["files"] == []
+    site.write("a.txt", "by hand\n")
+    (site.root / "b.txt").unlink()
+    result = site.person.call("diff")
+    assert [(each["path"], each["status"]) for each in result["files"]] == [
+        ("a.txt", "M"),
+        ("b.txt", "D"),
+    ]
+    assert "-one\n+by hand\n" in result["diff"]
+    since_first = site.person.call("diff", **{"from": first})
+    assert [each["path"] for each in since_first["files"]] == ["a.txt"]
+
+
+def test_diff_against_the_workspace_sees_modes_and_kinds(site: Site) -> None:
+    site.overwrite("a.sh", "one\n")
+    (site.root / "a.sh").chmod(0o755)
+    assert "old mode 100644\nnew mode 100755\n" in site.person.call("diff")["diff"]
+    (site.root / "a.sh").unlink()
+    (site.root / "a.sh").mkdir()
+    assert [each["status"] for each in site.person.call("diff")["files"]] == ["D"]

@@ -1,0 +1,293 @@
+"""undo: a commit that takes commits back, around whatever came later."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from e2e.running_daemon import Site, fsck
+
+TEN = "".join(f"line {n}\n" for n in range(1, 11))
+
+
+def standing(site: Site) -> list[str]:
+    """The ids of the commits that are not undone, newest first."""
+    return [each["commit"] for each in site.log() if each["reverted_by"] is None]
+
+
+def test_undo_takes_the_newest_edit_back(site: Site) -> None:
+    site.write("a.txt", "one\n")
+    site.replace("a.txt", "one", "two")
+    last = site.replace("a.txt", "two", "three")
+    result = site.agent.call("undo")
+    assert site.bytes_of("a.txt") == b"two\n"
+    assert result["undone"] == [last["commit"]]
+    assert result["outside"] is None
+    assert [(each["path"], each["status"]) for each in result["files"]] == [("a.txt", "M")]
+    assert "-three\n+two\n" in result["diff"]
+    assert result["message"] == f"Undone 1 commit:\n  {last['commit'][:8]} patch a.txt: 1 edit"
+
+
+def test_undo_again_takes_the_one_before_it_back(site: Site) -> None:
+    site.write("a.txt", "one\n")
+    site.replace("a.txt", "one", "two")
+    site.replace("a.txt", "two", "three")
+    site.agent.call("undo")
+    site.agent.call("undo")
+    assert site.bytes_of("a.txt") == b"one\n"
+    assert site.agent.refusal("undo").kind == "nothing_to_undo"
+
+
+def test_undo_of_several_is_one_commit(site: Site) -> None:
+    site.write("a.txt", "0\n")
+    made = [site.replace("a.txt", str(n), str(n + 1))["commit"] for n in range(4)]
+    before = len(site.log())
+    result = site.agent.call("undo", last=3)
+    assert site.bytes_of("a.txt") == b"1\n"
+    assert result["undone"] == made[:0:-1]
+    assert len(site.log()) == before + 1
+    assert site.log(limit=1)[0]["message"].startswith("undo 3 commits")
+
+
+def test_undo_from_the_middle_keeps_what_came_later(site: Site) -> None:
+    site.write("a.txt", TEN)
+    site.replace("a.txt", "line 2\n", "LINE 2\n")
+    middle = site.replace("a.txt", "line 5\n", "LINE 5\nadded\n")["commit"]
+    site.replace("a.txt", "line 9\n", "LINE 9\n")
+    site.agent.call("undo", commits=[middle])
+    expected = TEN.replace("line 2\n", "LINE 2\n").replace("line 9\n", "LINE 9\n")
+    assert site.bytes_of("a.txt") == expected.encode()
+
+
+def test_undo_keeps_what_a_person_wrote_since(site: Site) -> None:
+    site.write("a.txt", TEN)
+    edit = site.replace("a.txt", "line 5\n", "LINE 5\n")["commit"]
+    by_hand = TEN.replace("line 5\n", "LINE 5\n").replace("line 1\n", "by hand\n")
+    site.write("a.txt", by_hand)
+    result = site.agent.call("undo", commits=[edit])
+    assert site.bytes_of("a.txt") == TEN.replace("line 1\n", "by hand\n").encode()
+    assert result["outside"] is not None
+    outside = site.person.call("show", commit=result["outside"])
+    assert (outside["kind"], outside["message"]) == ("outside", "changed outside: a.txt")
+    assert "-line 1\n+by hand\n" in outside["diff"]
+
+
+def test_undo_that_cannot_merge_tells_the_hunks_and_changes_nothing(site: Site) -> None:
+    site.write("a.txt", TEN)
+    site.write("b.txt", "b\n")
+    edit = site.replace("a.txt", "line 5\n", "LINE 5\n")["commit"]
+    other = site.replace("b.txt", "b", "bb")["commit"]
+    site.write("a.txt", TEN.replace("line 5\n", "line five\n"))
+    before = site.picture()
+    refusal = site.agent.refusal("undo", commits=[edit, other])
+    assert site.picture() == before
+    assert refusal.kind == "conflict"
+    [conflict] = refusal.data["conflicts"]
+    assert conflict["path"] == "a.txt"
+    [hunk] = conflict["hunks"]
+    assert "line five\n" in hunk
+    assert "line 5\n" in hunk
+
+
+def test_undo_of_a_new_file_removes_it_and_the_directories_made_for_it(site: Site) -> None:
+    (site.root / "old").mkdir()
+    site.overwrite("old/new/deep/a.txt", "x\n")
+    result = site.agent.call("undo")
+    assert [each["status"] for each in result["files"]] == ["D"]
+    assert [path.name for path in site.root.rglob("*")] == ["old"]
+
+
+def test_undo_of_a_new_file_leaves_directories_that_hold_something(site: Site) -> None:
+    site.overwrite("new/deep/a.txt", "x\n")
+    site.write("new/mine.txt", "mine\n")
+    site.agent.call("undo")
+    assert sorted(path.name for path in site.root.rglob("*")) == ["mine.txt", "new"]
+
+
+def test_undo_of_a_new_file_that_was_changed_since_is_a_conflict(site: Site) -> None:
+    site.overwrite("a.txt", "x\n")
+    site.write("a.txt", "x\nby hand\n")
+    refusal = site.agent.refusal("undo")
+    assert refusal.kind == "conflict"
+    assert "the commit created this file; it was changed since" in refusal.message
+    assert site.bytes_of("a.txt") == b"x\nby hand\n"
+
+
+def test_undo_of_what_a_person_put_back_is_recorded_and_changes_nothing(site: Site) -> None:
+    site.write("a.txt", "one\n")
+    edit = site.replace("a.txt", "one", "two")["commit"]
+    site.write("a.txt", "one\n")
+    result = site.agent.call("undo")
+    assert result["undone"] == [edit]
+    assert result["files"] == []
+    assert site.bytes_of("a.txt") == b"one\n"
+    assert site.agent.refusal("undo").kind == "nothing_to_undo"
+    assert fsck(site.shadow) == ""
+
+
+def test_undo_of_an_edit_in_a_file_deleted_since_is_a_conflict(site: Site) -> None:
+    site.write("a.txt", "one\n")
+    site.replace("a.txt", "one", "two")
+    (site.root / "a.txt").unlink()
+    refusal = site.agent.refusal("undo")
+    assert (refusal.kind, "this file was deleted since" in refusal.message) == ("conflict", True)
+    assert not (site.root / "a.txt").exists()
+
+
+def test_undo_of_an_undo_brings_the_edit_back(site: Site) -> None:
+    site.write("a.txt", "one\n")
+    edit = site.replace("a.txt", "one", "two")["commit"]
+    undo = site.agent.call("undo")["commit"]
+    again = site.agent.call("undo", commits=[undo])
+    assert site.bytes_of("a.txt") == b"two\n"
+    assert again["undone"] == [undo]
+    log = {each["commit"]: each["reverted_by"] for each in site.log()}
+    assert (log[edit], log[undo]) == (None, again["commit"])
+    assert site.agent.call("undo")["undone"] == [edit]
+    assert site.bytes_of("a.txt") == b"one\n"
+
+
+def test_undo_by_request_id(site: Site) -> None:
+    site.write("a.txt", TEN)
+    site.replace("a.txt", "line 1\n", "LINE 1\n", request_id="first")
+    site.replace("a.txt", "line 9\n", "LINE 9\n", request_id="second")
+    site.agent.call("undo", request="first")
+    assert site.bytes_of("a.txt") == TEN.replace("line 9\n", "LINE 9\n").encode()
+
+
+def test_a_request_id_that_two_sessions_use_means_ones_own(site: Site) -> None:
+    site.write("a.txt", "one\n")
+    site.replace("a.txt", "one", "two", request_id="r")
+    other = site.another("conv-2")
+    append = {"operation": "append_eof", "newText": "x\n"}
+    other.call("patch", path="b.txt", patches=append, request_id="r")
+    site.agent.call("undo", request="r")
+    assert (site.bytes_of("a.txt"), site.bytes_of("b.txt")) == (b"one\n", b"x\n")
+    site.person.call("undo", request="r", session="conv-2")
+    assert not (site.root / "b.txt").exists()
+
+
+def test_a_preview_of_an_undo_tells_it_and_changes_nothing(site: Site) -> None:
+    site.write("a.txt", "one\n")
+    edit = site.replace("a.txt", "one", "two")["commit"]
+    before = site.picture()
+    preview = site.agent.call("undo", preview=True)
+    assert site.picture() == before
+    assert (preview["commit"], preview["undone"]) == (None, [edit])
+    done = site.agent.call("undo")
+    assert (preview["diff"], preview["message"]) == (done["diff"], done["message"])
+
+
+@pytest.fixture
+def mixed(site: Site) -> Site:
+    """Two agents in two sessions edit three files."""
+    site.write("a.txt", TEN)
+    other = site.another("conv-2", agent="other")
+
+    def edit(client: Any, path: str, old: str, new: str) -> None:
+        patches = [{"operation": "replace", "oldText": old, "newText": new}]
+        client.call("patch", path=path, patches=patches)
+
+    edit(site.agent, "a.txt", "line 1\n", "LINE 1\n")
+    edit(other, "a.txt", "line 3\n", "LINE 3\n")
+    edit(site.agent, "a.txt", "line 5\n", "LINE 5\n")
+    site.overwrite("dir/b.txt", "b\n")
+    edit(other, "a.txt", "line 9\n", "LINE 9\n")
+    return site
+
+
+def upper(*numbers: int) -> bytes:
+    """The file with these lines edited."""
+    text = TEN
+    for number in numbers:
+        text = text.replace(f"line {number}\n", f"LINE {number}\n")
+    return text.encode()
+
+
+def test_an_agents_undo_counts_its_own_session_only(mixed: Site) -> None:
+    mixed.agent.call("undo", last=2)
+    assert mixed.bytes_of("a.txt") == upper(1, 3, 9)
+    assert not (mixed.root / "dir").exists()
+
+
+def test_a_persons_undo_counts_all_sessions(mixed: Site) -> None:
+    mixed.person.call("undo", last=2)
+    assert mixed.bytes_of("a.txt") == upper(1, 3, 5)
+    assert not (mixed.root / "dir").exists()
+
+
+@pytest.mark.parametrize(
+    ("filters", "left"),
+    [
+        ({"session": "conv-2", "last": 9}, (1, 5)),
+        ({"agent": "other"}, (1, 3, 5)),
+        ({"agent": "tester", "paths": ["a.txt"]}, (1, 3, 9)),
+        ({"paths": ["a.txt"], "last": 3}, (1,)),
+        ({"paths": ["dir", "a.txt"], "session": "conv-1", "last": 2}, (1, 3, 9)),
+        ({"paths": ["."], "last": 9}, ()),
+    ],
+)
+def test_a_persons_undo_is_filtered(
+    mixed: Site, filters: dict[str, Any], left: tuple[int, ...]
+) -> None:
+    mixed.person.call("undo", **filters)
+    assert mixed.bytes_of("a.txt") == upper(*left)
+
+
+def test_an_agents_undo_is_filtered_by_path_however_it_is_spelled(mixed: Site) -> None:
+    for number, path in enumerate(["a.txt", f"{mixed.root}/a.txt"]):
+        mixed.agent.call("undo", paths=[path])
+        assert mixed.bytes_of("a.txt") == upper(*[(1, 3, 9), (3, 9)][number])
+    assert (mixed.root / "dir/b.txt").exists()
+    assert mixed.agent.refusal("undo", paths=["./a.txt"]).kind == "nothing_to_undo"
+
+
+def test_a_person_may_undo_in_restricted_mode_and_an_agent_may_not(mixed: Site) -> None:
+    mixed.person.call("mode_set", mode="restricted", scope="workspace")
+    assert mixed.agent.refusal("undo").kind == "tool_disabled"
+    mixed.person.call("undo", last=1)
+    assert mixed.bytes_of("a.txt") == upper(1, 3, 5)
+
+
+def test_a_person_may_undo_an_outside_edit(site: Site) -> None:
+    site.write("a.txt", TEN)
+    site.replace("a.txt", "line 1\n", "LINE 1\n")
+    site.write("a.txt", upper(1) + b"by mistake\n")
+    outside = site.replace("a.txt", "line 3\n", "LINE 3\n")["outside"]
+    site.person.call("undo", commits=[outside])
+    assert site.bytes_of("a.txt") == upper(1, 3)
+
+
+def test_undo_of_a_binary_overwrite_gives_the_bytes_back(site: Site) -> None:
+    binary = bytes(range(256)) * 3
+    site.write("a.bin", binary, mode=0o600)
+    site.overwrite("a.bin", "text now\n")
+    site.agent.call("undo")
+    assert site.bytes_of("a.bin") == binary
+
+
+def test_undo_keeps_crlf_bom_and_bytes_that_are_not_utf8(site: Site) -> None:
+    before = b"\xef\xbb\xbfone\r\ntwo \xe9\r\n\r\nlast"
+    site.write("a.txt", before)
+    site.replace("a.txt", "one\n", "1\n2\n")
+    site.write("a.txt", site.bytes_of("a.txt") + b" \xff")
+    site.agent.call("undo")
+    assert site.bytes_of("a.txt") == before + b" \xff"
+
+
+def test_a_private_file_comes_back_private(site: Site) -> None:
+    site.root.chmod(0o700)
+    site.overwrite("key", "one\n")
+    undo = site.agent.call("undo")["commit"]
+    assert not (site.root / "key").exists()
+    site.agent.call("undo", commits=[undo])
+    assert (site.root / "key").stat().st_mode & 0o777 == 0o600
+    assert site.bytes_of("key") == b"one\n"
+
+
+def test_a_new_file_whose_mode_a_person_changed_is_not_removed(site: Site) -> None:
+    site.overwrite("a.sh", "one\n")
+    (site.root / "a.sh").chmod(0o755)
+    assert site.agent.refusal("undo").kind == "conflict"
+    assert (site.root / "a.sh").stat().st_mode & 0o777 == 0o755
