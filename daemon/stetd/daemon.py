@@ -55,11 +55,14 @@ class Daemon:
     _stores: list[RequestStore]
 
     @classmethod
-    def open(cls, settings: Settings, directories: Directories) -> Daemon:
-        """Recover the state, start the threads. The caller holds the lock. Raises StartError."""
+    def open(cls, settings: Settings, directories: Directories, disk: Disk | None = None) -> Daemon:
+        """Recover the state, start the threads. The caller holds the lock. Raises StartError.
+
+        ``disk``: what all writing goes through, if not the real one.
+        """
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
         try:
-            return cls._open(settings, directories)
+            return cls._open(settings, directories, disk or Disk())
         except (FormatError, RecoveryError, JournalBroken) as error:
             raise StartError(str(error)) from error
         except OSError as error:
@@ -67,8 +70,7 @@ class Daemon:
             raise StartError(f"{where}{error.strerror}") from error
 
     @classmethod
-    def _open(cls, settings: Settings, directories: Directories) -> Daemon:
-        disk = Disk()
+    def _open(cls, settings: Settings, directories: Directories, disk: Disk) -> Daemon:
         wal = os.path.join(directories.state, "journal")
         for directory in (wal, os.path.join(directories.state, "workspaces")):
             os.makedirs(directory, mode=0o700, exist_ok=True)
