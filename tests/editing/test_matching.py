@@ -158,6 +158,9 @@ class TestIndentation:
             (["\t"], ["    "], ["\t\t"], ["", "    "], ["        "]),
             (["\t", "\t\t"], ["  ", "    "], [""], ["", "  "], [""]),
             (["\t"], ["      "], ["\t\t"], ["", "    "], None),
+            (["\t"], ["        "], ["\t\t"], ["", "    "], ["            "]),
+            (["\t\t"], ["    "], ["\t\t\t"], ["", "    "], ["        "]),
+            (["\t\t"], ["        "], ["\t\t\t"], ["", "  ", "    "], None),
             (["\t"], ["    "], ["\t\t"], [], None),
             (["\t"], ["    "], ["\t"], [], ["    "]),
             # text without indentation of its own
@@ -200,6 +203,10 @@ class TestIndentation:
         assert spaces_unit(["", "  ", "    "]) == 2
         assert spaces_unit(["", "\t", "\t", "  "]) is None
         assert spaces_unit(["", "    "] * 9 + ["", "   "]) == 4
+        assert spaces_unit(["", "    ", "", "    ", "", "  "]) is None
+        assert spaces_unit(["    ", "       "] * 3) is None
+        assert spaces_unit(["    ", "    "]) == 4
+        assert spaces_unit(["            "]) is None
 
 
 def test_shared_lines_are_what_the_sender_left_alone() -> None:

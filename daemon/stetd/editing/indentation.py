@@ -161,8 +161,10 @@ class Change:
         told = self.spaces_per_tab if _pure_kind(self.text) and _pure_kind(self.place) else None
         if not unit or told not in (None, unit) or any(len(line) % unit for line in self.place):
             return None
-        if unit not in _LIKELY_UNITS and told is None and unit * depth != width:
-            return None
+        if told is None and unit * depth != width:
+            explained = depth and width % depth == 0 and unit * depth < width
+            if unit not in _LIKELY_UNITS or (explained and width // depth in _LIKELY_UNITS):
+                return None
         return _levels(" ", [width + (len(line) - depth) * unit for line in new])
 
 
@@ -171,8 +173,8 @@ def spaces_unit(around: Sequence[str]) -> int | None:
 
     A step is how much deeper a line is than the one before it; where all lines are equally
     deep, their depth is the step if it is a usual one. None when there is none, when most
-    lines are indented with tabs, or when a larger step is more common than the smallest:
-    then one of the two is alignment, and which one cannot be told.
+    lines are indented with tabs, or when it can't be told from alignment: a larger step is
+    more common, or many lines are indented by no whole number of such steps.
     """
     if _main_kind(around) != " ":
         return None
@@ -183,7 +185,9 @@ def spaces_unit(around: Sequence[str]) -> int | None:
         return smallest if smallest in _LIKELY_UNITS else None
     total = steps.total()
     smallest = min(step for step, count in steps.items() if count >= total * _COMMON_SHARE)
-    return smallest if steps[smallest] == max(steps.values()) else None
+    uneven = sum(1 for width in widths if width % smallest)
+    doubtful = steps[smallest] < max(steps.values()) or uneven > len(widths) * _COMMON_SHARE
+    return None if doubtful else smallest
 
 
 def _levels(char: str, counts: Sequence[int]) -> list[str] | None:

@@ -22,6 +22,7 @@ by a rung above. Less of the text is left to tell the place by, so this rung is 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import dropwhile
 
 from stetd.editing import line_replacement, rungs
 from stetd.editing.normal_forms import (
@@ -184,7 +185,8 @@ def _blank_lines_stand_further_off(document: Document, match: Match, trimmed: Tr
 
 
 def _blank_after_others(lines: list[str]) -> bool:
-    return any(map(is_blank, lines)) and not is_blank(lines[0])
+    others = list(dropwhile(is_blank, lines))
+    return any(map(is_blank, others))
 
 
 def _stands(document: Document, line: str) -> bool:
