@@ -1,0 +1,244 @@
+"""What happens inside a daemon that may be killed: run by the zygote, in a child of its own.
+
+The daemon is the real one without its sockets: requests enter where a connection hands them
+to the handlers. What was answered is written to ``acks`` at once (it survives the kill, as a
+client's memory would); what is seen is written to ``seen``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from stet.wire.failures import Refused
+from stetd.config import load_settings
+from stetd.daemon import Daemon, StartError
+from stetd.directories import Directories
+
+Json = dict[str, Any]
+
+MANY_LINES = "".join(f"line {n}\n" for n in range(3000))
+
+
+class Agent:
+    """One session on a daemon in this process."""
+
+    def __init__(self, base: str, daemon: Daemon, session: str | None) -> None:
+        self.base = base
+        self.daemon = daemon
+        self.session = session
+        self.connection = daemon.handlers.connect(
+            control=session is None, pid=os.getpid(), command="test"
+        )
+
+    async def call(self, method: str, **params: Any) -> Any:
+        """A request's result, in builtins. Raises Refused."""
+        return msgspec.to_builtins(await self.connection.call(method, params))
+
+    async def answer(self, method: str, params: Json) -> Json:
+        """A request's result, or the kind of its refusal, noted in ``acks``."""
+        try:
+            answer = await self.call(method, **params)
+        except Refused as refusal:
+            answer = {"refused": refusal.kind, "message": refusal.message}
+        note(self.base, "acks", {"request": params.get("request_id"), "answer": answer})
+        return answer
+
+    async def checkpoint(self) -> None:
+        """Take a checkpoint and wait for it."""
+        done = threading.Event()
+        writer = self.daemon.writer
+        writer.submit(lambda: writer.begin_checkpoint(done.set)).result()
+        assert await asyncio.to_thread(done.wait, 20)
+
+
+def note(base: str, name: str, value: object) -> None:
+    """Append a line to a file of the test, in one write."""
+    fd = os.open(os.path.join(base, name), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    try:
+        os.write(fd, json.dumps(value).encode() + b"\n")
+    finally:
+        os.close(fd)
+
+
+@asynccontextmanager
+async def opened(base: str, session: str | None = "s") -> AsyncIterator[Agent]:
+    """A daemon on the test's directories, with a session in its workspace."""
+    directories = Directories(*(os.path.join(base, name) for name in ("run", "state", "c.toml")))
+    settings = load_settings(directories.config)
+    os.makedirs(directories.state, exist_ok=True)
+    daemon = Daemon.open(settings, directories)
+    root = os.path.join(base, "ws")
+    person = Agent(base, daemon, None)
+    await person.call("workspace_allow", root=root)
+    agent = Agent(base, daemon, session)
+    await agent.call("hello", protocol=1, workspace=root, session=session, agent="tester")
+    try:
+        yield agent
+    finally:
+        await asyncio.to_thread(daemon.close)
+
+
+async def world(agent: Agent) -> Json:
+    """Everything that a crash must leave either as before a call or as after it."""
+    commits: list[Json] = []
+    cursor = None
+    while cursor is not None or not commits:
+        page = await agent.call("log", limit=200, cursor=cursor)
+        commits += page["commits"]
+        cursor = page["cursor"]
+        if cursor is None:
+            break
+    listed = (await agent.call("clipboard_list"))["clipboards"]
+    texts = {c["name"]: (await agent.call("clipboard_get", name=c["name"])) for c in listed}
+    return {
+        "files": dict(files_below(os.path.join(agent.base, "ws"))),
+        "clipboards": {name: text["text"] for name, text in texts.items()},
+        "mode": (await agent.call("mode_get"))["mode"],
+        # Ids differ from run to run, with the time.
+        "commits": [
+            [c["kind"], re.sub("[0-9a-f]{8,}", "ID", c["message"]), c["request"]] for c in commits
+        ],
+    }
+
+
+def files_below(root: str) -> Iterator[tuple[str, str]]:
+    """(path, mode and content) of every file or link; directories only by what is in them."""
+    for folder, _, names in sorted(os.walk(root)):
+        for name in sorted(names):
+            path = os.path.join(folder, name)
+            info = os.lstat(path)
+            if os.path.islink(path):
+                content = os.readlink(path)
+            else:
+                with open(path, encoding="latin-1", newline="") as file:
+                    content = file.read()
+            yield os.path.relpath(path, root), f"{info.st_mode:o} {content}"
+
+
+# -- the story whose every instruction is a place to die
+
+
+def _replace(old: str, new: str, **more: object) -> list[Json]:
+    return [{"operation": "replace", "oldText": old, "newText": new, **more}]
+
+
+def _append(text: str) -> list[Json]:
+    return [{"operation": "append_eof", "newText": text}]
+
+
+def _patch(path: str, patches: list[Json]) -> tuple[str, Json]:
+    return "patch", {"path": path, "patches": patches}
+
+
+#: Three files at once, one of them new, in directories that are new.
+TOGETHER = [
+    {"method": method, "params": params}
+    for method, params in (
+        _patch("a.txt", _replace("two", "TWO")),
+        _patch("b.txt", _replace("beta", "BETA")),
+        _patch("new/deep/c.txt", _append("created\n")),
+    )
+]
+
+#: A step is a list of calls that share a batch, or the name of something else to do.
+STORY: list[str | list[tuple[str, Json]]] = [
+    [_patch("a.txt", _replace("one", "1"))],
+    [_patch("long.txt", _replace("line 7\n", "line seven\n"))],
+    [("transaction", {"calls": TOGETHER})],
+    "checkpoint",
+    [_patch("b.txt", _replace("gamma\n", "", toClipboard="cut"))],
+    # Takes b.txt back around the cut, and deletes new/deep/c.txt.
+    [("undo", {"request": "r3"})],
+    [
+        _patch("a.txt", _replace("three", "3")),
+        _patch("a.txt", _replace("3", "III")),
+        _patch("e.txt", _append("x\n")),
+    ],
+]
+
+FIRST_FILES = {
+    "a.txt": "one\ntwo\nthree\n",
+    "b.txt": "alpha\nbeta\n\n\n\ngamma\ndelta\n",
+    "long.txt": MANY_LINES,
+}
+
+
+def _requests() -> Iterator[tuple[str, Json]]:
+    number = 0
+    for step in STORY:
+        for method, params in step if isinstance(step, list) else []:
+            number += 1
+            yield method, {**params, "request_id": f"r{number}"}
+
+
+async def _tell(agent: Agent) -> None:
+    requests = _requests()
+    for step in STORY:
+        if step == "checkpoint":
+            await agent.checkpoint()
+            continue
+        # Held back until all of the step are queued, so that they share a batch.
+        gate = threading.Event()
+        agent.daemon.writer.submit(gate.wait)
+        calls = [
+            asyncio.ensure_future(agent.answer(method, params))
+            for method, params in (next(requests) for _ in step)
+        ]
+        await asyncio.sleep(0)
+        gate.set()
+        await asyncio.gather(*calls)
+
+
+def story(base: str) -> None:
+    """Tell the story; it may be killed anywhere."""
+
+    async def main() -> None:
+        async with opened(base) as agent:
+            await _tell(agent)
+
+    asyncio.run(main())
+
+
+def story_call_by_call(base: str) -> None:
+    """Note the world before the story and after each of its calls, none in a batch."""
+
+    async def main() -> None:
+        async with opened(base) as agent:
+            note(base, "seen", await world(agent))
+            for method, params in _requests():
+                await agent.answer(method, params)
+                note(base, "seen", await world(agent))
+
+    asyncio.run(main())
+
+
+def start_and_stop(base: str) -> None:
+    """Recover, and stop in good order."""
+
+    async def main() -> None:
+        async with opened(base):
+            pass
+
+    asyncio.run(main())
+
+
+def look_and_retry(base: str) -> None:
+    """Note the world, send every call of the story again, note what it gave and the world."""
+
+    async def main() -> None:
+        async with opened(base) as agent:
+            note(base, "seen", await world(agent))
+            for method, params in _requests():
+                await agent.answer(method, params)
+            note(base, "seen", await world(agent))
+
+    asyncio.run(main())
