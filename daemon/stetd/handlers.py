@@ -460,7 +460,7 @@ class Connection:
         clipboards = await self._on_writer(lambda: self._needs_session().clipboards)
         return ClipboardList(
             [
-                ClipboardInfo(name, len(text.encode()), len(text.split("\n")) - text.endswith("\n"))
+                ClipboardInfo(name, len(text.encode()), _count_lines(text))
                 for name, text in sorted(clipboards.items())
             ]
         )
@@ -621,6 +621,10 @@ def _workspace_info(workspace: Workspace) -> WorkspaceInfo:
         workspace.head.commit,
         workspace.head.commits,
     )
+
+
+def _count_lines(text: str) -> int:
+    return text.count("\n") + (not text.endswith("\n")) if text else 0
 
 
 def _below(directory: str, path: str) -> str:
