@@ -110,4 +110,4 @@ class Place:
 
     def close(self) -> None:
         """Remove the directories."""
-        shutil.rmtree(self.base)
+        shutil.rmtree(self.base, ignore_errors=True)

@@ -11,7 +11,10 @@ import asyncio
 import json
 import os
 import re
+import signal
+import sys
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -20,7 +23,7 @@ import msgspec
 
 from stet.wire.failures import Refused
 from stetd.config import load_settings
-from stetd.daemon import Daemon, StartError
+from stetd.daemon import Daemon
 from stetd.directories import Directories
 
 Json = dict[str, Any]
@@ -39,9 +42,10 @@ class Agent:
             control=session is None, pid=os.getpid(), command="test"
         )
 
-    async def call(self, method: str, **params: Any) -> Any:
+    async def call(self, method: str, **params: Any) -> Json:
         """A request's result, in builtins. Raises Refused."""
-        return msgspec.to_builtins(await self.connection.call(method, params))
+        answer: Json = msgspec.to_builtins(await self.connection.call(method, params))
+        return answer
 
     async def answer(self, method: str, params: Json) -> Json:
         """A request's result, or the kind of its refusal, noted in ``acks``."""
@@ -186,16 +190,17 @@ async def _tell(agent: Agent) -> None:
         if step == "checkpoint":
             await agent.checkpoint()
             continue
-        # Held back until all of the step are queued, so that they share a batch.
-        gate = threading.Event()
-        agent.daemon.writer.submit(gate.wait)
-        calls = [
-            asyncio.ensure_future(agent.answer(method, params))
-            for method, params in (next(requests) for _ in step)
-        ]
-        await asyncio.sleep(0)
-        gate.set()
-        await asyncio.gather(*calls)
+        await _at_once(agent, [next(requests) for _ in step])
+
+
+async def _at_once(agent: Agent, requests: list[tuple[str, Json]]) -> None:
+    """Send calls that share a batch: the writer is held back until all of them are queued."""
+    gate = threading.Event()
+    agent.daemon.writer.submit(gate.wait)
+    calls = [asyncio.ensure_future(agent.answer(method, params)) for method, params in requests]
+    await asyncio.sleep(0)
+    gate.set()
+    await asyncio.gather(*calls)
 
 
 def story(base: str) -> None:
@@ -240,5 +245,117 @@ def look_and_retry(base: str) -> None:
             for method, params in _requests():
                 await agent.answer(method, params)
             note(base, "seen", await world(agent))
+
+    asyncio.run(main())
+
+
+# -- calls in contest with somebody who saves the same files
+
+CONTESTED_FILES = {
+    "a.txt": "one\ntwo\nthree\n",
+    "b.txt": "alpha\nbeta\n",
+    "x.txt": "exists\n",
+}
+CONTESTED_CALLS: list[tuple[str, Json]] = [
+    ("patch", {"path": "a.txt", "patches": _replace("one", "1"), "request_id": "c1"}),
+    (
+        "transaction",
+        {
+            "calls": [
+                {"method": method, "params": params}
+                for method, params in (
+                    _patch("n/new.txt", _append("made by c2\n")),
+                    _patch("b.txt", _replace("beta", "BETA")),
+                    _patch("a.txt", _replace("two", "2")),
+                )
+            ],
+            "request_id": "c2",
+        },
+    ),
+    ("patch", {"path": "x.txt", "patches": _replace("exists", "EXISTS"), "request_id": "c3"}),
+    ("patch", {"path": "a.txt", "patches": _replace("three", "3"), "request_id": "c4"}),
+]
+
+
+def _somebody(root: str, action: list[str]) -> None:
+    """Do what another program might do at just this moment."""
+    what, name, *content = action
+    path = os.path.join(root, name)
+    if what == "delete":
+        if os.path.isfile(path):
+            os.unlink(path)
+    elif what == "directory":
+        if os.path.isfile(path):
+            os.unlink(path)
+        os.makedirs(path, exist_ok=True)
+    elif what == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    else:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        aside = path + "~"
+        with open(aside if what == "save" else path, "w", newline="") as file:
+            file.write(content[0])
+        if what == "save":
+            os.rename(aside, path)
+
+
+def _content(path: str) -> str | None:
+    """What a deed at this path does away with."""
+    if not os.path.isfile(path):
+        return None
+    with open(path, newline="") as file:
+        return file.read()
+
+
+def _meddle(base: str, script: dict[str, list[list[str]]]) -> None:
+    """Arm the failpoints so that somebody acts at them. Keys: ``name:k``."""
+    reached: Counter[str] = Counter()
+    lock = threading.Lock()
+
+    def hit(name: str) -> None:
+        with lock:
+            reached[name] += 1
+            point = f"{name}:{reached[name]}"
+        note(base, "points", point)
+        for action in script.get(point, []):
+            removed = _content(os.path.join(base, "ws", action[1]))
+            _somebody(os.path.join(base, "ws"), action)
+            note(base, "deeds", action)
+            note(base, "removed", removed)
+
+    for module in list(sys.modules.values()):
+        if module.__name__.startswith("stetd") and hasattr(module, "hit"):
+            module.hit = hit  # type: ignore[attr-defined]
+
+
+def contest(base: str, script: dict[str, list[list[str]]]) -> None:
+    """Four calls in one batch, while somebody does things at given points."""
+
+    async def main() -> None:
+        async with opened(base) as agent:
+            _meddle(base, script)
+            await _at_once(agent, CONTESTED_CALLS)
+
+    asyncio.run(main())
+
+
+def recover_meddled(base: str, script: dict[str, list[list[str]]]) -> None:
+    """Recover while somebody does things at given points."""
+    _meddle(base, script)
+
+    async def main() -> None:
+        async with opened(base) as agent:
+            note(base, "seen", await world(agent))
+
+    asyncio.run(main())
+
+
+def retry_contest(base: str) -> None:
+    """Send the contested calls again, one after the other."""
+
+    async def main() -> None:
+        async with opened(base) as agent:
+            for method, params in CONTESTED_CALLS:
+                await agent.answer(method, params)
 
     asyncio.run(main())
