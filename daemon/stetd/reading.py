@@ -155,7 +155,7 @@ def _describe(
 ) -> tuple[FileChange, str]:
     old = repository.blob(before[1]) if before else None
     new = repository.blob(after[1]) if after else None
-    modes = (before[0], after[0]) if before and after else None
+    modes = (before[0] if before else None, after[0] if after else None)
     diff = line_diff(path, old, new, modes=modes)
     change = FileChange(
         path=path,
@@ -347,7 +347,7 @@ def _describe_workspace(
 ) -> tuple[FileChange, str]:
     image, data = _present(place, path)
     old = repository.blob(before[1]) if before else None
-    modes = (before[0], image.git_mode) if before and image else None
+    modes = (before[0] if before else None, image.git_mode if image else None)
     text = line_diff(path, old, data, modes=modes)
     change = FileChange(
         path=path,

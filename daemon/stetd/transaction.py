@@ -504,7 +504,7 @@ def describe_change(work: FileWork, old_path: str | None) -> tuple[FileChange, s
     """One file of a result, and its diff."""
     before = work.before.image if work.before else None
     data = work.before.data if work.before else None
-    modes = (before.git_mode, work.after.git_mode) if before and work.after else None
+    modes = (before.git_mode if before else None, work.after.git_mode if work.after else None)
     diff = line_diff(work.target.path, data, work.content, old_path=old_path, modes=modes)
     status = "R" if old_path else "A" if before is None else "D" if work.after is None else "M"
     change = FileChange(

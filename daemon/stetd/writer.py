@@ -21,12 +21,19 @@ from typing import Any, TypeVar
 import msgspec
 
 from stet.wire.failures import Failure, Kind, Refused, refuse
-from stet.wire.results import EditResult
+from stet.wire.results import EditResult, FileChange
 from stetd.call_planning import plan_call
 from stetd.call_world import EditCall
 from stetd.failpoints import hit
 from stetd.grace import GraceWatch, LateWrite
-from stetd.history.objects import Image, find_entry, object_id
+from stetd.history.objects import (
+    EMPTY_TREE,
+    Image,
+    Tree,
+    find_entry,
+    object_id,
+    stored_tree,
+)
 from stetd.params import check_label
 from stetd.session.sessions import RESTRICTED, Session, clipboard_bytes
 from stetd.state import State
@@ -700,17 +707,35 @@ def _take_batch(items: list[Any]) -> list[_EditJob]:
 
 def _diff_of(workspace: Workspace, result: EditResult) -> str:
     """The diff of a recorded result, made again from the history."""
-
-    def content(oid: str | None) -> bytes | None:
-        return workspace.repository.blob(oid) if oid else None
-
+    if result.commit is None:
+        return ""
     try:
-        return "".join(
-            line_diff(f.path, content(f.before), content(f.after), old_path=f.old_path).text
-            for f in result.files
-        )
+        before, after = _trees_around(workspace, result.commit)
+        return "".join(_diff_of_file(workspace, before, after, file) for file in result.files)
     except MissingObject:
         return ""
+
+
+def _trees_around(workspace: Workspace, commit: str) -> tuple[Tree, Tree]:
+    repository = workspace.repository
+    stored = repository.commit(commit)
+    before = Tree({}, EMPTY_TREE)
+    if stored.parent is not None:
+        before = stored_tree(repository.commit(stored.parent).tree, repository.load_tree)
+    return before, stored_tree(stored.tree, repository.load_tree)
+
+
+def _diff_of_file(workspace: Workspace, before: Tree, after: Tree, file: FileChange) -> str:
+    repository = workspace.repository
+    old = find_entry(before, file.old_path or file.path, repository.load_tree)
+    new = find_entry(after, file.path, repository.load_tree)
+    return line_diff(
+        file.path,
+        repository.blob(old[1]) if old else None,
+        repository.blob(new[1]) if new else None,
+        old_path=file.old_path,
+        modes=(old[0] if old else None, new[0] if new else None),
+    ).text
 
 
 def io_failure(error: OSError) -> Refused:

@@ -22,12 +22,16 @@ import pygit2
 from pygit2.enums import ConfigLevel, ObjectType
 
 from stetd.history.commits import StoredCommit, parse_commit
-from stetd.history.objects import NewObject
+from stetd.history.objects import FILE, NewObject
 from stetd.storage.disk import Disk
 
 HISTORY = "refs/heads/history"
 _TYPES = {"blob": ObjectType.BLOB, "tree": ObjectType.TREE, "commit": ObjectType.COMMIT}
 _CONFLICT = re.compile(r"^<<<<<<< .*?^>>>>>>> [^\n]*\n?", re.MULTILINE | re.DOTALL)
+#: Lines of a diff's header; no line of the content begins like that.
+_INDEX = re.compile(r"^(index [0-9a-f]+\.\.[0-9a-f]+) [0-7]+$", re.MULTILINE)
+_NEW_FILE = re.compile(r"^new file mode [0-7]+$", re.MULTILINE)
+_DELETED_FILE = re.compile(r"^deleted file mode [0-7]+$", re.MULTILINE)
 
 for _level in (ConfigLevel.SYSTEM, ConfigLevel.GLOBAL, ConfigLevel.XDG, ConfigLevel.PROGRAMDATA):
     pygit2.settings.search_path[_level] = ""
@@ -288,19 +292,29 @@ def line_diff(
     after: bytes | None,
     *,
     old_path: str | None = None,
-    modes: tuple[int, int] | None = None,
+    modes: tuple[int | None, int | None] = (None, None),
     context: int = 3,
 ) -> LineDiff:
-    """The unified diff between two contents of a file (None: there is none)."""
-    if before == after and modes is None and old_path is None:
+    """The unified diff between two contents of a file (None: there is none).
+
+    ``modes``: the Git modes before and after; None is that of a plain file.
+    """
+    old_mode, new_mode = (FILE if mode is None else mode for mode in modes)
+    changed_mode = before is not None and after is not None and old_mode != new_mode
+    if before == after and not changed_mode and old_path is None:
         return LineDiff("", 0, 0)
     patch = pygit2.Patch.create_from(
         before, after, old_as_path=old_path or path, new_as_path=path, context_lines=context
     )
     text = patch.data.decode("utf-8", "replace") if patch.data else ""
-    if modes and modes[0] != modes[1] and before is not None and after is not None:
-        header = f"diff --git a/{old_path or path} b/{path}\n"
-        body = text.partition("\n")[2]
-        text = f"{header}old mode {modes[0]:o}\nnew mode {modes[1]:o}\n{body}"
+    if changed_mode:
+        header, _, body = text.partition("\n")
+        header = header or f"diff --git a/{old_path or path} b/{path}"
+        body = _INDEX.sub(r"\1", body, count=1)
+        text = f"{header}\nold mode {old_mode:o}\nnew mode {new_mode:o}\n{body}"
+    else:  # libgit2 takes every content for that of a plain file
+        text = _INDEX.sub(rf"\1 {new_mode:o}", text, count=1)
+        text = _NEW_FILE.sub(f"new file mode {new_mode:o}", text, count=1)
+        text = _DELETED_FILE.sub(f"deleted file mode {old_mode:o}", text, count=1)
     _, added, removed = patch.line_stats
     return LineDiff(text, added, removed)
