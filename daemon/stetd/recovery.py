@@ -17,7 +17,7 @@ from stetd.failpoints import hit
 from stetd.history.objects import NewObject, same_image
 from stetd.history.recovery_table import Link
 from stetd.session.sessions import UNRESTRICTED, with_clipboards
-from stetd.settling import Recovered, Replay, Settling, Temporary
+from stetd.settling import Emptied, Recovered, Replay, Settling, Temporary
 from stetd.state import State
 from stetd.storage.journal import Journal, ReadSegment
 from stetd.storage.journal_format import (
@@ -136,6 +136,7 @@ class Recovery:
             replay.boots[change.path] = boot
             if change.temporary:
                 self._note_temporary(replay, boot, record, change)
+        self._note_directories(replay, boot, record)
         if record.number in self._voided:
             return
         self._take_commits(record.workspace, record.number, record.commits)
@@ -172,6 +173,16 @@ class Recovery:
                 position=len(replay.chains[change.path]) - 1,
             )
         )
+
+    def _note_directories(self, replay: Replay, boot: str, record: Change) -> None:
+        voided_by = self._voided.get(record.number)
+        if voided_by is None:
+            paths, settled_by = record.leftover_directories, record.number
+        else:
+            made = {path for commit in record.commits for path in commit.meta.directories}
+            paths, settled_by = sorted(made, reverse=True), voided_by
+        if paths:
+            replay.directories.append(Emptied(paths, settled_by, boot))
 
     def _apply_abort(self, boot: str, record: Abort) -> None:
         replay = self._replays.setdefault(record.workspace, Replay())
@@ -249,6 +260,7 @@ class Recovery:
         settling.journal(journal)
         settling.carry_out(journal)
         settling.clear_temporaries()
+        settling.remove_directories()
         return settling.objects
 
     def objects_of(self, workspace: str) -> list[NewObject]:

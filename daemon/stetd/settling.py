@@ -59,6 +59,18 @@ class Temporary:
     position: int
 
 
+@dataclass(frozen=True, slots=True)
+class Emptied:
+    """Directories that go if nothing is in them: those of an undone call, or of a voided one.
+
+    ``settled_by`` as for a temporary file; deepest first.
+    """
+
+    paths: list[str]
+    settled_by: int
+    boot: str
+
+
 @dataclass(slots=True)
 class Replay:
     """What the records since the checkpoint say of one workspace."""
@@ -67,6 +79,7 @@ class Replay:
     #: The boot in which a path was last written about.
     boots: dict[str, str] = field(default_factory=dict)
     temporaries: list[Temporary] = field(default_factory=list)
+    directories: list[Emptied] = field(default_factory=list)
     commits: list[tuple[int, CommitRecord]] = field(default_factory=list)
     blobs: dict[str, bytes] = field(default_factory=dict)
 
@@ -204,6 +217,15 @@ class Settling:
             except OSError as error:
                 _log.warning("%s can't be removed: %s", path, error)
         hit("recovery.cleared")
+
+    def remove_directories(self) -> None:
+        """Remove what is left empty of directories that calls took back, or were voided, made."""
+        for emptied in self.replay.directories:
+            # A mark says that they are gone; after a power cut they may be there again.
+            if emptied.settled_by in self.published and emptied.boot == self.boot:
+                continue
+            for directory in emptied.paths:
+                self.workspace.worktree.remove_directory(directory)
 
     # -- paths
 

@@ -149,7 +149,6 @@ class Prepared:
     head: Head
     session: Session | None
     targets: list[Target]
-    leftover_directories: list[str]
 
     @property
     def abort_reserve(self) -> int:
@@ -173,7 +172,7 @@ class Prepared:
                 work.displaced_fd = worktree.keep_open(work.target, work.temporary)
                 clear_temporary(work, worktree)
                 hit("publish.discarded")
-        for directory in self.leftover_directories:
+        for directory in self.record.leftover_directories:
             worktree.remove_directory(directory)
         hit("publish.done")
 
@@ -425,6 +424,7 @@ def seal(
         reply=msgspec.msgpack.encode(msgspec.structs.replace(result, diff="")),
         time=time,
         performed=not changed,
+        leftover_directories=sorted(draft.leftover_directories, reverse=True),
     )
     return Prepared(
         record=record,
@@ -434,7 +434,6 @@ def seal(
         head=history.head,
         session=session,
         targets=[work.target for work in works],
-        leftover_directories=sorted(draft.leftover_directories, reverse=True),
     )
 
 

@@ -94,6 +94,8 @@ class Change(_Record, frozen=True):
     time: int = 0
     #: Nothing had to be written to the workspace: it is published as it stands.
     performed: bool = False
+    #: Directories to be removed at the end, if nothing is left in them; deepest first.
+    leftover_directories: list[str] = []
 
 
 class Published(_Record, frozen=True):

@@ -350,8 +350,14 @@ class Worktree:
             target.close()
 
     def remove_directory(self, path: str) -> None:
-        """Remove a directory that this transaction made, if nobody has put anything into it."""
-        target = self.resolver.resolve(path, follow_last=False)
+        """Remove a directory that a call made, if nobody has put anything into it.
+
+        Raises nothing: a directory that stays is no reason to give up what has been done.
+        """
+        try:
+            target = self.resolver.resolve(path, follow_last=False)
+        except (OSError, Refused):
+            return
         try:
             if not target.missing:
                 self._disk.rmdir(target.name, target.dir_fd)
