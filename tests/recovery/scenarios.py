@@ -15,7 +15,7 @@ import signal
 import sys
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -25,6 +25,7 @@ from stet.wire.failures import Refused
 from stetd.config import load_settings
 from stetd.daemon import Daemon
 from stetd.directories import Directories
+from stetd.storage import background
 
 Json = dict[str, Any]
 
@@ -288,6 +289,8 @@ def _somebody(root: str, action: list[str]) -> None:
         if os.path.isfile(path):
             os.unlink(path)
         os.makedirs(path, exist_ok=True)
+    elif what == "directory away":
+        os.rmdir(path)
     elif what == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     else:
@@ -328,13 +331,18 @@ def _meddle(base: str, script: dict[str, list[list[str]]]) -> None:
             module.hit = hit  # type: ignore[attr-defined]
 
 
-def contest(base: str, script: dict[str, list[list[str]]]) -> None:
-    """Four calls in one batch, while somebody does things at given points."""
+def contest(
+    base: str,
+    script: dict[str, list[list[str]]],
+    calls: Sequence[tuple[str, Json]] = CONTESTED_CALLS,
+) -> None:
+    """Calls in one batch, while somebody does things at given points."""
 
     async def main() -> None:
         async with opened(base) as agent:
             _meddle(base, script)
-            await _at_once(agent, CONTESTED_CALLS)
+            await _at_once(agent, list(calls))
+            note(base, "seen", await world(agent))
 
     asyncio.run(main())
 
@@ -357,5 +365,31 @@ def retry_contest(base: str) -> None:
         async with opened(base) as agent:
             for method, params in CONTESTED_CALLS:
                 await agent.answer(method, params)
+
+    asyncio.run(main())
+
+
+def call_during_checkpoint(base: str, script: dict[str, list[list[str]]]) -> None:
+    """A call that is answered while a checkpoint, begun before it, has synced but not ended."""
+
+    async def main() -> None:
+        async with opened(base) as agent:
+            _meddle(base, script)
+            synced, answered = threading.Event(), threading.Event()
+            meddled = background.hit
+
+            def wait_for_the_call(name: str) -> None:
+                meddled(name)
+                if name == "checkpoint.synced":
+                    synced.set()
+                    answered.wait(10)
+
+            background.hit = wait_for_the_call
+            checkpoint = asyncio.ensure_future(agent.checkpoint())
+            assert await asyncio.to_thread(synced.wait, 10)
+            method, params = CONTESTED_CALLS[0]
+            await agent.answer(method, params)
+            answered.set()
+            await checkpoint
 
     asyncio.run(main())

@@ -1,0 +1,309 @@
+"""The counterexamples of PROTOCOL.md, each as a test: a run in which some earlier protocol failed.
+
+A script says what somebody else does when a failpoint is reached; ``kill`` is SIGKILL. A power
+cut is a kill, what it may have left on disk (written by hand), and a start in another boot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recovery.crashes import KILLED, Place
+from recovery.scenarios import CONTESTED_CALLS, CONTESTED_FILES
+from recovery.test_outside_saves import blobs_of_history
+
+NewPlace = Callable[..., Place]
+
+FIRST = CONTESTED_FILES["a.txt"]
+EDITED = "1\ntwo\nthree\n"
+SAVE = "save 1\none\ntwo\nthree\n"
+CALL = CONTESTED_CALLS[:1]
+KILL = [["kill", ""]]
+#: Answered, in place, in no checkpoint.
+AFTER_THE_CALL = "checkpoint.before_sync:1"
+
+
+def answers(place: Place) -> dict[str, Any]:
+    return {line["request"]: line["answer"] for line in place.lines("acks")}
+
+
+def recovered(place: Place, boot: str = "boot-1") -> dict[str, Any]:
+    """The world after a start (and a stop in good order)."""
+    place.forget("seen")
+    assert place.run("recover_meddled", {}, boot=boot) == 0
+    assert place.fsck() == ""
+    [seen] = place.lines("seen")
+    assert [name for name in seen["files"] if ".stet-" in name] == []
+    return dict(seen)
+
+
+def kinds(world: dict[str, Any]) -> list[str]:
+    """Kinds of the commits, newest first."""
+    return [kind for kind, _, _ in world["commits"]]
+
+
+def content(place: Place, path: str = "a.txt") -> str:
+    return (place.root / path).read_text()
+
+
+def test_displaced_save_survives_the_clean_up_of_recovery(new_place: NewPlace) -> None:
+    place = new_place(CONTESTED_FILES)
+    script = {"publish.staged:1": [["save", "a.txt", SAVE]], "publish.swapped:1": KILL}
+    assert place.run("contest", script, CALL) == KILLED
+    assert kinds(recovered(place)) == ["outside", "edit", "outside"]
+    assert content(place) == SAVE
+
+
+def test_save_recorded_by_recovery_is_put_back_after_another_kill(new_place: NewPlace) -> None:
+    for point in ("recovery.decided:1", "publish.staged:1", "publish.swapped:1"):
+        place = new_place(CONTESTED_FILES)
+        script = {"publish.staged:1": [["save", "a.txt", SAVE]], "publish.swapped:1": KILL}
+        assert place.run("contest", script, CALL) == KILLED
+        assert place.run("recover_meddled", {point: KILL}) == KILLED
+        assert kinds(recovered(place)) == ["outside", "edit", "outside"]
+        assert content(place) == SAVE
+
+
+def test_second_call_of_a_batch_is_planned_again_when_the_first_is_aborted(
+    new_place: NewPlace,
+) -> None:
+    place = new_place(CONTESTED_FILES)
+    script = {"publish.staged:1": [["save", "a.txt", SAVE]]}
+    assert place.run("contest", script) == 0
+    assert content(place) == "save 1\n1\n2\n3\n"
+    assert SAVE in blobs_of_history(place)
+    assert {request: "commit" in a for request, a in answers(place).items()} == {
+        "c1": True, "c2": True, "c3": True, "c4": True,
+    }  # fmt: skip
+
+
+def test_aborted_text_is_not_kept_as_a_persons(new_place: NewPlace) -> None:
+    place = new_place(CONTESTED_FILES)
+    script = {
+        "publish.staged:1": [["save", "a.txt", SAVE]],
+        "abort.before_put_back:1": KILL,
+    }
+    assert place.run("contest", script, CALL) == KILLED
+    assert content(place) == EDITED
+    assert kinds(recovered(place)) == ["outside", "outside"]
+    assert content(place) == SAVE
+
+
+def test_refused_call_is_not_rolled_forward_after_a_power_cut(new_place: NewPlace) -> None:
+    place = new_place(CONTESTED_FILES)
+    script = {
+        "publish.staged:1": [["save", "a.txt", "quite another text\n"]],
+        AFTER_THE_CALL: KILL,
+    }
+    assert place.run("contest", script, CALL) == KILLED
+    assert answers(place)["c1"]["refused"] == "old_text_not_found"
+    # The names were swapped and swapped back; the second swap did not reach the disk.
+    (place.root / "a.txt").write_text(EDITED)
+    world = recovered(place, "boot-2")
+    assert content(place) == "quite another text\n"
+    assert "c1" not in [request for _, _, request in world["commits"]]
+
+
+def test_refusal_of_a_creation_leaves_nothing_to_roll_forward(new_place: NewPlace) -> None:
+    """A file made in the way is refused, then removed; the call must not come back."""
+    new = [{"operation": "append_eof", "newText": "ours\n"}]
+    create = ("patch", {"path": "x.txt", "patches": new, "request_id": "c1"})
+    for next_boot in ("boot-1", "boot-2"):
+        place = new_place({"a.txt": FIRST})
+        script = {
+            "publish.staged:1": [["directory", "x.txt"]],
+            "reply.before:1": [["directory away", "x.txt"]],
+            AFTER_THE_CALL: KILL,
+        }
+        assert place.run("contest", script, [create]) == KILLED
+        assert answers(place)["c1"]["refused"] == "not_a_file"
+        recovered(place, next_boot)
+        assert not (place.root / "x.txt").exists()
+
+
+def test_save_over_the_transient_text_is_the_one_that_stands(new_place: NewPlace) -> None:
+    second = SAVE.replace("save 1", "save 2")
+    for kill_at in (None, "abort.swapped_back:1", "abort.swapped_back:2"):
+        place = new_place(CONTESTED_FILES)
+        script = {
+            "publish.staged:1": [["save", "a.txt", SAVE]],
+            "abort.before_put_back:1": [["save", "a.txt", second]],
+            **({kill_at: KILL} if kill_at else {}),
+        }
+        place.run("contest", script, CALL)
+        recovered(place)
+        assert {SAVE, second} <= blobs_of_history(place)
+        expected = second if kill_at else second.replace("one", "1")
+        assert content(place) == expected, kill_at
+
+
+def test_old_text_put_back_by_hand_after_the_call_stays(new_place: NewPlace) -> None:
+    place = new_place(CONTESTED_FILES)
+    script = {AFTER_THE_CALL: [["save", "a.txt", FIRST], ["kill", ""]]}
+    assert place.run("contest", script, CALL) == KILLED
+    assert "commit" in answers(place)["c1"]
+    assert kinds(recovered(place)) == ["outside", "edit", "outside"]
+    assert content(place) == FIRST
+
+
+def test_unfinished_call_is_finished_where_the_old_text_still_stands(new_place: NewPlace) -> None:
+    place = new_place(CONTESTED_FILES)
+    assert place.run("contest", {"journal.after_sync:1": KILL}, CALL) == KILLED
+    assert content(place) == FIRST
+    assert kinds(recovered(place)) == ["edit", "outside"]
+    assert content(place) == EDITED
+
+
+TORN = {
+    "empty": "",
+    "NULs only": "\0" * len(EDITED),
+    "NULs at the end": EDITED[:4] + "\0" * (len(EDITED) - 4),
+    "a prefix": EDITED[:4],
+}
+
+
+@pytest.mark.parametrize("shape", TORN)
+def test_torn_file_is_recorded_and_restored_after_a_power_cut(
+    new_place: NewPlace, shape: str
+) -> None:
+    for killed_at in (None, "recovery.decided:1", "publish.staged:1", "publish.swapped:1"):
+        place = new_place(CONTESTED_FILES)
+        assert place.run("contest", {AFTER_THE_CALL: KILL}, CALL) == KILLED
+        (place.root / "a.txt").write_text(TORN[shape])
+        if killed_at:
+            script = {killed_at: KILL}
+            assert place.run("recover_meddled", script, boot="boot-2") == KILLED
+        world = recovered(place, "boot-2")
+        assert kinds(world) == ["restore", "outside", "edit", "outside"]
+        assert content(place) == EDITED
+        assert TORN[shape] in blobs_of_history(place)
+
+
+@pytest.mark.parametrize("shape", TORN)
+def test_torn_looking_file_is_a_persons_in_the_same_boot(new_place: NewPlace, shape: str) -> None:
+    place = new_place(CONTESTED_FILES)
+    assert place.run("contest", {AFTER_THE_CALL: KILL}, CALL) == KILLED
+    (place.root / "a.txt").write_text(TORN[shape])
+    assert kinds(recovered(place)) == ["outside", "edit", "outside"]
+    assert content(place) == TORN[shape]
+
+
+def test_boot_is_judged_once(new_place: NewPlace) -> None:
+    """What a person does after recovery is not taken for what a power cut left."""
+    place = new_place(CONTESTED_FILES)
+    assert place.run("contest", {AFTER_THE_CALL: KILL}, CALL) == KILLED
+    place.run("recover_meddled", {"checkpoint.before_sync:2": KILL}, boot="boot-2")
+    (place.root / "a.txt").write_text(FIRST)
+    recovered(place, "boot-2")
+    assert content(place) == FIRST
+
+
+def test_request_of_a_voided_call_is_carried_out_when_it_is_sent_again(
+    new_place: NewPlace,
+) -> None:
+    place = new_place(CONTESTED_FILES)
+    script = {"publish.staged:1": [["save", "a.txt", "quite another text\n"]]}
+    assert place.run("contest", script, CALL) == 0
+    assert answers(place)["c1"]["refused"] == "old_text_not_found"
+    place.forget("acks")
+    (place.root / "a.txt").write_text(FIRST)
+    assert place.run("contest", {}, CALL) == 0
+    assert answers(place)["c1"]["replayed"] is False
+    assert content(place) == EDITED
+
+
+def test_retry_of_a_call_in_flight_waits_for_its_outcome(new_place: NewPlace) -> None:
+    place = new_place(CONTESTED_FILES)
+    assert place.run("contest", {}, [*CALL, *CALL]) == 0
+    first, second = [line["answer"] for line in place.lines("acks")]
+    assert (first["commit"], sorted([first["replayed"], second["replayed"]])) == (
+        second["commit"], [False, True],
+    )  # fmt: skip
+    assert kinds(recovered(place)) == ["edit", "outside"]
+
+
+def test_retry_of_a_call_in_flight_is_refused_as_it_is(new_place: NewPlace) -> None:
+    place = new_place({"a.txt": "nothing to be found\n"})
+    assert place.run("contest", {}, [*CALL, *CALL]) == 0
+    assert [line["answer"]["refused"] for line in place.lines("acks")] == ["old_text_not_found"] * 2
+
+
+def test_call_answered_while_a_checkpoint_runs_is_not_dropped_by_it(new_place: NewPlace) -> None:
+    place = new_place(CONTESTED_FILES)
+    assert place.run("call_during_checkpoint", {"checkpoint.recorded:1": KILL}) == KILLED
+    assert "commit" in answers(place)["c1"]
+    world = recovered(place)
+    assert kinds(world) == ["edit", "outside"]
+    assert content(place) == EDITED
+
+
+def loose_objects(place: Place) -> list[Path]:
+    [shadow] = (place.base / "state" / "workspaces").iterdir()
+    return [path for path in shadow.glob("objects/??/*") if path.is_file()]
+
+
+@pytest.mark.parametrize("damage", [b"", b"\0" * 40])
+def test_damaged_loose_objects_are_written_again(new_place: NewPlace, damage: bytes) -> None:
+    place = new_place(CONTESTED_FILES)
+    assert place.run("contest", {AFTER_THE_CALL: KILL}, CALL) == KILLED
+    objects = loose_objects(place)
+    assert len(objects) == 6
+    for path in objects:
+        path.chmod(0o600)
+        path.write_bytes(damage)
+    assert kinds(recovered(place, "boot-2")) == ["edit", "outside"]
+
+
+@pytest.mark.parametrize("reference", [b"", b"\0" * 41, b"f" * 40 + b"\n", None])
+def test_damaged_reference_is_written_again(new_place: NewPlace, reference: bytes | None) -> None:
+    place = new_place(CONTESTED_FILES)
+    assert place.run("contest", {AFTER_THE_CALL: KILL}, CALL) == KILLED
+    [file] = place.base.glob("state/workspaces/*/refs/heads/history")
+    if reference is None:
+        file.unlink()
+    else:
+        file.write_bytes(reference)
+    assert kinds(recovered(place, "boot-2")) == ["edit", "outside"]
+
+
+@pytest.mark.parametrize("name", ["config.lock", "HEAD.lock", "refs/heads/history.lock"])
+def test_lock_left_by_a_kill_stops_nothing(new_place: NewPlace, name: str) -> None:
+    place = new_place(CONTESTED_FILES)
+    assert place.run("contest", {AFTER_THE_CALL: KILL}, CALL) == KILLED
+    [shadow] = (place.base / "state" / "workspaces").iterdir()
+    (shadow / name).write_bytes(b"")
+    assert kinds(recovered(place)) == ["edit", "outside"]
+
+
+@pytest.mark.parametrize(("name", "content"), [("HEAD", b""), ("config", b"\0" * 60)])
+def test_repository_emptied_by_a_power_cut_is_mended(
+    new_place: NewPlace, name: str, content: bytes
+) -> None:
+    place = new_place(CONTESTED_FILES)
+    assert place.run("contest", {AFTER_THE_CALL: KILL}, CALL) == KILLED
+    [shadow] = (place.base / "state" / "workspaces").iterdir()
+    (shadow / name).write_bytes(content)
+    assert kinds(recovered(place, "boot-2")) == ["edit", "outside"]
+
+
+@pytest.mark.parametrize("tail", [b"", b"\0" * 8, b"\0" * 4096, b"STETWAL", b"STETWAL\x01\0\0"])
+def test_newest_segment_that_is_torn_stops_nothing(new_place: NewPlace, tail: bytes) -> None:
+    place = new_place(CONTESTED_FILES)
+    assert place.run("contest", {AFTER_THE_CALL: KILL}, CALL) == KILLED
+    journal = place.base / "state" / "journal"
+    newest = max(journal.iterdir()).name
+    (journal / f"{int(newest[:8]) + 1:08d}.wal").write_bytes(tail)
+    assert kinds(recovered(place, "boot-2")) == ["edit", "outside"]
+
+
+def test_directory_displaced_by_a_call_is_put_back(new_place: NewPlace) -> None:
+    for kill_at in ("publish.swapped:1", "abort.before_record:1", "abort.before_put_back:1"):
+        place = new_place(CONTESTED_FILES)
+        script = {"publish.staged:1": [["directory", "a.txt"]], kill_at: KILL}
+        assert place.run("contest", script, CALL) == KILLED
+        recovered(place)
+        assert (place.root / "a.txt").is_dir()
