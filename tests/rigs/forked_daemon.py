@@ -76,7 +76,11 @@ class ForkedDaemon(DaemonProcess):
         self.environment["STET_STATE_DIR"] = str(self.state)
 
     def fork(
-        self, *, held: bool = False, tricks: Mapping[str, Any] = {}, **environment: str
+        self,
+        environment: Mapping[str, str] = {},
+        *,
+        held: bool = False,
+        tricks: Mapping[str, Any] = {},
     ) -> int:
         """Fork a daemon without waiting for anything; its process id."""
         assert not self._pid, "this daemon is running"
@@ -90,7 +94,7 @@ class ForkedDaemon(DaemonProcess):
         return self._pid
 
     def start(self, **environment: str) -> None:
-        self.fork(**environment)
+        self.fork(environment)
         self.wait_until_it_answers()
 
     def wait_until_it_answers(self) -> None:

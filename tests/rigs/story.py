@@ -45,6 +45,10 @@ def _replace(path: str, old: str, new: str) -> dict[str, Any]:
     return _patch(path, operation="replace", oldText=old, newText=new)
 
 
+def _create(path: str, text: str) -> dict[str, Any]:
+    return _patch(path, operation="append_eof", newText=text)
+
+
 def _swapped(path: str, old: str, new: str) -> Callable[[Files], None]:
     def change(files: Files) -> None:
         files[path] = files[path].replace(old, new)
@@ -87,7 +91,7 @@ class Call:
 HAND = "the person's save"
 CALLS = [
     Call("r1", "patch", _replace("a.txt", "one", "1"), _swapped("a.txt", "one", "1")),
-    Call("r2", "patch", _patch("new/deep/c.txt", operation="append_eof", newText="created\n"), _created),
+    Call("r2", "patch", _create("new/deep/c.txt", "created\n"), _created),
     Call(
         "r3",
         "transaction",
@@ -101,7 +105,7 @@ CALLS = [
     ),
     Call("r4", "undo", {"request": "r3"}, _apart),
     Call("r5", "undo", {"request": "r2"}, _removed),
-]  # fmt: skip
+]
 CHANGES = {HAND: _by_hand, **{call.request: call.change for call in CALLS}}
 #: After which call the person saves.
 _SAVE_AFTER = "r1"
@@ -274,7 +278,7 @@ def _judge_files(site: Site, expected: Files, verdict: Verdict) -> None:
         if found.get(path) == wanted.get(path):
             continue
         said = f"{path}: {found.get(path)!r}, expected {wanted.get(path)!r}"
-        ours = path in ("keep/mine.txt",) or ("by hand" in wanted.get(path, ""))
+        ours = path == "keep/mine.txt" or ("by hand" in wanted.get(path, ""))
         gone = ours and "by hand" not in found.get(path, "")
         (verdict.lost if gone else verdict.torn).append(said)
 

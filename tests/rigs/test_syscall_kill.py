@@ -21,7 +21,7 @@ from rigs.forked_daemon import ForkedDaemon, ForkServer
 from rigs.tracer import Tracer
 
 ALL = bool(os.environ.get("STET_TEST_ALL"))
-SAMPLE = 24
+SAMPLE = 16
 KILLED = -signal.SIGKILL
 
 pytestmark = pytest.mark.skipif(
@@ -64,6 +64,7 @@ def _judge_after_restart(daemon: ForkedDaemon, site: Site, told: story.Told) -> 
     return verdict
 
 
+@pytest.mark.timeout(3600 if ALL else 120)
 def test_killed_at_any_system_call_while_it_works(forks: ForkServer) -> None:
     tally = findings.begin("SIGKILL at every system call")
 
@@ -87,6 +88,7 @@ def test_killed_at_any_system_call_while_it_works(forks: ForkServer) -> None:
     _assert_clean(tally)
 
 
+@pytest.mark.timeout(3600 if ALL else 120)
 def test_killed_at_any_system_call_while_it_recovers(forks: ForkServer) -> None:
     tally = findings.begin("SIGKILL at every system call of a recovery")
 
@@ -148,7 +150,7 @@ def _count_while_recovering(forks: ForkServer) -> list[Point]:
 
 def _crash_in_the_transaction(daemon: ForkedDaemon) -> tuple[Site, story.Told]:
     """Kill it between the two files of r3; what it recovers from then is the worst there is."""
-    daemon.fork(STET_FAILPOINT="publish.in_place:3")
+    daemon.fork({"STET_FAILPOINT": "publish.in_place:3"})
     daemon.wait_until_it_answers()
     site = story.prepare(daemon)
     told = story.Told()
