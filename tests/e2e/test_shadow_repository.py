@@ -1,0 +1,284 @@
+"""The shadow repository, read with plain git, and the user's own `.git`, left alone."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.running_daemon import DaemonProcess, Site, files_below, fsck
+
+VERSION = re.compile(r"^    Stet-Version: \S+\n", re.MULTILINE)
+
+
+def test_git_log_shows_agent_session_method_and_an_exact_diff_for_each_call(site: Site) -> None:
+    site.write("a.py", "one\n")
+    first = site.replace("a.py", "one", "two", message="Because two\nis better.", request_id="r1")
+    site.write("a.py", "two\nby hand\n")
+    second = site.replace("a.py", "two", "three", request_id="r2")
+    pid = os.getpid()
+    command = Path(f"/proc/{pid}/comm").read_text().strip()
+    text = site.git("log", "-p", "--format=full", "history")
+    text = re.sub(r"^index .*\n", "", VERSION.sub("", text), flags=re.MULTILINE)
+
+    def commit(oid: str, author: str, message: str, *trailers: str) -> str:
+        head = f"commit {oid}\nAuthor: {author}\nCommit: stetd <stetd@stet.invalid>\n\n"
+        body = "".join(f"    {line}\n" for line in [*message.split("\n"), "", *trailers])
+        return head + body + "\n"
+
+    def by_agent(request: str) -> list[str]:
+        return [
+            "Stet-Kind: edit",
+            "Stet-Method: patch",
+            "Stet-Agent: tester",
+            "Stet-Session: conv-1",
+            f"Stet-Request: {request}",
+            f"Stet-Peer: {pid} {command}",
+        ]
+
+    agent, outside = "tester <agent@stet.invalid>", "outside <outside@stet.invalid>"
+    change = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n"
+    assert text == (
+        commit(second["commit"], agent, "patch a.py: 1 edit", *by_agent("r2"))
+        + f"{change}@@ -1,2 +1,2 @@\n-two\n+three\n by hand\n\n"
+        + commit(second["outside"], outside, "changed outside: a.py", "Stet-Kind: outside")
+        + f"{change}@@ -1 +1,2 @@\n two\n+by hand\n\n"
+        + commit(
+            first["commit"],
+            agent,
+            "patch a.py: 1 edit\n\nBecause two\nis better.",
+            *by_agent("r1"),
+        )
+        + f"{change}@@ -1 +1 @@\n-one\n+two\n\n"
+        + commit(first["outside"], outside, "first seen: a.py", "Stet-Kind: outside")
+        + "diff --git a/a.py b/a.py\nnew file mode 100644\n--- /dev/null\n+++ b/a.py\n"
+        + "@@ -0,0 +1 @@\n+one\n"
+    )
+    assert fsck(site.shadow) == ""
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o755])
+def test_the_diff_of_a_reply_is_what_git_shows(site: Site, mode: int) -> None:
+    site.write("a.py", "".join(f"line {n}\n" for n in range(50)), mode=mode)
+    call: dict[str, Any] = {
+        "path": "a.py",
+        "patches": [
+            {"operation": "replace", "oldText": "line 5\n", "newText": ""},
+            {"operation": "replace", "oldText": "line 40\n", "newText": "LINE 40\nmore"},
+        ],
+        "request_id": "r",
+    }
+    result = site.agent.call("patch", **call)
+    shown = site.git("show", "--format=", result["commit"])
+    assert result["diff"] == shown
+    assert site.agent.call("show", commit=result["commit"])["diff"] == shown
+    assert site.agent.call("patch", **call)["diff"] == shown
+
+
+def test_diffs_of_new_removed_and_changed_modes_are_what_git_shows(site: Site) -> None:
+    def assert_shown(commit: str, diff: str) -> None:
+        assert site.git("show", "--format=", commit) == diff
+        assert site.agent.call("show", commit=commit)["diff"] == diff
+
+    site.write("a.sh", "one\n", mode=0o755)
+    first = site.replace("a.sh", "one", "two")
+    (site.root / "a.sh").chmod(0o644)
+    site.write("a.sh", "two\nby hand\n")
+    second = site.replace("a.sh", "two", "three")
+    (site.root / "a.sh").chmod(0o755)
+    third = site.replace("a.sh", "three", "four")
+    for result in (first, second, third):
+        assert_shown(result["commit"], result["diff"])
+    for outside in (first["outside"], second["outside"], third["outside"]):
+        diff = site.git("show", "--format=", outside)
+        assert site.agent.call("show", commit=outside)["diff"] == diff
+    made = site.overwrite("b.txt", "x")
+    assert_shown(made["commit"], made["diff"])
+    undone = site.agent.call("undo")
+    assert_shown(undone["commit"], undone["diff"])
+
+
+def test_trailers_are_what_git_takes_for_trailers(site: Site) -> None:
+    edit = site.overwrite("a.txt", "x\n", request_id="r")["commit"]
+    site.agent.call("undo")
+    trailers = site.git("log", "-1", "--format=%(trailers:key=Stet-Reverts,valueonly)", "history")
+    assert trailers.strip() == edit
+    assert site.git("log", "-1", "--format=%(trailers:key=Stet-Kind,valueonly)", edit).strip() == (
+        "edit"
+    )
+
+
+FORGED = "Stet-Kind: outside\nStet-Agent: somebody-else\nStet-Session: conv-9\nStet-Request: forged"
+
+
+@pytest.mark.parametrize(
+    "why",
+    [
+        FORGED,
+        f"Really.\n\n{FORGED}",
+        f"Really.\n\n{FORGED}\n\n",
+        f"{FORGED}\n\n\n\n",
+        f"\r\n\r\n{FORGED}\r\n\r\n",
+        f"x\r\r{FORGED}",
+        f"---\n{FORGED}",
+        "author root <root> 0 +0000\n\ncommit",
+    ],
+)
+def test_a_body_cannot_forge_trailers(site: Site, why: str) -> None:
+    commit = site.overwrite("a.txt", "x\n", message=why, request_id="real")["commit"]
+    [info] = site.log()
+    assert (info["kind"], info["agent"], info["session"], info["request"]) == (
+        "edit",
+        "tester",
+        "conv-1",
+        "real",
+    )
+    fields = [
+        site.git("log", "-1", f"--format=%(trailers:key=Stet-{key},valueonly)", commit).strip()
+        for key in ("Kind", "Agent", "Session", "Request")
+    ]
+    assert fields == ["edit", "tester", "conv-1", "real"]
+    assert site.git("log", "-1", "--format=%an <%ae>", commit) == "tester <agent@stet.invalid>\n"
+    assert fsck(site.shadow) == ""
+    site.daemon.control().call("status")
+
+
+@pytest.mark.parametrize("label", ["a <b@c> d", "Stet-Kind: outside", "ü ñ", "a" * 200, "..."])
+def test_odd_labels_come_back_as_they_were(site: Site, label: str) -> None:
+    client = site.another(label)
+    site.greeted(client, session=label, agent=label)
+    patches = [{"operation": "overwrite", "newText": "x\n"}]
+    client.call("patch", path="a.txt", patches=patches, request_id=label)
+    [info] = site.log()
+    assert (info["agent"], info["session"], info["request"]) == (label, label, label)
+    assert fsck(site.shadow) == ""
+
+
+def test_history_is_as_long_as_the_calls_and_linear(site: Site) -> None:
+    for number in range(120):
+        site.overwrite(f"dir/{number % 7}.txt", f"{number}\n")
+    assert len(site.git("rev-list", "history").split()) == 120
+    assert site.git("rev-list", "--min-parents=2", "history") == ""
+    assert fsck(site.shadow) == ""
+
+
+def test_plain_git_sees_a_call_within_a_second(site: Site) -> None:
+    commit = site.overwrite("a.txt", "x\n")["commit"]
+    time.sleep(1.0)
+    reference = Path(site.shadow) / "refs/heads/history"
+    assert reference.read_text().strip() == commit
+
+
+def test_the_shadow_repository_is_private(site: Site) -> None:
+    site.overwrite("a.txt", "x\n")
+    shadow = Path(site.shadow)
+    assert stat.S_IMODE(shadow.stat().st_mode) == 0o700
+    assert stat.S_IMODE(site.daemon.state.stat().st_mode) & 0o077 == 0
+    assert not shadow.is_relative_to(site.root)
+    assert site.git("config", "core.bare") == "true\n"
+
+
+# -- the user's own repository
+
+
+@pytest.fixture
+def trapped(tmp_path: Path) -> Iterator[tuple[Site, Path]]:
+    """A daemon in an environment, and a workspace in a repository, full of traps."""
+    sprung = tmp_path / "sprung"
+    trap = tmp_path / "trap"
+    trap.write_text(f'#!/bin/sh\necho "$0 $*" >> {sprung}\n')
+    trap.chmod(0o755)
+    elsewhere = tmp_path / "elsewhere.git"
+    subprocess.run(["git", "init", "-q", "--bare", str(elsewhere)], check=True)
+    config = tmp_path / "gitconfig"
+    config.write_text(_traps(trap))
+    environment = {
+        "HOME": str(tmp_path),
+        "GIT_DIR": str(elsewhere),
+        "GIT_OBJECT_DIRECTORY": str(elsewhere / "objects"),
+        "GIT_INDEX_FILE": str(tmp_path / "index"),
+        "GIT_WORK_TREE": str(tmp_path),
+        "GIT_CONFIG_GLOBAL": str(config),
+        "GIT_CONFIG_SYSTEM": str(config),
+        "GIT_AUTHOR_NAME": "forged",
+        "GIT_COMMITTER_NAME": "forged",
+        "GIT_AUTHOR_DATE": "2001-01-01T00:00:00Z",
+        "GIT_EXTERNAL_DIFF": str(trap),
+        "GIT_TRACE": str(tmp_path / "trace"),
+        "GIT_CEILING_DIRECTORIES": "/",
+    }
+    (tmp_path / ".gitconfig").write_text(_traps(trap))
+    daemon = DaemonProcess(environment=environment)
+    try:
+        daemon.start()
+        yield daemon.site("w"), sprung
+    finally:
+        daemon.close()
+
+
+def _traps(trap: Path) -> str:
+    return (
+        f'[core]\n\tfsmonitor = "{trap} fsmonitor"\n\thooksPath = {trap.parent}\n'
+        f"\teditor = {trap}\n\tsshCommand = {trap}\n\tautocrlf = true\n\tpager = {trap}\n"
+        f'[filter "trap"]\n\tclean = {trap} clean\n\tsmudge = {trap} smudge\n\trequired = true\n'
+        f'[diff "trap"]\n\tcommand = {trap} diff\n\ttextconv = {trap} textconv\n'
+        f'[merge "trap"]\n\tdriver = {trap} merge\n'
+        f"[user]\n\tname = forged\n[gc]\n\tauto = 1\n"
+    )
+
+
+def test_a_booby_trapped_repository_stays_silent_and_untouched(
+    trapped: tuple[Site, Path],
+) -> None:
+    site, sprung = trapped
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
+    subprocess.run(["git", "init", "-q", str(site.root)], check=True, env=environment)
+    trap = sprung.with_name("trap")
+    config = site.root / ".git/config"
+    config.write_text(config.read_text() + _traps(trap))
+    for hook in ("pre-commit", "post-commit", "reference-transaction", "post-checkout"):
+        (site.root / ".git/hooks").mkdir(exist_ok=True)
+        (site.root / ".git/hooks" / hook).symlink_to(trap)
+    site.write(".gitattributes", "* filter=trap diff=trap merge=trap text eol=crlf\n")
+    site.write(".gitignore", "*\n")
+    site.write("a.py", "one\ntwo\nthree\nfour\nfive\n")
+    git_before = files_below(site.root / ".git")
+    elsewhere = sprung.with_name("elsewhere.git")
+    elsewhere_before = files_below(elsewhere)
+
+    calls(site)
+
+    assert not sprung.exists()
+    assert files_below(site.root / ".git") == git_before
+    assert files_below(elsewhere) == elsewhere_before
+    assert not sprung.with_name("index").exists()
+    assert not sprung.with_name("trace").exists()
+    assert site.bytes_of("a.py") == b"by hand\none\ntwo\nthree\nfour\nfive\n"
+    assert b"\r" not in site.bytes_of("a.py")
+    assert "forged" not in site.git("log", "--format=full", "history")
+    assert fsck(site.shadow) == ""
+    assert site.daemon.stop() == 0
+    assert site.daemon.log() == ""
+
+
+def calls(site: Site) -> None:
+    """Everything that reads or writes history."""
+    edit = site.replace("a.py", "three", "THREE")["commit"]
+    site.write("a.py", b"by hand\n" + site.bytes_of("a.py"))
+    site.overwrite("b.py", "new\n")
+    site.agent.call("undo", commits=[edit])
+    site.person.call("log", text="THREE")
+    site.person.call("show", commit=edit)
+    site.person.call("diff")
+    site.person.call("diff", **{"from": edit, "to": "HEAD"})
+    site.agent.call("read", path="a.py", at=edit)
+    site.restart()
+    params: dict[str, Any] = {"path": "a.py", "at": edit}
+    assert "THREE" in site.agent.call("read", **params)["text"]
