@@ -156,7 +156,7 @@ def test_a_stopped_daemon_leaves_a_small_journal_and_a_complete_repository(
     own_site: Site,
 ) -> None:
     for number in range(100):
-        own_site.overwrite("a.txt", f"{number:08}" * 10_000 + "\n")
+        own_site.overwrite("a.txt", f"{number:08}" * 7_000 + "\n")
     assert own_site.daemon.stop() == 0
     journal = sum(path.stat().st_size for path in (own_site.daemon.state / "journal").iterdir())
     assert journal < 5_000_000
