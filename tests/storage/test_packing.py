@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from stetd.history.objects import NewObject, object_id
 from stetd.storage.disk import Disk
-from stetd.storage.packing import write_pack
+from stetd.storage.packing import merge_packs, write_pack
 from stetd.storage.shadow_repo import ShadowRepository, create_repository
 
 
@@ -55,4 +55,47 @@ def test_a_reader_opened_before_sees_a_pack_written_after(repository):
     reader = ShadowRepository(repository)
     write_pack(repository, [blob(b"late")], Disk())
     assert reader.blob(blob(b"late").oid) == b"late"
+    reader.close()
+
+
+def packs(repository):
+    return sorted(os.listdir(os.path.join(repository, "objects", "pack")))
+
+
+def test_many_packs_are_joined_and_every_object_is_still_there(repository):
+    reader = ShadowRepository(repository)
+    written = []
+    for number in range(40):
+        new = [blob(b"%d of %d " % (n, number) * 20) for n in range(number % 5 + 1)]
+        written += new
+        write_pack(repository, [*new, blob(b"in all of them")], Disk())
+        merge_packs(repository, Disk())
+        assert reader.blob(written[0].oid) == written[0].content
+    assert len(packs(repository)) < 2 * 16
+    for item in [*written, blob(b"in all of them")]:
+        assert reader.blob(item.oid) == item.content
+    reader.close()
+    for name in packs(repository):
+        if name.endswith(".idx"):
+            git(repository, "verify-pack", os.path.join(repository, "objects", "pack", name))
+    assert b"missing" not in git(repository, "fsck", "--strict", "--full")
+
+
+def test_few_packs_are_left_alone(repository):
+    for number in range(15):
+        write_pack(repository, [blob(b"%d" % number)], Disk())
+    before = packs(repository)
+    assert merge_packs(repository, Disk()) == []
+    assert packs(repository) == before
+
+
+def test_a_reader_that_opened_a_pack_before_it_was_joined_finds_its_objects(repository):
+    items = [blob(b"%d" % number) for number in range(16)]
+    for item in items:
+        write_pack(repository, [item], Disk())
+    reader = ShadowRepository(repository)
+    assert reader.blob(items[0].oid) == b"0"
+    assert merge_packs(repository, Disk()) != []
+    for number, item in enumerate(items):
+        assert reader.blob(item.oid) == b"%d" % number
     reader.close()

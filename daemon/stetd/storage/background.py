@@ -27,7 +27,7 @@ from itertools import takewhile
 from stetd.failpoints import hit
 from stetd.history.objects import NewObject
 from stetd.storage.disk import Disk, SyncFailed
-from stetd.storage.packing import write_pack
+from stetd.storage.packing import merge_packs, write_pack
 from stetd.storage.shadow_repo import ShadowRepository
 
 _log = logging.getLogger(__name__)
@@ -215,6 +215,11 @@ class Background:
         repository.clear_damaged(objects)
         if len(objects) > _MANY:
             unsynced.files.update(write_pack(path, objects.values(), self._disk))
+            joined = merge_packs(path, self._disk)
+            unsynced.files.update(joined)
+            if joined:  # this handle knows the packs that are gone
+                self._repositories.pop(path).close()
+                repository = self._repositories[path] = ShadowRepository(path)
         else:
             repository.write(objects.values())
             unsynced.files.update(repository.loose_path(oid) for oid in objects)

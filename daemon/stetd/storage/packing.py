@@ -19,8 +19,8 @@ import hashlib
 import os
 import struct
 import zlib
-from collections.abc import Iterable
-from itertools import accumulate
+from collections.abc import Iterable, Iterator
+from itertools import accumulate, pairwise
 
 from stetd.failpoints import hit
 from stetd.history.objects import NewObject
@@ -29,6 +29,10 @@ from stetd.storage.disk import Disk
 _TYPES = {"commit": 1, "tree": 2, "blob": 3}
 _FAST = 1
 _LARGE_OFFSET = 1 << 31
+#: This many packs are joined to one.
+_MANY_PACKS = 16
+#: Packs larger than this stay as they are.
+_MERGED_BYTES = 2 << 20
 
 
 def _entry_header(kind: str, size: int) -> bytes:
@@ -91,6 +95,10 @@ def _index(entries: list[tuple[bytes, int, int]], checksum: bytes) -> bytes:
     return body + _digest(body)
 
 
+def _folder(repository: str) -> str:
+    return os.path.join(repository, "objects", "pack")
+
+
 def write_pack(repository: str, objects: Iterable[NewObject], disk: Disk) -> list[str]:
     """Write objects as a pack of a repository; gives the paths of its files.
 
@@ -98,9 +106,11 @@ def write_pack(repository: str, objects: Iterable[NewObject], disk: Disk) -> lis
     is seen is whole. (A torn index would make every look-up in the repository fail.) Their
     names are not synced yet.
     """
-    pack, index = pack_objects(objects)
-    folder = os.path.join(repository, "objects", "pack")
-    name = os.path.join(folder, f"pack-{pack[-20:].hex()}")
+    return _store(repository, *pack_objects(objects), disk)
+
+
+def _store(repository: str, pack: bytes, index: bytes, disk: Disk) -> list[str]:
+    name = os.path.join(_folder(repository), f"pack-{pack[-20:].hex()}")
     for suffix, content in ((".pack", pack), (".idx", index)):
         temporary = f"{name}{suffix}.tmp"
         fd = disk.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -112,3 +122,76 @@ def write_pack(repository: str, objects: Iterable[NewObject], disk: Disk) -> lis
         hit("git.pack_staged")
         os.replace(temporary, name + suffix)
     return [name + ".pack", name + ".idx"]
+
+
+# -- merging
+
+
+def merge_packs(repository: str, disk: Disk) -> list[str]:
+    """If there are many packs, join the smallest of them to one; gives the new files' paths.
+
+    A look-up asks pack after pack, and every open pack is a file handle. Packs of a kind
+    are joined when there are enough of them, so an object is copied only as often as the
+    logarithm of their number. The entries are copied as they are. The new pack is durable,
+    with its names, before an old one is removed; a reader that knows only the old ones
+    looks again (``ShadowRepository``).
+    """
+    packs = sorted(_mergeable(repository))
+    if len(packs) < _MANY_PACKS:
+        return []
+    old = [name for _, name in packs[:_MANY_PACKS]]
+    written = _store(repository, *_join(old), disk)
+    disk.sync_directory(_folder(repository))
+    hit("git.packs_joined")
+    for name in old:
+        if name + ".pack" not in written:
+            disk.unlink(name + ".idx")
+            disk.unlink(name + ".pack")
+    return written
+
+
+def _mergeable(repository: str) -> Iterator[tuple[int, str]]:
+    """(size, path without ending) of the packs that are not too large to be copied."""
+    for entry in os.scandir(_folder(repository)):
+        name, ending = os.path.splitext(entry.path)
+        if ending == ".pack" and os.path.exists(name + ".idx"):
+            size = entry.stat().st_size
+            if size <= _MERGED_BYTES:
+                yield size, name
+
+
+def _join(names: list[str]) -> tuple[bytes, bytes]:
+    """One pack with the entries of several, each object once."""
+    raw: dict[bytes, tuple[int, bytes]] = {}
+    for name in names:
+        with open(name + ".pack", "rb") as file:
+            pack = file.read()
+        with open(name + ".idx", "rb") as file:
+            raw.update(_entries(pack, file.read()))
+    parts = [b"PACK" + struct.pack(">II", 2, len(raw))]
+    offset = len(parts[0])
+    entries = []
+    for oid, (crc, entry) in raw.items():
+        entries.append((oid, crc, offset))
+        parts.append(entry)
+        offset += len(entry)
+    body = b"".join(parts)
+    checksum = _digest(body)
+    return body + checksum, _index(sorted(entries), checksum)
+
+
+def _entries(pack: bytes, index: bytes) -> Iterator[tuple[bytes, tuple[int, bytes]]]:
+    """(id, (CRC, packed entry)) of a pack that :func:`write_pack` or a merge has written.
+
+    Such a pack has no deltas, so an entry means the same in any pack; and it is small
+    enough for 4-byte offsets.
+    """
+    (count,) = struct.unpack_from(">I", index, 8 + 255 * 4)
+    ids = 8 + 256 * 4
+    crcs = struct.unpack_from(f">{count}I", index, ids + 20 * count)
+    offsets = struct.unpack_from(f">{count}I", index, ids + 24 * count)
+    ends = dict(pairwise([*sorted(offsets), len(pack) - 20]))
+    for number in range(count):
+        oid = index[ids + 20 * number : ids + 20 * number + 20]
+        start = offsets[number]
+        yield oid, (crcs[number], pack[start : ends[start]])

@@ -35,6 +35,10 @@ _DELETED_FILE = re.compile(r"^deleted file mode [0-7]+$", re.MULTILINE)
 
 for _level in (ConfigLevel.SYSTEM, ConfigLevel.GLOBAL, ConfigLevel.XDG, ConfigLevel.PROGRAMDATA):
     pygit2.settings.search_path[_level] = ""
+#: Packs that libgit2 keeps open, of all repositories together; by default it closes none.
+pygit2.settings.mwindow_file_limit = 32
+#: Bytes of trees and commits that libgit2 remembers, of all repositories together.
+pygit2.settings.cache_max_size(16 << 20)
 
 
 class MissingObject(Exception):
@@ -132,8 +136,14 @@ class ShadowRepository:
     def _read(self, oid: str) -> bytes:
         try:
             _, content = self._repo.odb.read(oid)
-        except (KeyError, pygit2.GitError) as error:
-            raise MissingObject(oid) from error
+        except (KeyError, pygit2.GitError):
+            # The pack it was in may have been joined with others since it was opened.
+            self._repo.free()
+            self._repo = pygit2.Repository(self.path)
+            try:
+                _, content = self._repo.odb.read(oid)
+            except (KeyError, pygit2.GitError) as error:
+                raise MissingObject(oid) from error
         return bytes(content)
 
     def head(self) -> str | None:
