@@ -58,9 +58,9 @@ class GraceWatch:
         fd, work.displaced_fd = work.displaced_fd, -1
         if fd < 0:
             return
-        before = work.before
-        assert before is not None, "BUG: nothing was displaced"
-        if self._period <= 0 or before.data is None:
+        displaced = work.displaced
+        assert displaced is not None, "BUG: a handle on nothing"
+        if self._period <= 0 or displaced.data is None:
             os.close(fd)
             return
         self._watched.append(
@@ -69,9 +69,9 @@ class GraceWatch:
                 fd,
                 workspace,
                 work.target.path,
-                before.oid,
+                displaced.oid,
                 # As it was read, not as it is: it may have been written to since.
-                (before.size, before.mtime_ns),
+                (displaced.size, displaced.mtime_ns),
             )
         )
 

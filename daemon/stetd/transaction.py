@@ -124,7 +124,9 @@ class FileWork:
     after: Image | None
     temporary: str
     stage: Stage = Stage.UNTOUCHED
-    #: A handle on the displaced file, for the grace period; -1: none.
+    #: What was displaced for good (a person's file, or after an abort ours), and a handle on
+    #: it for the grace period; -1: none.
+    displaced: OnDisk | None = None
     displaced_fd: int = -1
     made_directories: list[str] = field(default_factory=list)
 
@@ -169,7 +171,7 @@ class Prepared:
         hit("publish.before_discard")
         for work in self.files:
             if work.before is not None:
-                work.displaced_fd = worktree.keep_open(work.target, work.temporary)
+                _keep_displaced(work, work.before, worktree)
                 clear_temporary(work, worktree)
                 hit("publish.discarded")
         for directory in self.record.leftover_directories:
@@ -242,6 +244,12 @@ def _what_is_there(work: FileWork, worktree: Worktree) -> OnDisk | None:
         return worktree.look(work.target.dir_fd, work.target.name, limit=_MAX_RECORDED)
     except (OSError, Refused):
         return None
+
+
+def _keep_displaced(work: FileWork, displaced: OnDisk, worktree: Worktree) -> None:
+    """Keep a handle on what is at the temporary name, which is about to be removed."""
+    work.displaced = displaced
+    work.displaced_fd = worktree.keep_open(work.target, work.temporary)
 
 
 def clear_temporary(work: FileWork, worktree: Worktree) -> None:
@@ -743,6 +751,7 @@ class PutBack:
             hit("abort.swapped_back")
             out = self.worktree.look(work.target.dir_fd, work.temporary)
             if _is(out, last_put):
+                _keep_displaced(work, out, self.worktree)
                 return
             self._found(work, out)
             last_put = coming
@@ -760,7 +769,9 @@ class PutBack:
         except FileNotFoundError:
             return
         out = self.worktree.look(work.target.dir_fd, work.temporary)
-        if not _is(out, work.after):
+        if _is(out, work.after):
+            _keep_displaced(work, out, self.worktree)
+        else:
             self._found(work, out)
             self._put_in_again(work)
 

@@ -456,8 +456,7 @@ class Writer:
             self.state.requests[answered.key] = answered
         self._note_unsynced(workspace, prepared)
         for work in prepared.files:
-            if work.before is not None:
-                self._grace.watch(workspace, work)
+            self._grace.watch(workspace, work)
         if record.commits:
             self._to_git(workspace, record.number, prepared.objects)
 
@@ -494,6 +493,8 @@ class Writer:
             for job in jobs:
                 self._answer(job, _outcome_unknown())
             return []
+        for work in voided[0].files:
+            self._grace.watch(workspace, work)
         self.state.number = aborted.number
         if aborted.head.commit != workspace.head.commit:
             workspace.head = aborted.head
@@ -560,9 +561,10 @@ class Writer:
     def _record_late_write(self, late: LateWrite) -> None:
         """An in-place write reached a displaced file: two outside commits (limit b)."""
         workspace = late.workspace
-        known = find_entry(workspace.head.tree, late.path, workspace.repository.load_tree)
-        stands = Image(known[1], known[0]) if known else None
+        stands = _standing_image(workspace, late.path)
         image = Image(object_id("blob", late.data), late.mode)
+        if image.same_as(stands):
+            return
         found = seal_found(
             [
                 ("written late to the replaced file", {late.path: image}),
@@ -703,6 +705,25 @@ def _take_batch(items: list[Any]) -> list[_EditJob]:
         if call.needs_history:
             break
     return batch
+
+
+def _standing_image(workspace: Workspace, path: str) -> Image | None:
+    """What the history has at a path, with the permission bits that only the disk knows."""
+    known = find_entry(workspace.head.tree, path, workspace.repository.load_tree)
+    if known is None:
+        return None
+    image = Image(known[1], known[0])
+    try:
+        target = workspace.worktree.resolver.resolve(path, follow_last=False)
+    except Refused:
+        return image
+    try:
+        found = None if target.missing else workspace.worktree.look(target.dir_fd, target.name)
+    except (OSError, Refused):
+        return image
+    finally:
+        target.close()
+    return found.image if found and image.same_as(found.image) else image
 
 
 def _diff_of(workspace: Workspace, result: EditResult) -> str:
