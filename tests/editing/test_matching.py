@@ -42,6 +42,12 @@ def test_every_place_is_listed_by_its_line() -> None:
     )
 
 
+def test_every_place_of_what_trimming_leaves_is_listed() -> None:
+    assert Several(Rung.TRIM_EDGES, (1, 3)) == locate(
+        document("a\nb\na\nc\n"), "\na\n\n", "\nx\n\n"
+    )
+
+
 def test_at_most_a_thousand_places_are_listed() -> None:
     found = locate(document("x\n" * 5000), "x", "y")
     assert isinstance(found, Several)
@@ -214,16 +220,17 @@ def test_shared_lines_are_what_the_sender_left_alone() -> None:
     assert shared_lines(["a", "b", "c", "d", "e"], ["a", "c", "x", "e"]) == [0, 2, None, 4]
     assert shared_lines(["a"], []) == []
     assert shared_lines(["a", "a"], ["a"]) == [0]
+    assert shared_lines(["x", "", "y"], ["z", "\0", "z"]) == [None, None, None]
 
 
 def _seconds(text: str, old: str) -> float:
-    start = time.perf_counter()
+    start = time.process_time()
     locate(document(text), old, "x")
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
 class TestCost:
-    """Bounds far above what is measured, far below what anything quadratic would take."""
+    """Processor time: far above what is measured, far below what anything quadratic takes."""
 
     LINES = 100_000
 

@@ -165,6 +165,6 @@ def test_the_search_is_bounded(old_lines: int) -> None:
     text = "".join(f"    value_{index} = compute({index % 7})\n" for index in range(100_000))
     old = "".join(f"    value_{index} = computes({index})\n" for index in range(50, 50 + old_lines))
     document = Document(False, text)
-    start = time.perf_counter()
+    start = time.process_time()
     explain_miss(document, old, "    value_0 = 1\n")
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2

@@ -82,6 +82,14 @@ CASES = [
         b"\xef\xbb\xbfx\nb\n",
         Rung.EXACT,
     ),
+    Case(
+        "a newline added after a lone carriage return stays a line of its own",
+        b"a\rb\nc\n",
+        "b",
+        "\nx",
+        b"a\r\rx\nc\n",
+        Rung.EXACT,
+    ),
     # line_endings
     Case(
         "newlines match CRLF",
@@ -342,6 +350,30 @@ CASES = [
         "\nb()\n\n",
         "\nb()\nnew()\n\n",
         b"a()\nb()\nnew()\nc()\n",
+        Rung.TRIM_EDGES,
+    ),
+    Case(
+        "lines added at the edge where nothing was dropped, blank lines further off",
+        b"q()\n\np()\nb()\nc()\n",
+        "b()\n\n",
+        "new()\nb()\n\n",
+        b"q()\n\np()\nnew()\nb()\nc()\n",
+        Rung.TRIM_EDGES,
+    ),
+    Case(
+        "the same at the other edge",
+        b"a()\nb()\nc()\n\nd()\n",
+        "\nb()\n",
+        "\nb()\nnew()\n",
+        b"a()\nb()\nnew()\nc()\n\nd()\n",
+        Rung.TRIM_EDGES,
+    ),
+    Case(
+        "a line replaced beside blank lines further off",
+        b"z()\n\na()\nb()\nc()\n\nd()\n",
+        "\nb()\n\n",
+        "\nx()\n\n",
+        b"z()\n\na()\nx()\nc()\n\nd()\n",
         Rung.TRIM_EDGES,
     ),
     Case(

@@ -61,7 +61,10 @@ def shared_lines(old: Sequence[str], new: Sequence[str]) -> list[int | None]:
         for block in LCSseq.opcodes(rest_old, rest_new):
             if block.tag == "equal":
                 for step in range(block.dest_end - block.dest_start):
-                    shared[head + block.dest_start + step] = head + block.src_start + step
+                    source, target = block.src_start + step, block.dest_start + step
+                    # rapidfuzz compares hashes, and takes "" and "\\0" for the same.
+                    if rest_old[source] == rest_new[target]:
+                        shared[head + target] = head + source
     return shared
 
 

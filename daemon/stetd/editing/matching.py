@@ -119,8 +119,16 @@ def _climb(
         if places:
             text = _replacement(document, places[0], old, new, rung)
             if text is not None:
+                text = _apart_from_carriage_return(document, places[0].start, text)
                 return Match(places[0].start, places[0].end, rung, text)
     return None
+
+
+def _apart_from_carriage_return(document: Document, start: int, text: str) -> str:
+    """The text with ``\r`` for a first ``\n`` that would join a lone ``\r`` before it."""
+    if text.startswith("\n") and document.text[max(0, start - 1) : start] == "\r":
+        return "\r" + text[1:]
+    return text
 
 
 def _replacement(document: Document, place: Place, old: str, new: str, rung: Rung) -> str | None:
