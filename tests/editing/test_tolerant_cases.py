@@ -363,8 +363,8 @@ CASES = [
     Case(
         "the same at the other edge",
         b"a()\nb()\nc()\n\nd()\n",
-        "\nb()\n",
-        "\nb()\nnew()\n",
+        "\n\nb()\n",
+        "\n\nb()\nnew()\n",
         b"a()\nb()\nnew()\nc()\n\nd()\n",
         Rung.TRIM_EDGES,
     ),
