@@ -168,11 +168,17 @@ class DaemonProcess:
         while time.monotonic() < deadline:
             assert self._process.poll() is None, f"the daemon did not start:\n{self.log()}"
             try:
-                self.agent().call("status")
-            except (OSError, ConnectionEnded):
+                client = Client(str(self.runtime / "agent.sock"))
+            except OSError:
                 time.sleep(0.01)
-            else:
-                return
+                continue
+            try:
+                client.call("status")
+            except ConnectionEnded:
+                continue
+            finally:
+                client.close()
+            return
         raise AssertionError(f"the daemon does not answer:\n{self.log()}")
 
     @property

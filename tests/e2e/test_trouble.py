@@ -1,0 +1,306 @@
+"""Refusals that need a machine in trouble: a full disk, a failed sync, a rush, a stop.
+
+Also here a call changes nothing unless it says that it does not know; what a rush of saves
+leaves in the history is what somebody saved.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.running_daemon import BOTH, ConnectionEnded, DaemonProcess, Refusal, Site, fsck
+from stet.wire.framing import Encoding
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_MS_RDONLY, _MS_REMOUNT = 1, 32
+BIG = "".join(f"line {n:07}\n" for n in range(60_000))
+
+
+def assert_refused(refusal: Refusal, kind: str, *says: str) -> None:
+    assert refusal.kind == kind, refusal.message
+    assert refusal.code == -32000
+    for part in says:
+        assert part in refusal.message
+
+
+# -- others save all the time
+
+
+@contextmanager
+def saving(file: Path) -> Iterator[list[bytes]]:
+    """Somebody saves a file, by rename as editors do, again and again; gives what was saved."""
+    saved: list[bytes] = []
+    stop = threading.Event()
+    beside = file.with_name("being-saved")
+
+    def save() -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            content = b"one\nsaved %d\n" % number
+            beside.write_bytes(content)
+            saved[:] = [content]
+            beside.rename(file)
+
+    thread = threading.Thread(target=save)
+    thread.start()
+    try:
+        while not saved:
+            time.sleep(0.001)
+        yield saved
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_a_file_that_keeps_changing_is_contended(own_site: Site) -> None:
+    site = own_site
+    file = site.write("a.txt", "one\n")
+    site.write("b.txt", "b\n")
+    site.agent.call("clipboard_set", name="c", text="kept")
+    patches = [{"operation": "replace", "oldText": "one\n", "newText": "", "toClipboard": "c"}]
+    with saving(file) as saved:
+        refusal = site.agent.refusal("patch", path="a.txt", patches=patches)
+    assert_refused(
+        refusal,
+        "contended",
+        "a.txt: the file kept changing while the call was tried",
+        "nothing of the call was applied. Read the file again and retry when it has settled.",
+    )
+    assert site.bytes_of("a.txt") == saved[-1]
+    assert sorted(path.name for path in site.root.iterdir()) == ["a.txt", "b.txt"]
+    assert site.agent.call("clipboard_get", name="c")["text"] == "kept"
+    assert {each["kind"] for each in site.log()} == {"outside"}
+    assert fsck(site.shadow) == ""
+    site.agent.call("patch", path="a.txt", patches=patches)
+    assert site.bytes_of("a.txt") == saved[-1].removeprefix(b"one\n")
+
+
+# -- disks
+
+
+def test_a_file_that_does_not_fit_is_storage_full_and_the_daemon_goes_on(own_site: Site) -> None:
+    site = own_site
+    site.write("big.txt", BIG)
+    site.overwrite("small.txt", "x\n")
+    before = site.picture()
+    pid = site.daemon.process.pid
+    unlimited = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (1_500_000, unlimited[1]))
+    patches = [{"operation": "replace", "oldText": "line 0000000\n", "newText": ""}]
+    for _ in range(3):
+        refusal = site.agent.refusal("patch", path="big.txt", patches=patches)
+        assert_refused(
+            refusal, "storage_full", "File too large", "Free some space and send the call again."
+        )
+        assert site.picture() == before
+    site.overwrite("small.txt", "still works\n")
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, unlimited)
+    site.agent.call("patch", path="big.txt", patches=patches)
+    assert site.bytes_of("big.txt") == BIG.encode().removeprefix(b"line 0000000\n")
+    site.restart()
+    assert fsck(site.shadow) == ""
+
+
+@pytest.fixture
+def mounted(own_daemon: DaemonProcess) -> Iterator[Site]:
+    """A workspace on a file system of its own, of 512 KiB."""
+    root = own_daemon.base / "mounted"
+    root.mkdir()
+    if _mount(root, 0, b"size=512k") != 0:
+        pytest.skip(f"file systems can't be mounted here: {os.strerror(ctypes.get_errno())}")
+    try:
+        own_daemon.control().call("workspace_allow", root=str(root))
+        yield Site(own_daemon, root, "conv-1")
+        own_daemon.kill()
+    finally:
+        _libc.umount2(os.fsencode(root), 2)
+
+
+def _mount(root: Path, flags: int, options: bytes) -> int:
+    return int(_libc.mount(b"tmpfs", os.fsencode(root), b"tmpfs", flags, options))
+
+
+def test_a_full_workspace_is_storage_full_and_changes_nothing(mounted: Site) -> None:
+    site = mounted
+    site.write("a.txt", "x" * 100_000 + "\nend\n")
+    site.write("filler", b"f" * 380_000)
+    before = site.picture()
+    patches = [{"operation": "replace", "oldText": "end\n", "newText": ""}]
+    refusal = site.agent.refusal("patch", path="a.txt", patches=patches)
+    assert_refused(refusal, "storage_full", "No space left on device", "Free some space")
+    after = site.picture()
+    assert {path: each[2] for path, each in after.files.items()} == {
+        path: each[2] for path, each in before.files.items()
+    }
+    assert (after.clipboards, after.mode) == (before.clipboards, before.mode)
+    assert {each["kind"] for each in site.log()} <= {"outside"}
+    (site.root / "filler").unlink()
+    site.agent.call("patch", path="a.txt", patches=patches)
+    assert site.bytes_of("a.txt") == b"x" * 100_000 + b"\n"
+    assert fsck(site.shadow) == ""
+
+
+def test_a_read_only_workspace_is_an_io_error_and_changes_nothing(mounted: Site) -> None:
+    site = mounted
+    site.write("a.txt", "one\n")
+    site.replace("a.txt", "one", "two")
+    before = site.picture()
+    assert _mount(site.root, _MS_REMOUNT | _MS_RDONLY, b"") == 0
+    patches = [{"operation": "replace", "oldText": "two", "newText": "three"}]
+    for path in ("a.txt", "new/b.txt"):
+        more = patches if path == "a.txt" else [{"operation": "overwrite", "newText": "x"}]
+        refusal = site.agent.refusal("patch", path=path, patches=more)
+        assert_refused(refusal, "io_error", "Read-only file system. Nothing was changed.")
+        assert site.picture() == before
+    assert site.agent.refusal("undo").kind == "io_error"
+    assert site.picture() == before
+    assert site.agent.call("read", path="a.txt")["text"] == "two\n"
+    assert _mount(site.root, _MS_REMOUNT, b"") == 0
+    site.replace("a.txt", "two", "three")
+    assert fsck(site.shadow) == ""
+
+
+@contextmanager
+def failing(daemon: DaemonProcess, syscall: str) -> Iterator[None]:
+    """Every call of a system call fails with EIO."""
+    strace = shutil.which("strace")
+    if strace is None:
+        pytest.skip("strace is not installed")
+    tracer = subprocess.Popen(
+        [
+            *(strace, "-f", "-p", str(daemon.process.pid), "-o", os.devnull),
+            *("-e", f"trace={syscall}", "-e", f"inject={syscall}:error=EIO"),
+        ],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert tracer.stderr is not None
+    try:
+        line = tracer.stderr.readline()
+        if "attached" not in line:
+            pytest.skip(f"strace can't attach here: {line}")
+        yield
+    finally:
+        tracer.send_signal(signal.SIGINT)
+        tracer.wait(20)
+        tracer.stderr.close()
+
+
+def test_a_failed_sync_is_outcome_unknown_then_read_only_until_the_restart(
+    own_site: Site,
+) -> None:
+    site = own_site
+    site.write("a.txt", "one\n")
+    site.replace("a.txt", "one", "two")
+    patches = [{"operation": "replace", "oldText": "two", "newText": "three"}]
+    call: dict[str, Any] = {"path": "a.txt", "patches": patches, "request_id": "r"}
+    with failing(site.daemon, "fdatasync"):
+        refusal = site.agent.refusal("patch", **call)
+    assert_refused(refusal, "outcome_unknown", "Ask again then with the same request_id.")
+    before = site.picture()
+    for method, params in [
+        ("patch", call),
+        ("undo", {}),
+        ("clipboard_set", {"name": "c", "text": "x"}),
+        ("mode_set", {"mode": "restricted"}),
+    ]:
+        refusal = site.agent.refusal(method, **params)
+        assert_refused(refusal, "read_only", "the daemon is read-only: fdatasync of the journal")
+    hello = {"protocol": 1, "workspace": str(site.root), "session": "new"}
+    assert site.daemon.agent().refusal("hello", **hello).kind == "read_only"
+    assert site.picture() == before
+    assert "fdatasync" in site.agent.call("status")["read_only"]
+    assert site.agent.call("read", path="a.txt")["text"] == "two\n"
+    assert len(site.log()) == 2
+    preview = site.agent.call("patch", preview=True, path="a.txt", patches=patches)
+    assert "+three" in preview["diff"]
+
+    site.daemon.stop()
+    site.daemon.start()
+    site.connect()
+    assert site.agent.call("status")["read_only"] is None
+    result = site.agent.call("patch", **call)
+    assert site.bytes_of("a.txt") == b"three\n"
+    assert result["request"] == "r"
+    assert [each["request"] for each in site.log()].count("r") == 1
+    assert fsck(site.shadow) == ""
+
+
+# -- too many, and too late
+
+
+@pytest.mark.parametrize("encoding", BOTH, ids=str)
+def test_one_connection_too_many_is_overloaded_and_the_person_is_not_shut_out(
+    encoding: Encoding,
+) -> None:
+    daemon = DaemonProcess({"max_connections": 3})
+    try:
+        daemon.start()
+        taken = [daemon.agent(encoding) for _ in range(3)]
+        for client in taken:
+            client.call("status")
+        excess = daemon.agent(encoding)
+        refusal = excess.refusal("status")
+        assert_refused(
+            refusal, "overloaded", "The daemon has 3 open connections, which is its limit."
+        )
+        with pytest.raises(ConnectionEnded):
+            excess.receive()
+        assert daemon.control(encoding).call("workspace_list") == {"workspaces": []}
+        taken[0].close()
+        time.sleep(0.1)
+        assert daemon.agent(encoding).call("status")["protocol"] == 1
+    finally:
+        daemon.close()
+
+
+@pytest.mark.parametrize("encoding", BOTH, ids=str)
+def test_a_call_that_comes_during_the_stop_is_refused_and_the_one_in_flight_answered(
+    encoding: Encoding,
+) -> None:
+    daemon = DaemonProcess()
+    try:
+        daemon.start(STET_FAILPOINT="journal.before_append@sleep")
+        site = daemon.site("w", encoding=encoding)
+        site.write("a.txt", "one\n")
+        late = site.another("conv-2")
+        patches = [{"operation": "replace", "oldText": "one", "newText": "two"}]
+        site.agent.send("patch", path="a.txt", patches=patches)
+        time.sleep(0.2)
+        daemon.process.send_signal(signal.SIGTERM)
+        while (daemon.runtime / "agent.sock").exists():
+            time.sleep(0.005)
+        overwrite = [{"operation": "overwrite", "newText": "late\n"}]
+        refusal = late.refusal("patch", path="b.txt", patches=overwrite, request_id="late")
+        assert_refused(
+            refusal,
+            "shutting_down",
+            "this call was not started and changed nothing. Connect again in a moment",
+        )
+        done = site.agent.result_of(site.agent.receive())
+        assert daemon.wait() == 0
+        assert site.bytes_of("a.txt") == b"two\n"
+        daemon.start()
+        site.connect()
+        assert site.log(limit=1)[0]["commit"] == done["commit"]
+        assert not (site.root / "b.txt").exists()
+        late = site.another("conv-2")
+        assert not late.call("patch", path="b.txt", patches=overwrite, request_id="late")[
+            "replayed"
+        ]
+    finally:
+        daemon.close()
