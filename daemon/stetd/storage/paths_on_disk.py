@@ -23,6 +23,10 @@ _RESOLVE_NO_MAGICLINKS = 0x02
 _RESOLVE_NO_SYMLINKS = 0x04
 _RESOLVE_BENEATH = 0x08
 _MAX_LINKS = 40
+#: Linux's own limit for a path, and names deep enough for any tree of people's making: each
+#: level costs a descriptor here and a stack frame in the history's trees.
+_MAX_PATH = 4095
+_MAX_DEPTH = 255
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -113,6 +117,8 @@ class Resolver:
         ``follow_last``: a link as the last component is followed (edits go through it).
         Raises Refused: path_outside_workspace, path_protected, not_a_file, invalid_params.
         """
+        if len(path) > _MAX_PATH:
+            raise _too_deep(path)
         parts = relative_parts(path, self._root, directory)
         if self._use_openat2 and ".." not in parts:
             direct = self._resolve_directly(path, parts, follow_last)
@@ -140,6 +146,8 @@ class Resolver:
         """One ``openat2``; None where links or a lacking kernel need the walk."""
         if not parts:
             raise _not_a_file(path)
+        if len(parts) > _MAX_DEPTH:
+            raise _too_deep(path)
         for part in parts:
             check_component(part, path)
         parent = "/".join(parts[:-1]) or "."
@@ -162,6 +170,8 @@ class Resolver:
         try:
             while todo:
                 part = todo.pop()
+                if len(done) + len(todo) >= _MAX_DEPTH:
+                    raise _too_deep(path)
                 if part == "..":
                     if not done:
                         raise _outside(path, self._root)
@@ -215,6 +225,14 @@ def _beyond(path: str, done: list[str], fds: list[int], rest: list[str]) -> Targ
     for part in rest:
         check_component(part, path)
     return Target("/".join([*done, *rest]), fds.pop(), tuple(rest[:-1]), rest[-1])
+
+
+def _too_deep(path: str) -> Exception:
+    return refuse(
+        Kind.INVALID_PARAMS,
+        f"{path[:80]}...: this path is too long; {_MAX_PATH} bytes and {_MAX_DEPTH} names one below "
+        "the other are the most.",
+    )
 
 
 def _not_a_file(path: str) -> Exception:
