@@ -14,6 +14,8 @@ import threading
 import time
 from typing import Any
 
+import pytest
+
 from e2e.running_daemon import Client, DaemonProcess, Refusal, Site, fsck, git
 from rigs import findings
 from stet.wire.framing import Encoding
@@ -84,6 +86,7 @@ def crowd(site: Site, clients: int, calls: int, first: int) -> tuple[list[Member
     return members, time.monotonic() - began
 
 
+@pytest.mark.timeout(1800)
 def test_a_crowd_has_the_effect_of_one_order() -> None:
     tally = findings.begin(f"crowd of {CLIENTS}")
     daemon = DaemonProcess()

@@ -6,6 +6,8 @@ import os
 import time
 from pathlib import Path
 
+import pytest
+
 from e2e.running_daemon import DaemonProcess, Site
 from rigs import findings
 
@@ -34,6 +36,7 @@ def edit(site: Site, number: int) -> None:
         site.agent.refusal("patch", path=path, patches=[{"operation": "replace", "oldText": "?"}])
 
 
+@pytest.mark.timeout(3600)
 def test_memory_handles_and_journal_stay_bounded() -> None:
     tally = findings.begin("limits")
     daemon = DaemonProcess({"checkpoint_bytes": CHECKPOINT_BYTES, "grace_s": 0.2})
