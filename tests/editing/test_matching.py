@@ -213,6 +213,8 @@ class TestIndentation:
         assert spaces_unit(["    ", "       "] * 3) is None
         assert spaces_unit(["    ", "    "]) == 4
         assert spaces_unit(["            "]) is None
+        assert spaces_unit(["  \t", "  \t"]) is None
+        assert spaces_unit([]) is None
 
 
 def test_shared_lines_are_what_the_sender_left_alone() -> None:

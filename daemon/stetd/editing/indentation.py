@@ -181,7 +181,7 @@ def spaces_unit(around: Sequence[str]) -> int | None:
     widths = [len(line) for line in around if "\t" not in line]
     steps = Counter(b - a for a, b in pairwise(widths) if b - a > 1)
     if not steps:
-        smallest = min(width for width in widths if width)
+        smallest = min((width for width in widths if width), default=0)
         return smallest if smallest in _LIKELY_UNITS else None
     total = steps.total()
     smallest = min(step for step, count in steps.items() if count >= total * _COMMON_SHARE)
