@@ -1,0 +1,247 @@
+"""The journal on disk: torn tails, reserved space, failing disks, rotation, dropping."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from stetd.storage.disk import Disk, SyncFailed
+from stetd.storage.journal import Journal, JournalBroken, Position, read_journal
+from stetd.storage.journal_format import MAGIC, Opened, Published, Record, frame
+
+
+class FailingDisk(Disk):
+    """A disk that fails when told to, after writing what it is told to write."""
+
+    def __init__(self) -> None:
+        self.no_space_after: int | None = None
+        self.no_reserve = False
+        self.no_sync = False
+        self.no_truncate = False
+        self.synced: list[str] = []
+
+    def pwrite_all(self, fd: int, data: bytes, offset: int) -> None:
+        if self.no_space_after is not None:
+            written, self.no_space_after = data[: self.no_space_after], None
+            super().pwrite_all(fd, written, offset)
+            raise OSError(errno.EIO, "Input/output error")
+        super().pwrite_all(fd, data, offset)
+
+    def reserve(self, fd: int, offset: int, length: int) -> None:
+        if self.no_reserve:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        super().reserve(fd, offset, length)
+
+    def truncate(self, fd: int, length: int) -> None:
+        if self.no_truncate:
+            raise OSError(errno.EIO, "Input/output error")
+        super().truncate(fd, length)
+
+    def fsync(self, fd: int) -> None:
+        self._sync(fd)
+
+    def fdatasync(self, fd: int) -> None:
+        self._sync(fd)
+
+    def _sync(self, fd: int) -> None:
+        if self.no_sync:
+            raise SyncFailed(errno.EIO, "Input/output error")
+        self.synced.append(os.path.basename(os.readlink(f"/proc/self/fd/{fd}")))
+
+
+@pytest.fixture
+def disk() -> FailingDisk:
+    return FailingDisk()
+
+
+def opened(path: Path, disk: Disk, boot: str = "boot") -> Journal:
+    return Journal(str(path), disk, boot=boot, version="0.1")
+
+
+def contents(path: Path) -> list[tuple[int, str, list[Record]]]:
+    """What a start would read: per segment its number, boot and records."""
+    return [
+        (segment.number, segment.boot, [record for _, record in segment.records])
+        for segment in read_journal(str(path), Disk())
+    ]
+
+
+def published(*numbers: int) -> list[Record]:
+    return [Published(number) for number in numbers]
+
+
+def test_records_are_read_back_with_the_boot_of_their_segment(
+    tmp_path: Path, disk: FailingDisk
+) -> None:
+    first = opened(tmp_path, disk, "boot-1")
+    first.append(*published(1, 2))
+    first.append(*published(3))
+    first.close()
+    second = opened(tmp_path, disk, "boot-2")
+    second.append(*published(4))
+    assert contents(tmp_path) == [
+        (1, "boot-1", [Opened(1, "boot-1", "0.1"), *published(1, 2, 3)]),
+        (2, "boot-2", [Opened(2, "boot-2", "0.1"), *published(4)]),
+    ]
+    second.close()
+
+
+def test_positions_are_those_of_the_records(tmp_path: Path, disk: FailingDisk) -> None:
+    journal = opened(tmp_path, disk)
+    before = journal.position
+    journal.append(*published(1), reserve=100_000)
+    assert journal.position == Position(1, before.offset + len(frame(Published(1))))
+    [segment] = read_journal(str(tmp_path), Disk())
+    assert segment.records[-1] == (before.offset, Published(1))
+    journal.close()
+
+
+def test_killed_journal_keeps_its_reserved_space_and_is_read_all_the_same(
+    tmp_path: Path, disk: FailingDisk
+) -> None:
+    journal = opened(tmp_path, disk)
+    journal.append(*published(1), reserve=1 << 20)
+    assert (tmp_path / "00000001.wal").stat().st_size > 1 << 20
+    assert contents(tmp_path) == [(1, "boot", [Opened(1, "boot", "0.1"), *published(1)])]
+
+
+def test_torn_tail_is_cut_off_for_good(tmp_path: Path, disk: FailingDisk) -> None:
+    """What was judged once must not be read differently later."""
+    journal = opened(tmp_path, disk)
+    journal.append(*published(1))
+    journal.close()
+    path = tmp_path / "00000001.wal"
+    whole = path.read_bytes()
+    path.write_bytes(whole + frame(Published(2))[:-1])
+    assert contents(tmp_path)[0][2][1:] == published(1)
+    assert path.read_bytes() == whole
+
+
+def test_reading_makes_durable_what_was_read(tmp_path: Path, disk: FailingDisk) -> None:
+    opened(tmp_path, Disk()).close()
+    opened(tmp_path, Disk()).close()
+    read_journal(str(tmp_path), disk)
+    assert disk.synced == ["00000001.wal", "00000002.wal", tmp_path.name]
+
+
+def test_new_segment_is_durable_with_its_name_before_it_is_used(
+    tmp_path: Path, disk: FailingDisk
+) -> None:
+    opened(tmp_path, disk)
+    assert disk.synced == ["00000001.wal", tmp_path.name]
+
+
+@pytest.mark.parametrize("torn", [b"", bytes(100), MAGIC[:5], MAGIC, MAGIC + b"\0\0\0\x20"])
+def test_torn_newest_segment_stops_no_start(tmp_path: Path, disk: FailingDisk, torn: bytes) -> None:
+    first = opened(tmp_path, disk)
+    first.append(*published(1))
+    first.close()
+    (tmp_path / "00000002.wal").write_bytes(torn)
+    assert contents(tmp_path)[1] == (2, "", [])
+    third = opened(tmp_path, disk)
+    assert third.position.segment == 3
+    third.close()
+
+
+@pytest.mark.parametrize("written", [0, 3, 8, 20, 60])
+def test_failed_append_has_appended_nothing(
+    tmp_path: Path, disk: FailingDisk, written: int
+) -> None:
+    journal = opened(tmp_path, disk)
+    journal.append(*published(1))
+    disk.no_space_after = written
+    with pytest.raises(OSError, match="Input/output error"):
+        journal.append(*published(2, 3, 4))
+    assert contents(tmp_path)[0][2][1:] == published(1)
+
+
+def test_records_of_a_failed_append_stay_dead_when_one_of_the_same_length_follows(
+    tmp_path: Path, disk: FailingDisk
+) -> None:
+    """A retry has the length of the first try: behind it, the rest of that batch would live."""
+    journal = opened(tmp_path, disk)
+    disk.no_space_after = 2 * len(frame(Published(2)))
+    with pytest.raises(OSError, match="Input/output error"):
+        journal.append(*published(2, 3, 4))
+    journal.append(*published(5))
+    assert contents(tmp_path)[0][2][1:] == published(5)
+
+
+def test_failed_reserve_appends_nothing_and_what_was_reserved_stays_writable(
+    tmp_path: Path, disk: FailingDisk
+) -> None:
+    journal = opened(tmp_path, disk)
+    journal.append(*published(1), reserve=10_000)
+    disk.no_reserve = True
+    journal.append(*published(2))
+    with pytest.raises(OSError, match="No space left"):
+        journal.append(*published(3), reserve=1 << 30)
+    journal.append(*published(4))
+    assert contents(tmp_path)[0][2][1:] == published(1, 2, 4)
+
+
+def test_failed_sync_breaks_the_journal_for_good(tmp_path: Path, disk: FailingDisk) -> None:
+    journal = opened(tmp_path, disk)
+    journal.append(*published(1))
+    disk.no_sync = True
+    with pytest.raises(JournalBroken, match="fdatasync of the journal failed"):
+        journal.sync()
+    disk.no_sync = False
+    with pytest.raises(JournalBroken):
+        journal.append(*published(2))
+
+
+def test_relaxed_durability_syncs_checkpoints_only(tmp_path: Path, disk: FailingDisk) -> None:
+    journal = Journal(str(tmp_path), disk, boot="b", version="0.1", relaxed=True)
+    disk.synced.clear()
+    journal.append(*published(1))
+    journal.sync()
+    assert disk.synced == []
+    journal.sync_always()
+    assert disk.synced == ["00000001.wal"]
+
+
+def test_rotation_keeps_the_order_and_drops_only_older_segments(
+    tmp_path: Path, disk: FailingDisk
+) -> None:
+    journal = opened(tmp_path, disk)
+    for number in range(1, 5):
+        journal.append(*published(number), reserve=1 << 20)
+        journal.start_segment()
+    journal.drop_before(3)
+    assert [(number, records[1:]) for number, _, records in contents(tmp_path)] == [
+        (3, published(3)),
+        (4, published(4)),
+        (5, []),
+    ]
+    assert journal.bytes == sum(path.stat().st_size for path in tmp_path.iterdir())
+
+
+def test_failed_truncation_of_the_old_segment_does_not_stop_rotation(
+    tmp_path: Path, disk: FailingDisk
+) -> None:
+    journal = opened(tmp_path, disk)
+    journal.append(*published(1), reserve=4096)
+    disk.no_truncate = True
+    journal.start_segment()
+    journal.append(*published(2))
+    journal.start_segment()
+    disk.no_truncate = False
+    assert [records[1:] for _, _, records in contents(tmp_path)] == [
+        published(1), published(2), [],
+    ]  # fmt: skip
+
+
+def test_segment_that_can_not_be_made_durable_is_not_used(
+    tmp_path: Path, disk: FailingDisk
+) -> None:
+    journal = opened(tmp_path, disk)
+    disk.no_sync = True
+    with pytest.raises(OSError, match="Input/output"):
+        journal.start_segment()
+    disk.no_sync = False
+    journal.append(*published(1))
+    assert contents(tmp_path) == [(1, "boot", [Opened(1, "boot", "0.1"), *published(1)])]

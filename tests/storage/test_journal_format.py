@@ -1,0 +1,141 @@
+"""A segment as bytes: what is written is read back, and damage costs the end only."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stet.wire.results import Peer
+from stetd.history.commits import CommitMeta
+from stetd.history.objects import Image
+from stetd.session.sessions import Session
+from stetd.storage.journal_format import (
+    MAGIC,
+    Abort,
+    Change,
+    Checkpoint,
+    ClipboardSet,
+    CommitRecord,
+    FormatError,
+    ModeSet,
+    Opened,
+    PathChange,
+    Published,
+    Record,
+    SessionOpened,
+    WorkspaceAllowed,
+    WorkspaceForgotten,
+    WorkspaceState,
+    frame,
+    frames,
+    read_segment,
+)
+
+IMAGE = Image("a" * 40, 0o100644)
+META = CommitMeta(
+    kind="edit", time=5, subject="s", why="w", peer=Peer(1, "p"), permissions=(("a", 0o600),)
+)
+COMMIT = CommitRecord("c" * 40, None, META, {"a": IMAGE, "b": None})
+SESSION = Session(workspace="w", name="s", mode="unrestricted", created=1, last_seen=2)
+
+ONE_OF_EACH: list[Record] = [
+    Opened(1, "boot", "0.1"),
+    SessionOpened(SESSION),
+    Change(
+        1,
+        "w",
+        [PathChange("a", IMAGE, None, "t"), PathChange("b", None, IMAGE)],
+        [COMMIT],
+        {"a" * 40: b"\0\xff"},
+        session="s",
+        clipboards={"k": "text", "gone": None},
+        request="r",
+        digest=b"d",
+        reply=b"r",
+        time=7,
+    ),
+    Published(1),
+    Abort(2, "w", [1], None, {"a": IMAGE, "b": None}, [COMMIT], {"b" * 40: b""}, 8),
+    ModeSet("w", None, "restricted"),
+    ClipboardSet("w", "s", "k", None),
+    WorkspaceAllowed("w", "/w"),
+    WorkspaceForgotten("w"),
+    Checkpoint(1, 8, 2, [WorkspaceState("w", "/w", "unrestricted", None, 0)], [SESSION]),
+]
+SEGMENT = MAGIC + frames(ONE_OF_EACH)
+
+
+def records_of(data: bytes) -> list[Record]:
+    return [record for _, record in read_segment(data)[0]]
+
+
+def test_every_record_is_read_back_with_its_offset() -> None:
+    found, end = read_segment(SEGMENT)
+    assert [record for _, record in found] == ONE_OF_EACH
+    assert end == len(SEGMENT)
+    for offset, record in found:
+        assert SEGMENT[offset:].startswith(frame(record))
+
+
+def test_every_truncation_gives_the_records_that_are_whole() -> None:
+    ends = [len(MAGIC)]
+    for record in ONE_OF_EACH:
+        ends.append(ends[-1] + len(frame(record)))
+    for length in range(len(SEGMENT) + 1):
+        whole = sum(1 for end in ends[1:] if end <= length)
+        records, end = read_segment(SEGMENT[:length])
+        assert [record for _, record in records] == ONE_OF_EACH[:whole]
+        assert end == (ends[whole] if length >= len(MAGIC) else 0)
+
+
+@pytest.mark.parametrize("flip", [0x01, 0x80, 0xFF])
+def test_every_damaged_byte_ends_the_segment_there(flip: int) -> None:
+    starts = [offset for offset, _ in read_segment(SEGMENT)[0]]
+    for position in range(len(MAGIC), len(SEGMENT)):
+        damaged = bytearray(SEGMENT)
+        damaged[position] ^= flip
+        before = sum(1 for start in starts if start <= position) - 1
+        assert records_of(bytes(damaged)) == ONE_OF_EACH[:before]
+
+
+def test_reserved_zeros_end_a_segment() -> None:
+    assert read_segment(SEGMENT + bytes(5000)) == read_segment(SEGMENT)
+
+
+def test_record_after_zeros_is_not_read() -> None:
+    assert records_of(SEGMENT + bytes(16) + frame(Published(9))) == ONE_OF_EACH
+
+
+@pytest.mark.parametrize("torn", [b"", b"STETWAL", bytes(8), bytes(4096)])
+def test_torn_beginning_of_a_segment_has_no_records(torn: bytes) -> None:
+    assert read_segment(torn) == ([], 0)
+
+
+def test_newer_format_is_refused_with_what_to_do() -> None:
+    with pytest.raises(FormatError, match="journal format 2, this version reads 1"):
+        read_segment(b"STETWAL\x02" + frames(ONE_OF_EACH))
+
+
+def test_file_that_is_no_segment_is_refused() -> None:
+    with pytest.raises(FormatError, match="not a journal segment"):
+        read_segment(b"#!/bin/sh\n")
+
+
+def test_record_with_a_field_of_a_later_version_is_read() -> None:
+    """Fields are only ever appended; an older reader passes over them."""
+    import struct
+    import zlib
+
+    import msgspec
+
+    payload = msgspec.msgpack.encode(["Published", 7, "a field of the future"])
+    length = struct.pack(">I", len(payload))
+    crc = struct.pack(">I", zlib.crc32(payload, zlib.crc32(length)))
+    assert records_of(MAGIC + length + crc + payload) == [Published(7)]
+
+
+@settings(max_examples=200)
+@given(st.binary(max_size=300))
+def test_garbage_after_the_records_never_becomes_a_record_nor_an_error(garbage: bytes) -> None:
+    assert records_of(SEGMENT + garbage)[: len(ONE_OF_EACH)] == ONE_OF_EACH

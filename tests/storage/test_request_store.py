@@ -1,0 +1,61 @@
+"""Replies by request id: kept for long enough, forgotten when both limits have passed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stetd.storage.request_store import RequestRecord, RequestStore
+
+
+def record(seq: int, time: int = 0, request: str | None = None) -> RequestRecord:
+    return RequestRecord("w", "s", request or f"r{seq}", b"digest", b"reply", time, seq)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "requests.sqlite3")
+
+
+def remembered(store: RequestStore, last: int) -> list[int]:
+    return [seq for seq in range(1, last + 1) if store.find("w", "s", f"r{seq}")]
+
+
+def test_record_is_found_by_another_connection_and_after_a_restart(path: str) -> None:
+    writing, reading = RequestStore(path), RequestStore(path)
+    writing.add([record(1)], keep_calls=10, forget_before=0)
+    assert reading.find("w", "s", "r1") == record(1)
+    writing.close()
+    reading.close()
+    again = RequestStore(path)
+    assert again.find("w", "s", "r1") == record(1)
+    again.close()
+
+
+def test_id_belongs_to_workspace_and_session(path: str) -> None:
+    store = RequestStore(path)
+    store.add([record(1)], keep_calls=10, forget_before=0)
+    assert store.find("w", "other", "r1") is None
+    assert store.find("other", "s", "r1") is None
+    store.close()
+
+
+def test_only_what_is_old_and_not_among_the_newest_is_forgotten(path: str) -> None:
+    store = RequestStore(path)
+    store.add([record(n, time=n) for n in range(1, 9)], keep_calls=3, forget_before=0)
+    assert remembered(store, 8) == [1, 2, 3, 4, 5, 6, 7, 8]
+    store.add([], keep_calls=3, forget_before=5)
+    assert remembered(store, 8) == [5, 6, 7, 8]
+    store.add([], keep_calls=3, forget_before=100)
+    assert remembered(store, 8) == [6, 7, 8]
+    store.close()
+
+
+def test_same_record_may_be_added_again(path: str) -> None:
+    """A checkpoint that was killed is taken again."""
+    store = RequestStore(path)
+    for _ in range(2):
+        store.add([record(1)], keep_calls=10, forget_before=0)
+    assert store.find("w", "s", "r1") == record(1)
+    store.close()
