@@ -80,6 +80,7 @@ class AsyncSession:
     hello: HelloResult
 
     patch = _sends(calls.patch)
+    transaction = _sends(calls.transaction)
     read = _sends(calls.read)
     undo = _sends(calls.undo)
     log = _sends(calls.log)

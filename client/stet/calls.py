@@ -79,6 +79,28 @@ def patch(
     return _edit("patch", params, message, if_match, preview, request_id)
 
 
+def transaction(
+    calls: Sequence[Call[EditResult]],
+    *,
+    message: str | None = None,
+    preview: bool = False,
+    request_id: str | None = None,
+) -> Call[EditResult]:
+    """Several edits as one: all of them or none, one commit.
+
+    ``calls`` are made by the functions of this module (``stet.calls.patch(...)``); each
+    sees what the ones before it leave, clipboards included.
+    """
+    inner = [
+        {
+            "method": call.method,
+            "params": {key: value for key, value in call.params.items() if key != "request_id"},
+        }
+        for call in calls
+    ]
+    return _edit("transaction", {"calls": inner}, message, None, preview, request_id)
+
+
 def read(
     path: str, *, at: str | None = None, start: int | None = None, end: int | None = None
 ) -> Call[ReadResult]:

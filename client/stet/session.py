@@ -115,6 +115,7 @@ class Session:
     hello: HelloResult
 
     patch = _sends(calls.patch)
+    transaction = _sends(calls.transaction)
     read = _sends(calls.read)
     undo = _sends(calls.undo)
     log = _sends(calls.log)
