@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import stet
-from client.live import Installation, installation
+from client.live import installation
 
 
 def test_a_move_between_files_is_one_commit() -> None:
