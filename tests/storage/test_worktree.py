@@ -1,0 +1,351 @@
+"""Reading and replacing files: exchange, comparing what came out, modes, links, attributes."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stet.wire.failures import Refused
+from stetd.history.objects import Image, object_id
+from stetd.storage.disk import Disk
+from stetd.storage.paths_on_disk import Target
+from stetd.storage.worktree import OnDisk, Worktree, mode_for_new_file, temporary_name
+
+LIMIT = 1 << 24
+
+
+class DiskWithoutExchange(Disk):
+    """A file system that knows no flags of ``renameat2``."""
+
+    def exchange(self, first: str, second: str, dir_fd: int) -> None:
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    def rename_new(self, src: str, dst: str, dir_fd: int) -> None:
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+
+@pytest.fixture(params=[Disk, DiskWithoutExchange], ids=["exchange", "rename"])
+def worktree(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Worktree]:
+    opened = Worktree(str(tmp_path), request.param())
+    yield opened
+    opened.close()
+
+
+def target_of(worktree: Worktree, path: str) -> Target:
+    return worktree.resolver.resolve(path, follow_last=False)
+
+
+def read(worktree: Worktree, path: str) -> OnDisk:
+    found = worktree.read(target_of(worktree, path), LIMIT)
+    assert found is not None
+    return found
+
+
+def staged(
+    worktree: Worktree, path: str, content: bytes, mode: int = 0o100644
+) -> tuple[Target, str]:
+    """A target with a staged file beside it."""
+    target, name = target_of(worktree, path), temporary_name()
+    worktree.stage(target, name, content, mode, like=True)
+    return target, name
+
+
+# -- reading
+
+
+def test_reading_gives_content_mode_and_id(tmp_path: Path, worktree: Worktree) -> None:
+    (tmp_path / "a").write_bytes(b"text\0\xff")
+    (tmp_path / "a").chmod(0o640)
+    found = read(worktree, "a")
+    assert (found.data, found.image) == (
+        b"text\0\xff",
+        Image(object_id("blob", b"text\0\xff"), 0o100640),
+    )
+
+
+def test_no_file_is_none(worktree: Worktree) -> None:
+    assert worktree.read(target_of(worktree, "a"), LIMIT) is None
+    assert worktree.read(target_of(worktree, "no/such/a"), LIMIT) is None
+
+
+@pytest.mark.parametrize("kind", ["directory", "pipe"])
+def test_what_is_no_file_is_refused_and_not_waited_for(
+    tmp_path: Path, worktree: Worktree, kind: str
+) -> None:
+    if kind == "directory":
+        (tmp_path / "a").mkdir()
+    else:
+        os.mkfifo(tmp_path / "a")
+    with pytest.raises(Refused) as refused:
+        worktree.read(target_of(worktree, "a"), LIMIT)
+    assert refused.value.kind == "not_a_file"
+
+
+def test_large_file_is_refused_unread(tmp_path: Path, worktree: Worktree) -> None:
+    (tmp_path / "a").write_bytes(b"12345")
+    with pytest.raises(Refused) as refused:
+        worktree.read(target_of(worktree, "a"), 4)
+    assert refused.value.kind == "file_too_large"
+    assert read(worktree, "a").size == 5
+
+
+def test_link_is_read_as_a_link(tmp_path: Path, worktree: Worktree) -> None:
+    (tmp_path / "a").symlink_to("elsewhere")
+    found = read(worktree, "a")
+    assert (found.data, stat.S_ISLNK(found.mode)) == (b"elsewhere", True)
+    assert found.image is not None
+    assert found.image.git_mode == 0o120000
+
+
+# -- replacing
+
+
+def test_swap_puts_the_new_file_in_and_the_old_one_out(tmp_path: Path, worktree: Worktree) -> None:
+    (tmp_path / "a").write_bytes(b"old")
+    before = read(worktree, "a")
+    target, name = staged(worktree, "a", b"new")
+    worktree.swap(target, name)
+    assert (tmp_path / "a").read_bytes() == b"new"
+    assert (tmp_path / name).read_bytes() == b"old"
+    assert worktree.came_out(target, name, before) is None
+    worktree.discard(target, name)
+    assert os.listdir(tmp_path) == ["a"]
+
+
+@pytest.mark.parametrize("size", [3, (1 << 20) + 7])
+@pytest.mark.parametrize("how", ["rename", "in place", "same size and time"])
+def test_save_in_between_comes_out(tmp_path: Path, worktree: Worktree, how: str, size: int) -> None:
+    file = tmp_path / "a"
+    file.write_bytes(b"o" * size)
+    before = read(worktree, "a")
+    target, name = staged(worktree, "a", b"new")
+    if how == "rename":
+        (tmp_path / "b").write_bytes(b"s" * size)
+        os.utime(tmp_path / "b", ns=(before.mtime_ns, before.mtime_ns))
+        os.rename(tmp_path / "b", file)
+    elif how == "in place":
+        file.write_bytes(b"s" * (size + 1))
+    else:
+        file.write_bytes(b"s" * size)
+        os.utime(file, ns=(before.mtime_ns, before.mtime_ns))
+    saved = file.read_bytes()
+    worktree.swap(target, name)
+    out = worktree.came_out(target, name, before)
+    assert out is not None
+    assert out.data == saved
+
+
+def test_changed_permission_comes_out(tmp_path: Path, worktree: Worktree) -> None:
+    (tmp_path / "a").write_bytes(b"old")
+    before = read(worktree, "a")
+    target, name = staged(worktree, "a", b"new")
+    (tmp_path / "a").chmod(0o600)
+    worktree.swap(target, name)
+    out = worktree.came_out(target, name, before)
+    assert out is not None
+    assert out.mode == 0o100600
+
+
+def test_touched_file_with_the_same_content_does_not_count_as_changed(
+    tmp_path: Path, worktree: Worktree
+) -> None:
+    (tmp_path / "a").write_bytes(b"old")
+    before = read(worktree, "a")
+    target, name = staged(worktree, "a", b"new")
+    os.utime(tmp_path / "a")
+    worktree.swap(target, name)
+    assert worktree.came_out(target, name, before) is None
+
+
+@pytest.mark.parametrize("becomes", ["directory", "link"])
+def test_what_is_no_regular_file_any_more_comes_out(tmp_path: Path, becomes: str) -> None:
+    worktree = Worktree(str(tmp_path), Disk())
+    (tmp_path / "a").write_bytes(b"old")
+    before = read(worktree, "a")
+    target, name = staged(worktree, "a", b"new")
+    (tmp_path / "a").unlink()
+    if becomes == "directory":
+        (tmp_path / "a").mkdir()
+    else:
+        (tmp_path / "a").symlink_to("old")
+    worktree.swap(target, name)
+    out = worktree.came_out(target, name, before)
+    assert out is not None
+    assert (out.image is None) == (becomes == "directory")
+    worktree.close()
+
+
+def test_swap_with_a_file_that_is_gone(worktree: Worktree) -> None:
+    target, name = staged(worktree, "a", b"new")
+    with pytest.raises(FileNotFoundError):
+        worktree.swap(target, name)
+
+
+def test_new_file_does_not_replace_one_that_was_made_meanwhile(
+    tmp_path: Path, worktree: Worktree
+) -> None:
+    target, name = staged(worktree, "a", b"new")
+    (tmp_path / "a").write_bytes(b"somebody's")
+    with pytest.raises(FileExistsError):
+        worktree.put_in(target, name)
+    assert (tmp_path / "a").read_bytes() == b"somebody's"
+
+
+def test_file_put_in_and_taken_out(tmp_path: Path, worktree: Worktree) -> None:
+    target, name = staged(worktree, "a", b"new")
+    worktree.put_in(target, name)
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"a": b"new"}
+    worktree.take_out(target, name)
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {name: b"new"}
+
+
+def test_staging_takes_over_mode_and_attributes(tmp_path: Path, worktree: Worktree) -> None:
+    file = tmp_path / "a"
+    file.write_bytes(b"old")
+    try:
+        os.setxattr(file, "user.note", b"kept")
+    except OSError:
+        pytest.skip("this file system keeps no user attributes")
+    target, name = staged(worktree, "a", b"new", 0o100751)
+    worktree.swap(target, name)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o751
+    assert os.getxattr(file, "user.note") == b"kept"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_staging_takes_over_the_owner(tmp_path: Path, worktree: Worktree) -> None:
+    file = tmp_path / "a"
+    file.write_bytes(b"old")
+    os.chown(file, 1234, 4321)
+    target, name = staged(worktree, "a", b"new")
+    worktree.swap(target, name)
+    assert (file.stat().st_uid, file.stat().st_gid) == (1234, 4321)
+
+
+def test_staging_never_follows_or_overwrites_what_has_the_temporary_name(
+    tmp_path: Path, worktree: Worktree
+) -> None:
+    (tmp_path / "outside").write_bytes(b"precious")
+    (tmp_path / "t").symlink_to("outside")
+    with pytest.raises(FileExistsError):
+        worktree.stage(target_of(worktree, "a"), "t", b"new", 0o100644, like=False)
+    assert (tmp_path / "outside").read_bytes() == b"precious"
+
+
+def test_link_is_staged_as_a_link(tmp_path: Path, worktree: Worktree) -> None:
+    target, name = target_of(worktree, "a"), temporary_name()
+    worktree.stage(target, name, b"where", stat.S_IFLNK | 0o777, like=False)
+    worktree.put_in(target, name)
+    assert os.readlink(tmp_path / "a") == "where"
+
+
+def test_hard_link_is_broken_and_the_other_name_keeps_its_bytes(
+    tmp_path: Path, worktree: Worktree
+) -> None:
+    (tmp_path / "a").write_bytes(b"old")
+    os.link(tmp_path / "a", tmp_path / "store")
+    assert read(worktree, "a").links == 2
+    target, name = staged(worktree, "a", b"new")
+    worktree.swap(target, name)
+    worktree.discard(target, name)
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"a": b"new", "store": b"old"}
+
+
+# -- directories
+
+
+def test_missing_directories_are_made_like_the_one_above(
+    tmp_path: Path, worktree: Worktree
+) -> None:
+    tmp_path.chmod(0o2750)
+    target, made = target_of(worktree, "x/y/a"), list[str]()
+    assert target.missing == ("x", "y")
+    worktree.make_directories(target, made)
+    assert (made, target.missing) == (["x", "x/y"], ())
+    assert [stat.S_IMODE((tmp_path / d).stat().st_mode) & 0o777 for d in made] == [0o750, 0o750]
+    target.close()
+
+
+def test_directories_that_somebody_made_meanwhile_are_not_claimed(
+    tmp_path: Path, worktree: Worktree
+) -> None:
+    target, made = target_of(worktree, "x/y/a"), list[str]()
+    (tmp_path / "x").mkdir()
+    worktree.make_directories(target, made)
+    assert made == ["x/y"]
+    target.close()
+
+
+@pytest.mark.parametrize("obstacle", ["file", "link"])
+def test_what_is_in_the_way_of_a_directory_is_told_and_what_was_made_is_known(
+    tmp_path: Path, worktree: Worktree, obstacle: str
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    target, made = target_of(worktree, "x/y/a"), list[str]()
+    (tmp_path / "x").mkdir()
+    if obstacle == "file":
+        (tmp_path / "x" / "y").write_bytes(b"")
+    else:
+        (tmp_path / "x" / "y").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(NotADirectoryError):
+        worktree.make_directories(target, made)
+    assert made == []
+    assert os.listdir(tmp_path / "elsewhere") == []
+    target.close()
+
+
+def test_directory_with_something_in_it_stays(tmp_path: Path, worktree: Worktree) -> None:
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x" / "b").write_bytes(b"")
+    worktree.remove_directory("x")
+    assert os.listdir(tmp_path) == ["x"]
+    (tmp_path / "x" / "b").unlink()
+    worktree.remove_directory("x")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("directory", "file"),
+    [(0o755, 0o644), (0o700, 0o600), (0o775, 0o664), (0o2770, 0o660), (0o555, 0o644)],
+)
+def test_new_file_is_as_private_as_its_directory(directory: int, file: int) -> None:
+    assert mode_for_new_file(directory) == stat.S_IFREG | file
+
+
+# -- syncing
+
+
+class CountingDisk(Disk):
+    def __init__(self) -> None:
+        self.synced: list[str] = []
+
+    def fsync(self, fd: int) -> None:
+        self.synced.append(os.readlink(f"/proc/self/fd/{fd}"))
+
+
+def test_sync_covers_files_and_every_directory_above_them(tmp_path: Path) -> None:
+    disk = CountingDisk()
+    worktree = Worktree(str(tmp_path), disk)
+    (tmp_path / "x" / "y").mkdir(parents=True)
+    (tmp_path / "x" / "y" / "a").write_bytes(b"")
+    worktree.sync(["x/y/a", "x/y/deleted"])
+    root = str(tmp_path)
+    assert sorted(disk.synced) == [root, f"{root}/x", f"{root}/x/y", f"{root}/x/y/a"]
+    worktree.close()
+
+
+def test_root_that_was_replaced_is_noticed(tmp_path: Path) -> None:
+    root = tmp_path / "w"
+    root.mkdir()
+    worktree = Worktree(str(root), Disk())
+    assert not worktree.gone()
+    root.rename(tmp_path / "moved")
+    assert worktree.gone()
+    root.mkdir()
+    assert worktree.gone()
+    worktree.close()
