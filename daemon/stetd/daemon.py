@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 import threading
+import time
 from dataclasses import dataclass
 
 from stetd import __version__
@@ -30,6 +31,7 @@ _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 #: The writer and the event loop share the interpreter; short turns keep both quick.
 _SWITCH_INTERVAL_S = 0.0005
 _CHECKPOINT_TIMEOUT_S = 30.0
+_CHECKPOINT_LOOK_S = 0.05
 
 
 class StartError(Exception):
@@ -168,11 +170,16 @@ def _sync_git(
 
 
 def _checkpoint_now(writer: Writer) -> None:
-    """Take a checkpoint and wait for it."""
+    """Take a checkpoint and wait for it; not for long if the disk refuses."""
     done = threading.Event()
+    background = writer.background
+    failures = background.failures
     writer.submit(lambda: writer.begin_checkpoint(done.set)).result()
-    if not done.wait(_CHECKPOINT_TIMEOUT_S):
-        _log.error("no checkpoint could be written: %s", writer.background.failure)
+    deadline = time.monotonic() + _CHECKPOINT_TIMEOUT_S
+    while not done.wait(_CHECKPOINT_LOOK_S):
+        if background.failures > failures + 1 or time.monotonic() > deadline:
+            _log.error("no checkpoint could be written: %s", background.failure)
+            return
 
 
 def _limits(settings: Settings) -> WriterLimits:

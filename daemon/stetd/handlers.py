@@ -336,6 +336,7 @@ class Connection:
             uptime_s=round(time.monotonic() - self._shared.started, 3),
             durability=settings.durability,
             read_only=writer.read_only,
+            trouble=self._shared.background.failure,
             workspaces=len(state.open),
             sessions=len(state.sessions),
             commits=sum(workspace.head.commits for workspace in state.open.values()),
@@ -419,7 +420,7 @@ class Connection:
         background = self._shared.background
 
         def wait_and_run() -> T:
-            background.wait_for(number)
+            background.require(number)
             return run(place)
 
         loop = asyncio.get_running_loop()

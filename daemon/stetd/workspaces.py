@@ -40,7 +40,12 @@ def allow_workspace(writer: Writer, root: str, runtime_directory: str) -> Worksp
         workspace = writer.state.open_workspace(known, repository)
     except OSError as error:
         raise io_failure(error) from error
-    writer.background.wait_for(writer.git_number)
+    try:
+        writer.background.require(writer.git_number)
+    except Refused:
+        del writer.state.open[name]
+        workspace.close()
+        raise
     workspace.head = head_at(repository, known.head, known.commits)
     try:
         writer.record(WorkspaceAllowed(name, path))

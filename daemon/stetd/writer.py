@@ -252,12 +252,12 @@ class Writer:
         """Plan, journal and publish jobs; gives those that must be planned again."""
         try:
             workspace.check_present()
+            if jobs[0].call.needs_history:
+                self.background.require(workspace.number)
         except Refused as refusal:
             for job in jobs:
                 self._answer(job, refusal)
             return []
-        if jobs[0].call.needs_history:
-            self.background.wait_for(workspace.number)
         outcomes = self._plan(workspace, jobs)
         try:
             failure = self._make_durable(outcomes)

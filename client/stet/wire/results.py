@@ -215,6 +215,8 @@ class StatusResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     uptime_s: float | None = None
     durability: str | None = None
     read_only: str | msgspec.UnsetType | None = msgspec.UNSET
+    #: Why the history can't be written at present (a full disk); calls are safe meanwhile.
+    trouble: str | None = None
     workspaces: int | None = None
     sessions: int | None = None
     commits: int | None = None

@@ -9,13 +9,15 @@ Checkpoints run here as well: they sync everything written since the last one, a
 then may the writer drop journal segments.
 
 A failure (a full disk) is kept, shown in ``status`` and tried again; nothing is lost
-meanwhile, because the journal keeps its records until a checkpoint succeeds. A failed
+meanwhile, because the journal keeps its records until a checkpoint succeeds. Who waits for
+the history is told at the first failed attempt, not after all of them. A failed
 *sync* is not tried again: a second one may succeed though the data are lost. That
 checkpoint is given up, and the writer told.
 """
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import threading
@@ -24,6 +26,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 
+from stet.wire.failures import Kind, refuse
 from stetd.failpoints import hit
 from stetd.history.objects import NewObject
 from stetd.storage.disk import Disk, SyncFailed
@@ -36,6 +39,8 @@ _RETRY_S = 1.0
 _GATHER_S = 0.4
 #: More objects than this are written as a pack.
 _MANY = 48
+#: How a full disk is called, also by libgit2.
+_FULL = [os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)]
 #: Ids of objects written lately, which need not be written again.
 _REMEMBERED = 20_000
 
@@ -89,6 +94,8 @@ class Background:
         self._repositories: dict[str, ShadowRepository] = {}
         #: Why the last attempt failed; None while all is well.
         self.failure: str | None = None
+        #: How many attempts have failed.
+        self.failures = 0
         self._thread = threading.Thread(target=self._run, name="stet-git", daemon=True)
         self._thread.start()
 
@@ -120,13 +127,31 @@ class Background:
         return len(self._queue)
 
     def wait_for(self, number: int, timeout: float = 60.0) -> bool:
-        """Wait until record ``number`` has reached Git; False if it has not in time."""
+        """Wait until record ``number`` has reached Git.
+
+        False if it has not in time, or if an attempt to write fails meanwhile.
+        """
         with self._changed:
             if self._written >= number:
                 return True
+            failures = self.failures
             self._hurried = True
             self._changed.notify_all()
-            return self._changed.wait_for(lambda: self._written >= number, timeout)
+            self._changed.wait_for(
+                lambda: self._written >= number or self.failures != failures, timeout
+            )
+            return self._written >= number
+
+    def require(self, number: int) -> None:
+        """As :meth:`wait_for`. Raises Refused (storage_full, io_error) where that says False."""
+        if not self.wait_for(number):
+            full = any(text in (self.failure or "") for text in _FULL)
+            raise refuse(
+                Kind.STORAGE_FULL if full else Kind.IO_ERROR,
+                f"the history can't be written at present ({self.failure or 'it takes too long'}). "
+                "Nothing was changed. "
+                + ("Free some space and send the call again." if full else "Try again later."),
+            )
 
     def close(self, timeout: float = 60.0) -> bool:
         """Finish what was handed over and stop; False if it could not be finished in time."""
@@ -176,9 +201,12 @@ class Background:
     def _failed(self, error: Exception) -> None:
         if self.failure is None:
             _log.error("writing the shadow repository failed, trying again: %s", error)
-        self.failure = f"{type(error).__name__}: {error}"
         with self._changed:
-            self._changed.wait_for(lambda: self._stopping, _RETRY_S)
+            self.failure = f"{type(error).__name__}: {error}"
+            self.failures += 1
+            self._hurried = False
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._stopping or self._hurried, _RETRY_S)
 
     def _do(self, items: Sequence[_Objects | _Checkpoint]) -> None:
         by_repository: dict[str, list[_Objects]] = {}

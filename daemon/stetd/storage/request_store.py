@@ -3,7 +3,9 @@
 A call's reply is in its journal record; a checkpoint moves it here before that record
 may be dropped, so that a retry is answered for at least ``keep_calls`` calls and
 ``keep_seconds`` (whichever is longer). SQLite, because a checkpoint then costs what is
-new, not what is kept. Losing the file loses only the memory of old requests.
+new, not what is kept. Losing the file loses only the memory of old requests; so a damaged
+one is set aside (``.damaged``) and begun anew. What SQLite says of the disk is raised as
+OSError or SyncFailed, which it means.
 
 One table, ``requests``: workspace, session, request, digest (SHA-256 of the call), reply
 (MessagePack EditResult without its diff), time (seconds), seq (counts up).
@@ -11,10 +13,20 @@ One table, ``requests``: workspace, session, request, digest (SHA-256 of the cal
 
 from __future__ import annotations
 
+import errno
+import logging
+import os
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+from stetd.storage.disk import SyncFailed
+
+_log = logging.getLogger(__name__)
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_SYNC_FAILED = (sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC)
+_PRIMARY = 0xFF  # of an extended result code
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS requests (
     workspace TEXT NOT NULL, session TEXT NOT NULL, request TEXT NOT NULL,
@@ -43,14 +55,34 @@ class RequestRecord:
         return self.workspace, self.session, self.request
 
 
+@contextmanager
+def _as_os_error(path: str) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+        if code in _SYNC_FAILED:
+            raise SyncFailed(errno.EIO, f"{path}: {error}") from error
+        full = code & _PRIMARY == sqlite3.SQLITE_FULL
+        raise OSError(errno.ENOSPC if full else errno.EIO, str(error), path) from error
+
+
 class RequestStore:
-    """The table, on one connection (one thread)."""
+    """The table, on one connection (one thread). Methods raise OSError, SyncFailed."""
 
     def __init__(self, path: str) -> None:
-        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        self._db.execute("PRAGMA journal_mode = WAL")
-        self._db.execute("PRAGMA synchronous = FULL")
-        self._db.executescript(_SCHEMA)
+        self._path = path
+        with _as_os_error(path):
+            try:
+                self._db = _opened(path)
+            except sqlite3.DatabaseError as error:
+                if error.sqlite_errorcode & _PRIMARY not in _DAMAGED:
+                    raise
+                _log.error("%s: %s; it is set aside, and old requests are forgotten", path, error)
+                for suffix in ("", "-wal", "-shm"):
+                    if os.path.exists(path + suffix):
+                        os.replace(path + suffix, f"{path}{suffix}.damaged")
+                self._db = _opened(path)
 
     def close(self) -> None:
         """Close the connection."""
@@ -58,11 +90,12 @@ class RequestStore:
 
     def find(self, workspace: str, session: str, request: str) -> RequestRecord | None:
         """The record of a request, None if it is not (or no longer) remembered."""
-        row = self._db.execute(
-            "SELECT workspace, session, request, digest, reply, time, seq FROM requests"
-            " WHERE workspace = ? AND session = ? AND request = ?",
-            (workspace, session, request),
-        ).fetchone()
+        with _as_os_error(self._path):
+            row = self._db.execute(
+                "SELECT workspace, session, request, digest, reply, time, seq FROM requests"
+                " WHERE workspace = ? AND session = ? AND request = ?",
+                (workspace, session, request),
+            ).fetchone()
         return RequestRecord(*row) if row else None
 
     def add(self, records: Iterable[RequestRecord], *, keep_calls: int, forget_before: int) -> None:
@@ -70,21 +103,40 @@ class RequestStore:
 
         Forgotten is what is both older than the time and not among the newest calls.
         """
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            self._db.executemany(
+        with _as_os_error(self._path), _transaction(self._db) as db:
+            db.executemany(
                 "INSERT OR REPLACE INTO requests VALUES (?, ?, ?, ?, ?, ?, ?)",
                 [
                     (r.workspace, r.session, r.request, r.digest, r.reply, r.time, r.seq)
                     for r in records
                 ],
             )
-            self._db.execute(
+            db.execute(
                 "DELETE FROM requests WHERE time < ? AND seq <="
                 " (SELECT seq FROM requests ORDER BY seq DESC LIMIT 1 OFFSET ?)",
                 (forget_before, keep_calls),
             )
-        except BaseException:
-            self._db.execute("ROLLBACK")
-            raise
-        self._db.execute("COMMIT")
+
+
+def _opened(path: str) -> sqlite3.Connection:
+    db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    try:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = FULL")
+        db.executescript(_SCHEMA)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+@contextmanager
+def _transaction(db: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield db
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:  # SQLite may have rolled back by itself
+            db.execute("ROLLBACK")
+        raise
