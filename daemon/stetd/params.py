@@ -59,7 +59,7 @@ class Common(Params, frozen=True):
 class Undo(Params, frozen=True):
     """One of ``commits``, ``last``, ``request``."""
 
-    commits: Annotated[list[str], msgspec.Meta(min_length=1)] | None = None
+    commits: Annotated[list[str], msgspec.Meta(min_length=1, max_length=1000)] | None = None
     last: Positive | None = None
     request: str | None = None
     session: str | None = None

@@ -198,7 +198,7 @@ def _touches(workspace: Workspace, commit: StoredCommit, paths: list[str]) -> bo
 def _named_commits(
     workspace: Workspace, base: Base, call: EditCall, names: list[str]
 ) -> list[StoredCommit]:
-    wanted = {resolve_commit(workspace.repository, base.head.commit, name) for name in names}
+    wanted = {resolve_commit(workspace.repository, base.head.commit, name) for name in set(names)}
     chosen = []
     for commit, undone_by in walk_standing(workspace.repository.walk(base.head.commit)):
         if commit.oid in wanted:

@@ -230,8 +230,8 @@ def _beyond(path: str, done: list[str], fds: list[int], rest: list[str]) -> Targ
 def _too_deep(path: str) -> Exception:
     return refuse(
         Kind.INVALID_PARAMS,
-        f"{path[:80]}...: this path is too long; {_MAX_PATH} bytes and {_MAX_DEPTH} names one below "
-        "the other are the most.",
+        f"{path[:80]}...: this path is too long; {_MAX_PATH} bytes and {_MAX_DEPTH} names one "
+        "below the other are the most.",
     )
 
 
