@@ -1,0 +1,153 @@
+"""Mutants of the daemon: for each promise a change that breaks it, and the rigs that must fail.
+
+A rig that has never failed proves nothing. So each mutant below takes one safeguard out of a
+copy of the sources; the rigs named beside it run against the copy until one of them fails.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One safeguard removed: in ``file``, ``old`` becomes ``new``."""
+
+    name: str
+    what: str
+    file: str
+    old: str
+    new: str
+    rigs: tuple[str, ...]
+
+
+MUTANTS = [
+    Mutant(
+        "no-fsync",
+        "nothing is ever synced",
+        "storage/disk.py",
+        "        _sync(os.fdatasync, fd)",
+        "        return",
+        ("tests/rigs/test_kth_write.py", "tests/rigs/test_power_cut.py"),
+    ),
+    Mutant(
+        "no-outside-check",
+        "what others wrote is not recorded before it is replaced",
+        "transaction.py",
+        "        if known != there:",
+        "        if False:",
+        ("tests/recovery/test_saves_in_a_loop.py", "tests/e2e/test_history.py"),
+    ),
+    Mutant(
+        "no-exchange-compare",
+        "what came out of the exchange is not looked at",
+        "transaction.py",
+        "    displaced = worktree.came_out(work.target, work.temporary, work.before)",
+        "    displaced = None",
+        ("tests/recovery/test_saves_in_a_loop.py", "tests/recovery/test_outside_saves.py"),
+    ),
+    Mutant(
+        "reply-before-journal",
+        "a call is answered when it is planned",
+        "writer.py",
+        "            failure = self._make_durable(outcomes)",
+        "            for early in outcomes:\n"
+        "                if early.prepared is not None:\n"
+        "                    self._answer(early.job, early.prepared.result)\n"
+        "                    early.job.future = Future()\n"
+        "            failure = self._make_durable(outcomes)",
+        ("tests/recovery/test_killed_anywhere.py", "tests/rigs/test_kth_write.py"),
+    ),
+    Mutant(
+        "no-request-record",
+        "a request id that was answered is forgotten",
+        "writer.py",
+        "        record = self.state.requests.get(key) or self._requests.find(*key)",
+        "        record = None",
+        ("tests/rigs/test_workspace_machine.py", "tests/e2e/test_sessions.py"),
+    ),
+    Mutant(
+        "no-published-mark",
+        "recovery does not learn which calls were finished",
+        "transaction.py",
+        "        journal.append(*(Published(number) for number in numbers))",
+        "        pass",
+        ("tests/recovery/test_counterexamples.py",),
+    ),
+    Mutant(
+        "temporary-files-cleared-unseen",
+        "recovery clears temporary files without looking into them",
+        "settling.py",
+        "        if not looks_torn(found.data, self._contents(images)):\n            return True",
+        "        if not looks_torn(found.data, self._contents(images)):\n            return False",
+        ("tests/recovery/test_counterexamples.py",),
+    ),
+    Mutant(
+        "abort-without-sync",
+        "files are put back before the abort record is durable",
+        "transaction.py",
+        "        journal.append(record)\n        journal.sync()",
+        "        pass",
+        ("tests/recovery/test_outside_saves.py", "tests/recovery/test_counterexamples.py"),
+    ),
+]
+
+
+def mutated_copy(mutant: Mutant, place: Path) -> None:
+    """Copy the sources and make the change, which must apply exactly once."""
+    for name in ("client", "daemon", "tests"):
+        shutil.copytree(CHECKOUT / name, place / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(CHECKOUT / "pyproject.toml", place)
+    target = place / "daemon" / "stetd" / mutant.file
+    source = target.read_text()
+    if source.count(mutant.old) != 1:
+        raise SystemExit(f"{mutant.name}: its text stands {source.count(mutant.old)} times")
+    target.write_text(source.replace(mutant.old, mutant.new))
+
+
+def rig_notices(rig: str, place: Path) -> bool:
+    """Run a rig against the copy; whether it failed."""
+    path = os.pathsep.join(str(place / name) for name in ("client", "daemon"))
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", rig],
+        cwd=place,
+        env={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if run.returncode not in (0, 1):
+        raise SystemExit(f"{rig} could not run:\n{run.stdout[-2000:]}")
+    return run.returncode == 1
+
+
+def main(names: list[str]) -> int:
+    """Try the mutants; 0 if each was noticed."""
+    chosen = [mutant for mutant in MUTANTS if not names or mutant.name in names]
+    if unknown := set(names) - {mutant.name for mutant in MUTANTS}:
+        raise SystemExit(f"no such mutant: {', '.join(sorted(unknown))}")
+    survived = 0
+    for mutant in chosen:
+        began = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="stet-mutant-") as directory:
+            mutated_copy(mutant, Path(directory))
+            caught = next((rig for rig in mutant.rigs if rig_notices(rig, Path(directory))), None)
+        took = f"{time.monotonic() - began:.0f} s"
+        survived += caught is None
+        print(f"{mutant.name:32} {caught or 'SURVIVED':44} {took:>6}   {mutant.what}", flush=True)
+    print(f"{len(chosen)} mutants, {survived} survived")
+    return 1 if survived else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
