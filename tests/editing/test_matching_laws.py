@@ -23,7 +23,7 @@ TOKENS = (
 )
 texts = st.lists(st.sampled_from(TOKENS), max_size=14).map("".join)
 plain_texts = st.lists(st.sampled_from(("a", "b", "c", " ", "\n", "\t")), max_size=10).map("".join)
-many = settings(max_examples=400, deadline=None)
+many = settings(max_examples=150, deadline=None)
 
 
 @st.composite
@@ -182,7 +182,7 @@ def reference(text: str, old: str) -> tuple[Rung, set[tuple[int, int]]] | None:
     return next(((rung, places) for rung, places in answers if places), None)
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(texts_and_parts())
 @example(("aaa", "aa"))
 @example(("a\r\nb", "\nb"))
@@ -247,6 +247,55 @@ def test_a_file_of_one_terminator_stays_one(
     if isinstance(found, Match) and document.eol != "none":
         edited = text[: found.start] + found.replacement + text[found.end :]
         assert Document(False, edited).eol in (document.eol, "none")
+
+
+code_lines = st.tuples(
+    st.sampled_from(("", "  ", "    ", "        ", "\t", "\t\t", "\t  ", "  \t")),
+    st.sampled_from(("a()", "b()", "b()", "", "# it\u2019s", "# it's ")),
+).map("".join)
+code = st.lists(code_lines, min_size=1, max_size=8).map(lambda lines: "\n".join(lines) + "\n")
+
+
+def _bare_lines(text: str) -> list[str]:
+    return [_fold(line).strip(WHITE_SPACE) for line in split_lines(text)[0]]
+
+
+@settings(max_examples=500, deadline=None)
+@given(code, code, st.data())
+def test_only_white_space_and_typography_of_the_new_text_change(
+    text: str, new: str, data: st.DataObject
+) -> None:
+    lines = text.splitlines(keepends=True)
+    first = data.draw(st.integers(0, len(lines) - 1))
+    old = "".join(lines[first : first + data.draw(st.integers(1, 4))])
+    for change in data.draw(st.lists(st.sampled_from(CHANGES), max_size=2)):
+        old = change(old)
+    if not old:
+        return
+    found = locate(Document(False, text), old, new)
+    if isinstance(found, Match) and found.rung is not Rung.TRIM_EDGES:
+        assert _bare_lines(new) == _bare_lines(found.replacement)
+        _assert_descends_alike(new, found.replacement)
+
+
+def _assert_descends_alike(new: str, written: str) -> None:
+    """A line added deeper than the line added before it is not written less deep."""
+    pairs = [
+        (_width(a), _width(b))
+        for a, b in zip(split_lines(new)[0], split_lines(written)[0], strict=True)
+        if a.strip() and _width(a) >= 0 and _width(b) >= 0
+    ]
+    widths = dict(pairs)
+    if len(widths) == len(set(pairs)):
+        assert sorted(widths.values()) == [widths[given] for given in sorted(widths)]
+
+
+def _width(line: str) -> int:
+    """How deep a line is, tabs counted as eight; -1 when both kinds are mixed."""
+    indentation = line[: len(line) - len(line.lstrip(" \t"))]
+    if len(set(indentation)) > 1:
+        return -1
+    return len(indentation.replace("\t", " " * 8))
 
 
 @many
