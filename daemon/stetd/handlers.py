@@ -72,11 +72,11 @@ from stetd.session.sessions import (
     stricter,
     with_clipboards,
 )
-from stetd.state import State
+from stetd.state import State, shadow_path
 from stetd.storage.background import Background
-from stetd.storage.journal_format import ClipboardSet, ModeSet, SessionOpened
+from stetd.storage.journal_format import ClipboardSet, ModeSet, SessionOpened, WorkspaceState
 from stetd.workspace import Workspace
-from stetd.workspaces import allow_workspace, check_root, forget_workspace
+from stetd.workspaces import allow_workspace, check_root, forget_unopened, forget_workspace
 from stetd.writer import Writer
 
 PROTOCOL = 1
@@ -206,6 +206,7 @@ class Connection:
         return self._shared.state.sessions.get((self._workspace or "", self._session))
 
     def _needs_session(self) -> Session:
+        self._open_workspace()
         session = self._own_session()
         if session is None:
             raise refuse(
@@ -247,7 +248,12 @@ class Connection:
 
     def _enter(self, hello: Hello, path: str, server: ServerInfo) -> HelloResult:
         """Find the workspace and open the session; on the writer thread."""
-        found = self._shared.state.find_workspace(path)
+        state = self._shared.state
+        found = state.find_workspace(path)
+        away = state.find_unopened(path) if found is None else None
+        if away is not None:  # its directory may be back
+            allow_workspace(self._shared.writer, away.root, self._shared.runtime_directory)
+            found = state.find_workspace(path)
         if found is None:
             raise refuse(
                 Kind.WORKSPACE_NOT_ALLOWED,
@@ -594,6 +600,11 @@ class Connection:
         root = convert(Root, "workspace_forget", params).root
 
         def forget() -> WorkspaceInfo:
+            check_root(root)
+            away = self._shared.state.find_unopened(os.path.realpath(root))
+            if away is not None and away.root == os.path.realpath(root):
+                forget_unopened(self._shared.writer, away)
+                return self._unopened_info(away)
             workspace = self._named_workspace(root)
             info = _workspace_info(workspace)
             forget_workspace(self._shared.writer, workspace)
@@ -603,10 +614,18 @@ class Connection:
 
     async def _workspace_list(self, params: Params) -> WorkspaceList:
         convert(NoParams, "workspace_list", params)
+        state = self._shared.state
         infos = await self._on_writer(
-            lambda: [_workspace_info(w) for w in self._shared.state.open.values()]
+            lambda: [
+                *map(_workspace_info, state.open.values()),
+                *map(self._unopened_info, state.unopened()),
+            ]
         )
         return WorkspaceList(sorted(infos, key=lambda info: info.root))
+
+    def _unopened_info(self, known: WorkspaceState) -> WorkspaceInfo:
+        shadow = shadow_path(self._shared.state.directory, known.name)
+        return WorkspaceInfo(known.root, shadow, known.mode, known.head, known.commits)
 
     async def _shutdown(self, params: Params) -> dict[str, bool]:
         convert(NoParams, "shutdown", params)

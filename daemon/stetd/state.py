@@ -71,6 +71,19 @@ class State:
                 found = workspace, path[len(prefix) :]
         return found
 
+    def unopened(self) -> list[WorkspaceState]:
+        """The allowed workspaces whose directory could not be opened."""
+        return [w for w in self.known.values() if w.allowed and w.name not in self.open]
+
+    def find_unopened(self, path: str) -> WorkspaceState | None:
+        """The innermost of them that holds a directory."""
+        holding = [
+            known
+            for known in self.unopened()
+            if path == known.root or path.startswith(known.root.rstrip("/") + "/")
+        ]
+        return max(holding, key=lambda known: len(known.root), default=None)
+
     def effective_mode(self, session: Session | None, workspace: Workspace) -> str:
         """The mode that holds for a session: the stricter of its own and the workspace's."""
         return stricter(session.mode if session else None, workspace.mode)

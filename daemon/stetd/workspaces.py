@@ -79,6 +79,12 @@ def forget_workspace(writer: Writer, workspace: Workspace) -> None:
     del state.open[workspace.name]
 
 
+def forget_unopened(writer: Writer, known: WorkspaceState) -> None:
+    """Take back that a workspace is allowed whose directory was not there to be opened."""
+    writer.record(WorkspaceForgotten(known.name))
+    writer.state.known[known.name] = msgspec.structs.replace(known, allowed=False)
+
+
 def open_repository(state_directory: str, name: str, disk: Disk) -> ShadowRepository:
     """The shadow repository of a workspace, made if it is not there; its name is durable."""
     path = shadow_path(state_directory, name)
