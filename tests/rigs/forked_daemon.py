@@ -21,12 +21,15 @@ class ForkServer:
 
     def __init__(self) -> None:
         clean = {k: v for k, v in os.environ.items() if not k.startswith(("STET_", "GIT_"))}
+        own = [path for path in [os.environ.get("PYTHONPATH")] if path]
+        tests = str(Path(__file__).parent.parent)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "rigs.fork_server"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**clean, "PYTHONPATH": str(Path(__file__).parent.parent)},
+            # What the caller's PYTHONPATH puts first (a mutant's sources) stays first.
+            env={**clean, "PYTHONPATH": os.pathsep.join([*own, tests])},
         )
 
     def ask(self, **order: Any) -> Any:
@@ -71,6 +74,8 @@ class ForkedDaemon(DaemonProcess):
         super().__init__(settings, {"STET_BOOT_ID": boot})
         self._forks = forks
         self._pid = 0
+        #: What the fork server plays on every daemon that is not given tricks of its own.
+        self.tricks: Mapping[str, Any] = {}
         self.place = self.base / place
         self.state = self.base / (place if state is None else state) / "s"
         self.environment["STET_STATE_DIR"] = str(self.state)
@@ -80,7 +85,7 @@ class ForkedDaemon(DaemonProcess):
         environment: Mapping[str, str] = {},
         *,
         held: bool = False,
-        tricks: Mapping[str, Any] = {},
+        tricks: Mapping[str, Any] | None = None,
     ) -> int:
         """Fork a daemon without waiting for anything; its process id."""
         assert not self._pid, "this daemon is running"
@@ -89,7 +94,7 @@ class ForkedDaemon(DaemonProcess):
             environment={**self.environment, **environment},
             log=str(self.base / "log"),
             held=held,
-            tricks=tricks,
+            tricks=self.tricks if tricks is None else tricks,
         )
         return self._pid
 
