@@ -27,6 +27,7 @@ from stetd.storage.disk import Disk
 
 HISTORY = "refs/heads/history"
 _TYPES = {"blob": ObjectType.BLOB, "tree": ObjectType.TREE, "commit": ObjectType.COMMIT}
+_REFERENCE = re.compile(rb"[0-9a-f]{40}\n")
 _CONFLICT = re.compile(r"^<<<<<<< .*?^>>>>>>> [^\n]*\n?", re.MULTILINE | re.DOTALL)
 #: Lines of a diff's header; no line of the content begins like that.
 _INDEX = re.compile(r"^(index [0-9a-f]+\.\.[0-9a-f]+) [0-7]+$", re.MULTILINE)
@@ -221,11 +222,22 @@ class ShadowRepository:
             return
         try:
             self._repo.references.create(HISTORY, oid, force=True)
-        except (pygit2.GitError, ValueError):
-            damaged = self.reference_path
-            if os.path.exists(damaged):
-                os.unlink(damaged)
+        except (pygit2.GitError, ValueError, OSError):
+            self._clear_reference()
             self._repo.references.create(HISTORY, oid, force=True)
+
+    def _clear_reference(self) -> None:
+        """Remove what an earlier failure has left in the way of the reference.
+
+        Its lock: nobody else writes here, so it is a leftover of our own. The reference
+        itself only if it is damaged; on a full disk it is all that git would find.
+        """
+        if os.path.exists(self.reference_path + ".lock"):
+            os.unlink(self.reference_path + ".lock")
+        if os.path.exists(self.reference_path):
+            with open(self.reference_path, "rb") as file:
+                if not _REFERENCE.fullmatch(file.read()):
+                    os.unlink(self.reference_path)
 
     def loose_path(self, oid: str) -> str:
         """Where the object lies if it is loose."""
