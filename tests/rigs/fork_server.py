@@ -12,7 +12,7 @@ what the kernel can't be made to do:
     short_writes   every write takes this many bytes at most
     no_sync        fsync and fdatasync do nothing (the mutant that a power cut must catch)
     file_size      no file may grow beyond so many bytes (RLIMIT_FSIZE)
-    user           run as this user and group id, with no others
+    powerless      without capabilities, so that permissions hold for root as for anybody
     stop_at        stop (SIGSTOP) at every failpoint; its name is appended to this file
 
 Failpoints are read from the environment when the daemon is imported, which has happened
@@ -21,10 +21,12 @@ before the fork; so they are armed in every module that imported ``hit``.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import resource
 import signal
+import struct
 import sys
 import traceback
 from collections.abc import Callable
@@ -58,10 +60,11 @@ def _write_short(most: int) -> None:
     os.pwrite = lambda fd, data, offset: pwrite(fd, memoryview(data)[:most], offset)
 
 
-def _become(user: int) -> None:
-    os.setgroups([])
-    os.setresgid(user, user, user)
-    os.setresuid(user, user, user)
+def _drop_capabilities() -> None:
+    header = struct.pack("Ii", 0x20080522, 0)  # version 3, this process (capset(2))
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.capset(header, bytes(24)) != 0:
+        raise OSError(ctypes.get_errno(), "capset")
 
 
 def play_tricks(tricks: dict[str, Any]) -> None:
@@ -76,8 +79,8 @@ def play_tricks(tricks: dict[str, Any]) -> None:
         arm_failpoints(_stop_at_every_point(tricks["stop_at"]))
     else:
         arm_failpoints(failpoints.from_environment())
-    if "user" in tricks:
-        _become(tricks["user"])
+    if tricks.get("powerless"):
+        _drop_capabilities()
 
 
 def be_a_daemon(order: dict[str, Any]) -> None:

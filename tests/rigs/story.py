@@ -129,6 +129,10 @@ class Told:
     #: Calls and the save, in the order in which they happened.
     order: list[str] = field(default_factory=list)
 
+    def kinds(self) -> set[str]:
+        """The kinds of all refusals."""
+        return {said.partition(":")[0] for said in self.refusals.values()}
+
     def with_answer(self, answer: Answer) -> set[str]:
         """The requests that were answered so."""
         return {request for request, given in self.answers.items() if given is answer}
@@ -207,9 +211,12 @@ class Verdict:
 def judge(site: Site, told: Told) -> Verdict:
     """Judge a daemon that runs and should be well; then send everything again and judge that."""
     verdict = Verdict()
-    _judge_once(site, told, verdict)
-    if not verdict:
-        retry(site, told, verdict)
+    try:
+        _judge_once(site, told, verdict)
+        if not verdict:
+            retry(site, told, verdict)
+    except Refusal as refusal:
+        verdict.lost.append(f"the history can't be read: {refusal}")
     return verdict
 
 
