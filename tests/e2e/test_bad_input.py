@@ -400,6 +400,10 @@ BAD_NAMES = {
     "dir/\x1b[31m": "control characters",
     "n" * 256: "255",
     "new/../x": "'..' after a directory that does not exist",
+    "d/" * 256 + "x": "255 names one below the other are the most.",
+    "d/" * 2_100 + "x": "4095 bytes",
+    "a/" * 200_000 + "x": "4095 bytes",
+    "dir/../" * 1_000 + "x": "4095 bytes",
 }
 
 
@@ -428,7 +432,7 @@ def path_cases(method: str, params: Callable[[str], dict[str, Any]]) -> Iterator
     for path, what in NOT_FILES.items():
         yield Case(Kind.NOT_A_FILE, f"{method} {path}", method, params(path), [what])
     for path, what in BAD_NAMES.items():
-        name = f"{method} path {path[:10]!a}"
+        name = f"{method} path {path[:10]!a} {len(path)}"
         yield Case(Kind.INVALID_PARAMS, name, method, params(path), [what])
 
 
@@ -973,6 +977,7 @@ HISTORY_CASES = [
             ("undo", {"last": 0}, ["undo:", "`last`"]),
             ("undo", {"last": -1}, ["undo:", "`last`"]),
             ("undo", {"commits": []}, ["undo:", "`commits`"]),
+            ("undo", {"commits": ["HEAD"] * 1001}, ["undo:", "`commits`", "1000"]),
             ("undo", {"commits": ["HEAD"], "paths": ["a.py"]}, ["undo:", "paths", "last"]),
             ("undo", {"request": "used", "agent": "tester"}, ["undo:", "agent", "last"]),
             ("undo", {"paths": []}, ["undo:", "`paths`"]),

@@ -116,18 +116,24 @@ def test_a_file_that_does_not_fit_is_storage_full_and_the_daemon_goes_on(own_sit
 
 
 @pytest.fixture
-def mounted(own_daemon: DaemonProcess) -> Iterator[Site]:
-    """A workspace on a file system of its own, of 512 KiB."""
-    root = own_daemon.base / "mounted"
+def mounted() -> Iterator[Site]:
+    """A workspace on a file system of its own, of 512 KiB.
+
+    No grace period: a replaced file that is still open keeps its file system busy.
+    """
+    daemon = DaemonProcess({"grace_s": 0})
+    root = daemon.base / "mounted"
     root.mkdir()
-    if _mount(root, 0, b"size=512k") != 0:
-        pytest.skip(f"file systems can't be mounted here: {os.strerror(ctypes.get_errno())}")
     try:
-        own_daemon.control().call("workspace_allow", root=str(root))
-        yield Site(own_daemon, root, "conv-1")
-        own_daemon.kill()
+        if _mount(root, 0, b"size=512k") != 0:
+            pytest.skip(f"nothing can be mounted here: {os.strerror(ctypes.get_errno())}")
+        daemon.start()
+        daemon.control().call("workspace_allow", root=str(root))
+        yield Site(daemon, root, "conv-1")
+        daemon.kill()
     finally:
         _libc.umount2(os.fsencode(root), 2)
+        daemon.close()
 
 
 def _mount(root: Path, flags: int, options: bytes) -> int:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from e2e.running_daemon import DaemonProcess, fsck
+import shutil
+from pathlib import Path
+from typing import Any
+
+from e2e.running_daemon import DaemonProcess, Site, fsck
 
 
 def test_the_same_edit_in_two_workspaces_is_whole_in_both_histories(
@@ -18,3 +22,171 @@ def test_the_same_edit_in_two_workspaces_is_whole_in_both_histories(
         assert site.git("show", "history:a.txt") == "second\n"
         site.agent.call("undo")
         assert site.bytes_of("a.txt") == b"first\n"
+
+
+def test_histories_clipboards_and_modes_are_a_workspaces_own(shared_daemon: DaemonProcess) -> None:
+    left, right = shared_daemon.site("left"), shared_daemon.site("right")
+    left.overwrite("a.txt", "left\n", request_id="r")
+    right.overwrite("a.txt", "right\n", request_id="r")
+    left.agent.call("clipboard_set", name="c", text="left's")
+    left.person.call("mode_set", mode="restricted", scope="workspace")
+    assert right.agent.call("clipboard_list")["clipboards"] == []
+    assert right.agent.call("mode_get")["mode"] == "unrestricted"
+    assert (left.bytes_of("a.txt"), right.bytes_of("a.txt")) == (b"left\n", b"right\n")
+    lefts = left.log()[0]["commit"]
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("show", {"commit": lefts}),
+        ("undo", {"commits": [lefts]}),
+        ("read", {"path": "a.txt", "at": lefts}),
+    ]
+    for method, params in calls:
+        assert right.person.refusal(method, **params).kind == "unknown_commit"
+    absolute = right.agent.refusal("read", path=f"{left.root}/a.txt")
+    assert absolute.kind == "path_outside_workspace"
+
+
+def test_pipelined_calls_of_two_workspaces_at_once(shared_daemon: DaemonProcess) -> None:
+    sites = [shared_daemon.site(f"at-once-{n}") for n in range(2)]
+    for number in range(60):
+        for site in sites:
+            patches = [{"operation": "append_eof", "newText": f"{number}\n"}]
+            site.agent.send("patch", path="a.txt", patches=patches)
+    expected = "".join(f"{number}\n" for number in range(60)).encode()
+    for site in sites:
+        commits = [site.agent.result_of(site.agent.receive())["commit"] for _ in range(60)]
+        assert site.bytes_of("a.txt") == expected
+        assert [each["commit"] for each in site.log(limit=100)] == commits[::-1]
+        assert fsck(site.shadow) == ""
+
+
+def nested(daemon: DaemonProcess, name: str) -> tuple[Site, Site]:
+    """A workspace and another one in a directory of it."""
+    outer = daemon.site(name)
+    inner = outer.root / "inner"
+    inner.mkdir()
+    daemon.control().call("workspace_allow", root=str(inner))
+    return outer, Site(daemon, inner, "conv-1")
+
+
+def test_of_nested_workspaces_hello_finds_the_innermost(shared_daemon: DaemonProcess) -> None:
+    outer, inner = nested(shared_daemon, "outer")
+    (inner.root / "sub").mkdir()
+    for directory, site in [(inner.root, inner), (inner.root / "sub", inner), (outer.root, outer)]:
+        client = shared_daemon.agent()
+        hello = client.call("hello", protocol=1, workspace=str(directory), session="conv-1")
+        assert hello["workspace"] == {"root": str(site.root), "shadow": site.shadow}
+    assert outer.shadow != inner.shadow
+
+
+def test_an_edit_through_the_outer_workspace_is_outside_to_the_inner(
+    shared_daemon: DaemonProcess,
+) -> None:
+    outer, inner = nested(shared_daemon, "outer-edits")
+    inner.overwrite("a.txt", "one\n")
+    outer.replace("inner/a.txt", "one", "two")
+    result = inner.replace("a.txt", "two", "three")
+    assert inner.person.call("show", commit=result["outside"])["kind"] == "outside"
+    assert outer.agent.refusal("undo").kind == "conflict"
+    inner.agent.call("undo")
+    outer.agent.call("undo")
+    assert inner.bytes_of("a.txt") == b"one\n"
+    assert fsck(inner.shadow) == fsck(outer.shadow) == ""
+
+
+def test_a_forgotten_workspace_takes_no_calls_and_keeps_its_history(own_site: Site) -> None:
+    site = own_site
+    first = site.overwrite("a.txt", "one\n", request_id="r")
+    person = site.daemon.control()
+    forgotten = person.call("workspace_forget", root=str(site.root))
+    assert (forgotten["head"], forgotten["commits"]) == (first["commit"], 1)
+    assert person.call("workspace_list") == {"workspaces": []}
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("patch", {"path": "a.txt", "patches": [{"operation": "append_eof", "newText": "x"}]}),
+        ("undo", {}),
+        ("read", {"path": "a.txt"}),
+        ("log", {}),
+        ("clipboard_list", {}),
+        ("mode_get", {}),
+    ]
+    for method, params in calls:
+        assert site.agent.refusal(method, **params).kind == "workspace_not_allowed"
+    hello = {"protocol": 1, "workspace": str(site.root)}
+    assert site.daemon.agent().refusal("hello", **hello).kind == "workspace_not_allowed"
+    assert site.bytes_of("a.txt") == b"one\n"
+    site.daemon.restart()
+    person = site.daemon.control()
+    assert person.call("workspace_list") == {"workspaces": []}
+    allowed = person.call("workspace_allow", root=str(site.root))
+    assert allowed == forgotten
+    site.connect()
+    assert site.overwrite("a.txt", "one\n", request_id="r")["replayed"] is True
+    site.agent.call("undo")
+    assert not (site.root / "a.txt").exists()
+    assert fsck(site.shadow) == ""
+
+
+def test_allowing_a_workspace_again_changes_nothing(site: Site) -> None:
+    site.overwrite("a.txt", "one\n")
+    before = site.picture()
+    info = site.daemon.control().call("workspace_allow", root=f"{site.root}/")
+    assert (info["head"], info["commits"]) == (before.head, before.commits)
+    assert site.picture() == before
+
+
+def without_its_directory(site: Site) -> Path:
+    """Start the daemon while the workspace's directory is elsewhere; where it is."""
+    site.daemon.stop()
+    away = site.root.with_name("away")
+    site.root.rename(away)
+    site.daemon.start()
+    hello = {"protocol": 1, "workspace": str(site.root), "session": "conv-1"}
+    refusal = site.daemon.agent().refusal("hello", **hello)
+    assert refusal.kind == "workspace_not_allowed"
+    assert f"{site.root}: No such file or directory" in refusal.message
+    return away
+
+
+def test_a_workspace_whose_directory_is_away_can_be_forgotten(own_site: Site) -> None:
+    commit = own_site.overwrite("a.txt", "one\n")["commit"]
+    without_its_directory(own_site)
+    person = own_site.daemon.control()
+    [listed] = person.call("workspace_list")["workspaces"]
+    assert listed == {
+        "root": str(own_site.root),
+        "shadow": own_site.shadow,
+        "mode": "unrestricted",
+        "head": commit,
+        "commits": 1,
+    }
+    assert person.call("workspace_forget", root=str(own_site.root)) == listed
+    assert person.call("workspace_list") == {"workspaces": []}
+    refusal = person.refusal("workspace_forget", root=str(own_site.root))
+    assert refusal.kind == "workspace_not_allowed"
+    assert own_site.daemon.stop() == 0
+
+
+def test_a_workspace_whose_directory_was_away_at_the_start_works_again(own_site: Site) -> None:
+    site = own_site
+    site.overwrite("a.txt", "one\n", request_id="r")
+    site.agent.call("clipboard_set", name="c", text="kept")
+    without_its_directory(site).rename(site.root)
+    site.connect()
+    assert site.agent.call("clipboard_get", name="c")["text"] == "kept"
+    assert site.overwrite("a.txt", "one\n", request_id="r")["replayed"] is True
+    site.agent.call("undo")
+    assert [each["kind"] for each in site.log()] == ["undo", "edit"]
+    assert fsck(site.shadow) == ""
+
+
+def test_a_workspace_whose_directory_comes_back_works_again(own_site: Site) -> None:
+    site = own_site
+    site.overwrite("a.txt", "one\n")
+    shutil.rmtree(site.root)
+    patches = [{"operation": "overwrite", "newText": "x\n"}]
+    refusal = site.agent.refusal("patch", path="a.txt", patches=patches)
+    assert refusal.kind in ("workspace_not_allowed", "io_error")
+    site.root.mkdir()
+    result = site.overwrite("a.txt", "two\n")
+    assert site.bytes_of("a.txt") == b"two\n"
+    assert result["outside"] is not None
+    assert fsck(site.shadow) == ""
