@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import tracemalloc
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -99,3 +100,31 @@ def test_a_reader_that_opened_a_pack_before_it_was_joined_finds_its_objects(repo
     for number, item in enumerate(items):
         assert reader.blob(item.oid) == b"%d" % number
     reader.close()
+
+
+def test_a_large_pack_is_not_copied_again_for_a_few_small_ones(repository):
+    large, _ = write_pack(repository, [blob(os.urandom(100_000))], Disk())
+    for number in range(15):
+        write_pack(repository, [blob(b"%d" % number)], Disk())
+    assert merge_packs(repository, Disk()) == []
+    write_pack(repository, [blob(b"the sixteenth")], Disk())
+    joined = [os.path.basename(path) for path in merge_packs(repository, Disk())]
+    assert packs(repository) == sorted([*joined, *files_of(large)])
+
+
+def files_of(pack):
+    name = os.path.basename(pack).removesuffix(".pack")
+    return [name + ".idx", name + ".pack"]
+
+
+def test_joining_packs_takes_far_less_memory_than_their_objects(repository):
+    number, count = 16, 200
+    for _ in range(number):
+        write_pack(repository, [blob(os.urandom(500)) for _ in range(count)], Disk())
+    tracemalloc.start()
+    try:
+        assert merge_packs(repository, Disk()) != []
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < number * count * 500 / 2

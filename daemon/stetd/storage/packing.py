@@ -16,11 +16,17 @@ Formats (Git's documentation, gitformat-pack):
 from __future__ import annotations
 
 import hashlib
+import heapq
+import mmap
 import os
 import struct
+import sys
 import zlib
+from array import array
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from itertools import accumulate, pairwise
+from contextlib import ExitStack
+from itertools import accumulate
 
 from stetd.failpoints import hit
 from stetd.history.objects import NewObject
@@ -32,7 +38,9 @@ _LARGE_OFFSET = 1 << 31
 #: This many packs are joined to one.
 _MANY_PACKS = 16
 #: Packs larger than this stay as they are.
-_MERGED_BYTES = 2 << 20
+_MERGED_BYTES = 512 << 10
+#: A pack is written in pieces of about this size.
+_PIECE = 128 << 10
 
 
 def _entry_header(kind: str, size: int) -> bytes:
@@ -47,52 +55,40 @@ def _entry_header(kind: str, size: int) -> bytes:
     return bytes(header)
 
 
-def _digest(data: bytes) -> bytes:
-    return hashlib.sha1(data, usedforsecurity=False).digest()
+def _packed(item: NewObject) -> bytes:
+    return _entry_header(item.kind, len(item.content)) + zlib.compress(item.content, _FAST)
 
 
-def pack_objects(objects: Iterable[NewObject]) -> tuple[bytes, bytes]:
-    """The pack and its index. Objects given twice are packed once."""
-    unique = {item.oid: item for item in objects}
-    parts = [b"PACK" + struct.pack(">II", 2, len(unique))]
-    offset = len(parts[0])
-    entries: list[tuple[bytes, int, int]] = []  # id, CRC, offset
-    for oid, item in unique.items():
-        entry = _entry_header(item.kind, len(item.content)) + zlib.compress(item.content, _FAST)
-        entries.append((bytes.fromhex(oid), zlib.crc32(entry), offset))
-        parts.append(entry)
-        offset += len(entry)
-    body = b"".join(parts)
-    checksum = _digest(body)
-    return body + checksum, _index(sorted(entries), checksum)
-
-
-def _index(entries: list[tuple[bytes, int, int]], checksum: bytes) -> bytes:
+def _index(ids: bytes, crcs: array[int], offsets: array[int], checksum: bytes) -> bytes:
+    """The index of a pack: 20 bytes of id, a CRC and an offset for each object, by id."""
     counts = [0] * 256
-    for oid, _, _ in entries:
-        counts[oid[0]] += 1
-    large = [offset for _, _, offset in entries if offset >= _LARGE_OFFSET]
-    small = []
-    far = 0
-    for _, _, offset in entries:
+    for first in ids[::20]:
+        counts[first] += 1
+    small, large = array("I"), array("Q")
+    for offset in offsets:
         if offset < _LARGE_OFFSET:
             small.append(offset)
         else:
-            small.append(_LARGE_OFFSET | far)
-            far += 1
+            small.append(_LARGE_OFFSET | len(large))
+            large.append(offset)
     body = b"".join(
         [
             b"\377tOc",
             struct.pack(">I", 2),
             struct.pack(">256I", *accumulate(counts)),
-            b"".join(oid for oid, _, _ in entries),
-            struct.pack(f">{len(entries)}I", *(crc for _, crc, _ in entries)),
-            struct.pack(f">{len(small)}I", *small),
-            struct.pack(f">{len(large)}Q", *large),
+            ids,
+            *(_big_endian(numbers) for numbers in (crcs, small, large)),
             checksum,
         ]
     )
-    return body + _digest(body)
+    return body + hashlib.sha1(body, usedforsecurity=False).digest()
+
+
+def _big_endian(numbers: array[int]) -> bytes:
+    if sys.byteorder == "little":
+        numbers = numbers[:]
+        numbers.byteswap()
+    return numbers.tobytes()
 
 
 def _folder(repository: str) -> str:
@@ -102,26 +98,55 @@ def _folder(repository: str) -> str:
 def write_pack(repository: str, objects: Iterable[NewObject], disk: Disk) -> list[str]:
     """Write objects as a pack of a repository; gives the paths of its files.
 
-    The files are synced before they get their names, and the index comes last: a pack that
-    is seen is whole. (A torn index would make every look-up in the repository fail.) Their
-    names are not synced yet.
+    Objects given twice are packed once. The files are synced before they get their names,
+    and the index comes last: a pack that is seen is whole. (A torn index would make every
+    look-up in the repository fail.) Their names are not synced yet.
     """
-    return _store(repository, *pack_objects(objects), disk)
+    unique = {item.oid: item for item in objects}
+    ids = sorted(unique)
+    entries = (_packed(unique[oid]) for oid in ids)
+    return _store(repository, bytes.fromhex("".join(ids)), entries, disk)
 
 
-def _store(repository: str, pack: bytes, index: bytes, disk: Disk) -> list[str]:
-    name = os.path.join(_folder(repository), f"pack-{pack[-20:].hex()}")
-    for suffix, content in ((".pack", pack), (".idx", index)):
-        temporary = f"{name}{suffix}.tmp"
-        fd = disk.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        try:
-            disk.write_all(fd, content)
-            disk.fdatasync(fd)
-        finally:
-            os.close(fd)
-        hit("git.pack_staged")
-        os.replace(temporary, name + suffix)
+def _store(repository: str, ids: bytes, entries: Iterable[bytes], disk: Disk) -> list[str]:
+    """Write a pack and its index: the ids one after the other, in order, and their entries."""
+    staged = os.path.join(_folder(repository), "new.pack.tmp")
+    crcs, offsets = array("I"), array("Q")
+    checksum = hashlib.sha1(usedforsecurity=False)
+    piece = bytearray(b"PACK" + struct.pack(">II", 2, len(ids) // 20))
+    written = 0
+    fd = disk.open(staged, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        for entry in entries:
+            crcs.append(zlib.crc32(entry))
+            offsets.append(written + len(piece))
+            piece += entry
+            if len(piece) >= _PIECE:
+                checksum.update(piece)
+                disk.write_all(fd, bytes(piece))
+                written += len(piece)
+                piece = bytearray()
+        checksum.update(piece)
+        disk.write_all(fd, bytes(piece) + checksum.digest())
+        disk.fdatasync(fd)
+    finally:
+        os.close(fd)
+    name = os.path.join(_folder(repository), f"pack-{checksum.hexdigest()}")
+    hit("git.pack_staged")
+    os.replace(staged, name + ".pack")
+    _store_index(name + ".idx", _index(ids, crcs, offsets, checksum.digest()), disk)
     return [name + ".pack", name + ".idx"]
+
+
+def _store_index(path: str, content: bytes, disk: Disk) -> None:
+    fd = disk.open(path + ".tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        disk.write_all(fd, content)
+        disk.fdatasync(fd)
+    finally:
+        os.close(fd)
+    hit("git.pack_staged")
+    os.replace(path + ".tmp", path)
 
 
 # -- merging
@@ -130,17 +155,18 @@ def _store(repository: str, pack: bytes, index: bytes, disk: Disk) -> list[str]:
 def merge_packs(repository: str, disk: Disk) -> list[str]:
     """If there are many packs, join the smallest of them to one; gives the new files' paths.
 
-    A look-up asks pack after pack, and every open pack is a file handle. Packs of a kind
-    are joined when there are enough of them, so an object is copied only as often as the
-    logarithm of their number. The entries are copied as they are. The new pack is durable,
-    with its names, before an old one is removed; a reader that knows only the old ones
-    looks again (``ShadowRepository``).
+    A look-up asks pack after pack, and every open pack is a file handle. Packs are joined
+    only to one that is at least twice as large as the largest of them, so an object is
+    copied only as often as the logarithm of their number. The entries are copied as they
+    are. The new pack is durable, with its names, before an old one is removed; a reader
+    that knows only the old ones looks again (``ShadowRepository``).
     """
-    packs = sorted(_mergeable(repository))
-    if len(packs) < _MANY_PACKS:
+    packs = sorted(_mergeable(repository))[:_MANY_PACKS]
+    sizes = [size for size, _ in packs]
+    if len(packs) < _MANY_PACKS or sum(sizes) < 2 * sizes[-1]:
         return []
-    old = [name for _, name in packs[:_MANY_PACKS]]
-    written = _store(repository, *_join(old), disk)
+    old = [name for _, name in packs]
+    written = _join(repository, old, disk)
     disk.sync_directory(_folder(repository))
     hit("git.packs_joined")
     for name in old:
@@ -160,38 +186,48 @@ def _mergeable(repository: str) -> Iterator[tuple[int, str]]:
                 yield size, name
 
 
-def _join(names: list[str]) -> tuple[bytes, bytes]:
-    """One pack with the entries of several, each object once."""
-    raw: dict[bytes, tuple[int, bytes]] = {}
-    for name in names:
-        with open(name + ".pack", "rb") as file:
-            pack = file.read()
-        with open(name + ".idx", "rb") as file:
-            raw.update(_entries(pack, file.read()))
-    parts = [b"PACK" + struct.pack(">II", 2, len(raw))]
-    offset = len(parts[0])
-    entries = []
-    for oid, (crc, entry) in raw.items():
-        entries.append((oid, crc, offset))
-        parts.append(entry)
-        offset += len(entry)
-    body = b"".join(parts)
-    checksum = _digest(body)
-    return body + checksum, _index(sorted(entries), checksum)
+def _join(repository: str, names: list[str], disk: Disk) -> list[str]:
+    """Write one pack with the entries of several, each object once.
 
-
-def _entries(pack: bytes, index: bytes) -> Iterator[tuple[bytes, tuple[int, bytes]]]:
-    """(id, (CRC, packed entry)) of a pack that :func:`write_pack` or a merge has written.
-
-    Such a pack has no deltas, so an entry means the same in any pack; and it is small
-    enough for 4-byte offsets.
+    Thousands of objects, again and again: nothing is kept of each but numbers in arrays.
+    As Python objects, and with the packs read into memory, they would leave the heap
+    larger and more torn after every join.
     """
+    with ExitStack() as opened:
+        packs = [opened.enter_context(_mapped(name + ".pack")) for name in names]
+        ids = bytearray()
+        places = array("I")  # number of the pack, start, end
+        for oid, *place in heapq.merge(
+            *(_entries(number, name, len(packs[number])) for number, name in enumerate(names))
+        ):
+            if oid != ids[-20:]:
+                ids += oid
+                places.extend(place)
+        entries = (
+            packs[places[at]][places[at + 1] : places[at + 2]] for at in range(0, len(places), 3)
+        )
+        return _store(repository, bytes(ids), entries, disk)
+
+
+def _mapped(path: str) -> mmap.mmap:
+    with open(path, "rb") as file:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def _entries(number: int, name: str, size: int) -> Iterator[tuple[bytes, int, int, int]]:
+    """(id, number, start, end) of the entries of a pack of ``size`` bytes, by id.
+
+    A pack that :func:`write_pack` or a merge has written has no deltas, so an entry means
+    the same in any pack; and it is small enough for 4-byte offsets.
+    """
+    with open(name + ".idx", "rb") as file:
+        index = file.read()
     (count,) = struct.unpack_from(">I", index, 8 + 255 * 4)
     ids = 8 + 256 * 4
-    crcs = struct.unpack_from(f">{count}I", index, ids + 20 * count)
-    offsets = struct.unpack_from(f">{count}I", index, ids + 24 * count)
-    ends = dict(pairwise([*sorted(offsets), len(pack) - 20]))
-    for number in range(count):
-        oid = index[ids + 20 * number : ids + 20 * number + 20]
-        start = offsets[number]
-        yield oid, (crcs[number], pack[start : ends[start]])
+    starts = array("I", index[ids + 24 * count : ids + 28 * count])
+    if sys.byteorder == "little":
+        starts.byteswap()
+    ends = array("I", sorted([*starts, size - 20]))
+    for at, start in enumerate(starts):
+        oid = index[ids + 20 * at : ids + 20 * at + 20]
+        yield oid, number, start, ends[bisect_right(ends, start)]
