@@ -173,7 +173,8 @@ def _changed(
         if len(parts) > 1:
             deeper.setdefault(parts[0], {})[parts[1:]] = change
         elif change is None:
-            entries.pop(parts[0], None)
+            if parts[0] in entries and entries[parts[0]].mode != TREE:
+                del entries[parts[0]]
         else:
             entries[parts[0]] = Entry(*change)
     for name, below in deeper.items():

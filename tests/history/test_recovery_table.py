@@ -1,0 +1,89 @@
+"""The table of PROTOCOL.md 10, row by row."""
+
+from __future__ import annotations
+
+import pytest
+
+from stetd.history.objects import Image
+from stetd.history.recovery_table import Decision, Link, decide, looks_torn
+
+A, B, C, OTHER = (Image(letter * 40, 0o100644) for letter in "abcd")
+DONE, WRITE, KEEP, TORN = (
+    Decision.DONE, Decision.WRITE_LAST, Decision.KEEP, Decision.RESTORE_TORN,
+)  # fmt: skip
+
+UNMARKED = [Link(A, published=True), Link(B)]
+MARKED = [Link(A, published=True), Link(B, published=True)]
+CREATED = [Link(None, published=True), Link(B)]
+DELETED = [Link(A, published=True), Link(None)]
+THEN_C = [*MARKED, Link(C)]
+UNDONE = [*MARKED, Link(A, published=True)]
+ABORTED = [*UNMARKED, Link(A)]
+ABORTED_AND_PUT_BACK = [*UNMARKED, Link(A, published=True)]
+
+#: chain, on disk, torn, in the same boot, in another boot
+TABLE = [
+    # the last image
+    (UNMARKED, B, False, DONE, DONE),
+    (MARKED, B, False, DONE, DONE),
+    (DELETED, None, False, DONE, DONE),
+    (UNDONE, A, False, DONE, DONE),
+    (ABORTED, A, False, DONE, DONE),
+    # an earlier image: an unfinished call, or a person's doing if the call was marked
+    (UNMARKED, A, False, WRITE, WRITE),
+    (MARKED, A, False, KEEP, WRITE),
+    (CREATED, None, False, WRITE, WRITE),
+    (DELETED, A, False, WRITE, WRITE),
+    (THEN_C, B, False, WRITE, WRITE),
+    (THEN_C, A, False, KEEP, WRITE),
+    (UNDONE, B, False, KEEP, WRITE),
+    (ABORTED, B, False, WRITE, WRITE),
+    (ABORTED_AND_PUT_BACK, B, False, KEEP, WRITE),
+    # a torn shape
+    (MARKED, OTHER, True, KEEP, TORN),
+    (UNMARKED, OTHER, True, KEEP, TORN),
+    # anything else
+    (MARKED, OTHER, False, KEEP, KEEP),
+    (UNMARKED, OTHER, False, KEEP, KEEP),
+    (MARKED, None, False, KEEP, KEEP),
+    (CREATED, OTHER, False, KEEP, KEEP),
+]
+
+
+@pytest.mark.parametrize(("chain", "found", "torn", "same_boot", "another_boot"), TABLE)
+def test_row(
+    chain: list[Link], found: Image | None, torn: bool, same_boot: Decision, another_boot: Decision
+) -> None:
+    assert decide(chain, found, same_boot=True, torn=torn) is same_boot
+    assert decide(chain, found, same_boot=False, torn=torn) is another_boot
+
+
+def test_image_counts_by_what_git_sees_of_it() -> None:
+    private = Image(B.oid, 0o100600)
+    assert decide(UNMARKED, private, same_boot=True, torn=False) is DONE
+    executable = Image(B.oid, 0o100755)
+    assert decide(UNMARKED, executable, same_boot=True, torn=False) is KEEP
+
+
+@pytest.mark.parametrize(
+    ("data", "torn"),
+    [
+        (b"", True),
+        (b"con", True),
+        (b"conten", True),
+        (b"con\0\0\0\0", True),
+        (b"\0\0\0", True),
+        (b"\0" * 7, True),
+        (b"content", False),
+        (b"\0" * 8, False),
+        (b"contents", False),
+        (b"cont\0nt", False),
+        (b"other", False),
+    ],
+)
+def test_torn_shapes_of_a_content(data: bytes, torn: bool) -> None:
+    assert looks_torn(data, [b"content"]) is torn
+
+
+def test_nothing_is_torn_if_no_content_is_known() -> None:
+    assert not looks_torn(b"", [])
