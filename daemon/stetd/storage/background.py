@@ -75,7 +75,8 @@ class _Unsynced:
             disk.sync_path(path)
         for folder in folders:
             disk.sync_directory(folder)
-        for folder in ("objects", "refs/heads", "refs", "."):
+        # Of packs too: one that a killed daemon wrote may hold what is not written again.
+        for folder in ("objects", "objects/pack", "refs/heads", "refs", "."):
             disk.sync_directory(os.path.join(repository, folder))
         self.files.clear()
 
