@@ -28,6 +28,7 @@ import resource
 import signal
 import struct
 import sys
+import threading
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -49,7 +50,8 @@ def _stop_at_every_point(names: str) -> Callable[[str], None]:
     def hit(name: str) -> None:
         with open(names, "a", encoding="ascii") as out:
             out.write(f"{name}\n")
-        os.kill(os.getpid(), signal.SIGSTOP)
+        # To this thread: sent to the process, another might take it, and this one go on a bit.
+        signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
 
     return hit
 

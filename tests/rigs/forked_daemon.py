@@ -123,6 +123,11 @@ class ForkedDaemon(DaemonProcess):
         assert self._pid, "this daemon is not running"
         return self._pid
 
+    @property
+    def running(self) -> bool:
+        """Whether there is a daemon, as far as was looked."""
+        return bool(self._pid)
+
     def look(self) -> int | str | None:
         """None while it runs; "stopped"; or its exit status, once (negative: the signal)."""
         answer: int | str | None = self._forks.ask(do="look", pid=self.pid)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -128,6 +129,12 @@ class Told:
     refusals: dict[str, str] = field(default_factory=dict)
     #: Calls and the save, in the order in which they happened.
     order: list[str] = field(default_factory=list)
+    #: Held by whoever writes here or into the workspace.
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def copy(self) -> Told:
+        """What has been told so far. The caller holds the lock."""
+        return Told({**self.answers}, {**self.commits}, {**self.refusals}, [*self.order])
 
     def kinds(self) -> set[str]:
         """The kinds of all refusals."""
@@ -160,27 +167,33 @@ def tell(site: Site, told: Told, pause: Callable[[str], None] = lambda after: No
 
 def save_by_hand(root: Path, told: Told) -> None:
     """What the person saves, once."""
-    if HAND not in told.order:
-        with (root / "b.txt").open("a") as file:
-            file.write("by hand\n")
-        told.order.append(HAND)
+    with told.lock:
+        if HAND not in told.order:
+            with (root / "b.txt").open("a") as file:
+                file.write("by hand\n")
+                file.flush()
+                os.fsync(file.fileno())  # as an editor does; or else it may go with the power
+            told.order.append(HAND)
 
 
 def send(client: Client, call: Call, told: Told) -> bool:
     """Send a call and take down what is answered; False if the daemon is gone."""
-    told.order.append(call.request)
-    told.answers[call.request] = Answer.UNKNOWN
+    with told.lock:
+        told.order.append(call.request)
+        told.answers[call.request] = Answer.UNKNOWN
     try:
         result = client.call(call.method, **call.params, request_id=call.request)
     except Refusal as refusal:
-        told.refusals[call.request] = str(refusal)
-        if refusal.kind not in UNKNOWN:
-            told.answers[call.request] = Answer.REFUSED
+        with told.lock:
+            told.refusals[call.request] = str(refusal)
+            if refusal.kind not in UNKNOWN:
+                told.answers[call.request] = Answer.REFUSED
         return True
     except (ConnectionEnded, ConnectionError):
         return False
-    told.answers[call.request] = Answer.DONE
-    told.commits[call.request] = result["commit"]
+    with told.lock:
+        told.answers[call.request] = Answer.DONE
+        told.commits[call.request] = result["commit"]
     return True
 
 

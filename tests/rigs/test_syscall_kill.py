@@ -100,6 +100,8 @@ def test_killed_at_any_system_call_while_it_recovers(forks: ForkServer) -> None:
             pid = _fork_held(daemon)
             with Tracer(pid, f"{call}:signal=KILL:when={number}", follow=True):
                 status = _let_it_start(daemon)
+            if status is None:
+                daemon.kill()
             verdict = _judge_after_restart(daemon, site, told)
             verdict.add_to(tally, f"recovery, {call} {number}")
             return status == KILLED
@@ -169,7 +171,7 @@ def _fork_held(daemon: ForkedDaemon) -> int:
 
 
 def _let_it_start(daemon: ForkedDaemon) -> int | None:
-    """Its exit status; None if it answers, and then it is killed."""
+    """Its exit status; None if it answers."""
     os.kill(daemon.pid, signal.SIGCONT)
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
