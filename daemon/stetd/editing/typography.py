@@ -70,6 +70,8 @@ def fold(text: str) -> Folded:
         if char in plain:
             plain = plain.replace(char, fold_to)
     if not unicodedata.is_normalized("NFC", plain):
+        if SINGLETONS.isdisjoint(plain):
+            return Folded(text, unicodedata.normalize("NFC", plain), aligned=False)
         return Folded(text, "\n".join(map(_composed, plain.split("\n"))), aligned=False)
     return Folded(text, plain, aligned="\u2026" not in text)
 
