@@ -1,0 +1,224 @@
+"""Commits, requests, clipboards and ranges that are not there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from e2e.bad_input.case import Case, patch, replace
+from e2e.bad_input.paths import NOWHERE
+from stet.wire.failures import Kind
+
+#: Methods that take a commit: their parameters with this one.
+TAKES_COMMIT: dict[str, Callable[[str], dict[str, Any]]] = {
+    "show": lambda name: {"commit": name},
+    "read": lambda name: {"path": "a.py", "at": name},
+    "diff": lambda name: {"from": name},
+    "undo": lambda name: {"commits": [name]},
+}
+WRONG_VALUES: list[tuple[str, dict[str, Any], list[str]]] = [
+    (
+        "undo",
+        {"commits": ["HEAD"], "last": 1},
+        ["undo: give one of commits, last, request"],
+    ),
+    ("undo", {"commits": ["HEAD"], "request": "r"}, ["undo: give one of"]),
+    ("undo", {"last": 0}, ["undo:", "`last`"]),
+    ("undo", {"last": -1}, ["undo:", "`last`"]),
+    ("undo", {"commits": []}, ["undo:", "`commits`"]),
+    ("undo", {"commits": ["HEAD"] * 1001}, ["undo:", "`commits`", "1000"]),
+    ("undo", {"commits": ["HEAD"], "paths": ["a.py"]}, ["undo:", "paths", "last"]),
+    ("undo", {"request": "used", "agent": "tester"}, ["undo:", "agent", "last"]),
+    ("undo", {"paths": []}, ["undo:", "`paths`"]),
+    ("log", {"limit": 0}, ["log:", "`limit`"]),
+    ("log", {"limit": 1001}, ["log:", "`limit`", "1000"]),
+    ("log", {"since": "yesterday"}, ["since: 'yesterday' is no time; send RFC 3339"]),
+    ("log", {"until": ""}, ["until: '' is no time; send RFC 3339"]),
+    ("log", {"since": "0001-01-01T00:00:00"}, ["since: '0001-01-01T00:00:00' is no time"]),
+    ("log", {"cursor": "rubbish"}, ["cursor 'rubbish' is not from this workspace's log"]),
+    ("log", {"cursor": ""}, ["cursor '' is not from this workspace's log"]),
+    ("read", {"path": "a.py", "start": 0}, ["read:", "`start`"]),
+    ("read", {"path": "a.py", "end": 0}, ["read:", "`end`"]),
+    ("read", {"path": "a.py", "start": 7}, ["a.py has 6 lines, but start is 7"]),
+    ("read", {"path": "a.py", "start": 3, "end": 2}, ["end", "start"]),
+    ("mode_set", {"mode": "off"}, ["mode 'off' is none of restricted, unrestricted."]),
+    (
+        "mode_set",
+        {"mode": "restricted", "scope": "all"},
+        ["mode_set: scope is 'session' (the default) or 'workspace'."],
+    ),
+    ("tools", {"style": "x"}, ["tools: style 'x' is none of mcp, openai, anthropic."]),
+]
+
+HISTORY_CASES = [
+    *(
+        Case(
+            Kind.UNKNOWN_COMMIT,
+            f"{method} {name[:20]!a}",
+            method,
+            params(name),
+            [
+                f"{name}: there is no such commit in this workspace's history. Send a full id, a "
+                "unique prefix of at least 4 digits, HEAD or HEAD~n; `log` lists the ids."
+            ],
+        )
+        for method, params in TAKES_COMMIT.items()
+        for name in [
+            NOWHERE,
+            "0000",
+            "abc",
+            "main",
+            "HEAD~999999",
+            "HEAD~x",
+            "HEAD~\u00b2",
+            "HEAD~-1",
+            "HEAD^",
+            "HEAD~" + "9" * 5000,
+            "--all",
+            "zzzz",
+            "0" * 41,
+        ]
+    ),
+    Case(
+        Kind.UNKNOWN_COMMIT,
+        "show a blob",
+        "show",
+        lambda world: {"commit": world.site.agent.call("read", path="a.py")["oid"]},
+        ["there is no such commit"],
+    ),
+    Case(Kind.UNKNOWN_COMMIT, "diff to", "diff", {"to": NOWHERE}, ["there is no such commit"]),
+    Case(
+        Kind.UNKNOWN_REQUEST,
+        "undo",
+        "undo",
+        {"request": "never sent"},
+        ["no commit was made by request 'never sent'", "`log` lists"],
+    ),
+    Case(
+        Kind.NOTHING_TO_UNDO,
+        "undone already",
+        "undo",
+        lambda world: {"commits": [world.undone]},
+        lambda world: [f"{world.undone[:8]} is undone already, by {world.undo[:8]}."],
+    ),
+    Case(
+        Kind.NOTHING_TO_UNDO,
+        "request undone already",
+        "undo",
+        {"request": "gone"},
+        ["is undone already"],
+    ),
+    Case(
+        Kind.NOTHING_TO_UNDO,
+        "session without edits",
+        "undo",
+        {"session": "guarded"},
+        ["there is no edit left to undo in session 'guarded'", "Undos and edits made outside"],
+        speaker="person",
+    ),
+    Case(
+        Kind.NOTHING_TO_UNDO,
+        "agent without edits",
+        "undo",
+        {"agent": "nobody"},
+        ["there is no edit left to undo"],
+    ),
+    Case(
+        Kind.NOTHING_TO_UNDO,
+        "path without edits",
+        "undo",
+        {"paths": ["twice.txt"]},
+        ["there is no edit left to undo"],
+    ),
+    Case(
+        Kind.NOTHING_TO_UNDO,
+        "first seen",
+        "undo",
+        lambda world: {"commits": [world.site.log()[-1]["commit"]]},
+        ["records what stood there before the first edit; there is nothing earlier"],
+        speaker="person",
+    ),
+    Case(
+        Kind.CONFLICT,
+        "same line changed by hand",
+        "undo",
+        lambda world: {"commits": [world.early]},
+        ["conflict.txt: later changes are in the way, so nothing was undone"],
+        failures=[{"kind": "conflict", "path": "conflict.txt"}],
+    ),
+    Case(
+        Kind.CONFLICT,
+        "preview",
+        "undo",
+        {"request": "early", "preview": True},
+        ["conflict.txt: later changes are in the way"],
+    ),
+    Case(
+        Kind.CONFLICT,
+        "one of several files",
+        "undo",
+        lambda world: {"commits": [world.early, world.first]},
+        ["conflict.txt: later changes are in the way"],
+        speaker="person",
+    ),
+    *(
+        Case(Kind.INVALID_PARAMS, f"{method} {params}"[:60], method, params, says)
+        for method, params, says in WRONG_VALUES
+    ),
+    Case(
+        Kind.INVALID_PARAMS,
+        "mode_set of an unknown session",
+        "mode_set",
+        {"mode": "restricted", "session": "nobody"},
+        ["mode_set: there is no session 'nobody' in this workspace."],
+        speaker="person",
+    ),
+    *(
+        Case(
+            Kind.INVALID_PARAMS,
+            f"{method} without a session",
+            method,
+            params,
+            ["session: name one in hello, e.g. session: 'conv-1'"],
+            speaker="person",
+        )
+        for method, params in [
+            ("clipboard_list", {}),
+            ("clipboard_get", {"name": "kept"}),
+            ("clipboard_set", {"name": "kept", "text": "x"}),
+            ("clipboard_delete", {"name": "kept"}),
+            ("patch", patch(replace("return 1", toClipboard="c"))),
+        ]
+    ),
+    *(
+        Case(
+            Kind.MISSING_CLIPBOARD,
+            method,
+            method,
+            {"name": "lost"},
+            ["there is no clipboard 'lost' in this session. Clipboards that exist: kept."],
+        )
+        for method in ("clipboard_get", "clipboard_delete")
+    ),
+    Case(
+        Kind.INPUT_TOO_LARGE,
+        "clipboard_set",
+        "clipboard_set",
+        {"name": "c", "text": "x" * 4_991},
+        ["the session's clipboards would hold 5,001 bytes, 5,000 is the most"],
+    ),
+    Case(
+        Kind.INVALID_PARAMS,
+        "clipboard name of a patch",
+        "patch",
+        patch(replace("return 1", toClipboard="n" * 201)),
+        ["the clipboard name", "has 201 characters; 200 is the most."],
+    ),
+    Case(
+        Kind.INVALID_PARAMS,
+        "clipboard name with a control character",
+        "patch",
+        patch(replace("return 1", toClipboard="a\x07")),
+        ["the clipboard name", "no control characters"],
+    ),
+]
