@@ -69,10 +69,11 @@ def fold(text: str) -> Folded:
     for char, fold_to in TABLE.items():
         if char in plain:
             plain = plain.replace(char, fold_to)
-    if not unicodedata.is_normalized("NFC", plain):
-        if SINGLETONS.isdisjoint(plain):
-            return Folded(text, unicodedata.normalize("NFC", plain), aligned=False)
-        return Folded(text, "\n".join(map(_composed, plain.split("\n"))), aligned=False)
+    composed = unicodedata.normalize("NFC", plain)
+    if composed != plain:
+        if not SINGLETONS.isdisjoint(plain):
+            composed = "\n".join(map(_composed, plain.split("\n")))
+        return Folded(text, composed, aligned=False)
     return Folded(text, plain, aligned="\u2026" not in text)
 
 
