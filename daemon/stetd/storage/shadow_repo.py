@@ -28,7 +28,8 @@ from stetd.storage.disk import Disk
 HISTORY = "refs/heads/history"
 _TYPES = {"blob": ObjectType.BLOB, "tree": ObjectType.TREE, "commit": ObjectType.COMMIT}
 _REFERENCE = re.compile(rb"[0-9a-f]{40}\n")
-_CONFLICT = re.compile(r"^<<<<<<< .*?^>>>>>>> [^\n]*\n?", re.MULTILINE | re.DOTALL)
+#: The marker has no label where that side is empty.
+_CONFLICT = re.compile(r"^<<<<<<<[^\n]*\n.*?^>>>>>>>[^\n]*\n?", re.MULTILINE | re.DOTALL)
 #: Lines of a diff's header; no line of the content begins like that.
 _INDEX = re.compile(r"^(index [0-9a-f]+\.\.[0-9a-f]+) [0-7]+$", re.MULTILINE)
 _NEW_FILE = re.compile(r"^new file mode [0-7]+$", re.MULTILINE)
@@ -290,13 +291,16 @@ def merge_file(base: bytes, ours: bytes, theirs: bytes) -> Merge:
         )
         for side in (base, ours, theirs)
     ]
-    merged = repository.merge_file_from_index(
-        base_entry, our_entry, their_entry, use_deprecated=False
-    )
+    try:
+        merged = repository.merge_file_from_index(
+            base_entry, our_entry, their_entry, use_deprecated=False
+        )
+    except RuntimeError:  # pygit2 stumbles over a result without content: no conflict is that
+        return Merge(b"", [])
     if merged.automergeable:
         return Merge(merged.contents.encode("latin-1"), [])
     text = merged.contents.encode("latin-1").decode("utf-8", "replace")
-    return Merge(None, _CONFLICT.findall(text))
+    return Merge(None, _CONFLICT.findall(text) or [text])
 
 
 def _is_whole(loose: str, oid: str) -> bool:

@@ -1,0 +1,198 @@
+"""The background thread: order, waiting, failures that are tried again and those that are not."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from stet.wire.failures import Refused
+from stetd.history.commits import CommitMeta, commit_object
+from stetd.history.objects import EMPTY_TREE, NewObject, object_id
+from stetd.storage.background import Background
+from stetd.storage.disk import Disk, SyncFailed
+from stetd.storage.shadow_repo import MissingObject, ShadowRepository, create_repository
+
+
+class TroubledDisk(Disk):
+    """Remembers what was synced; fails on request."""
+
+    def __init__(self) -> None:
+        self.synced: list[str] = []
+        self.broken = False
+
+    def fsync(self, fd: int) -> None:
+        if self.broken:
+            raise SyncFailed(errno.EIO, "Input/output error")
+        self.synced.append(os.readlink(f"/proc/self/fd/{fd}"))
+
+
+@pytest.fixture
+def disk() -> TroubledDisk:
+    return TroubledDisk()
+
+
+@pytest.fixture
+def background(disk: TroubledDisk) -> Iterator[Background]:
+    thread = Background(disk)
+    yield thread
+    thread.close(5)
+
+
+@pytest.fixture
+def shadow(tmp_path: Path) -> str:
+    path = str(tmp_path / "shadow")
+    create_repository(path, Disk())
+    return path
+
+
+def chain(length: int, blobs_each: int = 0) -> list[tuple[list[NewObject], str]]:
+    """Commits one after the other, with objects."""
+    parent, made = None, []
+    for n in range(length):
+        meta = CommitMeta(kind="edit", time=n, subject=f"number {n}")
+        commit = commit_object(meta, EMPTY_TREE, parent)
+        contents = [f"{n} {k}".encode() for k in range(blobs_each)]
+        blobs = [NewObject("blob", object_id("blob", content), content) for content in contents]
+        made.append(([NewObject("tree", EMPTY_TREE, b""), *blobs, commit], commit.oid))
+        parent = commit.oid
+    return made
+
+
+def history(shadow: str) -> list[str]:
+    repository = ShadowRepository(shadow)
+    try:
+        return [commit.meta.subject for commit in repository.walk(repository.head())]
+    finally:
+        repository.close()
+
+
+def checkpoint(background: Background) -> str:
+    """Take a checkpoint; "done", or why not."""
+    ended = threading.Event()
+    outcome: list[str] = []
+
+    def end(text: str) -> None:
+        outcome.append(text)
+        ended.set()
+
+    background.checkpoint(lambda: None, lambda: end("done"), lambda error: end(str(error)))
+    assert ended.wait(10)
+    return outcome[0]
+
+
+def test_what_was_waited_for_is_there(background: Background, shadow: str) -> None:
+    for number, (objects, head) in enumerate(chain(3), start=1):
+        background.write(number, shadow, objects, head)
+    assert background.wait_for(3, 5)
+    assert history(shadow) == ["number 2", "number 1", "number 0"]
+
+
+def test_waiting_for_what_was_never_handed_over_ends(background: Background) -> None:
+    assert not background.wait_for(1, 0.05)
+
+
+@pytest.mark.parametrize("blobs_each", [0, 100])
+def test_checkpoint_syncs_every_object_reference_and_directory(
+    background: Background, disk: TroubledDisk, shadow: str, blobs_each: int
+) -> None:
+    for number, (objects, head) in enumerate(chain(2, blobs_each), start=1):
+        background.write(number, shadow, objects, head)
+    assert checkpoint(background) == "done"
+    files = [p for p in Path(shadow, "objects").rglob("*") if p.is_file()]
+    assert len(files) == (2 if blobs_each else 3)
+    if blobs_each:  # a pack is synced before it gets its name
+        files = []
+    folders = {p.parent for p in files}
+    expected = {*files, *folders, Path(shadow, "refs/heads/history")}
+    for name in ("objects", "objects/pack", "refs/heads", "refs", "."):
+        expected.add(Path(shadow, name))
+    assert {str(path) for path in expected} <= set(disk.synced)
+
+
+def test_failed_sync_gives_the_checkpoint_up_and_is_not_tried_again(
+    background: Background, disk: TroubledDisk, shadow: str
+) -> None:
+    [(objects, head)] = chain(1)
+    background.write(1, shadow, objects, head)
+    assert background.wait_for(1, 5)
+    disk.broken = True
+    assert "Input/output error" in checkpoint(background)
+    assert background.backlog == 0
+
+
+def test_failed_write_is_tried_again_and_told_to_who_needs_it(
+    background: Background, shadow: str
+) -> None:
+    objects = Path(shadow, "objects")
+    objects.rename(str(objects) + ".away")
+    objects.write_bytes(b"")
+    [(items, head)] = chain(1)
+    background.write(1, shadow, items, head)
+    with pytest.raises(Refused) as refused:
+        background.require(1)
+    assert refused.value.kind == "io_error"
+    assert background.failure is not None
+    objects.unlink()
+    Path(str(objects) + ".away").rename(objects)
+    eventually(lambda: background.wait_for(1, 1))
+    assert background.failure is None
+    assert history(shadow) == ["number 0"]
+
+
+def eventually(condition: Callable[[], bool]) -> None:
+    assert any(condition() for _ in range(20))
+
+
+def test_closing_finishes_what_was_handed_over(disk: TroubledDisk, shadow: str) -> None:
+    background = Background(disk)
+    for number, (objects, head) in enumerate(chain(5), start=1):
+        background.write(number, shadow, objects, head)
+    assert background.close(10)
+    assert len(history(shadow)) == 5
+
+
+@pytest.mark.parametrize("blobs_each", [0, 100])
+def test_damaged_objects_are_written_again(
+    background: Background, shadow: str, blobs_each: int
+) -> None:
+    """Empty loose objects are what a power cut leaves of those that were not synced."""
+    [(objects, head)] = chain(1, blobs_each)
+    for _, oid, _ in objects:
+        path = Path(shadow, "objects", oid[:2], oid[2:])
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"")
+    background.write(1, shadow, objects, head)
+    assert background.wait_for(1, 5)
+    assert checkpoint(background) == "done"
+    done = subprocess.run(
+        ["git", "--git-dir", shadow, "fsck", "--strict"], capture_output=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_two_repositories_with_the_same_objects(background: Background, tmp_path: Path) -> None:
+    [(objects, head)] = chain(1)
+    for number, name in enumerate(["one", "two"], start=1):
+        path = str(tmp_path / name)
+        create_repository(path, Disk())
+        background.write(number, path, objects, head)
+        assert background.wait_for(number, 5)
+        assert history(path) == ["number 0"]
+
+
+def test_missing_and_damaged_objects_are_told_apart_from_nothing_else(shadow: str) -> None:
+    repository = ShadowRepository(shadow)
+    with pytest.raises(MissingObject):
+        repository.blob("1" * 40)
+    path = Path(repository.loose_path("2" * 40))
+    path.parent.mkdir()
+    path.write_bytes(b"damaged")
+    with pytest.raises(MissingObject):
+        repository.blob("2" * 40)
+    repository.close()

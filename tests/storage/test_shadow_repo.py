@@ -1,0 +1,227 @@
+"""The shadow repository: made durably, read by git, merging and diffing, prefixes, isolation."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stetd.history.commits import CommitMeta, commit_object
+from stetd.history.objects import EMPTY_TREE, NewObject, object_id
+from stetd.storage.disk import Disk
+from stetd.storage.shadow_repo import ShadowRepository, create_repository, line_diff, merge_file
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    made = str(tmp_path / "shadow")
+    create_repository(made, Disk())
+    return made
+
+
+@pytest.fixture
+def repository(path: str) -> Iterator[ShadowRepository]:
+    opened = ShadowRepository(path)
+    yield opened
+    opened.close()
+
+
+def blob(content: bytes) -> NewObject:
+    return NewObject("blob", object_id("blob", content), content)
+
+
+def git(path: str, *arguments: str) -> str:
+    command = ["git", "--git-dir", path, *arguments]
+    return subprocess.run(command, capture_output=True, check=True, text=True).stdout
+
+
+def commits(repository: ShadowRepository, count: int) -> list[str]:
+    parent, oids = None, []
+    for n in range(count):
+        meta = CommitMeta(kind="edit", time=n, subject=f"number {n}")
+        commit = commit_object(meta, EMPTY_TREE, parent)
+        repository.write([NewObject("tree", EMPTY_TREE, b""), commit])
+        parent = commit.oid
+        oids.append(commit.oid)
+    repository.set_head(parent)
+    return oids
+
+
+def test_new_repository_is_bare_private_and_empty_to_git(path: str) -> None:
+    assert git(path, "rev-parse", "--is-bare-repository") == "true\n"
+    assert git(path, "symbolic-ref", "HEAD") == "refs/heads/history\n"
+    assert git(path, "config", "core.hooksPath") == "/dev/null\n"
+    assert git(path, "fsck", "--strict") == ""
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o700
+    assert not os.path.exists(os.path.join(path, "hooks"))
+
+
+def test_files_of_a_new_repository_are_synced_before_their_directories(tmp_path: Path) -> None:
+    synced: list[str] = []
+
+    class Watched(Disk):
+        def fsync(self, fd: int) -> None:
+            synced.append(os.path.relpath(os.readlink(f"/proc/self/fd/{fd}"), tmp_path / "shadow"))
+
+    create_repository(str(tmp_path / "shadow"), Watched())
+    assert synced[:2] == ["HEAD.lock", "config.lock"]
+    assert set(synced[2:]) == {
+        ".", "objects", "objects/info", "objects/pack", "refs", "refs/heads", "refs/tags",
+    }  # fmt: skip
+
+
+def test_making_it_again_changes_nothing(path: str, repository: ShadowRepository) -> None:
+    [oid] = commits(repository, 1)
+    git(path, "config", "user.note", "kept")
+    create_repository(path, Disk())
+    assert git(path, "rev-parse", "history") == oid + "\n"
+    assert git(path, "config", "user.note") == "kept\n"
+
+
+def test_half_made_repository_is_completed(tmp_path: Path) -> None:
+    (tmp_path / "shadow" / "objects").mkdir(parents=True)
+    (tmp_path / "shadow" / "HEAD.lock").write_bytes(b"ref: refs/he")
+    create_repository(str(tmp_path / "shadow"), Disk())
+    assert git(str(tmp_path / "shadow"), "fsck", "--strict") == ""
+    assert not (tmp_path / "shadow" / "HEAD.lock").exists()
+
+
+def test_leftovers_of_a_killed_process_are_cleared(path: str) -> None:
+    names = ["config.lock", "refs/heads/history.lock", "objects/pack/pack-1.idx.tmp"]
+    for name in names:
+        Path(path, name).write_bytes(b"")
+    create_repository(path, Disk())
+    assert [name for name in names if Path(path, name).exists()] == []
+
+
+def test_git_variables_and_user_configuration_are_ignored(
+    path: str, repository: ShadowRepository, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / ".gitconfig").write_text("[core]\n\tbare = nonsense\n[include]\n\tpath = x\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("GIT_DIR", "/nonexistent")
+    monkeypatch.setenv("GIT_OBJECT_DIRECTORY", "/nonexistent")
+    repository.write([blob(b"x")])
+    again = ShadowRepository(path)
+    assert again.blob(object_id("blob", b"x")) == b"x"
+    again.close()
+
+
+def test_walk_goes_from_the_head_to_the_beginning(repository: ShadowRepository) -> None:
+    oids = commits(repository, 3)
+    assert repository.head() == oids[-1]
+    assert [commit.oid for commit in repository.walk(repository.head())] == oids[::-1]
+    assert list(repository.walk(None)) == []
+
+
+def test_head_may_be_taken_away_again(path: str, repository: ShadowRepository) -> None:
+    commits(repository, 1)
+    repository.set_head(None)
+    assert repository.head() is None
+    repository.set_head(None)
+
+
+@pytest.mark.parametrize("damage", [b"", b"\0" * 41, b"nonsense\n"])
+def test_damaged_reference_is_replaced(repository: ShadowRepository, damage: bytes) -> None:
+    [oid] = commits(repository, 1)
+    Path(repository.reference_path).write_bytes(damage)
+    repository.set_head(oid)
+    assert Path(repository.reference_path).read_text() == oid + "\n"
+
+
+def test_prefixes_name_commits_only(repository: ShadowRepository) -> None:
+    oids = commits(repository, 40)
+    repository.write([blob(b"no commit")])
+    for oid in oids:
+        assert repository.commits_with_prefix(oid[:12]) == [oid]
+        assert oid in repository.commits_with_prefix(oid[:4])
+    assert repository.commits_with_prefix(object_id("blob", b"no commit")[:12]) == []
+    assert repository.commits_with_prefix("0123456789") == []
+
+
+# -- merging
+
+
+LINES = st.lists(st.sampled_from(["a\n", "b\n", "c\r\n", "\xff\n", "d"]), max_size=7).map("".join)
+
+
+@given(base=LINES, ours=LINES, theirs=LINES)
+@settings(max_examples=60, deadline=None)
+def test_merging_is_that_of_git_merge_file(base: str, ours: str, theirs: str) -> None:
+    sides = [side.encode("latin-1") for side in (ours, base, theirs)]
+    with tempfile.TemporaryDirectory() as folder:
+        names = []
+        for name, content in zip(("ours", "base", "theirs"), sides, strict=True):
+            names.append(os.path.join(folder, name))
+            Path(names[-1]).write_bytes(content)
+        done = subprocess.run(["git", "merge-file", "-p", *names], capture_output=True, check=False)
+    merged = merge_file(sides[1], sides[0], sides[2])
+    assert (merged.content is None) == (done.returncode != 0)
+    if merged.content is not None:
+        assert merged.content == done.stdout
+    else:
+        assert len(merged.hunks) == done.returncode
+
+
+@given(base=LINES, ours=LINES)
+@settings(max_examples=30, deadline=None)
+def test_merging_with_an_unchanged_side_gives_the_other(base: str, ours: str) -> None:
+    one, two = base.encode("latin-1"), ours.encode("latin-1")
+    assert merge_file(one, two, one).content == two
+    assert merge_file(one, one, two).content == two
+
+
+def test_binary_files_are_not_merged() -> None:
+    assert merge_file(b"a\0", b"b", b"c") == (None, ["binary files differ"])
+
+
+# -- diffs
+
+
+def test_diff_counts_and_shows_lines() -> None:
+    diff = line_diff("a", b"1\n2\n3\n", b"1\ntwo\n3\nfour\n")
+    assert (diff.added, diff.removed) == (2, 1)
+    assert "-2\n+two\n 3\n+four\n" in diff.text
+    assert "+++ b/a" in diff.text
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "line"), [(None, b"x\n", "--- /dev/null"), (b"x\n", None, "+++ /dev/null")]
+)
+def test_diff_of_a_file_that_is_new_or_gone(
+    before: bytes | None, after: bytes | None, line: str
+) -> None:
+    assert line in line_diff("a", before, after).text
+
+
+def test_diff_of_a_mode() -> None:
+    text = line_diff("a", b"x\n", b"x\n", modes=(0o100644, 0o100755)).text
+    assert text == "diff --git a/a b/a\nold mode 100644\nnew mode 100755\n"
+
+
+def test_same_content_has_no_diff() -> None:
+    assert line_diff("a", b"x", b"x") == ("", 0, 0)
+
+
+@given(before=LINES, after=LINES)
+@settings(max_examples=40, deadline=None)
+def test_git_applies_the_diff(before: str, after: str) -> None:
+    one, two = before.encode(), after.encode()
+    diff = line_diff("a", one, two)
+    if one == two:
+        assert diff.text == ""
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "a").write_bytes(one)
+        subprocess.run(
+            ["git", "apply", "--unidiff-zero", "-"],
+            input=diff.text.encode(), cwd=folder, check=True, capture_output=True,
+        )  # fmt: skip
+        assert Path(folder, "a").read_bytes() == two
