@@ -10,6 +10,9 @@ the first is recovered from, ``story:k:mode:j:mode``; the modes are
     drop      a power cut, everything unsynced is lost
     garble    a power cut, of what was not synced something is left
 
+With ``+outage`` somebody saves a file before the daemon starts again, with ``+recovery`` while
+it recovers, in the instant before it first replaces a file.
+
 At each point the story is told in a process of its own until its disk stops; the directory
 becomes what the machine would find; then another process starts a daemon there and judges:
 
@@ -49,7 +52,7 @@ from e2e.running_daemon import fsck
 from rigs import mutants
 from rigs.crashable_disk import STOPPED, CrashableDisk, load_remains, power_cut
 from rigs.stories import STORIES, Call, Json, Order, Save, Story
-from rigs.telling import Notes, Teller
+from rigs.telling import Notes, Teller, save_by_renaming
 from stetd.editing.tokens import load_encoding
 from stetd.history.objects import object_id
 from stetd.storage.disk import Disk
@@ -57,6 +60,8 @@ from stetd.storage.disk import Disk
 MODES = ("kill", "keep", "drop", "garble")
 _MEMORY = "/dev/shm"  # nothing is really synced, so nothing has to be written to a disk
 _LONGEST_S = 60
+#: What somebody saves while the daemon is down.
+_LATE = "saved before the daemon was back\n"
 Violation = tuple[str, str]
 
 
@@ -69,15 +74,21 @@ class Point:
     mode: str
     j: int | None = None
     second_mode: str = ""
+    #: When somebody saves a file before the daemon serves again: "outage", "recovery".
+    save: str = ""
 
     def __str__(self) -> str:
         parts = [self.story, str(self.k), self.mode]
-        return ":".join(parts + ([] if self.j is None else [str(self.j), self.second_mode]))
+        if self.j is not None:
+            parts += [str(self.j), self.second_mode]
+        return ":".join(parts) + (f"+{self.save}" if self.save else "")
 
     @classmethod
     def parse(cls, text: str) -> Point:
-        story, k, mode, *second = text.split(":")
-        return cls(story, int(k), mode, *((int(second[0]), second[1]) if second else ()))
+        where, _, save = text.partition("+")
+        story, k, mode, *second = where.split(":")
+        j, second_mode = (int(second[0]), second[1]) if second else (None, "")
+        return cls(story, int(k), mode, j, second_mode, save)
 
 
 @dataclass
@@ -103,6 +114,7 @@ class Place:
         self.directory = tempfile.mkdtemp(prefix="stet-kth-", dir=memory)
         self.disk = self.beside("disk")
         self.notes = Notes(self.beside("notes"))
+        self.durability = story.durability
         os.mkdir(self.disk)
         for name in ("ws", "state", "run"):
             os.mkdir(os.path.join(self.disk, name), 0o700)
@@ -222,7 +234,7 @@ def _tell_without_crash(story: Story) -> Reference:
 
 
 async def _picture_all(place: Place, story: Story) -> None:
-    teller = Teller(place.disk, Disk())
+    teller = Teller(place.disk, Disk(), place.durability)
     await teller.greet()
     worlds = [await teller.world()]
     refusals = {}
@@ -234,19 +246,33 @@ async def _picture_all(place: Place, story: Story) -> None:
 
 
 async def _tell(place: Place, story: Story, stop_at: int | None, seed: int) -> None:
+    if stop_at is not None:
+        mutants.become_what_is_asked_for(recovering=False)
     disk = CrashableDisk(place.disk, place.beside("remains"), stop_at, seed)
-    teller = Teller(place.disk, disk, place.notes)
+    teller = Teller(place.disk, disk, place.durability, place.notes)
     await teller.greet()
-    await teller.tell(story.steps)
+    missing = await teller.tell(story.steps)
     await asyncio.to_thread(teller.daemon.close)
     if stop_at is None:
+        assert not missing, f"{missing}: the moment for this did not come"
         disk.stop()
 
 
-async def _start_only(place: Place, stop_at: int, seed: int) -> None:
+async def _start_only(place: Place, point: Point, seed: int) -> None:
     """Start on what a crash has left; stopped in the middle, or killed right after."""
-    disk = CrashableDisk(place.disk, place.beside("remains"), stop_at, seed)
-    Teller(place.disk, disk)
+    mutants.become_what_is_asked_for(recovering=True)
+    disk = CrashableDisk(place.disk, place.beside("remains"), point.j, seed)
+    if point.save == "recovery":
+        names = {*STORIES[point.story].files, "e.txt", "f.txt", "g.txt", "h.txt"}
+
+        def save_now(what: str, moved: tuple[str, ...]) -> None:
+            for name in names.intersection(moved):
+                disk.before = None
+                disk.saved_outside(os.path.join(place.disk, "ws", name), _LATE)
+                place.notes.add(done=_LATE, answer={"path": name})
+
+        disk.before = save_now
+    Teller(place.disk, disk, place.durability)
     disk.stop()
 
 
@@ -259,10 +285,12 @@ def try_point(point: Point, references: References) -> Verdict:
     with Place(STORIES[point.story]) as place:
         boot, failed = _crash(place, point, verdict)
         begun, done = place.notes.read()
+        late = done.pop(_LATE, {"path": None})["path"]
         if failed is None:
             orders: list[Order | None] = [*STORIES[point.story].orders(begun, set(done))] or [None]
             told = [references.get(point.story, order) for order in orders]
-            failed = place.run(boot, lambda: _judge(place, [Judge(t, begun, done) for t in told]))
+            judges = [Judge(t, begun, done, late) for t in told]
+            failed = place.run(boot, lambda: _judge(place, judges))
         if failed is None:
             with open(place.beside("violations"), encoding="utf-8") as file:
                 verdict.violations += [tuple(pair) for pair in json.load(file)]
@@ -280,9 +308,12 @@ def _crash(place: Place, point: Point, verdict: Verdict) -> tuple[int, str | Non
     if failed is None:
         verdict.crashed = os.path.exists(place.beside("remains"))
         boot = _come_back(place, point.mode, boot, seed, verdict)
+    if point.save == "outage":
+        path = random.Random(seed).choice(("a.txt", "b.txt"))
+        save_by_renaming(os.path.join(place.disk, "ws", path), _LATE)
+        place.notes.add(done=_LATE, answer={"path": path})
     if failed is None and point.j is not None:
-        j = point.j
-        failed = place.run(boot, lambda: _start_only(place, j, seed))
+        failed = place.run(boot, lambda: _start_only(place, point, seed))
         boot = _come_back(place, point.second_mode, boot, seed + 1, verdict)
     return boot, failed
 
@@ -321,7 +352,8 @@ def _look_from_outside(place: Place, story: Story, done: set[str]) -> Iterator[V
 
 async def _judge(place: Place, judges: list[Judge]) -> None:
     """Start, look, send everything again; by the first judge whose story fits what is found."""
-    teller = Teller(place.disk, Disk())
+    mutants.become_what_is_asked_for(recovering=True)
+    teller = Teller(place.disk, Disk(), place.durability)
     await teller.greet()
     world = await teller.world()
     found = [judge.look(world) for judge in judges]
@@ -338,13 +370,17 @@ async def _judge(place: Place, judges: list[Judge]) -> None:
 class Judge:
     """What a story and the notes promise, against what is found."""
 
-    def __init__(self, reference: Reference, begun: set[str], done: dict[str, Json]) -> None:
+    def __init__(
+        self, reference: Reference, begun: set[str], done: dict[str, Json], late: str | None
+    ) -> None:
         self._events = reference.story.events
         self._reference = reference
         self._done = done
         numbers = {event.name: number for number, event in enumerate(self._events, start=1)}
         self._first = max((numbers[name] for name in done), default=0)
         self._last = max((numbers[name] for name in begun if name in numbers), default=0)
+        #: The file that somebody has saved meanwhile: it is theirs, whatever the calls say.
+        self._late = late
         #: How many events have happened, as the world shows.
         self._happened = 0
 
@@ -353,7 +389,7 @@ class Judge:
         twice = {r for r in world["requests"] if world["requests"].count(r) > 1}
         if twice:
             return [("duplicated", f"{sorted(twice)} are in the history more than once")]
-        worlds = self._reference.worlds
+        worlds = [self._with_late_save(other) for other in self._reference.worlds]
         legal = range(self._first, self._last + 1)
         fitting = [n for n in legal if worlds[n] == world]
         if fitting:
@@ -372,10 +408,17 @@ class Judge:
         ]
         return [(kind, "; or ".join(differences))]
 
+    def _with_late_save(self, world: Json) -> Json:
+        if self._late is None:
+            return world
+        return {**world, "files": {**world["files"], self._late: f"100644 {_LATE}"}}
+
     async def retry(self, teller: Teller) -> AsyncIterator[Violation]:
         """Send all calls again, in order; let happen what has not."""
         for number, event in enumerate(self._events):
             happened = number < self._happened
+            if self._late is not None and not happened:
+                return  # what a call comes to on this file is not known
             if happened and not isinstance(event, Call):
                 continue
             answer = await teller.perform(event)
@@ -394,7 +437,8 @@ class Judge:
 
     def compare_end(self, world: Json) -> list[Violation]:
         """All has happened, once."""
-        expected = self._reference.worlds[-1]
+        number = -1 if self._late is None else self._happened
+        expected = self._with_late_save(self._reference.worlds[number])
         if world == expected:
             return []
         return [("torn", f"in the end: {_difference(expected, world)}")]
@@ -421,15 +465,23 @@ def _short(text: str | None) -> str:
 # -- which points
 
 
+def modes_of(story: str) -> tuple[str, ...]:
+    """The crashes that a story is told with."""
+    return MODES if STORIES[story].durability == "full" else ("kill",)
+
+
 def all_points(stories: Sequence[str], references: References) -> Iterator[Point]:
-    """Every k in every mode; and for each a second crash, in turn all through recovery."""
-    seconds = itertools.cycle(itertools.product(range(71), MODES))
+    """Every k in every mode; and for each second crashes, in turn all through recovery."""
+    turn = itertools.product(range(71), MODES, ("", "outage", "", "recovery"))
+    seconds = itertools.cycle(turn)
     for story in stories:
         for k in range(len(references.changes(story)) + 1):
-            for mode in MODES:
+            for mode in modes_of(story):
                 yield Point(story, k, mode)
-                for _ in range(2):
-                    yield Point(story, k, mode, *next(seconds))
+                for _ in range(3):
+                    j, second, save = next(seconds)
+                    second = second if second in modes_of(story) else "kill"
+                    yield Point(story, k, mode, j, second, save)
 
 
 def sampled_points(
@@ -441,14 +493,17 @@ def sampled_points(
     """
     pick = random.Random(seed)
     for n in range(number):
-        story = stories[n // 2 % len(stories)]
+        relaxed = n % 10 == 9
+        story = pick.choice([s for s in stories if s.startswith("relaxed") == relaxed] or stories)
         weights = [1 if "stet-git fsync" in what else 8 for what in references.changes(story)]
         k = pick.choices(range(len(weights)), weights)[0]
-        mode = pick.choice(MODES)
+        modes = modes_of(story)
+        mode = pick.choice(modes)
         if n % 2:
-            yield Point(story, k, mode, pick.randrange(70), pick.choice(MODES))
+            save = pick.choice(("", "outage", "recovery"))
+            yield Point(story, k, mode, pick.randrange(70), pick.choice(modes), save)
         else:
-            yield Point(story, k, mode)
+            yield Point(story, k, mode, save=pick.choice(("", "", "outage")))
 
 
 def main() -> int:
@@ -474,11 +529,6 @@ def main() -> int:
     references = References()
     stories = given.story or list(STORIES)
     chosen: Iterable[Point] = [Point.parse(text) for text in given.point]
-    if not given.point:
-        for story in stories:
-            references.get(story)
-            references.changes(story)
-    mutants.become_what_is_asked_for()
     if not given.point and given.sample is not None:
         chosen = sampled_points(stories, references, given.sample, given.seed)
     elif not given.point:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
@@ -98,26 +97,21 @@ def torn_is_foreign() -> None:
     settling.__dict__["looks_torn"] = lambda data, contents: False
 
 
-MUTANTS: dict[str, Callable[[], None]] = {
-    function.__name__: function
-    for function in (
-        no_fsync,
-        no_journal_sync,
-        checkpoint_without_git_sync,
-        checkpoint_without_file_sync,
-        reply_before_journal,
-        no_outside_check,
-        no_exchange,
-        no_request_record,
-        no_repair_of_objects,
-        no_rolling_forward,
-        torn_is_foreign,
-    )
-}
+_TELLING = (
+    no_fsync,
+    no_journal_sync,
+    checkpoint_without_git_sync,
+    checkpoint_without_file_sync,
+    reply_before_journal,
+    no_outside_check,
+    no_exchange,
+)
+_RECOVERING = (no_request_record, no_repair_of_objects, no_rolling_forward, torn_is_foreign)
+MUTANTS = [mutant.__name__ for mutant in (*_TELLING, *_RECOVERING)]
 
 
-def become_what_is_asked_for() -> None:
-    """Apply the mutant that STET_MUTANT names, if it names one."""
-    name = os.environ.get("STET_MUTANT")
-    if name:
-        MUTANTS[name]()
+def become_what_is_asked_for(*, recovering: bool) -> None:
+    """Apply the mutant that STET_MUTANT names, if it is one for this part of the daemon's life."""
+    for mutant in _RECOVERING if recovering else _TELLING:
+        if mutant.__name__ == os.environ.get("STET_MUTANT"):
+            mutant()

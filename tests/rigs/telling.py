@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from rigs.crashable_disk import CrashableDisk
-from rigs.stories import Call, Event, Json, Other, Save, Step
+from rigs.stories import Call, Durability, Event, Json, Other, Save, Step
 from stet.wire.failures import Refused
 from stetd.config import Settings
 from stetd.daemon import Daemon
@@ -25,8 +25,6 @@ from stetd.directories import Directories
 from stetd.storage.disk import Disk
 
 SESSION = "s"
-#: A segment is closed after 16 KiB; checkpoints come when the story says so.
-SETTINGS = Settings(checkpoint_bytes=65536, checkpoint_idle_s=3600, grace_s=0.01, log_level="error")
 #: Commits that nobody asked for.
 _UNASKED = ("outside", "restore")
 
@@ -62,14 +60,23 @@ class Notes:
 class Teller:
     """A daemon on the directories below ``base``, an agent and a person that talk to it."""
 
-    def __init__(self, base: str, disk: Disk, notes: Notes | None = None) -> None:
-        self.base = base
+    def __init__(
+        self, base: str, disk: Disk, durability: Durability, notes: Notes | None = None
+    ) -> None:
         self.root = os.path.join(base, "ws")
         self._disk = disk
         self._notes = notes
         state = os.path.join(base, "state")
+        # A segment is closed after 16 KiB; checkpoints come when the story says so.
+        settings = Settings(
+            durability=durability,
+            checkpoint_bytes=65536,
+            checkpoint_idle_s=3600,
+            grace_s=0.01,
+            log_level="error",
+        )
         self.daemon = Daemon.open(
-            SETTINGS,
+            settings,
             Directories(os.path.join(base, "run"), state, os.path.join(base, "c.toml")),
             disk,
         )
@@ -114,20 +121,19 @@ class Teller:
         path = os.path.join(self.root, save.path)
         if isinstance(self._disk, CrashableDisk):
             self._disk.saved_outside(path, save.text)
-            return
-        with open(path + "~", "w", encoding="utf-8", newline="") as file:
-            file.write(save.text)
-        os.chmod(path + "~", 0o644)
-        os.rename(path + "~", path)
+        else:
+            save_by_renaming(path, save.text)
 
     # -- steps, as the story has them
 
-    async def tell(self, steps: list[Step]) -> None:
-        """Tell the story on a disk that may stop at any moment."""
+    async def tell(self, steps: list[Step]) -> list[str]:
+        """Tell the story on a disk that may stop at any moment; the saves that did not land."""
+        missing = []
         for step in steps:
-            await self._tell_step(step)
+            missing += await self._tell_step(step)
+        return missing
 
-    async def _tell_step(self, step: Step) -> None:
+    async def _tell_step(self, step: Step) -> list[str]:
         notes = self._notes
         assert notes is not None
         for event in step:
@@ -144,7 +150,7 @@ class Teller:
                 await asyncio.sleep(0)
         gate.set()
         await asyncio.gather(*tasks)
-        assert not waiting, f"{waiting} did not happen"
+        return [save.name for save in waiting]
 
     async def _perform_and_note(self, event: Event) -> None:
         assert self._notes is not None
@@ -186,6 +192,14 @@ class Teller:
             "requests": asked[::-1],
             "read_only": status["read_only"],
         }
+
+
+def save_by_renaming(path: str, text: str) -> None:
+    """What editors do to save a file."""
+    with open(path + "~", "w", encoding="utf-8", newline="") as file:
+        file.write(text)
+    os.chmod(path + "~", 0o644)
+    os.rename(path + "~", path)
 
 
 def files_below(root: str) -> Iterator[tuple[str, str]]:
