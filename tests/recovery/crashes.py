@@ -28,7 +28,7 @@ class Zygote:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**clean, "PYTHONPATH": tests},
+            env={**clean, "PYTHONPATH": os.pathsep.join([tests, *sys.path])},
         )
 
     def run(self, order: Mapping[str, Any]) -> int:

@@ -8,6 +8,7 @@ client's memory would); what is seen is written to ``seen``.
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import re
@@ -26,6 +27,7 @@ from stetd.config import load_settings
 from stetd.daemon import Daemon
 from stetd.directories import Directories
 from stetd.storage import background
+from stetd.storage.disk import Disk, SyncFailed
 
 Json = dict[str, Any]
 
@@ -278,8 +280,8 @@ CONTESTED_CALLS: list[tuple[str, Json]] = [
 ]
 
 
-def _somebody(root: str, action: list[str]) -> None:
-    """Do what another program might do at just this moment."""
+def _somebody(root: str, action: list[str]) -> bool:
+    """Do what another program might do at just this moment; whether it could."""
     what, name, *content = action
     path = os.path.join(root, name)
     if what == "delete":
@@ -291,8 +293,12 @@ def _somebody(root: str, action: list[str]) -> None:
         os.makedirs(path, exist_ok=True)
     elif what == "directory away":
         os.rmdir(path)
+    elif what == "disk":
+        _fail(name)
     elif what == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
+    elif os.path.isdir(path):
+        return False
     else:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         aside = path + "~"
@@ -300,6 +306,16 @@ def _somebody(root: str, action: list[str]) -> None:
             file.write(content[0])
         if what == "save":
             os.rename(aside, path)
+    return True
+
+
+def _fail(call: str) -> None:
+    """From now on a system call of the daemon's fails: a method of ``Disk``, by name."""
+
+    def failing(*_: object, **__: object) -> None:
+        raise SyncFailed(errno.EIO, "Input/output error")
+
+    setattr(Disk, call, failing)
 
 
 def _content(path: str) -> str | None:
@@ -322,9 +338,9 @@ def _meddle(base: str, script: dict[str, list[list[str]]]) -> None:
         note(base, "points", point)
         for action in script.get(point, []):
             removed = _content(os.path.join(base, "ws", action[1]))
-            _somebody(os.path.join(base, "ws"), action)
-            note(base, "deeds", action)
-            note(base, "removed", removed)
+            if _somebody(os.path.join(base, "ws"), action):
+                note(base, "deeds", action)
+                note(base, "removed", removed)
 
     for module in list(sys.modules.values()):
         if module.__name__.startswith("stetd") and hasattr(module, "hit"):
@@ -343,6 +359,7 @@ def contest(
             _meddle(base, script)
             await _at_once(agent, list(calls))
             note(base, "seen", await world(agent))
+            note(base, "status", (await agent.call("status"))["read_only"])
 
     asyncio.run(main())
 

@@ -43,7 +43,7 @@ TEXT_OF_CALL = {
 
 def saved(path: str, number: int) -> str:
     """A content that calls can still be planned on, with a line of its own."""
-    return f"save {number}\n" + CONTESTED_FILES.get(path, "by a person\n")
+    return f"save {number}!\n" + CONTESTED_FILES.get(path, "by a person\n")
 
 
 def blobs_of_history(place: Place) -> set[str]:
