@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from stet.wire.failures import Kind, refuse
+from stet.wire.failures import Failure, Kind, Refused, refuse
 from stet.wire.results import Peer
 from stetd.editing.edits import Plan, SourceFile
 from stetd.history.objects import object_id
@@ -102,6 +102,9 @@ class CallWorld:
         """What stands at a path of the history, a link itself and not its target."""
         if canonical not in self.seen:
             target = self._workspace.worktree.resolver.resolve(canonical, follow_last=False)
+            if target.path != canonical:
+                target.close()
+                raise _leads_elsewhere(canonical, target.path)
             self._look(target)
         return self.seen[canonical][1]
 
@@ -130,3 +133,12 @@ class CallWorld:
         """Give back the handles of what was only looked at."""
         for target, _ in self.seen.values():
             target.close()
+
+
+def _leads_elsewhere(path: str, other: str) -> Refused:
+    reason = f"a directory above it is a symbolic link now, and leads to {other}"
+    message = f"{path}: later changes are in the way, so nothing was undone: {reason}"
+    return Refused(
+        Failure(Kind.CONFLICT.value, message, path=path),
+        extra={"conflicts": [{"path": path, "hunks": [reason]}]},
+    )
