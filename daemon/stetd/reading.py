@@ -322,6 +322,8 @@ def _present(place: Place, path: str) -> tuple[Image | None, bytes | None]:
     except Refused:
         return None, None
     try:
+        if target.path != path:
+            return None, None
         found = place.worktree.read(target, place.max_file_bytes)
     except Refused as refusal:
         if refusal.kind != Kind.NOT_A_FILE:
