@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+import time
 from typing import Any
 
 import pytest
 
-from e2e.running_daemon import Site
+from e2e.running_daemon import DaemonProcess, Site
 
 
 def oid(content: bytes) -> str:
@@ -409,3 +410,32 @@ def test_a_workspace_that_was_replaced_is_edited_where_it_is_now(site: Site) -> 
     site.write("a.txt", "fresh\n")
     site.replace("a.txt", "fresh", "edited")
     assert (site.bytes_of("a.txt"), (gone / "a.txt").read_bytes()) == (b"edited\n", b"two\n")
+
+
+def test_a_late_write_to_the_replaced_file_is_in_the_history() -> None:
+    daemon = DaemonProcess({"grace_s": 0.3})
+    try:
+        daemon.start()
+        site = daemon.site("w")
+        file = site.write("a.txt", "one\n")
+        with file.open("r+b", buffering=0) as held:
+            site.replace("a.txt", "one", "two")
+            held.seek(0, os.SEEK_END)
+            held.write(b"late\n")
+        deadline = time.monotonic() + 10
+        while len(site.log()) < 4:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        stands, late, edit, seen = site.log()
+        assert [each["kind"] for each in (stands, late, edit, seen)] == [
+            "outside",
+            "outside",
+            "edit",
+            "outside",
+        ]
+        assert site.git("show", f"{late['commit']}:a.txt") == "one\nlate\n"
+        assert site.git("show", f"{stands['commit']}:a.txt") == "two\n"
+        assert site.bytes_of("a.txt") == b"two\n"
+        assert site.replace("a.txt", "two", "three")["outside"] is None
+    finally:
+        daemon.close()

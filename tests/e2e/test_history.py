@@ -226,3 +226,13 @@ def test_diff_against_the_workspace_sees_modes_and_kinds(site: Site) -> None:
     (site.root / "a.sh").unlink()
     (site.root / "a.sh").mkdir()
     assert [each["status"] for each in site.person.call("diff")["files"]] == ["D"]
+
+
+def test_diff_against_the_workspace_does_not_follow_a_directory_that_became_a_link(
+    site: Site,
+) -> None:
+    site.overwrite("dir/a.txt", "one\n")
+    (site.root / "dir").rename(site.root / "moved")
+    (site.root / "dir").symlink_to("moved")
+    result = site.person.call("diff")
+    assert [(each["path"], each["status"]) for each in result["files"]] == [("dir/a.txt", "D")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -291,3 +292,52 @@ def test_a_new_file_whose_mode_a_person_changed_is_not_removed(site: Site) -> No
     (site.root / "a.sh").chmod(0o755)
     assert site.agent.refusal("undo").kind == "conflict"
     assert (site.root / "a.sh").stat().st_mode & 0o777 == 0o755
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "directory",
+        "fifo",
+        "link out",
+        "link in",
+        "parent link out",
+        "parent link in",
+        "parent file",
+    ],
+)
+def test_undo_never_follows_what_took_the_place_of_a_file(site: Site, what: str) -> None:
+    outside = site.root.parent / f"{site.root.name}-outside"
+    outside.mkdir()
+    (outside / "a.txt").write_text("two\n")
+    site.write("dir/a.txt", "one\n")
+    edit = site.replace("dir/a.txt", "one", "two")["commit"]
+    file = site.root / "dir/a.txt"
+    file.unlink()
+    match what:
+        case "directory":
+            file.mkdir()
+        case "fifo":
+            os.mkfifo(file)
+        case "link out":
+            file.symlink_to(outside / "a.txt")
+        case "link in":
+            site.write("other.txt", "two\n")
+            file.symlink_to("../other.txt")
+        case "parent link in":
+            file.parent.rmdir()
+            site.write("moved/a.txt", "two\n")
+            file.parent.symlink_to("moved")
+        case "parent link out":
+            file.parent.rmdir()
+            file.parent.symlink_to(outside)
+        case _:
+            file.parent.rmdir()
+            file.parent.write_text("a file\n")
+    before = site.picture()
+    for client in (site.agent, site.person):
+        refusal = client.refusal("undo", commits=[edit])
+        assert refusal.kind in ("conflict", "not_a_file", "path_outside_workspace")
+        assert "a.txt" in refusal.message
+        assert site.picture() == before
+    assert [(path.name, path.read_text()) for path in outside.iterdir()] == [("a.txt", "two\n")]

@@ -176,6 +176,13 @@ PATCH_CASES = [
         ["61,001 tokens long; the limit is 60,000. Break the edit into smaller patches"],
     ),
     Case(
+        Kind.INPUT_TOO_LARGE,
+        "clipboard",
+        "patch",
+        patch(replace("y" * 6_000, "", toClipboard="c"), path="long.txt"),
+        ["the session's clipboards would hold 6,010 bytes, 5,000 is the most; delete some first"],
+    ),
+    Case(
         Kind.OLD_TEXT_NOT_FOUND,
         "all failures of a call",
         "patch",

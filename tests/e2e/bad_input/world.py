@@ -51,6 +51,7 @@ class World:
         site.write("nul.bin", b"\x7fELF\x00\x01")
         site.write("latin.txt", b"caf\xe9\nplain\n")
         site.write("big.txt", "x" * 20_001)
+        site.write("long.txt", "y" * 6_000 + "\nend\n")
         site.write(".git/config", "[core]\n")
         site.write("vendored/.git/HEAD", "ref: refs/heads/main\n")
         site.write("conflict.txt", "1\n2\n3\n")
