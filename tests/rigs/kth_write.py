@@ -129,6 +129,16 @@ class Place:
         """A path beside the disk."""
         return os.path.join(self.directory, name)
 
+    def save_late(self, name: str, save: Callable[[str, str], None]) -> None:
+        """Somebody saves a file before the daemon is back, over what stands there."""
+        path = os.path.join(self.disk, "ws", name)
+        replaced = None
+        if os.path.exists(path):
+            with open(path, encoding="latin-1", newline="") as file:
+                replaced = file.read()
+        save(path, _LATE)
+        self.notes.add(done=_LATE, answer={"path": name, "replaced": replaced})
+
     def run(self, boot: int, work: Callable[[], Coroutine[object, object, None]]) -> str | None:
         """Do something in a process of its own; what went wrong, None if nothing did.
 
@@ -268,8 +278,7 @@ async def _start_only(place: Place, point: Point, seed: int) -> None:
         def save_now(what: str, moved: tuple[str, ...]) -> None:
             for name in names.intersection(moved):
                 disk.before = None
-                disk.saved_outside(os.path.join(place.disk, "ws", name), _LATE)
-                place.notes.add(done=_LATE, answer={"path": name})
+                place.save_late(name, disk.saved_outside)
 
         disk.before = save_now
     Teller(place.disk, disk, place.durability)
@@ -285,16 +294,22 @@ def try_point(point: Point, references: References) -> Verdict:
     with Place(STORIES[point.story]) as place:
         boot, failed = _crash(place, point, verdict)
         begun, done = place.notes.read()
-        late = done.pop(_LATE, {"path": None})["path"]
+        late = done.pop(_LATE, {"path": None, "replaced": None})
         if failed is None:
             orders: list[Order | None] = [*STORIES[point.story].orders(begun, set(done))] or [None]
             told = [references.get(point.story, order) for order in orders]
-            judges = [Judge(t, begun, done, late) for t in told]
+            judges = [Judge(t, begun, done, late["path"]) for t in told]
             failed = place.run(boot, lambda: _judge(place, judges))
         if failed is None:
             with open(place.beside("violations"), encoding="utf-8") as file:
                 verdict.violations += [tuple(pair) for pair in json.load(file)]
-            verdict.violations += _look_from_outside(place, STORIES[point.story], set(done))
+            # What a person saves over is theirs to lose.
+            saves = [
+                event
+                for event in STORIES[point.story].events
+                if isinstance(event, Save) and event.name in done and event.text != late["replaced"]
+            ]
+            verdict.violations += _look_from_outside(place, saves)
         else:
             verdict.violations.append(("torn", failed))
         return verdict
@@ -309,9 +324,7 @@ def _crash(place: Place, point: Point, verdict: Verdict) -> tuple[int, str | Non
         verdict.crashed = os.path.exists(place.beside("remains"))
         boot = _come_back(place, point.mode, boot, seed, verdict)
     if point.save == "outage":
-        path = random.Random(seed).choice(("a.txt", "b.txt"))
-        save_by_renaming(os.path.join(place.disk, "ws", path), _LATE)
-        place.notes.add(done=_LATE, answer={"path": path})
+        place.save_late(random.Random(seed).choice(("a.txt", "b.txt")), save_by_renaming)
     if failed is None and point.j is not None:
         failed = place.run(boot, lambda: _start_only(place, point, seed))
         boot = _come_back(place, point.second_mode, boot, seed + 1, verdict)
@@ -330,21 +343,20 @@ def _come_back(place: Place, mode: str, boot: int, seed: int, verdict: Verdict) 
     return boot if mode == "kill" else boot + 1
 
 
-def _look_from_outside(place: Place, story: Story, done: set[str]) -> Iterator[Violation]:
+def _look_from_outside(place: Place, saves: list[Save]) -> Iterator[Violation]:
     complaints = place.fsck()
     if complaints:
         yield "torn", f"git fsck: {complaints}"
     known = place.in_history()
-    for event in story.events:
-        if isinstance(event, Save) and event.name in done:
-            path = os.path.join(place.disk, "ws", event.path)
-            there = b""
-            if os.path.exists(path):
-                with open(path, "rb") as file:
-                    there = file.read()
-            content = event.text.encode()
-            if there != content and object_id("blob", content) not in known:
-                yield "lost", f"{event.name}: what was saved in {event.path} is nowhere"
+    for save in saves:
+        path = os.path.join(place.disk, "ws", save.path)
+        there = b""
+        if os.path.exists(path):
+            with open(path, "rb") as file:
+                there = file.read()
+        content = save.text.encode()
+        if there != content and object_id("blob", content) not in known:
+            yield "lost", f"{save.name}: what was saved in {save.path} is nowhere"
 
 
 # -- judging
