@@ -122,6 +122,7 @@ class Settling:
             if temporary.settled_by in self.published:
                 continue
             try:
+                self._finish_swap(temporary)
                 found = self._look(temporary.path, temporary.name)
                 if found is not None and found.data is None:
                     self._put_back_no_file(temporary)
@@ -133,6 +134,15 @@ class Settling:
                 self.kept_names.add(temporary.name)
         for path, found_saves in saves.items():
             self._put_back(first[path], found_saves)
+
+    def _finish_swap(self, temporary: Temporary) -> None:
+        worktree = self.workspace.worktree
+        target = worktree.resolver.resolve(temporary.path, follow_last=False)
+        try:
+            if not target.missing:
+                worktree.finish_swap(target, temporary.name)
+        finally:
+            target.close()
 
     def _ours(self, temporary: Temporary, now: OnDisk | None) -> bool:
         """Whether what stands at a path is something that we have put there since a record."""

@@ -350,3 +350,65 @@ def test_root_that_was_replaced_is_noticed(tmp_path: Path) -> None:
     root.mkdir()
     assert worktree.gone()
     worktree.close()
+
+
+# -- file systems that can do less
+
+
+@pytest.fixture
+def without_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Worktree]:
+    """Neither flags of ``renameat2`` nor hard links, as on FAT."""
+
+    def link(*_: object, **__: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", link)
+    opened = Worktree(str(tmp_path), DiskWithoutExchange())
+    yield opened
+    opened.close()
+
+
+def test_files_are_replaced_where_there_are_no_links_either(
+    tmp_path: Path, without_links: Worktree
+) -> None:
+    (tmp_path / "a").write_bytes(b"old")
+    before = read(without_links, "a")
+    target, name = staged(without_links, "a", b"new")
+    without_links.swap(target, name)
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"a": b"new", name: b"old"}
+    assert without_links.came_out(target, name, before) is None
+
+
+def test_files_are_made_where_there_are_no_links_either(
+    tmp_path: Path, without_links: Worktree
+) -> None:
+    target, name = staged(without_links, "a", b"new")
+    without_links.put_in(target, name)
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"a": b"new"}
+    target, name = staged(without_links, "a", b"newer")
+    with pytest.raises(FileExistsError):
+        without_links.put_in(target, name)
+    assert (tmp_path / "a").read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("fail_at", [1, 2])
+def test_swap_by_renaming_that_was_interrupted_is_finished(tmp_path: Path, fail_at: int) -> None:
+    class Interrupted(DiskWithoutExchange):
+        renames = 0
+
+        def rename(self, src: str, dst: str, dir_fd: int) -> None:
+            self.renames += 1
+            if self.renames == fail_at:
+                raise KeyboardInterrupt
+            super().rename(src, dst, dir_fd)
+
+    worktree = Worktree(str(tmp_path), Interrupted())
+    (tmp_path / "a").write_bytes(b"old")
+    target, name = staged(worktree, "a", b"new")
+    with pytest.raises(KeyboardInterrupt):
+        worktree.swap(target, name)
+    worktree.finish_swap(target, name)
+    files = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
+    assert files == ({"a": b"old", name: b"new"} if fail_at == 1 else {"a": b"new", name: b"old"})
+    worktree.finish_swap(target, name)
+    worktree.close()

@@ -19,6 +19,7 @@ from functools import partial
 
 from stet.wire.failures import Kind, Refused, refuse
 from stetd.editing.paths import TEMPORARY_PREFIX
+from stetd.failpoints import hit
 from stetd.history.objects import Image, object_id
 from stetd.storage.disk import UNSUPPORTED_RENAME, Disk
 from stetd.storage.paths_on_disk import Resolver, Target
@@ -31,6 +32,8 @@ _RACY_NS = 50_000_000
 _COMPARED_MODE = stat.S_IFMT(0o177777) | 0o777
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CHUNK = 1 << 24
+#: What ``link`` answers where there are no hard links (or none to this file).
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,12 @@ class OnDisk:
 def temporary_name() -> str:
     """A fresh name for a temporary file."""
     return f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}.tmp"
+
+
+def _second_name(temporary: str) -> str:
+    """Another temporary name, which needs no record because it follows from the first."""
+    number = temporary.removeprefix(TEMPORARY_PREFIX).removesuffix(".tmp")
+    return f"{TEMPORARY_PREFIX}{number[::-1]}.tmp"
 
 
 def mode_for_new_file(directory_mode: int) -> int:
@@ -253,14 +262,26 @@ class Worktree:
             if error.errno not in UNSUPPORTED_RENAME:
                 raise
             self.replacement = "rename"
-            os.link(
-                temporary,
-                target.name,
-                src_dir_fd=target.dir_fd,
-                dst_dir_fd=target.dir_fd,
-                follow_symlinks=False,
-            )
+            self._put_in_by_linking(target, temporary)
+
+    def _put_in_by_linking(self, target: Target, temporary: str) -> None:
+        try:
+            self._link(target, temporary, target.name)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            # Neither flags nor links (FAT): look, then rename.
+            if os.path.lexists(f"/proc/self/fd/{target.dir_fd}/{target.name}"):
+                raise FileExistsError(errno.EEXIST, "File exists", target.name) from error
+            self._disk.rename(temporary, target.name, target.dir_fd)
+        else:
             self._disk.unlink(temporary, target.dir_fd)
+
+    @staticmethod
+    def _link(target: Target, name: str, other: str) -> None:
+        os.link(
+            name, other, src_dir_fd=target.dir_fd, dst_dir_fd=target.dir_fd, follow_symlinks=False
+        )
 
     def swap(self, target: Target, temporary: str) -> None:
         """Exchange the staged file with the one in place; then ``temporary`` holds that one."""
@@ -279,18 +300,32 @@ class Worktree:
         """Where names can't be exchanged: keep the old file by a second name, rename over it.
 
         A save that lands between the two calls is lost; ``status`` tells that this file
-        system can do no better.
+        system can do no better. Killed in between, :meth:`finish_swap` ends it.
         """
-        kept = temporary_name()
-        os.link(
-            target.name,
-            kept,
-            src_dir_fd=target.dir_fd,
-            dst_dir_fd=target.dir_fd,
-            follow_symlinks=False,
-        )
+        kept = _second_name(temporary)
+        try:
+            self._link(target, target.name, kept)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            old = self.look(target.dir_fd, target.name)
+            if old.data is None:
+                raise
+            self.stage(target, kept, old.data, old.mode, like=True)
         self._disk.rename(temporary, target.name, target.dir_fd)
+        hit("swap.renamed")
         self._disk.rename(kept, temporary, target.dir_fd)
+
+    def finish_swap(self, target: Target, temporary: str) -> None:
+        """End a swap by renaming that a kill has interrupted, forwards or backwards."""
+        kept = _second_name(temporary)
+        folder = f"/proc/self/fd/{target.dir_fd}"
+        if not os.path.lexists(f"{folder}/{kept}"):
+            return
+        if os.path.lexists(f"{folder}/{temporary}"):
+            self._disk.unlink(kept, target.dir_fd)
+        else:
+            self._disk.rename(kept, temporary, target.dir_fd)
 
     def take_out(self, target: Target, temporary: str) -> None:
         """Move the file in place out to the temporary name. FileNotFoundError if it is gone."""
