@@ -294,7 +294,9 @@ def _somebody(root: str, action: list[str]) -> bool:
     elif what == "directory away":
         os.rmdir(path)
     elif what == "disk":
-        _fail(name)
+        _fail(name, SyncFailed(errno.EIO, "Input/output error"))
+    elif what == "lacks":
+        _fail(name, OSError(errno.EINVAL, "Invalid argument"))
     elif what == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     elif os.path.isdir(path):
@@ -309,11 +311,11 @@ def _somebody(root: str, action: list[str]) -> bool:
     return True
 
 
-def _fail(call: str) -> None:
+def _fail(call: str, error: OSError) -> None:
     """From now on a system call of the daemon's fails: a method of ``Disk``, by name."""
 
     def failing(*_: object, **__: object) -> None:
-        raise SyncFailed(errno.EIO, "Input/output error")
+        raise error
 
     setattr(Disk, call, failing)
 

@@ -307,3 +307,24 @@ def test_directory_displaced_by_a_call_is_put_back(new_place: NewPlace) -> None:
         assert place.run("contest", script, CALL) == KILLED
         recovered(place)
         assert (place.root / "a.txt").is_dir()
+
+
+@pytest.mark.parametrize("kill_at", [None, "swap.renamed:1", "publish.swapped:1"])
+@pytest.mark.parametrize("save_at", [None, "publish.staged:1"])
+def test_file_system_that_can_not_exchange_names(
+    new_place: NewPlace, kill_at: str | None, save_at: str | None
+) -> None:
+    place = new_place(CONTESTED_FILES)
+    script: dict[str, list[list[str]]] = {
+        "journal.after_sync:1": [["lacks", "exchange"], ["lacks", "rename_new"]]
+    }
+    if save_at:
+        script[save_at] = [["save", "a.txt", SAVE]]
+    if kill_at:
+        script[kill_at] = KILL
+    place.run("contest", script, CALL)
+    recovered(place)
+    # A call that was killed in the middle stands below the save; another is planned again.
+    expected = SAVE if kill_at else SAVE.replace("one", "1")
+    assert content(place) == (expected if save_at else EDITED)
+    assert save_at is None or SAVE in blobs_of_history(place)
