@@ -68,8 +68,8 @@ class Daemon:
         except (FormatError, RecoveryError, JournalBroken) as error:
             raise StartError(str(error)) from error
         except OSError as error:
-            where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
-            raise StartError(f"{where}{error.strerror}") from error
+            where = os.fsdecode(error.filename) if error.filename else directories.state
+            raise StartError(f"{where}: {error.strerror}") from error
 
     @classmethod
     def _open(cls, settings: Settings, directories: Directories, disk: Disk) -> Daemon:

@@ -8,6 +8,7 @@ again: by itself, or, read-only, after a restart.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import time
@@ -32,6 +33,7 @@ ALLOWED = {
     *("storage_full", "io_error", "read_only", "outcome_unknown"),
     *("unknown_request", "nothing_to_undo"),
 }
+NO_SPACE = os.strerror(errno.ENOSPC)
 no_strace = tracer.why_not()
 no_mounts = mounts.why_not_tmpfs()
 
@@ -135,20 +137,20 @@ def test_any_system_call_fails(forks: ForkServer, lasting: bool) -> None:
     points = _points(forks)
     chosen = points if ALL else tracer.spread(points, SAMPLE)
     for place, (thread, call, number) in enumerate(chosen):
-        for fault in FAULTS if ALL else [FAULTS[place % 2]]:
-            daemon = ForkedDaemon(forks, story.SETTINGS)
-            try:
-                daemon.start()
-                site = story.prepare(daemon)
-                told = story.Told()
-                when = f"{number}+" if lasting else f"{number}"
-                victim = tracer.threads(daemon.pid)[thread]
-                with Tracer(victim, f"{call}:error={fault}:when={when}"):
-                    story.tell(site, told, _pause)
-                verdict = settle(site, told)
-                verdict.add_to(tally, f"thread {thread}, {call} {when}: {fault}")
-            finally:
-                daemon.close()
+        # In turns, and the other way round when it lasts: so every call meets both.
+        fault = FAULTS[(place + lasting) % 2]
+        daemon = ForkedDaemon(forks, story.SETTINGS)
+        try:
+            daemon.start()
+            site = story.prepare(daemon)
+            told = story.Told()
+            when = f"{number}+" if lasting else f"{number}"
+            victim = tracer.threads(daemon.pid)[thread]
+            with Tracer(victim, f"{call}:error={fault}:when={when}"):
+                story.tell(site, told, _pause)
+            settle(site, told).add_to(tally, f"thread {thread}, {call} {when}: {fault}")
+        finally:
+            daemon.close()
     assert_clean(tally)
 
 
@@ -268,6 +270,35 @@ def test_the_disk_is_full_for_a_while(forks: ForkServer, what: str) -> None:
     assert_clean(tally)
     assert "storage_full" in refused
     assert "outcome_unknown" not in refused
+
+
+@pytest.mark.skipif(no_mounts is not None, reason=no_mounts or "mounting works")
+def test_a_full_disk_holds_up_neither_a_stop_nor_the_word_about_it(forks: ForkServer) -> None:
+    daemon = ForkedDaemon(forks, story.SETTINGS, state="m")
+    full = daemon.base / "m"
+    try:
+        with mounts.mounted(full, "-t", "tmpfs", "-o", "size=4m", "tmpfs"):
+            daemon.start()
+            site = story.prepare(daemon)
+            told = story.Told()
+            story.send(site.agent, story.CALLS[0], told)
+            mend = _fill(full, 0, site)
+            story.tell(site, told)
+            assert told.kinds() == {"storage_full"}
+            assert NO_SPACE in site.person.call("status")["trouble"]
+            begun = time.monotonic()
+            assert daemon.stop() == 0
+            assert time.monotonic() - begun < 10
+            daemon.fork()
+            assert daemon.wait() == 1
+            assert daemon.log().splitlines()[-1] == f"stetd: {daemon.state}: {NO_SPACE}"
+            mend()
+            daemon.start()
+            site.connect()
+            assert not story.judge(site, told)
+            assert site.person.call("status").get("trouble") is None
+    finally:
+        daemon.close()
 
 
 @pytest.mark.skipif(no_mounts is not None, reason=no_mounts or "mounting works")
