@@ -373,6 +373,7 @@ def recover_meddled(base: str, script: dict[str, list[list[str]]]) -> None:
     async def main() -> None:
         async with opened(base) as agent:
             note(base, "seen", await world(agent))
+            note(base, "status", (await agent.call("status"))["read_only"])
 
     asyncio.run(main())
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from recovery.crashes import Place
+from recovery.crashes import KILLED, Place
 from recovery.scenarios import CONTESTED_CALLS, CONTESTED_FILES
 from recovery.test_counterexamples import CALL, EDITED, FIRST, SAVE, answers, content, kinds
 from recovery.test_counterexamples import recovered as recover
@@ -95,3 +95,19 @@ def test_call_that_the_disk_refuses_leaves_everything_as_it_was(
         refused is None
         or {p.name: p.read_text() for p in place.root.rglob("*") if p.is_file()} == CONTESTED_FILES
     )
+
+
+@pytest.mark.parametrize("failing", ["exchange", "write_all"])
+def test_recovery_that_the_disk_refuses_is_tried_again_by_the_next_start(
+    new_place: NewPlace, failing: str
+) -> None:
+    """Meanwhile the daemon runs, read-only: a person has to look at the disk."""
+    place = new_place(CONTESTED_FILES)
+    assert place.run("contest", {"journal.after_sync:1": [["kill", ""]]}, CALL) == KILLED
+    script = {"recovery.decided:1": [["disk", failing]]}
+    assert place.run("recover_meddled", script) == 0
+    assert "a.txt" in place.lines("status")[0]
+    assert content(place) == FIRST
+    assert kinds(recover(place)) == ["edit", "outside"]
+    assert content(place) == EDITED
+    assert place.lines("status")[-1] is None
