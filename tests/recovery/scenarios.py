@@ -413,3 +413,46 @@ def call_during_checkpoint(base: str, script: dict[str, list[list[str]]]) -> Non
             await checkpoint
 
     asyncio.run(main())
+
+
+def many_outcomes(base: str) -> None:
+    """Calls that end in every way, again and again; notes how many handles are open."""
+
+    async def main() -> None:
+        async with opened(base) as agent:
+            numbers = iter(range(10_000))
+            for round_number in range(12):
+                await _one_of_each_outcome(agent, numbers)
+                await agent.checkpoint()
+                if round_number >= 2:
+                    note(base, "handles", len(os.listdir("/proc/self/fd")))
+
+    asyncio.run(main())
+
+
+async def _one_of_each_outcome(agent: Agent, numbers: Iterator[int]) -> None:
+    text = f"{next(numbers)}\n"
+    for method, params in [
+        _patch("a.txt", _append(text)),
+        _patch(f"new/{text[:-1]}/a.txt", _append(text)),
+        _patch("a.txt", _replace("not there", "x")),
+        _patch("a.txt", _replace("one", "one")),
+        _patch(".git/config", _append("x")),
+        _patch("../outside", _append("x")),
+        _patch("b.txt", _replace("alpha\n", "", toClipboard="large")),
+        ("undo", {"last": 1}),
+        ("undo", {"commits": ["0123456789"]}),
+        ("transaction", {"calls": TOGETHER}),
+        ("read", {"path": "a.txt"}),
+        ("log", {"limit": 3}),
+    ]:
+        await agent.answer(method, params)
+        if method == "patch":
+            await agent.answer(method, {**params, "preview": True})
+            await agent.answer(method, {**params, "if_match": "0" * 40})
+    _meddle(agent.base, {"publish.staged:1": [["save", "a.txt", f"one\nsaved {text}"]]})
+    await _at_once(agent, [_patch("a.txt", _replace("one", "1")), _patch("a.txt", _append("y\n"))])
+    _meddle(agent.base, {"publish.staged:1": [["delete", "a.txt"]]})
+    await agent.answer(*_patch("a.txt", _replace("1", "one")))
+    _meddle(agent.base, {})
+    await agent.answer(*_patch("a.txt", _append("one\n")))
