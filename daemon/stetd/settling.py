@@ -129,6 +129,10 @@ class Settling:
                 elif found is not None and self._is_displaced_save(temporary, found):
                     saves.setdefault(temporary.path, []).append(found)
                     first.setdefault(temporary.path, temporary)
+                elif found is not None:
+                    # Now, not in the end: once this recovery has put our text in place, a
+                    # torn piece of it would pass for a save that our text displaced.
+                    self._discard(temporary)
             except (Refused, OSError) as error:
                 _log.warning("%s stays beside %s: %s", temporary.name, temporary.path, error)
                 self.kept_names.add(temporary.name)
@@ -220,12 +224,7 @@ class Settling:
         for temporary in self.replay.temporaries:
             if temporary.name in self.kept_names or temporary.path in self.report.unsettled:
                 continue
-            folder = temporary.path.rpartition("/")[0]
-            path = f"{folder}/{temporary.name}" if folder else temporary.name
-            try:
-                self.workspace.worktree.discard_path(path)
-            except OSError as error:
-                _log.warning("%s can't be removed: %s", path, error)
+            self._discard(temporary)
         hit("recovery.cleared")
 
     def remove_directories(self) -> None:
@@ -236,6 +235,14 @@ class Settling:
                 continue
             for directory in emptied.paths:
                 self.workspace.worktree.remove_directory(directory)
+
+    def _discard(self, temporary: Temporary) -> None:
+        folder = temporary.path.rpartition("/")[0]
+        path = f"{folder}/{temporary.name}" if folder else temporary.name
+        try:
+            self.workspace.worktree.discard_path(path)
+        except OSError as error:
+            _log.warning("%s can't be removed: %s", path, error)
 
     # -- paths
 
