@@ -479,18 +479,23 @@ def _short(text: str | None) -> str:
 
 def modes_of(story: str) -> tuple[str, ...]:
     """The crashes that a story is told with."""
-    return MODES if STORIES[story].durability == "full" else ("kill",)
+    return ("kill",) if STORIES[story].kills_only else MODES
 
 
-def all_points(stories: Sequence[str], references: References) -> Iterator[Point]:
-    """Every k in every mode; and for each second crashes, in turn all through recovery."""
+def all_points(stories: Sequence[str], references: References, crashes: int) -> Iterator[Point]:
+    """Every k in every mode; and for each second crashes, in turn all through recovery.
+
+    For the many syncs of objects one of those, else three.
+    """
     turn = itertools.product(range(71), MODES, ("", "outage", "", "recovery"))
     seconds = itertools.cycle(turn)
     for story in stories:
-        for k in range(len(references.changes(story)) + 1):
+        changes = references.changes(story)
+        for k in range(len(changes) + 1):
+            alike = k < len(changes) and "stet-git fsync" in changes[k]
             for mode in modes_of(story):
                 yield Point(story, k, mode)
-                for _ in range(3):
+                for _ in range((1 if alike else 3) * (crashes - 1)):
                     j, second, save = next(seconds)
                     second = second if second in modes_of(story) else "kill"
                     yield Point(story, k, mode, j, second, save)
@@ -505,11 +510,16 @@ def sampled_points(
     """
     pick = random.Random(seed)
     for n in range(number):
-        relaxed = n % 10 == 9
-        story = pick.choice([s for s in stories if s.startswith("relaxed") == relaxed] or stories)
-        weights = [1 if "stet-git fsync" in what else 8 for what in references.changes(story)]
-        k = pick.choices(range(len(weights)), weights)[0]
+        seldom = n % 8 == 7
+        story = pick.choice([s for s in stories if STORIES[s].kills_only == seldom] or stories)
+        changes = references.changes(story)
+        weights = [1 if "stet-git fsync" in change else 8 for change in changes]
         modes = modes_of(story)
+        if n % 8 == 3:  # killed while staging a file, and again while that is mended
+            staging = [k for k, change in enumerate(changes) if " write .stet" in change]
+            yield Point(story, pick.choice(staging), "kill", pick.randrange(20, 36), "kill")
+            continue
+        k = pick.choices(range(len(changes)), weights)[0]
         mode = pick.choice(modes)
         if n % 2:
             save = pick.choice(("", "outage", "recovery"))
@@ -524,6 +534,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="what the picking starts from")
     parser.add_argument("--story", action="append", choices=sorted(STORIES))
     parser.add_argument("--seconds", type=float, help="begin no point after so long")
+    parser.add_argument("--crashes", type=int, choices=(1, 2), default=2, help="of all points")
     parser.add_argument("--first", action="store_true", help="stop at the first violation")
     parser.add_argument(
         "--part",
@@ -544,7 +555,7 @@ def main() -> int:
     if not given.point and given.sample is not None:
         chosen = sampled_points(stories, references, given.sample, given.seed)
     elif not given.point:
-        chosen = all_points(stories, references)
+        chosen = all_points(stories, references, given.crashes)
     begun = time.monotonic()
     for point in itertools.islice(chosen, given.part[0], None, given.part[1]):
         if given.seconds and time.monotonic() - begun > given.seconds:

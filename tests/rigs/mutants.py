@@ -10,9 +10,10 @@ from concurrent.futures import Future
 from typing import Any
 
 from rigs.crashable_disk import CrashableDisk
-from stetd import settling
+from stetd import settling, transaction, writer
 from stetd.storage import background
 from stetd.storage.journal import Journal
+from stetd.storage.journal_format import Checkpoint
 from stetd.storage.paths_on_disk import Target
 from stetd.storage.shadow_repo import ShadowRepository
 from stetd.storage.worktree import OnDisk, Worktree
@@ -77,6 +78,72 @@ def no_exchange() -> None:
     Worktree.swap = swap  # type: ignore[method-assign]
 
 
+def abort_without_sync() -> None:
+    """An abort's record is written, but not synced, before anything is put back."""
+    transaction.__dict__["abort"] = _without_sync(transaction.abort)
+    writer.__dict__["abort"] = transaction.abort
+
+
+def _without_sync(act: Any) -> Any:
+    def acting(*arguments: Any, **named: Any) -> Any:
+        sync = Journal.sync
+        Journal.sync = lambda self: None  # type: ignore[method-assign]
+        try:
+            return act(*arguments, **named)
+        finally:
+            Journal.sync = sync  # type: ignore[method-assign]
+
+    return acting
+
+
+def abort_names_one_path() -> None:
+    """An abort says of the path where somebody saved what stands there, and of no other."""
+    what_stands = transaction._what_stands
+
+    def of_one_path(voided: Any, cause: Any) -> Any:
+        stands, blobs = what_stands(voided, cause)
+        return {path: stands[path] for path in stands if path == getattr(cause, "path", "")}, blobs
+
+    transaction.__dict__["_what_stands"] = of_one_path
+
+
+def put_back_without_looking() -> None:
+    """What comes out when a file is put back is not looked at."""
+
+    def swap_back(self: transaction.PutBack, work: transaction.FileWork) -> None:
+        self.worktree.swap(work.target, work.temporary)
+
+    transaction.PutBack._swap_back = swap_back  # type: ignore[method-assign]
+
+
+def watermark_after_the_syncs() -> None:
+    """A checkpoint's snapshot is taken when its syncs are done."""
+    finish = Writer._finish_checkpoint
+
+    def finish_later(self: Writer, snapshot: Any, *more: Any) -> None:
+        position = self.journal.position
+        finish(self, self.state.checkpoint(position.segment, position.offset), *more)
+
+    Writer._finish_checkpoint = finish_later  # type: ignore[method-assign,assignment]
+
+
+def segments_dropped_early() -> None:
+    """Old segments go before the checkpoint is durable."""
+    append = Journal.append
+
+    def drop_first(self: Journal, *records: Any, reserve: int = 0) -> None:
+        if isinstance(records[0], Checkpoint):
+            self.drop_before(records[0].segment)
+        append(self, *records, reserve=reserve)
+
+    Journal.append = drop_first  # type: ignore[method-assign]
+
+
+def unmarked() -> None:
+    """Nothing says which records have been carried out."""
+    writer.__dict__["mark_published"] = lambda journal, *numbers: None
+
+
 def no_request_record() -> None:
     """Nobody remembers which requests were applied."""
     Writer._replay = lambda self, workspace, call: None  # type: ignore[method-assign]
@@ -92,6 +159,39 @@ def no_rolling_forward() -> None:
     settling.Settling.carry_out = lambda self, journal: None  # type: ignore[method-assign]
 
 
+def displaced_saves_cleared() -> None:
+    """Recovery does not look into temporary files before it removes them."""
+    settling.Settling.look_at_temporaries = lambda self: None  # type: ignore[method-assign]
+
+
+def decisions_not_synced() -> None:
+    """Recovery acts on what it has decided before that is durable."""
+    settling.Settling.journal = _without_sync_always(settling.Settling.journal)  # type: ignore[method-assign]
+
+
+def _without_sync_always(act: Any) -> Any:
+    def acting(*arguments: Any) -> None:
+        sync = Journal.sync_always
+        Journal.sync_always = lambda self: None  # type: ignore[method-assign]
+        try:
+            act(*arguments)
+        finally:
+            Journal.sync_always = sync  # type: ignore[method-assign]
+
+    return acting
+
+
+def journal_read_without_sync() -> None:
+    """Recovery acts on what it reads in the journal before that is durable."""
+    fsync = CrashableDisk.fsync
+
+    def sync(self: CrashableDisk, fd: int) -> None:
+        if not os.readlink(f"/proc/self/fd/{fd}").endswith(".wal"):
+            fsync(self, fd)
+
+    CrashableDisk.fsync = sync  # type: ignore[method-assign]
+
+
 def torn_is_foreign() -> None:
     """What a power cut tore is taken for somebody's work."""
     settling.__dict__["looks_torn"] = lambda data, contents: False
@@ -105,8 +205,22 @@ _TELLING = (
     reply_before_journal,
     no_outside_check,
     no_exchange,
+    abort_without_sync,
+    abort_names_one_path,
+    put_back_without_looking,
+    watermark_after_the_syncs,
+    segments_dropped_early,
+    unmarked,
 )
-_RECOVERING = (no_request_record, no_repair_of_objects, no_rolling_forward, torn_is_foreign)
+_RECOVERING = (
+    no_request_record,
+    no_repair_of_objects,
+    no_rolling_forward,
+    displaced_saves_cleared,
+    decisions_not_synced,
+    journal_read_without_sync,
+    torn_is_foreign,
+)
 MUTANTS = [mutant.__name__ for mutant in (*_TELLING, *_RECOVERING)]
 
 
