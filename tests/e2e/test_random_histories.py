@@ -7,6 +7,7 @@ log commit for commit: kind, session, files, and what is undone by what.
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from hypothesis.stateful import run_state_machine_as_test as run
@@ -40,6 +41,13 @@ class Commit:
     changes: Changes
     reverts: list[str] = field(default_factory=list)
     first_seen: bool = False
+
+
+def git_id(content: Content) -> str | None:
+    """The blob id that Git gives a content; None for no file."""
+    if content is None:
+        return None
+    return hashlib.sha1(b"blob %d\0%b" % (len(content), content)).hexdigest()
 
 
 def merge(after: bytes, now: bytes, before: bytes) -> Content:
@@ -225,11 +233,11 @@ class Histories(RuleBasedStateMachine):
         self.commits.append(Commit(result["commit"], kind, session, really, reverts))
         assert sorted(each["path"] for each in result["files"]) == sorted(really)
         for path, (_, after) in changes.items():
+            self._know(path, after)
             if after is None:
                 self.disk.pop(path, None)
-                self.known.pop(path, None)
             else:
-                self.disk[path] = self.known[path] = after
+                self.disk[path] = after
 
     # -- life goes on
 
@@ -243,6 +251,35 @@ class Histories(RuleBasedStateMachine):
             self.daemon.restart()
         self.site.connect()
         self._greet()
+        if how == "kill":
+            self._adopt_what_recovery_found()
+
+    def _adopt_what_recovery_found(self) -> None:
+        """Files that are not as a recent call left them are recorded at the start."""
+        known = {commit.id for commit in self.commits}
+        for each in reversed(self.site.log(limit=1000)):
+            if each["commit"] in known:
+                continue
+            assert each["kind"] == "outside"
+            changes: Changes = {}
+            for change in each["files"]:
+                path = change["path"]
+                changes[path] = (self.known.get(path), self.disk.get(path))
+                assert changes[path][0] != changes[path][1]
+                assert [git_id(content) for content in changes[path]] == [
+                    change["before"],
+                    change["after"],
+                ]
+            seen = each["message"].startswith("first seen")
+            self.commits.append(Commit(each["commit"], "outside", None, changes, [], seen))
+            for path, (_, now) in changes.items():
+                self._know(path, now)
+
+    def _know(self, path: str, content: Content) -> None:
+        if content is None:
+            self.known.pop(path, None)
+        else:
+            self.known[path] = content
 
     # -- what must hold
 
@@ -305,11 +342,13 @@ def daemon() -> Iterator[DaemonProcess]:
 def test_random_histories_are_what_the_model_says(daemon: DaemonProcess) -> None:
     machine = type("Machine", (Histories,), {"daemon": daemon})
     few = settings(
-        max_examples=15,
+        max_examples=12,
         stateful_step_count=20,
         deadline=None,
         suppress_health_check=list(HealthCheck),
         print_blob=True,
+        # A step takes milliseconds and a restart a second: shrinking would take hours.
+        phases=[Phase.explicit, Phase.reuse, Phase.generate],
     )
     try:
         run(machine, settings=few)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Any
 
 import pytest
@@ -410,6 +411,22 @@ def test_a_retry_of_a_call_in_flight_gets_its_outcome(site: Site) -> None:
         assert sorted(result["replayed"] for result in results) == [False, True, True, True]
         assert len({result["commit"] for result in results}) == 1
     assert site.bytes_of("a.txt") == b"once\n" * 10
+
+
+def test_a_call_whose_client_hangs_up_is_carried_out_and_its_retry_replayed(site: Site) -> None:
+    patches = [{"operation": "append_eof", "newText": "once\n"}]
+    for number in range(20):
+        call: dict[str, Any] = {"path": "a.txt", "patches": patches, "request_id": f"r{number}"}
+        client = site.another("conv-1")
+        client.send("patch", **call)
+        if number % 2:
+            client.close()
+        else:  # with the reply unread, which makes it a reset
+            client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, bytes(8))
+            client.close()
+        result = site.agent.call("patch", **call)
+        assert result["request"] == f"r{number}"
+    assert site.bytes_of("a.txt") == b"once\n" * 20
 
 
 # -- pipelined calls

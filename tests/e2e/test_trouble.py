@@ -70,10 +70,21 @@ def test_a_file_that_keeps_changing_is_contended(own_site: Site) -> None:
     site = own_site
     file = site.write("a.txt", "one\n")
     site.write("b.txt", "b\n")
-    site.agent.call("clipboard_set", name="c", text="kept")
     patches = [{"operation": "replace", "oldText": "one\n", "newText": "", "toClipboard": "c"}]
+    refusal: Refusal | None = None
+    edits = 0
     with saving(file) as saved:
-        refusal = site.agent.refusal("patch", path="a.txt", patches=patches)
+        for _ in range(200):  # on a busy machine a save may come too late for all attempts
+            site.agent.call("clipboard_set", name="c", text="kept")
+            try:
+                site.agent.call("patch", path="a.txt", patches=patches)
+            except Refusal as refused:
+                refusal = refused
+                if refusal.kind != "old_text_not_found":  # read between an edit and a save
+                    break
+            else:
+                edits += 1
+    assert refusal is not None
     assert_refused(
         refusal,
         "contended",
@@ -83,7 +94,7 @@ def test_a_file_that_keeps_changing_is_contended(own_site: Site) -> None:
     assert site.bytes_of("a.txt") == saved[-1]
     assert sorted(path.name for path in site.root.iterdir()) == ["a.txt", "b.txt"]
     assert site.agent.call("clipboard_get", name="c")["text"] == "kept"
-    assert {each["kind"] for each in site.log()} == {"outside"}
+    assert [each["kind"] for each in site.log(limit=1000)].count("edit") == edits
     assert fsck(site.shadow) == ""
     site.agent.call("patch", path="a.txt", patches=patches)
     assert site.bytes_of("a.txt") == saved[-1].removeprefix(b"one\n")
