@@ -107,7 +107,9 @@ def test_record_after_zeros_is_not_read() -> None:
     assert records_of(SEGMENT + bytes(16) + frame(Published(9))) == ONE_OF_EACH
 
 
-@pytest.mark.parametrize("torn", [b"", b"STETWAL", bytes(8), bytes(4096)])
+@pytest.mark.parametrize(
+    "torn", [b"", b"STETWAL", bytes(8), bytes(4096), b"STE" + bytes(90), b"STETWAL" + bytes(90)]
+)
 def test_torn_beginning_of_a_segment_has_no_records(torn: bytes) -> None:
     assert read_segment(torn) == ([], 0)
 

@@ -220,9 +220,10 @@ def read_segment(data: bytes) -> tuple[list[tuple[int, Record]], int]:
     """The records of a segment with their offsets, and where the sound part ends.
 
     Raises FormatError for another format version or a file that is no segment. A file
-    shorter than its header is the torn beginning of a segment: no records.
+    whose header is torn (a beginning of it, or nothing, before zeros) has no records.
     """
-    if len(data) < len(MAGIC) or not data.strip(b"\0"):
+    begun = data.rstrip(b"\0")
+    if len(begun) < len(MAGIC) and MAGIC.startswith(begun):
         return [], 0
     if data[: len(MAGIC) - 1] != MAGIC[:-1]:
         raise FormatError("not a journal segment")
