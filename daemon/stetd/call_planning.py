@@ -16,11 +16,11 @@ import msgspec
 
 from stet.wire.failures import Failure, Kind, Refused, refuse
 from stetd.call_world import CallWorld, EditCall
+from stetd.drafts import Draft
 from stetd.editing.dialects import DIALECTS
 from stetd.editing.edits import Plan
 from stetd.params import Common, IfMatch, convert, split_common
 from stetd.session.sessions import Session
-from stetd.transaction import Draft
 from stetd.undo_planning import plan_undo
 from stetd.workspace import Base, Workspace
 

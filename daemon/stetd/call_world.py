@@ -12,12 +12,12 @@ from typing import Any
 
 from stet.wire.failures import Failure, Kind, Refused, refuse
 from stet.wire.results import Peer
+from stetd.drafts import DraftFile
 from stetd.editing.edits import Plan, SourceFile
 from stetd.history.objects import object_id
 from stetd.session.sessions import Session
 from stetd.storage.paths_on_disk import Target
 from stetd.storage.worktree import OnDisk
-from stetd.transaction import DraftFile
 from stetd.workspace import Base, Workspace
 
 #: Methods whose planning reads commits, which must then all have reached Git.

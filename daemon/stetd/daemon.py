@@ -10,9 +10,11 @@ import time
 from dataclasses import dataclass
 
 from stetd import __version__
+from stetd.checkpointing import WriterLimits
 from stetd.config import Settings
 from stetd.directories import Directories
 from stetd.handlers import Handlers
+from stetd.heads import Head
 from stetd.history.objects import NewObject
 from stetd.recovery import Recovery, RecoveryError, records_since_checkpoint
 from stetd.state import State
@@ -22,9 +24,8 @@ from stetd.storage.journal import Journal, JournalBroken, read_journal
 from stetd.storage.journal_format import FormatError, WorkspaceState
 from stetd.storage.request_store import RequestStore
 from stetd.storage.shadow_repo import ShadowRepository
-from stetd.transaction import Head
 from stetd.workspaces import open_repository
-from stetd.writer import Writer, WriterLimits
+from stetd.writer import Writer
 
 _log = logging.getLogger(__name__)
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
@@ -174,7 +175,7 @@ def _checkpoint_now(writer: Writer) -> None:
     done = threading.Event()
     background = writer.background
     failures = background.failures
-    writer.submit(lambda: writer.begin_checkpoint(done.set)).result()
+    writer.submit(lambda: writer.checkpoints.begin(done.set)).result()
     deadline = time.monotonic() + _CHECKPOINT_TIMEOUT_S
     while not done.wait(_CHECKPOINT_LOOK_S):
         if background.failures > failures + 1 or time.monotonic() > deadline:

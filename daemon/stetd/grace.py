@@ -16,9 +16,11 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from stetd.history.objects import object_id
+from stet.wire.failures import Refused
+from stetd.heads import Found, seal_found
+from stetd.history.objects import Image, find_entry, object_id
+from stetd.replacing import FileWork
 from stetd.storage.worktree import read_descriptor
-from stetd.transaction import FileWork
 from stetd.workspace import Workspace
 
 _log = logging.getLogger(__name__)
@@ -120,3 +122,46 @@ def _look_again(watched: _Watched) -> LateWrite | None:
     return LateWrite(
         watched.workspace, watched.path, data, stat.S_IFREG | stat.S_IMODE(info.st_mode)
     )
+
+
+def seal_late_write(late: LateWrite, number: int) -> Found | None:
+    """Two outside commits: the late bytes, then the file as it stands (limit b).
+
+    None if what was written late is what stands anyway.
+    """
+    workspace = late.workspace
+    stands = _standing_image(workspace, late.path)
+    image = Image(object_id("blob", late.data), late.mode)
+    if image.same_as(stands):
+        return None
+    return seal_found(
+        [
+            ("written late to the replaced file", {late.path: image}),
+            ("the file as it stands", {late.path: stands}),
+        ],
+        {image.oid: late.data},
+        head=workspace.head,
+        number=number,
+        time=int(time.time()),
+        workspace=workspace.name,
+        load=workspace.repository.load_tree,
+    )
+
+
+def _standing_image(workspace: Workspace, path: str) -> Image | None:
+    """What the history has at a path, with the permission bits that only the disk knows."""
+    known = find_entry(workspace.head.tree, path, workspace.repository.load_tree)
+    if known is None:
+        return None
+    image = Image(known[1], known[0])
+    try:
+        target = workspace.worktree.resolver.resolve(path, follow_last=False)
+    except Refused:
+        return image
+    try:
+        found = None if target.missing else workspace.worktree.look(target.dir_fd, target.name)
+    except (OSError, Refused):
+        return image
+    finally:
+        target.close()
+    return found.image if found and image.same_as(found.image) else image

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 import msgspec
 
 from stetd.failpoints import hit
+from stetd.heads import Head, History
 from stetd.history.objects import NewObject, same_image
 from stetd.history.recovery_table import Link
 from stetd.session.sessions import UNRESTRICTED, with_clipboards
@@ -37,7 +38,6 @@ from stetd.storage.journal_format import (
 )
 from stetd.storage.request_store import RequestRecord
 from stetd.storage.shadow_repo import MissingObject, ShadowRepository
-from stetd.transaction import Head, History
 from stetd.workspace import Workspace, head_at
 
 

@@ -19,24 +19,18 @@ from dataclasses import dataclass, field
 
 from stet.wire.failures import Refused
 from stetd.failpoints import hit
+from stetd.heads import History, seal_found
 from stetd.history.commits import CommitMeta
 from stetd.history.objects import Image, NewObject, find_entry, same_image
 from stetd.history.recovery_table import Decision, Link, decide, looks_torn
+from stetd.replacing import Displaced, FileWork, install
+from stetd.sealing import seal_restoring
 from stetd.state import State
 from stetd.storage.journal import Journal
 from stetd.storage.journal_format import Change, CommitRecord
 from stetd.storage.shadow_repo import MissingObject
 from stetd.storage.worktree import OnDisk
-from stetd.transaction import (
-    Displaced,
-    FileWork,
-    History,
-    PutBack,
-    install,
-    mark_published,
-    seal_found,
-    seal_restoring,
-)
+from stetd.transaction import PutBack, mark_published
 from stetd.workspace import Workspace
 
 _log = logging.getLogger(__name__)
@@ -373,7 +367,7 @@ class Settling:
         try:
             install(work, worktree)
         except Displaced:
-            putting_back.restore(work, keep_displaced=True)
+            putting_back.restore(work, record_displaced=True)
         except OSError:
             putting_back.restore(work)
             raise

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from stet.wire.failures import Failure, Kind, Refused, refuse
 from stetd.call_world import CallWorld, EditCall
+from stetd.drafts import Draft, DraftFile
 from stetd.history.commits import StoredCommit
 from stetd.history.objects import EMPTY_TREE, LINK, Tree, changed_paths, stored_tree
 from stetd.history.undoing import (
@@ -23,7 +24,6 @@ from stetd.history.undoing import (
 )
 from stetd.storage.shadow_repo import ShadowRepository, merge_file
 from stetd.storage.worktree import OnDisk
-from stetd.transaction import Draft, DraftFile
 from stetd.workspace import Base, Workspace
 
 _GIT_EXECUTABLE = 0o100755

@@ -8,11 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from stet.wire.failures import Kind, refuse
+from stetd.heads import Head
 from stetd.history.objects import EMPTY_TREE, Tree, stored_tree
 from stetd.storage.disk import Disk
 from stetd.storage.shadow_repo import ShadowRepository
 from stetd.storage.worktree import OnDisk, Worktree
-from stetd.transaction import Head, Prepared
+from stetd.transaction import Prepared
 
 
 class Workspace:

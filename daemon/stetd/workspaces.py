@@ -8,13 +8,14 @@ import stat
 import msgspec
 
 from stet.wire.failures import Kind, Refused, refuse
+from stetd.refusing import io_failure
 from stetd.session.sessions import UNRESTRICTED
 from stetd.state import shadow_path, workspace_name
 from stetd.storage.disk import Disk, SyncFailed
 from stetd.storage.journal_format import WorkspaceAllowed, WorkspaceForgotten, WorkspaceState
 from stetd.storage.shadow_repo import ShadowRepository, create_repository
 from stetd.workspace import Workspace, head_at
-from stetd.writer import Writer, io_failure
+from stetd.writer import Writer
 
 #: Nobody's project; an agent that writes here owns the machine or the account.
 _SYSTEM = (

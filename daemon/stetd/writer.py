@@ -7,9 +7,7 @@ changes (sessions, modes, clipboards, workspaces) run between batches.
 
 from __future__ import annotations
 
-import errno
 import logging
-import os
 import queue
 import threading
 import time
@@ -20,37 +18,33 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from stet.wire.failures import Failure, Kind, Refused, refuse
-from stet.wire.results import EditResult, FileChange
+from stet.wire.failures import Kind, Refused, refuse
+from stet.wire.results import EditResult
 from stetd.call_planning import plan_call
 from stetd.call_world import EditCall
+from stetd.checkpointing import Checkpoints, WriterLimits
+from stetd.drafts import Who
 from stetd.failpoints import hit
-from stetd.grace import GraceWatch, LateWrite
-from stetd.history.objects import (
-    EMPTY_TREE,
-    Image,
-    Tree,
-    find_entry,
-    object_id,
-    stored_tree,
-)
+from stetd.grace import GraceWatch, LateWrite, seal_late_write
 from stetd.params import check_label
+from stetd.refusing import (
+    TOOL_DISABLED,
+    contended,
+    io_failure,
+    other_call,
+    outcome_unknown,
+    read_only,
+)
+from stetd.replacing import Displaced
+from stetd.replaying import recorded_diff
+from stetd.sealing import seal
 from stetd.session.sessions import RESTRICTED, Session, clipboard_bytes
 from stetd.state import State
 from stetd.storage.background import Background
 from stetd.storage.journal import Journal, JournalBroken
-from stetd.storage.journal_format import Checkpoint, Record
+from stetd.storage.journal_format import Record
 from stetd.storage.request_store import RequestRecord, RequestStore
-from stetd.storage.shadow_repo import MissingObject, line_diff
-from stetd.transaction import (
-    Displaced,
-    Prepared,
-    Who,
-    abort,
-    mark_published,
-    seal,
-    seal_found,
-)
+from stetd.transaction import Prepared, abort, mark_published
 from stetd.workspace import Base, Workspace
 
 _log = logging.getLogger(__name__)
@@ -60,22 +54,6 @@ _MAX_BATCH = 64
 _MAX_ATTEMPTS = 8
 #: Seconds that a replayed answer waits for the contents that its diff is made from.
 _REPLAY_WAIT_S = 5.0
-TOOL_DISABLED = (
-    "Patch tool is disabled in Restricted mode. Use request_mode_upgrade to request write access."
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriterLimits:
-    """What the writer needs of the configuration; bytes and seconds."""
-
-    max_file_bytes: int
-    max_clipboard_bytes: int
-    checkpoint_bytes: int
-    checkpoint_idle_s: float
-    grace_s: float
-    request_record_calls: int
-    request_record_s: float
 
 
 @dataclass(slots=True)
@@ -129,16 +107,21 @@ class Writer:
         #: Number of the last record that made a commit anywhere.
         self.git_number = 0
         self._requests = requests
-        self._requests_to_write = requests_to_write
         self._limits = limits
         self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._in_flight: dict[tuple[str, str, str], _InFlight] = {}
         self._admission = threading.Lock()
         self._grace = GraceWatch(limits.grace_s)
         self._last_work = time.monotonic()
-        self._checkpoint_running = False
-        self._waiting: list[Callable[[], None]] = []
-        self._dirty = False
+        self.checkpoints = Checkpoints(
+            state,
+            journal,
+            background,
+            requests_to_write,
+            limits,
+            self.submit,
+            self.become_read_only,
+        )
         self._thread = threading.Thread(target=self._run, name="stet-writer", daemon=True)
 
     def start(self) -> None:
@@ -156,7 +139,7 @@ class Writer:
                 first = self._in_flight.get(key)
                 if first is not None:
                     if first.digest != call.digest:
-                        future.set_exception(_other_call(call.request))
+                        future.set_exception(other_call(call.request))
                     else:
                         first.followers.append(future)
                     return future
@@ -213,9 +196,7 @@ class Writer:
 
     def _pause(self) -> float | None:
         """How long to wait for work before there is housekeeping to do; None: no need."""
-        due = [self._grace.next_due()]
-        if self._dirty and not self._checkpoint_running and self.read_only is None:
-            due.append(self._last_work + self._limits.checkpoint_idle_s - time.monotonic())
+        due = [self._grace.next_due(), self.checkpoints.due_in(self._last_work)]
         pauses = [pause for pause in due if pause is not None]
         return max(0.0, min(pauses)) if pauses else None
 
@@ -245,7 +226,7 @@ class Writer:
                 self.become_read_only(f"internal error: {error!r}")
                 for job in pending:
                     if not job.future.done():
-                        self._answer(job, _outcome_unknown())
+                        self._answer(job, outcome_unknown())
                 return
 
     def _try_batch(self, workspace: Workspace, jobs: list[_EditJob]) -> list[_EditJob]:
@@ -360,11 +341,7 @@ class Writer:
 
     def _check_writable(self, call: EditCall) -> None:
         if self.read_only is not None and not call.preview:
-            raise refuse(
-                Kind.READ_ONLY,
-                f"the daemon is read-only: {self.read_only}. Reading works; "
-                "a person must look at the disk and restart stetd.",
-            )
+            raise read_only(self.read_only)
 
     def _check_clipboards(self, session: Session | None, changes: Mapping[str, str]) -> None:
         if not changes:
@@ -392,11 +369,11 @@ class Writer:
         if record is None:
             return None
         if record.digest != call.digest:
-            raise _other_call(call.request)
+            raise other_call(call.request)
         result = msgspec.msgpack.decode(record.reply, type=EditResult)
         diff = ""  # not worth failing for: the call was applied, and that is the answer
         if self.background.wait_for(workspace.number, _REPLAY_WAIT_S):
-            diff = _diff_of(workspace, result)
+            diff = recorded_diff(workspace, result)
         return msgspec.structs.replace(result, replayed=True, diff=diff)
 
     def _make_durable(self, outcomes: Sequence[_Outcome]) -> Exception | None:
@@ -415,11 +392,11 @@ class Writer:
             self.journal.sync()
         except JournalBroken as error:
             self.become_read_only(str(error))
-            return _outcome_unknown()
+            return outcome_unknown()
         except OSError as error:
             return io_failure(error)
         self.state.number += len(records)
-        self._dirty = True
+        self.checkpoints.needed = True
         return None
 
     def _publish_all(self, workspace: Workspace, outcomes: list[_Outcome]) -> list[_EditJob]:
@@ -491,7 +468,7 @@ class Writer:
         except (OSError, JournalBroken) as error:
             self.become_read_only(f"a call could be neither finished nor voided: {error}")
             for job in jobs:
-                self._answer(job, _outcome_unknown())
+                self._answer(job, outcome_unknown())
             return []
         for work in voided[0].files:
             self._grace.watch(workspace, work)
@@ -503,7 +480,7 @@ class Writer:
             jobs[0].attempts += 1
             if jobs[0].attempts < _MAX_ATTEMPTS:
                 return jobs
-            failure: Exception = _contended(cause.path)
+            failure: Exception = contended(cause.path, _MAX_ATTEMPTS)
         else:
             assert isinstance(cause, OSError)
             failure = io_failure(cause)
@@ -514,6 +491,7 @@ class Writer:
         """Take no call that writes any more, nor a checkpoint; until the next start."""
         _log.error("going read-only: %s", reason)
         self.read_only = self.read_only or reason
+        self.checkpoints.give_up()
 
     def _answer(self, job: _EditJob, answer: EditResult | Exception) -> None:
         followers: list[Future[EditResult]] = []
@@ -536,47 +514,30 @@ class Writer:
     def record(self, *records: Record) -> None:
         """Make records durable; on the writer thread. Raises Refused."""
         if self.read_only is not None:
-            raise refuse(Kind.READ_ONLY, f"the daemon is read-only: {self.read_only}")
+            raise read_only(self.read_only)
         try:
             self.journal.append(*records)
             self.journal.sync()
         except JournalBroken as error:
             self.become_read_only(str(error))
-            raise _outcome_unknown() from error
+            raise outcome_unknown() from error
         except OSError as error:
             raise io_failure(error) from error
-        self._dirty = True
+        self.checkpoints.needed = True
 
-    # -- checkpoints
+    # -- when there is nothing else to do
 
     def _housekeeping(self) -> None:
         for late in self._grace.expired():
             self._record_late_write(late)
-        if not self._dirty or self._checkpoint_running or self.read_only is not None:
-            return
-        idle = time.monotonic() - self._last_work >= self._limits.checkpoint_idle_s
-        if idle or self.journal.bytes > self._limits.checkpoint_bytes:
-            self.begin_checkpoint()
+        self.checkpoints.begin_if_due(self._last_work)
 
     def _record_late_write(self, late: LateWrite) -> None:
-        """An in-place write reached a displaced file: two outside commits (limit b)."""
+        """An in-place write reached a displaced file."""
         workspace = late.workspace
-        stands = _standing_image(workspace, late.path)
-        image = Image(object_id("blob", late.data), late.mode)
-        if image.same_as(stands):
+        found = seal_late_write(late, self.state.number + 1)
+        if found is None:
             return
-        found = seal_found(
-            [
-                ("written late to the replaced file", {late.path: image}),
-                ("the file as it stands", {late.path: stands}),
-            ],
-            {image.oid: late.data},
-            head=workspace.head,
-            number=self.state.number + 1,
-            time=int(time.time()),
-            workspace=workspace.name,
-            load=workspace.repository.load_tree,
-        )
         try:
             self.record(found.record)
         except Refused as error:
@@ -590,101 +551,6 @@ class Writer:
         """Look at all displaced files now, before stopping."""
         for late in self._grace.expired(all_of_them=True):
             self._record_late_write(late)
-
-    def begin_checkpoint(self, done: Callable[[], None] | None = None) -> None:
-        """Start a checkpoint: watermark and snapshot now, the syncs in the background.
-
-        ``done`` is called, on the writer thread, after a checkpoint that was begun later
-        than this call; also if it failed, which is then in the log. A daemon that is
-        read-only takes none: it would drop the records that the next start has to settle.
-        """
-        if self.read_only is not None:
-            if done is not None:
-                done()
-            return
-        if done is not None:
-            self._waiting.append(done)
-        if self._checkpoint_running:
-            return
-        self._checkpoint_running = True
-        self._dirty = False
-        waiting, self._waiting = self._waiting, []
-        if self.journal.position.offset > self._limits.checkpoint_bytes // 4:
-            self._start_segment()
-        position = self.journal.position
-        snapshot = self.state.checkpoint(position.segment, position.offset)
-        requests = list(self.state.requests.values())
-        unsynced, self.state.unsynced = self.state.unsynced, {}
-        worktrees = {name: ws.worktree for name, ws in self.state.open.items()}
-
-        def sync_more() -> None:
-            for name, paths in unsynced.items():
-                if name in worktrees:
-                    worktrees[name].sync(paths)
-            self._requests_to_write.add(
-                requests,
-                keep_calls=self._limits.request_record_calls,
-                forget_before=int(time.time() - self._limits.request_record_s),
-            )
-
-        def finish() -> None:
-            self.submit(lambda: self._finish_checkpoint(snapshot, requests, waiting))
-
-        def fail(error: OSError) -> None:
-            self.submit(lambda: self._fail_checkpoint(error, waiting))
-
-        self.background.checkpoint(sync_more, finish, fail)
-
-    def _fail_checkpoint(self, error: OSError, waiting: list[Callable[[], None]]) -> None:
-        """A sync failed: only the journal is to be trusted, so nothing may be dropped from it."""
-        self._checkpoint_running = False
-        self.become_read_only(f"a sync failed: {error.strerror}")
-        for done in [*waiting, *self._waiting]:
-            done()
-        self._waiting.clear()
-
-    def _finish_checkpoint(
-        self,
-        snapshot: Checkpoint,
-        requests: list[RequestRecord],
-        waiting: list[Callable[[], None]],
-    ) -> None:
-        """Everything up to the watermark is durable: say so, then drop what is older."""
-        self._checkpoint_running = False
-        hit("checkpoint.before_record")
-        try:
-            self.journal.append(snapshot)
-            self.journal.sync_always()
-        except JournalBroken as error:
-            self.become_read_only(str(error))
-        except OSError as error:
-            _log.warning("checkpoint not written: %s", error)
-            self._dirty = True
-            self._last_work = time.monotonic()  # try again, but not at once
-        else:
-            hit("checkpoint.recorded")
-            self._forget_what_is_kept(snapshot, requests)
-        for done in waiting:
-            done()
-        if self._waiting:
-            self.begin_checkpoint()
-
-    def _forget_what_is_kept(self, snapshot: Checkpoint, requests: list[RequestRecord]) -> None:
-        """Drop from memory and from the journal what the checkpoint has made durable."""
-        for request in requests:
-            if self.state.requests.get(request.key) is request:
-                del self.state.requests[request.key]
-        try:
-            self.journal.drop_before(snapshot.segment)
-        except OSError as error:
-            _log.warning("old journal segments remain: %s", error)
-
-    def _start_segment(self) -> None:
-        """Begin a segment, so that all before the watermark can be dropped."""
-        try:
-            self.journal.start_segment()
-        except OSError as error:
-            _log.warning("the journal could not start a new segment: %s", error)
 
 
 def _uncancellable() -> Future[Any]:
@@ -705,90 +571,3 @@ def _take_batch(items: list[Any]) -> list[_EditJob]:
         if call.needs_history:
             break
     return batch
-
-
-def _standing_image(workspace: Workspace, path: str) -> Image | None:
-    """What the history has at a path, with the permission bits that only the disk knows."""
-    known = find_entry(workspace.head.tree, path, workspace.repository.load_tree)
-    if known is None:
-        return None
-    image = Image(known[1], known[0])
-    try:
-        target = workspace.worktree.resolver.resolve(path, follow_last=False)
-    except Refused:
-        return image
-    try:
-        found = None if target.missing else workspace.worktree.look(target.dir_fd, target.name)
-    except (OSError, Refused):
-        return image
-    finally:
-        target.close()
-    return found.image if found and image.same_as(found.image) else image
-
-
-def _diff_of(workspace: Workspace, result: EditResult) -> str:
-    """The diff of a recorded result, made again from the history."""
-    if result.commit is None:
-        return ""
-    try:
-        before, after = _trees_around(workspace, result.commit)
-        return "".join(_diff_of_file(workspace, before, after, file) for file in result.files)
-    except MissingObject:
-        return ""
-
-
-def _trees_around(workspace: Workspace, commit: str) -> tuple[Tree, Tree]:
-    repository = workspace.repository
-    stored = repository.commit(commit)
-    before = Tree({}, EMPTY_TREE)
-    if stored.parent is not None:
-        before = stored_tree(repository.commit(stored.parent).tree, repository.load_tree)
-    return before, stored_tree(stored.tree, repository.load_tree)
-
-
-def _diff_of_file(workspace: Workspace, before: Tree, after: Tree, file: FileChange) -> str:
-    repository = workspace.repository
-    old = find_entry(before, file.old_path or file.path, repository.load_tree)
-    new = find_entry(after, file.path, repository.load_tree)
-    return line_diff(
-        file.path,
-        repository.blob(old[1]) if old else None,
-        repository.blob(new[1]) if new else None,
-        old_path=file.old_path,
-        modes=(old[0] if old else None, new[0] if new else None),
-    ).text
-
-
-def io_failure(error: OSError) -> Refused:
-    """An I/O error as a refusal: nothing has been changed."""
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-    kind = Kind.STORAGE_FULL if full else Kind.IO_ERROR
-    where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
-    what = error.strerror or repr(error)
-    advice = "Free some space and send the call again." if full else "Nothing was changed."
-    return Refused(Failure(kind.value, f"{where}{what}. {advice}"))
-
-
-def _outcome_unknown() -> Refused:
-    return refuse(
-        Kind.OUTCOME_UNKNOWN,
-        "the disk failed at a moment when it is not known whether the call will stand; that is "
-        "settled when stetd starts again. Ask again then with the same request_id.",
-    )
-
-
-def _contended(path: str) -> Refused:
-    return refuse(
-        Kind.CONTENDED,
-        f"{path}: the file kept changing while the call was tried ({_MAX_ATTEMPTS} times); nothing "
-        "of the call was applied. Read the file again and retry when it has settled.",
-        path=path,
-    )
-
-
-def _other_call(request: str) -> Refused:
-    return refuse(
-        Kind.INVALID_PARAMS,
-        f"request_id {request!r} was used for another call before; "
-        "make a new id for every new call.",
-    )

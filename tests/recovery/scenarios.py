@@ -63,7 +63,7 @@ class Agent:
         """Take a checkpoint and wait for it."""
         done = threading.Event()
         writer = self.daemon.writer
-        writer.submit(lambda: writer.begin_checkpoint(done.set)).result()
+        writer.submit(lambda: writer.checkpoints.begin(done.set)).result()
         assert await asyncio.to_thread(done.wait, 20)
 
 
@@ -396,7 +396,7 @@ def call_during_checkpoint(base: str, script: dict[str, list[list[str]]]) -> Non
         async with opened(base) as agent:
             _meddle(base, script)
             synced, answered = threading.Event(), threading.Event()
-            meddled = background.hit
+            meddled = vars(background)["hit"]
 
             def wait_for_the_call(name: str) -> None:
                 meddled(name)
@@ -404,7 +404,7 @@ def call_during_checkpoint(base: str, script: dict[str, list[list[str]]]) -> Non
                     synced.set()
                     answered.wait(10)
 
-            background.hit = wait_for_the_call
+            vars(background)["hit"] = wait_for_the_call
             checkpoint = asyncio.ensure_future(agent.checkpoint())
             assert await asyncio.to_thread(synced.wait, 10)
             method, params = CONTESTED_CALLS[0]

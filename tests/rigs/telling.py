@@ -103,7 +103,7 @@ class Teller:
             case Other(_, "checkpoint"):
                 done = threading.Event()
                 writer = self.daemon.writer
-                writer.submit(lambda: writer.begin_checkpoint(done.set))
+                writer.submit(lambda: writer.checkpoints.begin(done.set))
                 assert await asyncio.to_thread(done.wait, 20)
                 return {}
             case Other(_, method, params, control):

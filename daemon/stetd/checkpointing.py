@@ -1,0 +1,189 @@
+"""Checkpoints: from the journal to where things are kept (PROTOCOL.md 8).
+
+The writer thread takes the watermark and the snapshot; the background thread syncs; the
+writer thread writes the checkpoint record and drops what is older. In that order.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from stetd.failpoints import hit
+from stetd.state import State
+from stetd.storage.background import Background
+from stetd.storage.journal import Journal, JournalBroken
+from stetd.storage.journal_format import Checkpoint
+from stetd.storage.request_store import RequestRecord, RequestStore
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriterLimits:
+    """What the writer needs of the configuration; bytes and seconds."""
+
+    max_file_bytes: int
+    max_clipboard_bytes: int
+    checkpoint_bytes: int
+    checkpoint_idle_s: float
+    grace_s: float
+    request_record_calls: int
+    request_record_s: float
+
+
+class Checkpoints:
+    """Takes them; on the writer thread, but for the syncs.
+
+    ``submit`` runs something on the writer thread; ``give_up`` makes the daemon read-only.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        journal: Journal,
+        background: Background,
+        store: RequestStore,
+        limits: WriterLimits,
+        submit: Callable[[Callable[[], None]], Future[None]],
+        give_up: Callable[[str], None],
+    ) -> None:
+        self._state = state
+        self._journal = journal
+        self._background = background
+        self._store = store
+        self._limits = limits
+        self._submit = submit
+        self._make_read_only = give_up
+        self._given_up = False
+        self._waiting: list[Callable[[], None]] = []
+        self._not_before = 0.0
+        self.running = False
+        #: Something has been journalled since the last one was begun.
+        self.needed = False
+
+    @property
+    def possible(self) -> bool:
+        """Whether one would be begun now."""
+        return self.needed and not self.running and not self._given_up
+
+    def give_up(self) -> None:
+        """Take none any more: only the journal is to be trusted."""
+        self._given_up = True
+
+    def due_in(self, last_work: float) -> float | None:
+        """Seconds until one is due if nothing happens any more; None if none is needed."""
+        if not self.possible:
+            return None
+        due = max(last_work + self._limits.checkpoint_idle_s, self._not_before)
+        return max(0.0, due - time.monotonic())
+
+    def begin_if_due(self, last_work: float) -> None:
+        """Begin one when there was no work for a while, or the journal has grown."""
+        due_in = self.due_in(last_work)
+        grown = self._journal.bytes > self._limits.checkpoint_bytes
+        grown = grown and time.monotonic() >= self._not_before
+        if due_in is not None and (due_in <= 0 or grown):
+            self.begin()
+
+    def begin(self, done: Callable[[], None] | None = None) -> None:
+        """Start a checkpoint: watermark and snapshot now, the syncs in the background.
+
+        ``done`` is called, on the writer thread, after a checkpoint that was begun later
+        than this call; also if it failed, which is then in the log. A daemon that is
+        read-only takes none: it would drop the records that the next start has to settle.
+        """
+        if self._given_up:
+            if done is not None:
+                done()
+            return
+        if done is not None:
+            self._waiting.append(done)
+        if self.running:
+            return
+        self.running = True
+        self.needed = False
+        waiting, self._waiting = self._waiting, []
+        if self._journal.position.offset > self._limits.checkpoint_bytes // 4:
+            self._start_segment()
+        position = self._journal.position
+        snapshot = self._state.checkpoint(position.segment, position.offset)
+        requests = list(self._state.requests.values())
+        unsynced, self._state.unsynced = self._state.unsynced, {}
+        worktrees = {name: ws.worktree for name, ws in self._state.open.items()}
+
+        def sync_more() -> None:
+            for name, paths in unsynced.items():
+                if name in worktrees:
+                    worktrees[name].sync(paths)
+            self._store.add(
+                requests,
+                keep_calls=self._limits.request_record_calls,
+                forget_before=int(time.time() - self._limits.request_record_s),
+            )
+
+        def finish() -> None:
+            self._submit(lambda: self._finish(snapshot, requests, waiting))
+
+        def fail(error: OSError) -> None:
+            self._submit(lambda: self._fail(error, waiting))
+
+        self._background.checkpoint(sync_more, finish, fail)
+
+    def _fail(self, error: OSError, waiting: list[Callable[[], None]]) -> None:
+        """A sync failed: only the journal is to be trusted, so nothing may be dropped from it."""
+        self.running = False
+        self._give_up(f"a sync failed: {error.strerror}")
+        for done in [*waiting, *self._waiting]:
+            done()
+        self._waiting.clear()
+
+    def _finish(
+        self,
+        snapshot: Checkpoint,
+        requests: list[RequestRecord],
+        waiting: list[Callable[[], None]],
+    ) -> None:
+        """Everything up to the watermark is durable: say so, then drop what is older."""
+        self.running = False
+        hit("checkpoint.before_record")
+        try:
+            self._journal.append(snapshot)
+            self._journal.sync_always()
+        except JournalBroken as error:
+            self._give_up(str(error))
+        except OSError as error:
+            _log.warning("checkpoint not written: %s", error)
+            self.needed = True
+            self._not_before = time.monotonic() + self._limits.checkpoint_idle_s
+        else:
+            hit("checkpoint.recorded")
+            self._forget_what_is_kept(snapshot, requests)
+        for done in waiting:
+            done()
+        if self._waiting:
+            self.begin()
+
+    def _forget_what_is_kept(self, snapshot: Checkpoint, requests: list[RequestRecord]) -> None:
+        """Drop from memory and from the journal what the checkpoint has made durable."""
+        for request in requests:
+            if self._state.requests.get(request.key) is request:
+                del self._state.requests[request.key]
+        try:
+            self._journal.drop_before(snapshot.segment)
+        except OSError as error:
+            _log.warning("old journal segments remain: %s", error)
+
+    def _start_segment(self) -> None:
+        """Begin a segment, so that all before the watermark can be dropped."""
+        try:
+            self._journal.start_segment()
+        except OSError as error:
+            _log.warning("the journal could not start a new segment: %s", error)
+
+    def _give_up(self, reason: str) -> None:
+        self.give_up()
+        self._make_read_only(reason)

@@ -1,0 +1,59 @@
+"""What planning gives: who asks, and a draft of what a call wants to do.
+
+However a call was planned - by a dialect, by undo - this is all that the transaction needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from stet.wire.results import ClipboardNote, EditReport, Peer
+from stetd.storage.paths_on_disk import Target
+from stetd.storage.worktree import OnDisk
+
+
+@dataclass(frozen=True, slots=True)
+class Who:
+    """Who asks, for the commit's author and trailers."""
+
+    agent: str | None
+    session: str | None
+    peer: Peer | None
+    method: str
+    request: str | None
+    why: str = ""
+
+
+@dataclass(slots=True)
+class DraftFile:
+    """One file that a call touches: where it is, what stands there, what it becomes.
+
+    ``after`` None deletes it; ``mode`` is the full mode of the result (None: that of the
+    present file, or one that fits the directory).
+    """
+
+    target: Target
+    found: OnDisk | None
+    after: bytes | None
+    mode: int | None = None
+    old_path: str | None = None
+
+
+@dataclass(slots=True)
+class Draft:
+    """What a call wants to do, however it was planned (a dialect, an undo)."""
+
+    kind: str
+    subject: str
+    files: list[DraftFile]
+    edits: Sequence[EditReport] = ()
+    message: str = ""
+    warnings: Sequence[str] = ()
+    clipboards: Mapping[str, str] = field(default_factory=dict)
+    clipboard_notes: Sequence[ClipboardNote] = ()
+    reverts: tuple[str, ...] = ()
+    #: Directories to be removed at the end if nothing is left in them.
+    leftover_directories: Sequence[str] = ()
+    #: Make a commit even if no file changes (an undo of what was put back by hand).
+    record_always: bool = False

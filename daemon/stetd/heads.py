@@ -1,0 +1,146 @@
+"""Heads of the history, and putting commits on top of one.
+
+Pure but for loading trees: the ids are computed here, the objects reach Git later.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from stetd import __version__
+from stetd.history.commits import CommitMeta, commit_object
+from stetd.history.objects import (
+    Image,
+    LoadTree,
+    NewObject,
+    Tree,
+    change_tree,
+    find_entry,
+    paths_in_the_way,
+)
+from stetd.storage.journal_format import Change, CommitRecord, PathChange
+
+_PLAIN_PERMISSIONS = (0o644, 0o755)
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Where a workspace's history stands: newest commit, its tree, number of commits."""
+
+    commit: str | None
+    tree: Tree
+    commits: int
+
+
+@dataclass(slots=True)
+class History:
+    """Commits added on top of a head, with their new objects."""
+
+    head: Head
+    load: LoadTree
+    time: int
+    commits: list[CommitRecord] = field(default_factory=list)
+    objects: list[NewObject] = field(default_factory=list)
+
+    def add(self, meta: CommitMeta, changes: dict[str, Image | None]) -> str:
+        """Put a commit on top."""
+        git = [
+            (path, (image.git_mode, image.oid) if image else None)
+            for path, image in changes.items()
+        ]
+        tree, objects = change_tree(self.head.tree, git, self.load)
+        commit = commit_object(meta, tree.oid, self.head.commit)
+        self.commits.append(CommitRecord(commit.oid, self.head.commit, meta, changes))
+        self.objects += [*objects, commit]
+        self.head = Head(commit.oid, tree, self.head.commits + 1)
+        return commit.oid
+
+    def add_outside(self, changes: dict[str, Image | None], subject: str) -> str:
+        """Commit what was found, made by nobody we know."""
+        names = sorted(changes)
+        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        meta = CommitMeta(
+            kind="outside",
+            time=self.time,
+            subject=f"{subject}: {shown}",
+            permissions=permissions_of(changes.items()),
+            version=__version__,
+        )
+        return self.add(meta, changes)
+
+
+def permissions_of(pairs: Iterable[tuple[str, Image | None]]) -> tuple[tuple[str, int], ...]:
+    """The permission bits that Git's file modes can't say, by path."""
+    return tuple(
+        (path, stat.S_IMODE(image.mode))
+        for path, image in pairs
+        if image is not None
+        and stat.S_ISREG(image.mode)
+        and stat.S_IMODE(image.mode) not in _PLAIN_PERMISSIONS
+    )
+
+
+def outside_changes(
+    head: Head, found: Mapping[str, Image | None], load: LoadTree
+) -> tuple[dict[str, Image | None], bool]:
+    """What differs between the history and the disk at these paths.
+
+    Gives the changes, and whether all of them are files seen for the first time.
+    """
+    changes: dict[str, Image | None] = {}
+    first_seen = True
+    for path, image in found.items():
+        # Also where no file was found: it may be made now, which says that these are gone.
+        for other in paths_in_the_way(head.tree, path, load):
+            if other not in found:
+                changes[other] = None
+                first_seen = False
+        known = find_entry(head.tree, path, load)
+        there = (image.git_mode, image.oid) if image else None
+        if known != there:
+            changes[path] = image
+            first_seen = first_seen and known is None
+    return changes, first_seen
+
+
+@dataclass(slots=True)
+class Found:
+    """Edits made outside, sealed as a record that needs nothing written."""
+
+    record: Change
+    head: Head
+    objects: list[NewObject]
+
+
+def seal_found(
+    steps: Sequence[tuple[str, Mapping[str, Image | None]]],
+    blobs: Mapping[str, bytes],
+    *,
+    head: Head,
+    number: int,
+    time: int,
+    workspace: str,
+    load: LoadTree,
+) -> Found:
+    """Record what was found: a commit for each (subject, changes), in order."""
+    history = History(head, load, time)
+    paths: list[PathChange] = []
+    for subject, changes in steps:
+        for path, image in changes.items():
+            known = find_entry(history.head.tree, path, load)
+            before = Image(known[1], known[0]) if known else None
+            paths.append(PathChange(path, before, image))
+        history.add_outside(dict(changes), subject)
+    record = Change(
+        number=number,
+        workspace=workspace,
+        paths=paths,
+        commits=history.commits,
+        blobs=dict(blobs),
+        time=time,
+        performed=True,
+    )
+    objects = [NewObject("blob", oid, data) for oid, data in blobs.items()]
+    return Found(record, history.head, objects + history.objects)

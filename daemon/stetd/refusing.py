@@ -1,0 +1,59 @@
+"""Refusals that the writer makes, whatever the method: one constructor each."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from stet.wire.failures import Failure, Kind, Refused, refuse
+
+TOOL_DISABLED = (
+    "Patch tool is disabled in Restricted mode. Use request_mode_upgrade to request write access."
+)
+
+
+def io_failure(error: OSError) -> Refused:
+    """An I/O error as a refusal: nothing has been changed."""
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    kind = Kind.STORAGE_FULL if full else Kind.IO_ERROR
+    where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
+    what = error.strerror or repr(error)
+    advice = "Free some space and send the call again." if full else "Nothing was changed."
+    return Refused(Failure(kind.value, f"{where}{what}. {advice}"))
+
+
+def outcome_unknown() -> Refused:
+    """It can't be said whether the call stands: the next start settles it."""
+    return refuse(
+        Kind.OUTCOME_UNKNOWN,
+        "the disk failed at a moment when it is not known whether the call will stand; that is "
+        "settled when stetd starts again. Ask again then with the same request_id.",
+    )
+
+
+def contended(path: str, attempts: int) -> Refused:
+    """Somebody saved the file at every attempt."""
+    return refuse(
+        Kind.CONTENDED,
+        f"{path}: the file kept changing while the call was tried ({attempts} times); nothing "
+        "of the call was applied. Read the file again and retry when it has settled.",
+        path=path,
+    )
+
+
+def other_call(request: str) -> Refused:
+    """A request id that another call has had."""
+    return refuse(
+        Kind.INVALID_PARAMS,
+        f"request_id {request!r} was used for another call before; "
+        "make a new id for every new call.",
+    )
+
+
+def read_only(reason: str) -> Refused:
+    """The daemon takes no writing call any more."""
+    return refuse(
+        Kind.READ_ONLY,
+        f"the daemon is read-only: {reason}. Reading works; "
+        "a person must look at the disk and restart stetd.",
+    )
