@@ -7,6 +7,7 @@ told of are in the repository.
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -69,7 +70,8 @@ def read_file(place: Place, params: Read) -> ReadResult:
     if looks_binary(data):
         raise refuse(
             Kind.NOT_TEXT,
-            f"{params.path}: this file is binary (a NUL byte at offset {data.index(0)})",
+            f"{params.path}: this file is binary (a NUL byte at offset {data.index(0)}) and can't "
+            "be shown as text. To replace all of it, patch it with overwrite.",
             path=params.path,
         )
     document = Document.from_bytes(data)
@@ -108,7 +110,12 @@ def _content_now(place: Place, path: str) -> tuple[bytes, str]:
     finally:
         target.close()
     if found is None or found.data is None:
-        raise refuse(Kind.FILE_NOT_FOUND, f"{path}: there is no such file", path=path)
+        raise refuse(
+            Kind.FILE_NOT_FOUND,
+            f"{path}: there is no such file. Check the path; it is relative to "
+            f"{os.path.join(place.worktree.root, place.directory)}",
+            path=path,
+        )
     return found.data, f"{stat.S_IMODE(found.mode):o}"
 
 
@@ -123,7 +130,8 @@ def _content_at(place: Place, params: Read) -> tuple[bytes, str]:
             raise refuse(
                 Kind.FILE_NOT_FOUND,
                 f"{params.path}: the history has no such file at {commit.oid[:8]}; "
-                "it holds the files that edits have touched",
+                "it holds only files that edits have touched. Read it without `at`, or at a commit "
+                "that `log` gives for this path",
                 path=params.path,
             )
         return repository.blob(entry[1]), f"{stat.S_IMODE(entry[0]):o}"

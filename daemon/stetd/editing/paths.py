@@ -58,5 +58,7 @@ def check_component(name: str, path: str) -> None:
         )
     if _TEMPORARY.match(name):
         raise refuse(
-            Kind.PATH_PROTECTED, f"{path}: this name is reserved for temporary files", path=path
+            Kind.PATH_PROTECTED,
+            f"{path}: names like {name} are kept for temporary files; choose another",
+            path=path,
         )

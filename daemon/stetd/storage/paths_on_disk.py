@@ -220,7 +220,9 @@ def _beyond(path: str, done: list[str], fds: list[int], rest: list[str]) -> Targ
     """The target when directories are missing; what does not exist has no links."""
     if ".." in rest:
         raise refuse(
-            Kind.INVALID_PARAMS, f"{path}: '..' after a directory that does not exist", path=path
+            Kind.INVALID_PARAMS,
+            f"{path}: '..' after a directory that does not exist; write the path without '..'",
+            path=path,
         )
     for part in rest:
         check_component(part, path)
@@ -236,7 +238,7 @@ def _too_deep(path: str) -> Exception:
 
 
 def _not_a_file(path: str) -> Exception:
-    return refuse(Kind.NOT_A_FILE, f"{path}: this is a directory, not a file", path=path)
+    return refuse(Kind.NOT_A_FILE, f"{path}: this is a directory; name a file", path=path)
 
 
 def _is_link(dir_fd: int, name: str) -> bool:
