@@ -41,9 +41,7 @@ def check_component(name: str, path: str) -> None:
     try:
         length = len(name.encode())
     except UnicodeEncodeError as error:
-        raise refuse(
-            Kind.INVALID_PARAMS, f"{path!r}: this name is not valid UTF-8"
-        ) from error
+        raise refuse(Kind.INVALID_PARAMS, f"{path!r}: this name is not valid UTF-8") from error
     if length > _MAX_NAME:
         raise refuse(
             Kind.INVALID_PARAMS,
