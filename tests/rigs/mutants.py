@@ -11,6 +11,8 @@ from typing import Any
 
 from rigs.crashable_disk import CrashableDisk
 from stetd import settling, transaction, writer
+from stetd.checkpointing import Checkpoints
+from stetd.replacing import FileWork
 from stetd.storage import background
 from stetd.storage.journal import Journal
 from stetd.storage.journal_format import Checkpoint
@@ -110,7 +112,7 @@ def abort_names_one_path() -> None:
 def put_back_without_looking() -> None:
     """What comes out when a file is put back is not looked at."""
 
-    def swap_back(self: transaction.PutBack, work: transaction.FileWork) -> None:
+    def swap_back(self: transaction.PutBack, work: FileWork) -> None:
         self.worktree.swap(work.target, work.temporary)
 
     transaction.PutBack._swap_back = swap_back  # type: ignore[method-assign]
@@ -118,13 +120,13 @@ def put_back_without_looking() -> None:
 
 def watermark_after_the_syncs() -> None:
     """A checkpoint's snapshot is taken when its syncs are done."""
-    finish = Writer._finish_checkpoint
+    finish = Checkpoints._finish
 
-    def finish_later(self: Writer, snapshot: Any, *more: Any) -> None:
-        position = self.journal.position
-        finish(self, self.state.checkpoint(position.segment, position.offset), *more)
+    def finish_later(self: Checkpoints, snapshot: Any, *more: Any) -> None:
+        position = self._journal.position
+        finish(self, self._state.checkpoint(position.segment, position.offset), *more)
 
-    Writer._finish_checkpoint = finish_later  # type: ignore[method-assign,assignment]
+    Checkpoints._finish = finish_later  # type: ignore[method-assign,assignment]
 
 
 def segments_dropped_early() -> None:

@@ -3,6 +3,8 @@
 import os
 import subprocess
 import tracemalloc
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -24,7 +26,7 @@ def git(repository: str, *arguments: str) -> bytes:
 
 
 @pytest.fixture
-def repository(tmp_path):
+def repository(tmp_path: Path) -> str:
     path = os.fspath(tmp_path / "shadow")
     create_repository(path, Disk())
     return path
@@ -34,7 +36,9 @@ def repository(tmp_path):
     max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(contents=st.lists(st.binary(max_size=400), min_size=1, max_size=40))
-def test_git_verifies_a_pack_and_gives_back_every_blob(repository, contents):
+def test_git_verifies_a_pack_and_gives_back_every_blob(
+    repository: str, contents: list[bytes]
+) -> None:
     contents += [b"", b"x" * 15, b"x" * 16, b"y" * 2047, b"y" * 2048, os.urandom(70_000)]
     objects = [blob(content) for content in contents]
     pack, index = write_pack(repository, objects, Disk())
@@ -46,24 +50,24 @@ def test_git_verifies_a_pack_and_gives_back_every_blob(repository, contents):
     reader.close()
 
 
-def test_an_object_given_twice_is_packed_once(repository):
+def test_an_object_given_twice_is_packed_once(repository: str) -> None:
     _, index = write_pack(repository, [blob(b"same"), blob(b"same")], Disk())
     listed = git(repository, "verify-pack", "-v", index).decode().splitlines()
     assert [line for line in listed if " blob " in line] == listed[:1]
 
 
-def test_a_reader_opened_before_sees_a_pack_written_after(repository):
+def test_a_reader_opened_before_sees_a_pack_written_after(repository: str) -> None:
     reader = ShadowRepository(repository)
     write_pack(repository, [blob(b"late")], Disk())
     assert reader.blob(blob(b"late").oid) == b"late"
     reader.close()
 
 
-def packs(repository):
+def packs(repository: str) -> list[str]:
     return sorted(os.listdir(os.path.join(repository, "objects", "pack")))
 
 
-def test_many_packs_are_joined_and_every_object_is_still_there(repository):
+def test_many_packs_are_joined_and_every_object_is_still_there(repository: str) -> None:
     reader = ShadowRepository(repository)
     written = []
     for number in range(40):
@@ -82,7 +86,7 @@ def test_many_packs_are_joined_and_every_object_is_still_there(repository):
     assert b"missing" not in git(repository, "fsck", "--strict", "--full")
 
 
-def test_few_packs_are_left_alone(repository):
+def test_few_packs_are_left_alone(repository: str) -> None:
     for number in range(15):
         write_pack(repository, [blob(b"%d" % number)], Disk())
     before = packs(repository)
@@ -90,7 +94,9 @@ def test_few_packs_are_left_alone(repository):
     assert packs(repository) == before
 
 
-def test_a_reader_that_opened_a_pack_before_it_was_joined_finds_its_objects(repository):
+def test_a_reader_that_opened_a_pack_before_it_was_joined_finds_its_objects(
+    repository: str,
+) -> None:
     items = [blob(b"%d" % number) for number in range(16)]
     for item in items:
         write_pack(repository, [item], Disk())
@@ -102,7 +108,7 @@ def test_a_reader_that_opened_a_pack_before_it_was_joined_finds_its_objects(repo
     reader.close()
 
 
-def test_a_large_pack_is_not_copied_again_for_a_few_small_ones(repository):
+def test_a_large_pack_is_not_copied_again_for_a_few_small_ones(repository: str) -> None:
     large, _ = write_pack(repository, [blob(os.urandom(100_000))], Disk())
     for number in range(15):
         write_pack(repository, [blob(b"%d" % number)], Disk())
@@ -112,12 +118,12 @@ def test_a_large_pack_is_not_copied_again_for_a_few_small_ones(repository):
     assert packs(repository) == sorted([*joined, *files_of(large)])
 
 
-def files_of(pack):
+def files_of(pack: Any) -> list[str]:
     name = os.path.basename(pack).removesuffix(".pack")
     return [name + ".idx", name + ".pack"]
 
 
-def test_joining_packs_takes_far_less_memory_than_their_objects(repository):
+def test_joining_packs_takes_far_less_memory_than_their_objects(repository: str) -> None:
     number, count = 16, 200
     for _ in range(number):
         write_pack(repository, [blob(os.urandom(500)) for _ in range(count)], Disk())
