@@ -42,7 +42,7 @@ MUTANTS = [
     Mutant(
         "no-outside-check",
         "what others wrote is not recorded before it is replaced",
-        "transaction.py",
+        "heads.py",
         "        if known != there:",
         "        if False:",
         ("tests/recovery/test_saves_in_a_loop.py", "tests/e2e/test_history.py"),
@@ -50,7 +50,7 @@ MUTANTS = [
     Mutant(
         "no-exchange-compare",
         "what came out of the exchange is not looked at",
-        "transaction.py",
+        "replacing.py",
         "    displaced = worktree.came_out(work.target, work.temporary, work.before)",
         "    displaced = None",
         ("tests/recovery/test_saves_in_a_loop.py", "tests/recovery/test_outside_saves.py"),
