@@ -549,6 +549,8 @@ def main() -> int:
         if name != "STET_MUTANT":
             del os.environ[name]
     load_encoding()  # once, before forking
+    if not mutants.fit():
+        return 1
     references = References()
     stories = given.story or list(STORIES)
     chosen: Iterable[Point] = [Point.parse(text) for text in given.point]

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import traceback
 from concurrent.futures import Future
 from typing import Any
 
@@ -231,3 +233,27 @@ def become_what_is_asked_for(*, recovering: bool) -> None:
     for mutant in _RECOVERING if recovering else _TELLING:
         if mutant.__name__ == os.environ.get("STET_MUTANT"):
             mutant()
+
+
+def fit() -> bool:
+    """Whether the mutant that is asked for still fits the daemon's code, tried in a child.
+
+    One that can't be applied would pass for one that was caught.
+    """
+    name = os.environ.get("STET_MUTANT")
+    if name and name not in MUTANTS:
+        print(f"no mutant is called {name}: {', '.join(MUTANTS)}", file=sys.stderr)
+        return False
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            for recovering in (False, True):
+                become_what_is_asked_for(recovering=recovering)
+            status = 0
+        except Exception:  # noqa: BLE001 - a name that is no more
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(status)
+    return os.waitpid(child, 0)[1] == 0
