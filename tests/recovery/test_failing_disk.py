@@ -22,7 +22,7 @@ def settled_by_the_next_start(place: Place, boot: str) -> bool:
     assert place.run("contest", {}, CALL, boot=boot) == 0
     assert answers(place)["c1"]["replayed"] is happened
     assert kinds(recover(place, boot)).count("edit") == 1
-    return happened
+    return bool(happened)
 
 
 @pytest.mark.parametrize("next_boot", ["boot-1", "boot-2"])
