@@ -69,7 +69,7 @@ def seal(
     outside, first_seen = outside_changes(head, found, load)
     changed = [work for work in works if not _unchanged(work)]
     outside_id = commit_id = None
-    if draft.files and (changed or draft.record_always):
+    if changed or draft.record_always:
         if outside:
             subject = "first seen" if first_seen else "changed outside"
             outside_id = history.add_outside(outside, subject)
