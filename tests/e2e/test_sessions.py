@@ -216,6 +216,10 @@ def test_clipboards_and_modes_are_as_before_after_restart_and_kill(own_site: Sit
     site.agent.call("clipboard_delete", name="gone")
     site.another("locked").call("mode_set", mode="restricted")
     before = site.picture()
+    site.daemon.kill()  # before any checkpoint: all of it is in the journal only
+    site.daemon.start()
+    site.connect()
+    assert site.picture() == before
     site.restart()
     assert site.picture() == before
     site.daemon.kill()

@@ -127,6 +127,18 @@ def test_undo_of_what_a_person_put_back_is_recorded_and_changes_nothing(site: Si
     assert fsck(site.shadow) == ""
 
 
+def test_undo_of_an_undo_that_changed_nothing_is_recorded(site: Site) -> None:
+    """It changes no file either, but from then on the edit stands again."""
+    edit = site.overwrite("a.txt", "one\n")["commit"]
+    (site.root / "a.txt").unlink()
+    undo = site.agent.call("undo")
+    again = site.agent.call("undo", commits=[undo["commit"]])
+    assert (undo["files"], again["files"]) == ([], [])
+    log = {each["commit"]: each["reverted_by"] for each in site.log()}
+    assert (log[undo["commit"]], log[edit]) == (again["commit"], None)
+    assert fsck(site.shadow) == ""
+
+
 def test_undo_of_an_edit_in_a_file_deleted_since_is_a_conflict(site: Site) -> None:
     site.write("a.txt", "one\n")
     site.replace("a.txt", "one", "two")
