@@ -15,6 +15,7 @@ import re
 import signal
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
@@ -297,6 +298,8 @@ def _somebody(root: str, action: list[str]) -> bool:
         _fail(name, SyncFailed(errno.EIO, "Input/output error"))
     elif what == "lacks":
         _fail(name, OSError(errno.EINVAL, "Invalid argument"))
+    elif what == "wait":
+        time.sleep(0.3)
     elif what == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     elif os.path.isdir(path):

@@ -328,3 +328,18 @@ def test_file_system_that_can_not_exchange_names(
     expected = SAVE if kill_at else SAVE.replace("one", "1")
     assert content(place) == (expected if save_at else EDITED)
     assert save_at is None or SAVE in blobs_of_history(place)
+
+
+@pytest.mark.parametrize("point", ["journal.before_append:1", "journal.before_sync:1"])
+def test_nothing_is_answered_before_the_journal_has_it(new_place: NewPlace, point: str) -> None:
+    place = new_place(CONTESTED_FILES)
+    assert place.run("contest", {point: [["wait", ""], ["kill", ""]]}) == KILLED
+    assert answers(place) == {}
+
+
+def test_nothing_is_answered_before_its_files_are_in_place(new_place: NewPlace) -> None:
+    place = new_place(CONTESTED_FILES)
+    assert (
+        place.run("contest", {"publish.before_discard:1": [["wait", ""], ["kill", ""]]}) == KILLED
+    )
+    assert answers(place) == {}
