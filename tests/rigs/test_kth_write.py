@@ -10,13 +10,14 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rigs import findings
-from rigs.kth_write import MODES
+from rigs.kth_write import MODES, Point
 from rigs.mutants import MUTANTS
 
 ALL = bool(os.environ.get("STET_TEST_ALL"))
@@ -26,13 +27,14 @@ PROVEN_EVERY_TIME = ("no_fsync", "no_exchange", "reply_before_journal")
 
 
 class Rig:
-    """One process of the rig."""
+    """One process of the rig; its output goes to a file, so that it never waits for a reader."""
 
     def __init__(self, *arguments: str, mutant: str = "") -> None:
         clean = {k: v for k, v in os.environ.items() if not k.startswith(("STET_", "GIT_"))}
+        self._output = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
         self._process = subprocess.Popen(
             [sys.executable, "-m", "rigs.kth_write", *arguments],
-            stdout=subprocess.PIPE,
+            stdout=self._output,
             stderr=subprocess.PIPE,
             text=True,
             env={**clean, "STET_MUTANT": mutant},
@@ -41,9 +43,15 @@ class Rig:
 
     def verdicts(self) -> list[dict[str, Any]]:
         """What it has found at its points."""
-        output, complaints = self._process.communicate()
-        assert self._process.returncode == 0, complaints
-        return [json.loads(line) for line in output.splitlines()]
+        with self._output as output, self._process as process:
+            try:
+                _, complaints = process.communicate()
+            except BaseException:  # out of time
+                process.kill()
+                raise
+            assert process.returncode == 0, complaints
+            output.seek(0)
+            return [json.loads(line) for line in output]
 
 
 @pytest.mark.timeout(5 * 3600 if ALL else 240)
@@ -53,7 +61,7 @@ def test_a_crash_at_any_change_of_the_disk_leaves_every_call_whole_once_and_last
     verdicts = [verdict for rig in rigs for verdict in rig.verdicts()]
     tallies = {mode: findings.begin(f"k-th write, {mode}") for mode in MODES}
     for verdict in verdicts:
-        tally = tallies[verdict["point"].split(":")[2]]
+        tally = tallies[Point.parse(verdict["point"]).mode]
         tally.points += 1
         for kind in {kind for kind, _ in verdict["violations"]}:
             setattr(tally, kind, getattr(tally, kind) + 1)
