@@ -213,7 +213,7 @@ def edited(result: EditResult, *, preview: bool) -> Iterator[Line]:
     if result.outside:
         yield (
             Span(f"{short(result.outside)}  ", "yellow"),
-            Span("recorded first: an edit made outside stet", "dim"),
+            Span("recorded first: what stood there and stet had not written", "dim"),
         )
     for warning in result.warnings:
         yield (Span(f"warning: {visible(warning)}", "yellow"),)
@@ -273,7 +273,7 @@ def status(result: StatusResult) -> Iterator[Line]:
     ]
     for label, value in facts:
         if value is not None:
-            yield (Span(f"  {visible(label) + ':':<12}", "dim"), Span(visible(value)))
+            yield (Span(f"  {visible(label) + ': ':<12}", "dim"), Span(visible(value)))
     if isinstance(result.read_only, str):
         yield (Span(f"  READ-ONLY: {visible(result.read_only)}", "bold red"),)
 
