@@ -82,9 +82,19 @@ class CrashableDisk(Disk):
     Where it stops, what it knows goes to the file ``remains`` and the process ends with
     status STOPPED. ``before``, where set, is called with the kind and the names before two
     names are exchanged or one is moved: a second writer whose moment has come.
+
+    What is there at the beginning counts as synced, unless the machine has run on since another
+    process was killed: what that one has not synced (``after_kill``) can still be lost.
     """
 
-    def __init__(self, root: str, remains: str, stop_at: int | None = None, seed: int = 0) -> None:
+    def __init__(
+        self,
+        root: str,
+        remains: str,
+        stop_at: int | None = None,
+        seed: int = 0,
+        after_kill: Remains | None = None,
+    ) -> None:
         self._root = root
         self._remains = remains
         self._stop_at = stop_at
@@ -95,7 +105,10 @@ class CrashableDisk(Disk):
         self._trace: list[str] = []
         self.count = 0
         self.before: Callable[[str, tuple[str, ...]], None] | None = None
-        self._take_as_durable(root)
+        if after_kill is None:
+            self._take_as_durable(root)
+        else:
+            self._nodes = after_kill.nodes
 
     # -- stopping
 
@@ -183,8 +196,13 @@ class CrashableDisk(Disk):
             with open(beside, "w", encoding="utf-8", newline="") as file:
                 file.write(text)
             os.chmod(beside, 0o644)
-            self._note_content(beside)
             os.rename(beside, path)
+            self.synced_outside(path)
+
+    def synced_outside(self, path: str) -> None:
+        """Somebody has synced a file, and the directory that it is in."""
+        with self._lock:
+            self._note_content(path)
             self._note_names(os.path.dirname(path))
 
     # -- the changes

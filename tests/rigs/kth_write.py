@@ -271,7 +271,13 @@ async def _tell(place: Place, story: Story, stop_at: int | None, seed: int) -> N
 async def _start_only(place: Place, point: Point, seed: int) -> None:
     """Start on what a crash has left; stopped in the middle, or killed right after."""
     mutants.become_what_is_asked_for(recovering=True)
-    disk = CrashableDisk(place.disk, place.beside("remains"), point.j, seed)
+    after_kill = None
+    if point.mode == "kill" and os.path.exists(place.beside("stopped")):
+        after_kill = load_remains(place.beside("stopped"))
+    disk = CrashableDisk(place.disk, place.beside("remains"), point.j, seed, after_kill)
+    _, done = place.notes.read()
+    if _LATE in done:
+        disk.synced_outside(os.path.join(place.disk, "ws", done[_LATE]["path"]))
     if point.save == "recovery":
         names = {*STORIES[point.story].files, "e.txt", "f.txt", "g.txt", "h.txt"}
 
@@ -335,7 +341,7 @@ def _come_back(place: Place, mode: str, boot: int, seed: int, verdict: Verdict) 
     """Make of the disk what is found after the crash; the number of the boot it is found in."""
     if os.path.exists(place.beside("remains")):
         remains = load_remains(place.beside("remains"))
-        os.unlink(place.beside("remains"))
+        os.rename(place.beside("remains"), place.beside("stopped"))
         verdict.trace += [*remains.trace[-12:], f"-- {mode}"]
         verdict.count = remains.count
         if mode in ("drop", "garble"):
