@@ -37,6 +37,7 @@ import itertools
 import json
 import os
 import random
+import resource
 import shutil
 import signal
 import subprocess
@@ -526,7 +527,7 @@ def sampled_points(
             yield Point(story, pick.choice(staging), "kill", pick.randrange(20, 36), "kill")
             continue
         k = pick.choices(range(len(changes)), weights)[0]
-        mode = pick.choice(modes)
+        mode = "kill" if n % 8 == 5 else pick.choice(modes)
         if n % 2:
             save = pick.choice(("", "outage", "recovery"))
             yield Point(story, k, mode, pick.randrange(70), pick.choice(modes), save)
@@ -555,6 +556,8 @@ def main() -> int:
         if name != "STET_MUTANT":
             del os.environ[name]
     load_encoding()  # once, before forking
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # the disk holds on to every inode
     if not mutants.fit():
         return 1
     references = References()
