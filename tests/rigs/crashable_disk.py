@@ -123,12 +123,15 @@ class CrashableDisk(Disk):
             self.count += 1
             yield
 
+    def remains(self) -> Remains:
+        """What is known by now."""
+        return Remains(self._key(os.stat(self._root)), self._nodes, self.count, self._trace)
+
     def stop(self) -> None:
         """End the process, here and now."""
         with self._lock:
-            remains = Remains(self._key(os.stat(self._root)), self._nodes, self.count, self._trace)
             with open(self._remains, "wb") as file:
-                pickle.dump(remains, file)
+                pickle.dump(self.remains(), file)
             os._exit(STOPPED)
 
     # -- what is durable
