@@ -69,10 +69,10 @@ def test_a_crash_at_any_change_of_the_disk_leaves_every_call_whole_once_and_last
     assert all(tally.points for tally in tallies.values())
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("mutant", MUTANTS if ALL else PROVEN_EVERY_TIME)
 def test_a_daemon_with_a_defect_is_caught(mutant: str) -> None:
-    verdicts = Rig("--sample", "500", "--first", "--seed", "3", mutant=mutant).verdicts()
+    verdicts = Rig("--sample", "2000", "--first", "--seed", "3", mutant=mutant).verdicts()
     assert verdicts[-1]["violations"], f"{len(verdicts)} points did not tell"
 
 
