@@ -110,6 +110,7 @@ class Checkpoints:
         if self._journal.position.offset > self._limits.checkpoint_bytes // 4:
             self._start_segment()
         position = self._journal.position
+        self._clear_leftovers()
         snapshot = self._state.checkpoint(position.segment, position.offset)
         requests = list(self._state.requests.values())
         unsynced, self._state.unsynced = self._state.unsynced, {}
@@ -176,6 +177,13 @@ class Checkpoints:
             self._journal.drop_before(snapshot.segment)
         except OSError as error:
             _log.warning("old journal segments remain: %s", error)
+
+    def _clear_leftovers(self) -> None:
+        """Try again to remove what could not be; the record will name what still is there."""
+        for name, workspace in self._state.open.items():
+            cleared = workspace.worktree.clear_leftovers()
+            if cleared:
+                self._state.unsynced.setdefault(name, set()).update(cleared)
 
     def _start_segment(self) -> None:
         """Begin a segment, so that all before the watermark can be dropped."""

@@ -152,7 +152,8 @@ def _recover_workspace(
         return
     workspace.head = head
     objects = recovery.settle(workspace, journal)
-    state.unsynced[known.name] = recovery.touched(known.name)
+    cleared = workspace.worktree.clear_leftovers()
+    state.unsynced[known.name] = recovery.touched(known.name) | cleared
     if workspace.head.commit is not None:
         workspace.number = state.number
     _sync_git(state.number, repository, written + objects, workspace.head, background)

@@ -5,7 +5,6 @@ PROTOCOL.md 4. What to do about a difference is the transaction's business.
 
 from __future__ import annotations
 
-import logging
 import stat
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -16,7 +15,6 @@ from stetd.history.objects import Image
 from stetd.storage.paths_on_disk import Target
 from stetd.storage.worktree import OnDisk, Worktree
 
-_log = logging.getLogger(__name__)
 _COMPARED_MODE = stat.S_IFMT(0o177777) | 0o777
 #: A larger file that somebody creates in the way is left for planning to refuse.
 _MAX_RECORDED = 1 << 26
@@ -122,10 +120,7 @@ def keep_displaced(work: FileWork, displaced: OnDisk, worktree: Worktree) -> Non
 
 def clear_temporary(work: FileWork, worktree: Worktree) -> None:
     """Remove a temporary file whose content is accounted for, if the disk lets us."""
-    try:
-        worktree.discard(work.target, work.temporary)
-    except OSError as error:
-        _log.warning("%s stays beside %s: %s", work.temporary, work.target.path, error)
+    worktree.discard(work.target, work.temporary)
 
 
 def is_image(found: OnDisk, image: Image | None) -> bool:

@@ -233,10 +233,7 @@ class Settling:
     def _discard(self, temporary: Temporary) -> None:
         folder = temporary.path.rpartition("/")[0]
         path = f"{folder}/{temporary.name}" if folder else temporary.name
-        try:
-            self.workspace.worktree.discard_path(path)
-        except OSError as error:
-            _log.warning("%s can't be removed: %s", path, error)
+        self.workspace.worktree.discard_path(path)
 
     # -- paths
 

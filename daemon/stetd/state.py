@@ -55,6 +55,7 @@ class State:
     def open_workspace(self, known: WorkspaceState, repository: ShadowRepository) -> Workspace:
         """Open an allowed workspace. OSError if its directory is not there."""
         workspace = Workspace(known.name, known.root, repository, known.mode, self.disk)
+        workspace.worktree.leftovers.update(known.leftovers)
         self.open[known.name] = workspace
         return workspace
 
@@ -99,6 +100,7 @@ class State:
                     head=workspace.head.commit,
                     commits=workspace.head.commits,
                     mode=workspace.mode,
+                    leftovers=sorted(workspace.worktree.leftovers),
                 )
             workspaces.append(known)
         sessions = list(self.sessions.values())

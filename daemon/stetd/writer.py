@@ -416,7 +416,9 @@ class Writer:
     def _published(self, workspace: Workspace, prepared: Prepared) -> None:
         """Take the transaction over into the state; it is done."""
         record = prepared.record
-        mark_published(self.journal, record.number)
+        # Else recovery looks again: until a checkpoint, only the record knows of them.
+        if not workspace.worktree.still_there(record.leftover_directories):
+            mark_published(self.journal, record.number)
         workspace.head = prepared.head
         if prepared.session is not None:
             self.state.sessions[workspace.name, prepared.session.name] = prepared.session

@@ -167,6 +167,9 @@ class WorkspaceState(msgspec.Struct, frozen=True, array_like=True):
     head: str | None
     commits: int
     allowed: bool = True
+    #: What the disk did not let us remove yet: temporary files, and directories (with a
+    #: slash at the end) that a call has left empty.
+    leftovers: list[str] = []
 
 
 class Checkpoint(_Record, frozen=True):

@@ -9,6 +9,7 @@ reading and replacing; the caller (the transaction) decides what to do about a d
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import secrets
 import stat
@@ -24,6 +25,8 @@ from stetd.history.objects import Image, object_id
 from stetd.storage.disk import UNSUPPORTED_RENAME, Disk
 from stetd.storage.paths_on_disk import Resolver, Target
 
+_log = logging.getLogger(__name__)
+
 #: Files up to this size are compared byte for byte; larger ones are trusted to be the
 #: same when inode, size and times are, unless they were written just before the read.
 _ALWAYS_COMPARE = 1 << 20
@@ -32,6 +35,8 @@ _RACY_NS = 50_000_000
 _COMPARED_MODE = stat.S_IFMT(0o177777) | 0o777
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CHUNK = 1 << 24
+#: What ``rmdir`` answers for a directory that is in use, gone, or something else by now.
+_NOT_OURS_TO_REMOVE = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR})
 #: What ``link`` answers where there are no hard links (or none to this file).
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS})
 
@@ -104,6 +109,8 @@ class Worktree:
         self.resolver = Resolver(root, self._root_fd, use_openat2=use_openat2)
         #: How files are replaced: "exchange", or "rename" where the file system lacks it.
         self.replacement = "exchange"
+        #: What could not be removed yet, as a checkpoint's WorkspaceState has it.
+        self.leftovers: set[str] = set()
 
     def close(self) -> None:
         """Give the root's handle back."""
@@ -365,22 +372,30 @@ class Worktree:
             return -1
 
     def discard(self, target: Target, temporary: str) -> None:
-        """Remove a temporary file."""
-        self._disk.unlink(temporary, target.dir_fd)
+        """Remove a temporary file, now or (:meth:`clear_leftovers`) later. Raises nothing."""
+        folder = target.path.rpartition("/")[0]
+        path = f"{folder}/{temporary}" if folder else temporary
+        try:
+            self._disk.unlink(temporary, target.dir_fd)
+        except OSError as error:
+            self._leave(path, error)
 
     def discard_path(self, path: str) -> None:
-        """Remove a temporary file by its path, if it is there."""
+        """As :meth:`discard`, by the temporary file's path, if it is there."""
         folder, _, name = path.rpartition("/")
         try:
             target = self.resolver.resolve(f"{folder}/x" if folder else "x", follow_last=False)
         except Refused:
             return
+        except OSError as error:
+            self._leave(path, error)
+            return
         try:
             if not target.missing:
                 self._disk.unlink(name, target.dir_fd)
         except OSError as error:
-            if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR):
-                raise
+            if error.errno != errno.EISDIR:
+                self._leave(path, error)
         finally:
             target.close()
 
@@ -388,18 +403,44 @@ class Worktree:
         """Remove a directory that a call made, if nobody has put anything into it.
 
         Raises nothing: a directory that stays is no reason to give up what has been done.
+        One that stays because of the disk, or of a leftover in it, is removed later.
         """
         try:
             target = self.resolver.resolve(path, follow_last=False)
-        except (OSError, Refused):
+        except Refused:
+            return
+        except OSError as error:
+            self._leave(f"{path}/", error)
             return
         try:
             if not target.missing:
                 self._disk.rmdir(target.name, target.dir_fd)
-        except OSError:
-            return
+        except OSError as error:
+            holds_ours = any(each.startswith(f"{path}/") for each in self.leftovers)
+            if holds_ours or error.errno not in _NOT_OURS_TO_REMOVE:
+                self._leave(f"{path}/", error)
         finally:
             target.close()
+
+    def _leave(self, path: str, error: OSError) -> None:
+        _log.warning("%s can't be removed yet: %s", path, error.strerror)
+        self.leftovers.add(path)
+
+    def still_there(self, directories: Iterable[str]) -> bool:
+        """Whether one of these directories could not be removed yet."""
+        return any(f"{directory}/" in self.leftovers for directory in directories)
+
+    def clear_leftovers(self) -> set[str]:
+        """Try again to remove what could not be; gives the paths that were tried."""
+        tried = set(self.leftovers)
+        self.leftovers.clear()
+        # The deepest first, and the files of a directory before it.
+        for path in sorted(tried, key=lambda each: (-each.count("/"), each.endswith("/"))):
+            if path.endswith("/"):
+                self.remove_directory(path[:-1])
+            else:
+                self.discard_path(path)
+        return {path.rstrip("/") for path in tried}
 
     # -- checkpoints
 
