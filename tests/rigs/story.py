@@ -221,19 +221,23 @@ class Verdict:
             findings.notes.append(f"{point}: {self}")
 
 
-def judge(site: Site, told: Told) -> Verdict:
-    """Judge a daemon that runs and should be well; then send everything again and judge that."""
+def judge(site: Site, told: Told, *, leftovers: bool = False) -> Verdict:
+    """Judge a daemon that runs and should be well; then send everything again and judge that.
+
+    ``leftovers``: temporary files, and directories, may be there that could not be removed
+    until now. No restart may leave them there.
+    """
     verdict = Verdict()
     try:
-        _judge_once(site, told, verdict)
+        _judge_once(site, told, verdict, leftovers)
         if not verdict:
-            retry(site, told, verdict)
+            retry(site, told, verdict, leftovers)
     except Refusal as refusal:
         verdict.lost.append(f"the history can't be read: {refusal}")
     return verdict
 
 
-def retry(site: Site, told: Told, verdict: Verdict) -> None:
+def retry(site: Site, told: Told, verdict: Verdict, leftovers: bool) -> None:
     """Every call again: those that stand are answered so, the others are carried out now."""
     standing = _standing(site)
     save_by_hand(site.root, told)
@@ -252,7 +256,7 @@ def retry(site: Site, told: Told, verdict: Verdict) -> None:
             if call.request not in standing:
                 told.order = [each for each in told.order if each != call.request]
                 told.order.append(call.request)
-    _judge_once(site, told, verdict)
+    _judge_once(site, told, verdict, leftovers)
 
 
 def _standing(site: Site) -> list[str]:
@@ -261,7 +265,7 @@ def _standing(site: Site) -> list[str]:
     return [c["request"] for c in reversed(commits) if c["request"] is not None]
 
 
-def _judge_once(site: Site, told: Told, verdict: Verdict) -> None:
+def _judge_once(site: Site, told: Told, verdict: Verdict, leftovers: bool) -> None:
     standing = _standing(site)
     for request in sorted({each for each in standing if standing.count(each) > 1}):
         verdict.duplicated.append(f"{request} stands twice: {standing}")
@@ -273,7 +277,7 @@ def _judge_once(site: Site, told: Told, verdict: Verdict) -> None:
     for request, commit in told.commits.items():
         if commit not in known:
             verdict.lost.append(f"{request}: commit {commit} is not in the history")
-    _judge_files(site, _expected(told, standing), verdict)
+    _judge_files(site, _expected(told, standing), verdict, leftovers)
     complaints = fsck(site.shadow)
     if complaints:
         verdict.torn.append(f"git fsck: {complaints}")
@@ -288,10 +292,16 @@ def _expected(told: Told, standing: list[str]) -> Files:
     return files
 
 
-def _judge_files(site: Site, expected: Files, verdict: Verdict) -> None:
+def _judge_files(site: Site, expected: Files, verdict: Verdict, leftovers: bool) -> None:
     found = dict(_everything_below(site.root))
     folders = {f"{parent}/" for path in expected for parent in Path(path).parents}
     wanted: dict[str, str] = {**dict.fromkeys(folders - {"./"}, ""), **expected}
+    if leftovers:
+        found = {
+            path: content
+            for path, content in found.items()
+            if path in wanted or not (path.endswith("/") or "/.stet-" in f"/{path}")
+        }
     if found == wanted:
         return
     for path in sorted({*found, *wanted}):

@@ -88,7 +88,7 @@ def _judge_this_life(site: Site, told: story.Told, verdict: story.Verdict) -> No
     if read_only is None and unknown:
         verdict.torn.append(f"{unknown} unknown, and the daemon is not read-only")
     elif read_only is None:
-        again = story.judge(site, told)
+        again = story.judge(site, told, leftovers=True)
         verdict.torn += again.torn
         verdict.lost += again.lost
         verdict.duplicated += again.duplicated
@@ -397,3 +397,28 @@ def test_sigterm_ends_a_read_only_daemon(daemon: ForkedDaemon) -> None:
         story.tell(site, story.Told())
     os.kill(daemon.pid, signal.SIGTERM)
     assert daemon.wait() == 0
+
+
+@pytest.mark.skipif(no_strace is not None, reason=no_strace or "strace works")
+@pytest.mark.parametrize("end", ["stop", "kill"])
+@pytest.mark.parametrize("pause", [0.3, 0], ids=["checkpoint", "no checkpoint"])
+def test_what_can_not_be_removed_is_removed_later(
+    daemon: ForkedDaemon, end: str, pause: float
+) -> None:
+    daemon.start()
+    site = story.prepare(daemon)
+    told = story.Told()
+    with Tracer(tracer.threads(daemon.pid)[2], "unlinkat:error=EIO:when=1+"):
+        story.tell(site, told)
+        time.sleep(pause)
+    assert told.with_answer(story.Answer.DONE) == {"r1", "r2", "r3", "r4", "r5"}
+    assert list(site.root.glob("**/.stet-*"))
+    if end == "stop":
+        assert daemon.stop() == 0
+        assert not list(site.root.glob("**/.stet-*"))
+    else:
+        daemon.kill()
+    daemon.hang_up()
+    daemon.start()
+    site.connect()
+    assert not story.judge(site, told)
