@@ -230,7 +230,15 @@ class PutBack:
             self.worktree.remove_directory(directory)
 
     def _swap_back(self, work: FileWork) -> None:
+        """Swap until what comes out is what we last put in.
+
+        Saves that come out are journalled, but not synced, before they go back in: the
+        longer that takes, the likelier the next save lands meanwhile, and somebody who
+        saves in a loop would keep the writer here. Until then a save is also in the
+        temporary file, which recovery looks into.
+        """
         last_put = work.after
+        saved_meanwhile = False
         while True:
             coming = self._image_at_temporary(work)
             try:
@@ -243,9 +251,12 @@ class PutBack:
             out = self.worktree.look(work.target.dir_fd, work.temporary)
             if is_image(out, last_put):
                 keep_displaced(work, out, self.worktree)
-                return
-            self._found(work, out)
+                break
+            self._found(work, out, sync=False)
+            saved_meanwhile = True
             last_put = coming
+        if saved_meanwhile:
+            self.journal.sync()
 
     def _image_at_temporary(self, work: FileWork) -> Image | None:
         """What is about to be put in; None if it can't be read, which must not keep it out."""
@@ -273,7 +284,7 @@ class PutBack:
             # Somebody's newer file is there; what we hold is in the history already.
             return
 
-    def _found(self, work: FileWork, out: OnDisk | None) -> None:
+    def _found(self, work: FileWork, out: OnDisk | None, *, sync: bool = True) -> None:
         self.number += 1
         found = seal_found(
             [("changed outside", {work.target.path: out.image if out else None})],
@@ -288,4 +299,5 @@ class PutBack:
         self.history.objects += found.objects
         # Not done until the caller marks it: it may still have to be put in place.
         self.journal.append(msgspec.structs.replace(found.record, performed=False))
-        self.journal.sync()
+        if sync:
+            self.journal.sync()
