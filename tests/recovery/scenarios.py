@@ -199,8 +199,14 @@ async def _tell(agent: Agent) -> None:
 
 async def _at_once(agent: Agent, requests: list[tuple[str, Json]]) -> None:
     """Send calls that share a batch: the writer is held back until all of them are queued."""
-    gate = threading.Event()
-    agent.daemon.writer.submit(gate.wait)
+    held, gate = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        held.set()
+        gate.wait()
+
+    agent.daemon.writer.submit(hold)
+    held.wait()  # else the writer may take the first call along with this
     calls = [asyncio.ensure_future(agent.answer(method, params)) for method, params in requests]
     await asyncio.sleep(0)
     gate.set()
