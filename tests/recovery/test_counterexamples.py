@@ -141,6 +141,22 @@ def test_save_over_the_transient_text_is_the_one_that_stands(new_place: NewPlace
         assert content(place) == expected, kill_at
 
 
+def test_no_sync_lies_between_taking_a_save_out_and_putting_it_back(new_place: NewPlace) -> None:
+    """The longer that takes, the likelier the next save lands meanwhile, without an end."""
+    place = new_place(CONTESTED_FILES)
+    script = {
+        "publish.staged:1": [["save", "a.txt", SAVE]],
+        "abort.before_put_back:1": [["save", "a.txt", SAVE.replace("save 1", "save 2")]],
+    }
+    assert place.run("contest", script, CALL) == 0
+    points = [point.rpartition(":")[0] for point in place.lines("points")]
+    points = points[: points.index("abort.done")]
+    first = points.index("abort.swapped_back")
+    again = points.index("abort.swapped_back", first + 1)
+    assert "journal.before_sync" not in points[first:again]
+    assert "journal.before_sync" in points[again:], "what came out is durable before the answer"
+
+
 def test_old_text_put_back_by_hand_after_the_call_stays(new_place: NewPlace) -> None:
     place = new_place(CONTESTED_FILES)
     script = {AFTER_THE_CALL: [["save", "a.txt", FIRST], ["kill", ""]]}
