@@ -78,11 +78,6 @@ class Settings(BaseSettings):
         default=16 * _MIB,
         description="All clipboards of one session together, in bytes of UTF-8.",
     )
-    max_tokens: int = Field(
-        default=60_000,
-        ge=1,
-        description="Largest input of one edit call, in tokens (input_too_large).",
-    )
     grace_s: Seconds = Field(
         default=2.0,
         description="Seconds for which a replaced file is watched for late writes by programs "

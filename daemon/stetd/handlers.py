@@ -41,6 +41,7 @@ from stetd import __version__, reading
 from stetd.call_planning import EDIT_METHODS
 from stetd.call_world import EditCall
 from stetd.config import Settings
+from stetd.editing.tokens import MAX_TOKENS
 from stetd.editing.tool_schemas import tool_definitions
 from stetd.params import (
     ClipboardKey,
@@ -332,7 +333,6 @@ class Connection:
             "max_pipelined",
             "max_file_bytes",
             "max_clipboard_bytes",
-            "max_tokens",
             "frame_timeout_s",
         )
         return StatusResult(
@@ -347,7 +347,8 @@ class Connection:
             sessions=len(state.sessions),
             commits=sum(workspace.head.commits for workspace in state.open.values()),
             journal_bytes=writer.journal.bytes,
-            limits={name: int(getattr(settings, name)) for name in limited},
+            limits={name: int(getattr(settings, name)) for name in limited}
+            | {"max_tokens": MAX_TOKENS},
             replacement={w.root: w.worktree.replacement for w in state.open.values()},
         )
 

@@ -38,7 +38,6 @@ def test_defaults_are_these(tmp_path: Path) -> None:
         "frame_timeout_s": 30,
         "max_file_bytes": 64 * 1024 * 1024,
         "max_clipboard_bytes": 16 * 1024 * 1024,
-        "max_tokens": 60_000,
         "grace_s": 2.0,
         "checkpoint_bytes": 16 * 1024 * 1024,
         "checkpoint_idle_s": 2.0,
