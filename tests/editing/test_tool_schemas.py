@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stet.wire.failures import Refused
-from stetd.editing.tool_inputs import PatchInput
+from stetd.editing.inputs.patch import PatchInput
 from stetd.editing.tool_schemas import tool_definitions
 from stetd.editing.validating import validated
 

@@ -1,6 +1,6 @@
 """The tools as language models are told of them: names, descriptions, JSON Schemas.
 
-The schemas are made from the models of ``tool_inputs``, in the subset of JSON Schema that every
+The schemas are made from the models in ``inputs``, in the subset of JSON Schema that every
 vendor reads. *common* parameters are added here: the models are offered ``message`` and
 ``preview``; ``if_match`` and ``request_id`` are for programs.
 """
@@ -11,15 +11,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from stet.wire.failures import Kind, refuse
-from stetd.editing.tool_inputs import (
+from stetd.editing.inputs.base import ToolInput
+from stetd.editing.inputs.history import (
     DiffInput,
     LogInput,
-    PatchInput,
     ReadInput,
     ShowInput,
-    ToolInput,
     UndoInput,
 )
+from stetd.editing.inputs.patch import PatchInput
 
 STYLES = ("mcp", "openai", "anthropic")
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from typing import TypeVar, get_args, get_origin
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 from rapidfuzz import fuzz, process, utils
 
 from stet.wire.failures import Failure, Kind, Refused
-from stetd.editing.tool_inputs import MAX_PATCHES, PatchInput, PatchRequest, Reindent, ToolInput
+from stetd.editing.inputs.base import MAX_ELEMENTS, ToolInput
 
 Input = TypeVar("Input", bound=ToolInput)
 
@@ -24,15 +24,6 @@ _LIKENESS = 60
 
 #: Characters of what was received that a refusal repeats.
 _LONGEST_QUOTE = 80
-
-#: What other tools call our fields, for the advice in a refusal; too unlike to be measured.
-_ELSEWHERE = {
-    "oldText": ("old_string", "old_str", "old", "search", "find", "before", "original"),
-    "newText": ("new_string", "new_str", "new", "replace", "replacement", "content", "text"),
-    "operation": ("type", "command", "action", "mode", "kind"),
-    "path": ("file_path", "filepath", "filename", "file"),
-    "patches": ("edits", "changes", "operations"),
-}
 
 
 def validated(model: type[Input], params: Mapping[str, object], noun: str = "item") -> Input:
@@ -53,7 +44,13 @@ def _failure(model: type[ToolInput], noun: str, error: ErrorDetails) -> Failure:
     index = place[1] if len(place) > 1 and isinstance(place[1], int) else None
     owner = _owner(model, place)
     label = "" if index is None else f"{noun} {index + 1}: "
-    sentence = _sentence(error, owner, _dotted(place))
+    field = _dotted(place)
+    if error["type"] == "extra_forbidden":
+        hint = _belongs(model, owner, field)
+        hint = hint or _hint(field.rpartition(".")[2], _names(owner), owner.elsewhere)
+        sentence = f'unknown field "{_cut(field)}"{hint}. Expected fields: {_fields(owner)}.'
+    else:
+        sentence = _sentence(error, owner, field)
     return Failure(Kind.INVALID_PARAMS.value, f"{label}{sentence}", index=index)
 
 
@@ -65,18 +62,15 @@ def _sentence(error: ErrorDetails, owner: type[ToolInput], field: str) -> str:
     match error["type"]:
         case "missing":
             return f'"{field}" is missing. {expected} Received: {received}.'
-        case "extra_forbidden":
-            hint = _belongs(owner, field) or _hint(field.rpartition(".")[2], _names(owner))
-            return f'unknown field "{_cut(field)}"{hint}. {expected}'
         case "literal_error":
             choices = error["ctx"]["expected"]
-            hint = _hint(str(error["input"]), [each.strip("'") for each in _words(choices)])
+            hint = _hint(str(error["input"]), [each.strip("'") for each in _words(choices)], {})
             return f'"{field}" must be {choices}; received {received}{hint}.'
         case "broken_json":
-            what = "a list of objects" if owner is not PatchRequest else "an object"
+            what = "a list of objects" if field in _lists(owner) else "an object"
             return f"{where}must be {what}; received {error['msg']}. {expected}"
         case "too_long":
-            return f'"{field}" has more than {MAX_PATCHES:,} elements; send fewer in a call.'
+            return f'"{field}" has more than {MAX_ELEMENTS:,} elements; send fewer in a call.'
         case "too_short" | "string_too_short":
             return f'"{field}" is empty. {expected}'
         case kind if kind in _WANTED:
@@ -97,11 +91,41 @@ _WANTED = {
 
 
 def _owner(model: type[ToolInput], place: Sequence[str | int]) -> type[ToolInput]:
-    """The model whose fields the last name in ``place`` belongs to."""
-    names = [part for part in place if isinstance(part, str)]
-    if model is PatchInput and names[:1] == ["patches"] and len(place) > 1:
-        return Reindent if names[1:2] == ["reindent"] and len(names) > 1 else PatchRequest
+    """The model whose fields the last name in ``place`` belongs to, or that it is to hold."""
+    lists = _lists(model)
+    for part, following in zip(place, [*place[1:], None], strict=True):
+        if isinstance(part, int):
+            continue
+        inner = lists.get(part) if isinstance(following, int) else _objects(model).get(part)
+        if inner is None:
+            break
+        model, lists = inner, _lists(inner)
     return model
+
+
+def _lists(model: type[ToolInput]) -> dict[str, type[ToolInput]]:
+    """The fields of ``model`` that are lists of objects, with the models of these."""
+    return {
+        field.alias or name: found
+        for name, field in model.model_fields.items()
+        if get_origin(field.annotation) is list and (found := _model_in(field.annotation))
+    }
+
+
+def _objects(model: type[ToolInput]) -> dict[str, type[ToolInput]]:
+    """The fields of ``model`` that are single objects, with their models."""
+    return {
+        field.alias or name: found
+        for name, field in model.model_fields.items()
+        if get_origin(field.annotation) is not list and (found := _model_in(field.annotation))
+    }
+
+
+def _model_in(annotation: object) -> type[ToolInput] | None:
+    if isinstance(annotation, type) and issubclass(annotation, ToolInput):
+        return annotation
+    inner = (_model_in(each) for each in get_args(annotation))
+    return next(filter(None, inner), None)
 
 
 def _dotted(place: Sequence[str | int]) -> str:
@@ -142,18 +166,19 @@ def _words(choices: str) -> list[str]:
     return choices.replace(" or ", ", ").split(", ")
 
 
-def _belongs(owner: type[ToolInput], field: str) -> str:
+def _belongs(model: type[ToolInput], owner: type[ToolInput], field: str) -> str:
     """Where a field belongs that was put one level too high or too low."""
-    if owner is PatchInput and field in _names(PatchRequest):
-        return ' (it belongs into the objects of the list "patches")'
-    if owner is PatchRequest and field in _names(PatchInput):
-        return ' (it belongs beside "patches", not into it)'
+    for name, element in _lists(model).items():
+        if owner is model and field in _names(element):
+            return f' (it belongs into the objects of the list "{name}")'
+        if owner is element and field in _names(model):
+            return f' (it belongs beside "{name}", not into it)'
     return ""
 
 
-def _hint(name: str, names: Sequence[str]) -> str:
+def _hint(name: str, names: Sequence[str], elsewhere: Mapping[str, Sequence[str]]) -> str:
     """`` (did you mean "oldText"?)`` if one of ``names`` is close to ``name``."""
-    for ours, theirs in _ELSEWHERE.items():
+    for ours, theirs in elsewhere.items():
         if ours in names and name.lower() in theirs:
             return f' (did you mean "{ours}"?)'
     found = process.extractOne(
