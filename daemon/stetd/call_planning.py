@@ -41,7 +41,10 @@ def plan_call(
             return _plan_transaction(call.params, world)
         if call.method in DIALECTS:
             plan = DIALECTS[call.method](call.params, world)
-            return _draft([plan], world, subject=plan.subject, message=plan.message)
+            draft = _draft([plan], world, subject=plan.subject, message=plan.message)
+            if plan.results:
+                draft.result = list(plan.results) if len(plan.results) > 1 else plan.results[0]
+            return draft
         return plan_undo(workspace, base, call, world)
     finally:
         world.close()
@@ -59,11 +62,14 @@ def _plan_transaction(params: Mapping[str, Any], world: CallWorld) -> Draft:
             raise _in_call(refusal, number) from refusal
         world.apply(plan)
         reports = tuple(msgspec.structs.replace(r, call=number) for r in plan.edits)
-        plans.append(replace(plan, edits=reports))
+        results = tuple(msgspec.structs.replace(r, call=number) for r in plan.results)
+        plans.append(replace(plan, edits=reports, results=results))
     files = {planned.path for plan in plans for planned in plan.files}
     subject = f"transaction: {_count(len(calls), 'call')}, {_count(len(files), 'file')}"
     message = "\n".join(f"call {n + 1}: {plan.message}" for n, plan in enumerate(plans))
-    return _draft(plans, world, subject=subject, message=message)
+    draft = _draft(plans, world, subject=subject, message=message)
+    draft.result = [result for plan in plans for result in plan.results] or None
+    return draft
 
 
 def _count(number: int, what: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from stet.wire.results import ClipboardNote, EditReport, Peer
+from stet.wire.results import BlockResult, ClipboardNote, EditReport, Peer
 from stetd.storage.paths_on_disk import Target
 from stetd.storage.worktree import OnDisk
 
@@ -57,3 +57,5 @@ class Draft:
     leftover_directories: Sequence[str] = ()
     #: Make a commit even if no file changes (an undo of what was put back by hand).
     record_always: bool = False
+    #: What ``patch_block`` answers beside the message: one file, or several; None: no answer.
+    result: BlockResult | list[BlockResult] | None = None

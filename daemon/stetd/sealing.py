@@ -172,6 +172,7 @@ def _result(
         clipboards=list(draft.clipboard_notes),
         request=who.request,
         undone=list(draft.reverts) if draft.reverts else msgspec.UNSET,
+        result=msgspec.UNSET if draft.result is None else draft.result,
     )
 
 

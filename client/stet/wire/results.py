@@ -48,8 +48,27 @@ class ClipboardNote(msgspec.Struct, frozen=True):
     modified_by_match: bool
 
 
+class BlockResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``patch_block`` did to one file, in the structure that its seed prescribes.
+
+    ``filepath`` is the path as the block spells it (null where none could be read),
+    ``result`` says ``Applied N changes``; ``exitCode`` is 0 and ``error`` null, or 1 and the
+    reason. ``call`` tells which call of a ``transaction``.
+    """
+
+    filepath: str | None
+    result: str
+    error: str | None
+    exitCode: int  # noqa: N815 - the seed's spelling
+    call: int | msgspec.UnsetType = msgspec.UNSET
+
+
 class EditResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of every method that writes files. ``commit`` is null for a preview."""
+    """The outcome of every method that writes files. ``commit`` is null for a preview.
+
+    ``result`` is there for ``patch_block`` only: an object for one file, a list for several,
+    and always a list in a ``transaction``, over all its calls of that dialect.
+    """
 
     commit: str | None
     outside: str | None = None
@@ -62,6 +81,7 @@ class EditResult(msgspec.Struct, frozen=True, kw_only=True):
     replayed: bool = False
     request: str | None = None
     undone: list[str] | msgspec.UnsetType = msgspec.UNSET
+    result: BlockResult | list[BlockResult] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Peer(msgspec.Struct, frozen=True):

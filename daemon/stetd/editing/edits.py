@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from stet.wire.results import ClipboardNote, EditReport
+from stet.wire.results import BlockResult, ClipboardNote, EditReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +74,5 @@ class Plan:
     warnings: tuple[str, ...] = ()
     #: Subject line of the commit, e.g. ``patch src/a.py: 2 edits``.
     subject: str = ""
+    #: What ``patch_block`` answers beside the message, one a file; other dialects: nothing.
+    results: tuple[BlockResult, ...] = ()

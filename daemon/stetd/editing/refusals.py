@@ -25,11 +25,17 @@ MANY_PLACES = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The edit that a failure is about: ``noun`` is the dialect's word for it."""
+    """The edit that a failure is about.
+
+    ``noun`` is the dialect's word for it; ``old`` and ``new`` are what it calls the text to
+    look for and the text that takes its place.
+    """
 
     noun: str
     index: int
     path: str
+    old: str = "oldText"
+    new: str = "newText"
 
     @property
     def label(self) -> str:
@@ -74,8 +80,8 @@ def old_text_not_unique(subject: Subject, lines: Sequence[int], relaxed: str = "
     return subject.failure(
         Kind.OLD_TEXT_NOT_UNIQUE,
         f"old text stands {count} in {subject.path}{how}, {spelled_lines(lines)}; it "
-        "must stand there exactly once. Send more of the surrounding lines in oldText, so that "
-        "only the place you mean matches.",
+        f"must stand there exactly once. Send more of the surrounding lines in {subject.old}, so "
+        "that only the place you mean matches.",
         candidates=list(lines),
     )
 
@@ -184,11 +190,11 @@ def no_change(subject: Subject) -> Failure:
         Kind.NO_CHANGE,
         f"changes nothing: {subject.path} already reads like this, the new text is what stands "
         "there. Nothing was written; if that is not what you expected, read the file again and "
-        "check newText.",
+        f"check {subject.new}.",
     )
 
 
-def input_too_large(path: str, count: int, limit: int, *, exact: bool) -> Failure:
+def input_too_large(path: str | None, count: int, limit: int, *, exact: bool) -> Failure:
     """``count`` tokens where ``limit`` are allowed; not ``exact``: at least so many."""
     return Failure(
         Kind.INPUT_TOO_LARGE.value,
