@@ -174,7 +174,9 @@ class Checkpoints:
             if self._state.requests.get(request.key) is request:
                 del self._state.requests[request.key]
         try:
-            self._journal.drop_before(snapshot.segment)
+            held = [w.unsettled for w in snapshot.workspaces if w.unsettled is not None]
+            keep = {n for each in held for n in range(each.segment, each.last + 1)}
+            self._journal.drop_before(snapshot.segment, keep)
         except OSError as error:
             _log.warning("old journal segments remain: %s", error)
 

@@ -16,7 +16,7 @@ from stetd.directories import Directories
 from stetd.handlers import Handlers
 from stetd.heads import Head
 from stetd.history.objects import NewObject
-from stetd.recovery import Recovery, RecoveryError, records_since_checkpoint
+from stetd.recovery import Recovery, RecoveryError, contents
 from stetd.state import State
 from stetd.storage.background import Background
 from stetd.storage.disk import Disk
@@ -24,7 +24,7 @@ from stetd.storage.journal import Journal, JournalBroken, read_journal
 from stetd.storage.journal_format import FormatError, WorkspaceState
 from stetd.storage.request_store import RequestStore
 from stetd.storage.shadow_repo import ShadowRepository
-from stetd.workspaces import open_repository
+from stetd.workspaces import Workspaces, open_repository
 from stetd.writer import Writer
 
 _log = logging.getLogger(__name__)
@@ -81,7 +81,7 @@ class Daemon:
             disk.sync_directory(directory)
         state = State(directories.state, disk)
         boot = boot_id()
-        checkpoint, records = records_since_checkpoint(read_journal(wal, disk))
+        checkpoint, records = contents(read_journal(wal, disk))
         recovery = Recovery(state, boot)
         recovery.replay(checkpoint, records)
         journal = Journal(
@@ -97,10 +97,7 @@ class Daemon:
         report = recovery.report
         if report.unsettled:
             # Without a checkpoint the journal stays as it is, for the next start to try again.
-            path, reason = next(iter(report.unsettled.items()))
-            writer.become_read_only(
-                f"a call that a crash interrupted can't be finished, because {path}: {reason}"
-            )
+            writer.become_read_only(report.reason())
         writer.start()
         _checkpoint_now(writer)
         if report.records:
@@ -111,7 +108,8 @@ class Daemon:
                 report.kept,
                 report.torn,
             )
-        handlers = Handlers(writer, background, settings, directories.runtime)
+        workspaces = Workspaces(writer, recovery, directories.runtime)
+        handlers = Handlers(writer, background, workspaces, settings)
         return cls(handlers, writer, background, stores)
 
     def close(self) -> None:
@@ -137,9 +135,9 @@ def _recover_workspace(
     background: Background,
 ) -> None:
     repository = open_repository(state.directory, known.name, state.disk)
-    head = recovery.write_git(known.name, repository, start)
-    written = recovery.objects_of(known.name)
+    head, written = recovery.write_git(known.name, repository, start)
     if not known.allowed:
+        recovery.forget(known.name)
         _sync_git(state.number, repository, written, head, background)
         repository.close()
         return
@@ -147,13 +145,14 @@ def _recover_workspace(
         workspace = state.open_workspace(known, repository)
     except OSError as error:
         _log.warning("workspace %s can't be opened: %s", known.root, error.strerror)
+        recovery.put_off(known.name)
         _sync_git(state.number, repository, written, head, background)
         repository.close()
         return
     workspace.head = head
-    objects = recovery.settle(workspace, journal)
+    objects, touched = recovery.settle(workspace, journal)
     cleared = workspace.worktree.clear_leftovers()
-    state.unsynced[known.name] = recovery.touched(known.name) | cleared
+    state.unsynced[known.name] = touched | cleared
     if workspace.head.commit is not None:
         workspace.number = state.number
     _sync_git(state.number, repository, written + objects, workspace.head, background)

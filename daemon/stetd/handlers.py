@@ -77,11 +77,10 @@ from stetd.state import State, shadow_path
 from stetd.storage.background import Background
 from stetd.storage.journal_format import ClipboardSet, ModeSet, SessionOpened, WorkspaceState
 from stetd.workspace import Workspace
-from stetd.workspaces import allow_workspace, check_root, forget_unopened, forget_workspace
+from stetd.workspaces import Workspaces, check_root
 from stetd.writer import Writer
 
 PROTOCOL = 1
-_STYLES = ("mcp", "openai", "anthropic")
 _BEFORE_HELLO = frozenset({"hello", "status", "tools", "shutdown"})
 _CONTROL_ONLY = frozenset({"workspace_allow", "workspace_forget", "workspace_list", "shutdown"})
 
@@ -95,8 +94,8 @@ class Handlers:
 
     writer: Writer
     background: Background
+    workspaces: Workspaces
     settings: Settings
-    runtime_directory: str
     started: float = field(default_factory=time.monotonic)
     readers: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(4, thread_name_prefix="stet-read")
@@ -253,7 +252,7 @@ class Connection:
         found = state.find_workspace(path)
         away = state.find_unopened(path) if found is None else None
         if away is not None:  # its directory may be back
-            allow_workspace(self._shared.writer, away.root, self._shared.runtime_directory)
+            self._shared.workspaces.allow(away.root)
             found = state.find_workspace(path)
         if found is None:
             raise refuse(
@@ -353,12 +352,8 @@ class Connection:
         )
 
     async def _tools(self, params: Params) -> Tools:
-        style = convert(ToolStyle, "tools", params).style
-        if style not in _STYLES:
-            raise refuse(
-                Kind.INVALID_PARAMS, f"tools: style {style!r} is none of {', '.join(_STYLES)}."
-            )
-        return Tools(tool_definitions(style))
+        wanted = convert(ToolStyle, "tools", params)
+        return Tools(tool_definitions(wanted.style, api=wanted.api, custom=wanted.custom))
 
     # -- edits
 
@@ -592,10 +587,7 @@ class Connection:
 
     async def _workspace_allow(self, params: Params) -> WorkspaceInfo:
         root = convert(Root, "workspace_allow", params).root
-        runtime = self._shared.runtime_directory
-        return await self._on_writer(
-            lambda: _workspace_info(allow_workspace(self._shared.writer, root, runtime))
-        )
+        return await self._on_writer(lambda: _workspace_info(self._shared.workspaces.allow(root)))
 
     async def _workspace_forget(self, params: Params) -> WorkspaceInfo:
         root = convert(Root, "workspace_forget", params).root
@@ -604,11 +596,11 @@ class Connection:
             check_root(root)
             away = self._shared.state.find_unopened(os.path.realpath(root))
             if away is not None and away.root == os.path.realpath(root):
-                forget_unopened(self._shared.writer, away)
+                self._shared.workspaces.forget_unopened(away)
                 return self._unopened_info(away)
             workspace = self._named_workspace(root)
             info = _workspace_info(workspace)
-            forget_workspace(self._shared.writer, workspace)
+            self._shared.workspaces.forget(workspace)
             return info
 
         return await self._on_writer(forget)

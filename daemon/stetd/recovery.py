@@ -9,7 +9,9 @@ comes to the same end.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 
@@ -32,6 +34,7 @@ from stetd.storage.journal_format import (
     Published,
     Record,
     SessionOpened,
+    Unsettled,
     WorkspaceAllowed,
     WorkspaceForgotten,
     WorkspaceState,
@@ -45,29 +48,42 @@ class RecoveryError(Exception):
     """The state can't be recovered as it is; the message says what a person can do."""
 
 
-def records_since_checkpoint(
-    segments: Iterable[ReadSegment],
-) -> tuple[Checkpoint | None, list[tuple[str, Record]]]:
-    """The newest checkpoint, and every record from its watermark on with its boot id."""
-    everything = [
-        (segment.number, offset, segment.boot, record)
-        for segment in segments
-        for offset, record in segment.records
-    ]
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A record, where it stands in the journal, and the boot in which it was written."""
+
+    segment: int
+    offset: int
+    boot: str
+    record: Record
+
+
+def contents(segments: Iterable[ReadSegment]) -> tuple[Checkpoint | None, list[Placed]]:
+    """The newest checkpoint, and all other records in order."""
     checkpoint = None
-    for _, _, _, record in everything:
-        if isinstance(record, Checkpoint):
-            checkpoint = record
-    mark = (checkpoint.segment, checkpoint.offset) if checkpoint else (0, 0)
-    return checkpoint, [
-        (boot, record)
-        for number, offset, boot, record in everything
-        if (number, offset) >= mark and not isinstance(record, Checkpoint)
-    ]
+    records = []
+    for segment in segments:
+        for offset, record in segment.records:
+            if isinstance(record, Checkpoint):
+                checkpoint = record
+            else:
+                records.append(Placed(segment.number, offset, segment.boot, record))
+    return checkpoint, records
+
+
+class Settled(NamedTuple):
+    """What settling has added to the history, and the paths that it or the calls have written."""
+
+    objects: list[NewObject]
+    touched: set[str]
 
 
 class Recovery:
-    """One recovery. Call :meth:`replay`, then :meth:`settle` for every open workspace."""
+    """One recovery: :meth:`replay`, :meth:`write_git` for every workspace, then :meth:`settle`.
+
+    It stays in use for workspaces whose directory is away: :meth:`put_off` and, when it is
+    back, :meth:`settle`.
+    """
 
     def __init__(self, state: State, boot: str) -> None:
         self._state = state
@@ -76,34 +92,65 @@ class Recovery:
         self._published: set[int] = set()
         #: Number of a voided record to the number of the abort that voids it.
         self._voided: dict[int, int] = {}
-        self._objects: dict[str, list[NewObject]] = {}
         self.report = Recovered()
 
     # -- the state
 
-    def replay(self, checkpoint: Checkpoint | None, records: list[tuple[str, Record]]) -> None:
-        """Rebuild the state; nothing is written."""
+    def replay(self, checkpoint: Checkpoint | None, records: Sequence[Placed]) -> None:
+        """Rebuild the state; nothing is written.
+
+        Records before the checkpoint's watermark count only for the files of a workspace
+        whose directory was away.
+        """
         state = self._state
+        mark = (0, 0)
         if checkpoint is not None:
+            mark = checkpoint.segment, checkpoint.offset
             state.number = checkpoint.number
             state.known = {w.name: w for w in checkpoint.workspaces}
             state.sessions = {(s.workspace, s.name): s for s in checkpoint.sessions}
-        for _, record in records:
-            if isinstance(record, Published):
-                self._published.add(record.number)
-            elif isinstance(record, Abort):
-                self._voided.update(dict.fromkeys(record.voided, record.number))
-        self.report.records = len(records)
-        for boot, record in records:
-            self._apply(boot, record)
+            state.unsettled = {w.name: w.unsettled for w in checkpoint.workspaces if w.unsettled}
+        for placed in records:
+            if isinstance(placed.record, Published):
+                self._published.add(placed.record.number)
+            elif isinstance(placed.record, Abort):
+                voided = dict.fromkeys(placed.record.voided, placed.record.number)
+                self._voided.update(voided)
+        for placed in records:
+            self._hold(placed, mark)
+            if (placed.segment, placed.offset) >= mark:
+                self.report.records += 1
+                self._apply(placed.record)
 
-    def _apply(self, boot: str, record: Record) -> None:
+    def _hold(self, placed: Placed, mark: tuple[int, int]) -> None:
+        """Note what a record did to files, if these may not be as it says."""
+        record, place = placed.record, (placed.segment, placed.offset)
+        if isinstance(record, Published):
+            names = [n for n, replay in self._replays.items() if record.number in replay.numbers]
+        elif isinstance(record, Change | Abort):
+            held = self._state.unsettled.get(record.workspace)
+            if place < mark and (held is None or not held.holds(*place)):
+                return
+            names = [record.workspace]
+            replay = self._replays.setdefault(record.workspace, Replay(first=place))
+            replay.numbers.add(record.number)
+            if isinstance(record, Change):
+                self._note_change(replay, placed.boot, record)
+            else:
+                self._note_abort(replay, placed.boot, record)
+        else:
+            return
+        for name in names:
+            self._replays[name].last = placed.segment
+
+    def _apply(self, record: Record) -> None:
         state = self._state
         match record:
             case Change():
-                self._apply_change(boot, record)
-            case Abort():
-                self._apply_abort(boot, record)
+                self._apply_change(record)
+            case Abort(number, workspace):
+                state.number = max(state.number, number)
+                self._take_commits(workspace, number, record.commits)
             case SessionOpened(session):
                 state.sessions[session.workspace, session.name] = session
             case WorkspaceAllowed(name, root):
@@ -122,10 +169,7 @@ class Recovery:
                 changed = with_clipboards(session, {clipboard: text})
                 state.sessions[name, session_name] = changed
 
-    def _apply_change(self, boot: str, record: Change) -> None:
-        state = self._state
-        replay = self._replays.setdefault(record.workspace, Replay())
-        state.number = max(state.number, record.number)
+    def _note_change(self, replay: Replay, boot: str, record: Change) -> None:
         marked = record.performed or record.number in self._published
         replay.blobs.update(record.blobs)
         for change in record.paths:
@@ -137,6 +181,10 @@ class Recovery:
             if change.temporary:
                 self._note_temporary(replay, boot, record, change)
         self._note_directories(replay, boot, record)
+
+    def _apply_change(self, record: Change) -> None:
+        state = self._state
+        state.number = max(state.number, record.number)
         if record.number in self._voided:
             return
         self._take_commits(record.workspace, record.number, record.commits)
@@ -184,15 +232,12 @@ class Recovery:
         if paths:
             replay.directories.append(Emptied(paths, settled_by, boot))
 
-    def _apply_abort(self, boot: str, record: Abort) -> None:
-        replay = self._replays.setdefault(record.workspace, Replay())
-        self._state.number = max(self._state.number, record.number)
+    def _note_abort(self, replay: Replay, boot: str, record: Abort) -> None:
         replay.blobs.update(record.blobs)
         marked = record.number in self._published
         for path, image in record.stands.items():
             replay.chains.setdefault(path, []).append(Link(image, published=marked))
             replay.boots[path] = boot
-        self._take_commits(record.workspace, record.number, record.commits)
 
     def _take_commits(self, name: str, number: int, commits: list[CommitRecord]) -> None:
         if not commits:
@@ -207,10 +252,11 @@ class Recovery:
 
     def write_git(
         self, name: str, repository: ShadowRepository, start: WorkspaceState | None
-    ) -> Head:
+    ) -> tuple[Head, list[NewObject]]:
         """Make every commit since the checkpoint again and check its id (invariant 2).
 
-        ``start`` is the workspace as the checkpoint has it. Raises RecoveryError.
+        ``start`` is the workspace as the checkpoint has it. Gives the head and what was
+        written, which is not synced yet. Raises RecoveryError.
         """
         try:
             head = head_at(repository, start.head if start else None, start.commits if start else 0)
@@ -219,7 +265,7 @@ class Recovery:
                 f"the shadow repository {repository.path} lacks {error}, which the journal says "
                 "is part of its history. Restore the repository from a backup."
             ) from error
-        replay = self._replays.setdefault(name, Replay())
+        replay = self._replays.setdefault(name, Replay((0, 0)))
         history = History(head, repository.load_tree, 0)
         for number, commit in replay.commits:
             if commit.parent != history.head.commit:
@@ -234,24 +280,24 @@ class Recovery:
                 )
         objects = [NewObject("blob", oid, data) for oid, data in replay.blobs.items()]
         objects += history.objects
-        self._objects[name] = objects
         repository.clear_damaged(item.oid for item in objects)
         repository.write(objects)
         hit("recovery.objects")
         # Also if there is nothing new: under "relaxed" the reference may be ahead.
         repository.set_head(history.head.commit)
-        return history.head
+        return history.head, objects
 
     # -- the workspace's files
 
-    def settle(self, workspace: Workspace, journal: Journal) -> list[NewObject]:
+    def settle(self, workspace: Workspace, journal: Journal) -> Settled:
         """Bring the files of a workspace to their last image; new commits go on its head.
 
-        The decisions are journalled and synced before any of them is carried out.
+        The decisions are journalled and synced before any of them is carried out. Raises
+        OSError and JournalBroken if they can't be.
         """
         replay = self._replays.get(workspace.name)
         if replay is None:
-            return []
+            return Settled([], set())
         settling = Settling(
             self._state, workspace, replay, self._boot, self._published, self.report
         )
@@ -261,13 +307,16 @@ class Recovery:
         settling.carry_out(journal)
         settling.clear_temporaries()
         settling.remove_directories()
-        return settling.objects
+        self.forget(workspace.name)
+        return Settled(settling.objects, set(replay.chains))
 
-    def objects_of(self, workspace: str) -> list[NewObject]:
-        """What :meth:`write_git` wrote; not synced yet."""
-        return self._objects.get(workspace, [])
+    def put_off(self, name: str) -> None:
+        """The workspace's directory is away: keep what :meth:`settle` needs, in the journal too."""
+        replay = self._replays.get(name)
+        if replay is not None and replay.chains:
+            self._state.unsettled[name] = Unsettled(*replay.first, replay.last)
 
-    def touched(self, workspace: str) -> set[str]:
-        """The paths written since the checkpoint."""
-        replay = self._replays.get(workspace)
-        return set(replay.chains) if replay else set()
+    def forget(self, name: str) -> None:
+        """Nothing is to be settled in this workspace any more."""
+        self._replays.pop(name, None)
+        self._state.unsettled.pop(name, None)

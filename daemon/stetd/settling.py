@@ -67,8 +67,16 @@ class Emptied:
 
 @dataclass(slots=True)
 class Replay:
-    """What the records since the checkpoint say of one workspace."""
+    """What the records say of one workspace's files: those since the checkpoint, or held back.
 
+    ``first`` is the place of the first of them in the journal (segment, offset), ``last`` the
+    segment of the last.
+    """
+
+    first: tuple[int, int]
+    last: int = 0
+    #: Numbers of these records.
+    numbers: set[int] = field(default_factory=set)
     chains: dict[str, list[Link]] = field(default_factory=dict)
     #: The boot in which a path was last written about.
     boots: dict[str, str] = field(default_factory=dict)
@@ -87,6 +95,11 @@ class Recovered:
     kept: list[str] = field(default_factory=list)
     torn: list[str] = field(default_factory=list)
     unsettled: dict[str, str] = field(default_factory=dict)
+
+    def reason(self) -> str:
+        """Why the daemon must not go on writing: the first file left unsettled."""
+        path, error = next(iter(self.unsettled.items()))
+        return f"a call that a crash interrupted can't be finished, because {path}: {error}"
 
 
 @dataclass(slots=True)
@@ -135,7 +148,7 @@ class Settling:
 
     def _finish_swap(self, temporary: Temporary) -> None:
         worktree = self.workspace.worktree
-        target = worktree.resolver.resolve(temporary.path, follow_last=False)
+        target = worktree.resolve_exactly(temporary.path)
         try:
             if not target.missing:
                 worktree.finish_swap(target, temporary.name)
@@ -203,7 +216,7 @@ class Settling:
         if now is not None and not self._ours(temporary, now):
             return
         worktree = self.workspace.worktree
-        target = worktree.resolver.resolve(temporary.path, follow_last=False)
+        target = worktree.resolve_exactly(temporary.path)
         try:
             if now is None:
                 worktree.put_in(target, temporary.name)
@@ -324,7 +337,7 @@ class Settling:
             path, before, after = write
             found, work = seal_restoring(
                 found,
-                self.workspace.worktree.resolver.resolve(path, follow_last=False),
+                self.workspace.worktree.resolve_exactly(path),
                 before,
                 after,
                 content,
@@ -384,7 +397,7 @@ class Settling:
 
     def _look(self, path: str, name: str | None = None) -> OnDisk | None:
         """What stands at a path, or at another name in its directory."""
-        target = self.workspace.worktree.resolver.resolve(path, follow_last=False)
+        target = self.workspace.worktree.resolve_exactly(path)
         try:
             if target.missing:
                 return None

@@ -15,7 +15,7 @@ import msgspec
 
 from stetd.session.sessions import Session, stricter
 from stetd.storage.disk import Disk
-from stetd.storage.journal_format import Checkpoint, WorkspaceState
+from stetd.storage.journal_format import Checkpoint, Unsettled, WorkspaceState
 from stetd.storage.request_store import RequestRecord
 from stetd.storage.shadow_repo import ShadowRepository
 from stetd.workspace import Workspace
@@ -47,6 +47,8 @@ class State:
     sessions: dict[tuple[str, str], Session] = field(default_factory=dict)
     #: Answered calls since the last checkpoint, by (workspace, session, request).
     requests: dict[tuple[str, str, str], RequestRecord] = field(default_factory=dict)
+    #: Workspaces with records that still have to be brought to their files, by name.
+    unsettled: dict[str, Unsettled] = field(default_factory=dict)
     #: Highest journal record number in use.
     number: int = 0
     #: Paths written since the last checkpoint, by workspace name.
@@ -102,6 +104,7 @@ class State:
                     mode=workspace.mode,
                     leftovers=sorted(workspace.worktree.leftovers),
                 )
-            workspaces.append(known)
+            unsettled = self.unsettled.get(known.name)
+            workspaces.append(msgspec.structs.replace(known, unsettled=unsettled))
         sessions = list(self.sessions.values())
         return Checkpoint(segment, offset, self.number, workspaces, sessions)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import stat
+from dataclasses import dataclass
 
 import msgspec
 
 from stet.wire.failures import Kind, Refused, refuse
-from stetd.refusing import io_failure
+from stetd.recovery import Recovery
+from stetd.refusing import io_failure, read_only
 from stetd.session.sessions import UNRESTRICTED
 from stetd.state import shadow_path, workspace_name
 from stetd.storage.disk import Disk, SyncFailed
+from stetd.storage.journal import JournalBroken
 from stetd.storage.journal_format import WorkspaceAllowed, WorkspaceForgotten, WorkspaceState
 from stetd.storage.shadow_repo import ShadowRepository, create_repository
 from stetd.workspace import Workspace, head_at
@@ -26,64 +29,88 @@ _SYSTEM = (
 _SYSTEM_BUT = ("/usr/local/src", "/usr/src", "/var/www", "/var/lib", "/root")
 
 
-def allow_workspace(writer: Writer, root: str, runtime_directory: str) -> Workspace:
-    """Allow a directory, durably, and open it. Allowing it again changes nothing.
+@dataclass(frozen=True, slots=True)
+class Workspaces:
+    """Allows and forgets them. ``recovery`` finishes calls in one whose directory comes back."""
 
-    Raises Refused: invalid_params, workspace_not_allowed with the reason, io_error.
-    """
-    path = _usable_root(root, [writer.state.directory, runtime_directory])
-    name = workspace_name(path)
-    if name in writer.state.open:
-        return writer.state.open[name]
-    known = writer.state.known.get(name) or WorkspaceState(name, path, UNRESTRICTED, None, 0)
-    try:
-        repository = open_repository(writer.state.directory, name, writer.state.disk)
-        workspace = writer.state.open_workspace(known, repository)
-    except OSError as error:
-        raise io_failure(error) from error
-    try:
-        writer.background.require(writer.git_number)
-    except Refused:
-        del writer.state.open[name]
-        workspace.close()
-        raise
-    workspace.head = head_at(repository, known.head, known.commits)
-    try:
-        writer.record(WorkspaceAllowed(name, path))
-    except Refused:
-        del writer.state.open[name]
-        workspace.close()
-        raise
-    writer.state.known[name] = msgspec.structs.replace(known, allowed=True)
-    return workspace
+    writer: Writer
+    recovery: Recovery
+    runtime_directory: str
 
+    def allow(self, root: str) -> Workspace:
+        """Allow a directory, durably, and open it. Allowing it again changes nothing.
 
-def forget_workspace(writer: Writer, workspace: Workspace) -> None:
-    """Take back that a workspace is allowed. Its history stays where it is."""
-    state = writer.state
-    try:  # the next checkpoint no longer knows its files
-        workspace.worktree.sync(state.unsynced.get(workspace.name, ()))
-    except SyncFailed as error:
-        writer.become_read_only(f"a sync failed: {error.strerror}")
-        raise io_failure(error) from error
-    except OSError as error:
-        raise io_failure(error) from error
-    writer.record(WorkspaceForgotten(workspace.name))
-    state.unsynced.pop(workspace.name, None)
-    state.known[workspace.name] = msgspec.structs.replace(
-        state.known[workspace.name],
-        allowed=False,
-        head=workspace.head.commit,
-        commits=workspace.head.commits,
-        mode=workspace.mode,
-    )
-    del state.open[workspace.name]
+        Raises Refused: invalid_params, workspace_not_allowed with the reason, io_error,
+        read_only.
+        """
+        state = self.writer.state
+        path = _usable_root(root, [state.directory, self.runtime_directory])
+        name = workspace_name(path)
+        if name in state.open:
+            return state.open[name]
+        known = state.known.get(name) or WorkspaceState(name, path, UNRESTRICTED, None, 0)
+        try:
+            repository = open_repository(state.directory, name, state.disk)
+            workspace = state.open_workspace(known, repository)
+        except OSError as error:
+            raise io_failure(error) from error
+        try:
+            self.writer.background.require(self.writer.git_number)
+            workspace.head = head_at(repository, known.head, known.commits)
+            self.writer.record(WorkspaceAllowed(name, path))
+            if name in state.unsettled:
+                self._settle(workspace)
+        except Refused:
+            del state.open[name]
+            workspace.close()
+            raise
+        state.known[name] = msgspec.structs.replace(known, allowed=True)
+        return workspace
 
+    def _settle(self, workspace: Workspace) -> None:
+        """Finish what a crash interrupted; the directory was away when the daemon started."""
+        writer, state = self.writer, self.writer.state
+        try:
+            objects, touched = self.recovery.settle(workspace, writer.journal)
+        except JournalBroken as error:
+            writer.become_read_only(str(error))
+            raise read_only(str(error)) from error
+        except OSError as error:
+            raise io_failure(error) from error
+        if self.recovery.report.unsettled:
+            reason = self.recovery.report.reason()
+            writer.become_read_only(reason)
+            raise read_only(reason)
+        state.unsynced[workspace.name] = touched | workspace.worktree.clear_leftovers()
+        if workspace.head.commit is not None:
+            writer.to_git(workspace, state.number, objects)
 
-def forget_unopened(writer: Writer, known: WorkspaceState) -> None:
-    """Take back that a workspace is allowed whose directory was not there to be opened."""
-    writer.record(WorkspaceForgotten(known.name))
-    writer.state.known[known.name] = msgspec.structs.replace(known, allowed=False)
+    def forget(self, workspace: Workspace) -> None:
+        """Take back that a workspace is allowed. Its history stays where it is."""
+        state = self.writer.state
+        try:  # the next checkpoint no longer knows its files
+            workspace.worktree.sync(state.unsynced.get(workspace.name, ()))
+        except SyncFailed as error:
+            self.writer.become_read_only(f"a sync failed: {error.strerror}")
+            raise io_failure(error) from error
+        except OSError as error:
+            raise io_failure(error) from error
+        self.writer.record(WorkspaceForgotten(workspace.name))
+        state.unsynced.pop(workspace.name, None)
+        state.known[workspace.name] = msgspec.structs.replace(
+            state.known[workspace.name],
+            allowed=False,
+            head=workspace.head.commit,
+            commits=workspace.head.commits,
+            mode=workspace.mode,
+        )
+        del state.open[workspace.name]
+
+    def forget_unopened(self, known: WorkspaceState) -> None:
+        """The same for one whose directory is away; calls interrupted in it stay unfinished."""
+        self.writer.record(WorkspaceForgotten(known.name))
+        self.recovery.forget(known.name)
+        self.writer.state.known[known.name] = msgspec.structs.replace(known, allowed=False)
 
 
 def open_repository(state_directory: str, name: str, disk: Disk) -> ShadowRepository:

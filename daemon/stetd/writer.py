@@ -26,6 +26,7 @@ from stetd.checkpointing import Checkpoints, WriterLimits
 from stetd.drafts import Who
 from stetd.failpoints import hit
 from stetd.grace import GraceWatch, LateWrite, seal_late_write
+from stetd.history.objects import NewObject
 from stetd.params import check_label
 from stetd.refusing import (
     TOOL_DISABLED,
@@ -437,13 +438,14 @@ class Writer:
         for work in prepared.files:
             self._grace.watch(workspace, work)
         if record.commits:
-            self._to_git(workspace, record.number, prepared.objects)
+            self.to_git(workspace, record.number, prepared.objects)
 
     def _note_unsynced(self, workspace: Workspace, prepared: Prepared) -> None:
         unsynced = self.state.unsynced.setdefault(workspace.name, set())
         unsynced.update(work.target.path for work in prepared.files)
 
-    def _to_git(self, workspace: Workspace, number: int, objects: list[Any]) -> None:
+    def to_git(self, workspace: Workspace, number: int, objects: list[NewObject]) -> None:
+        """Let Git follow: what record ``number`` has added to the workspace's history."""
         assert workspace.head.commit is not None, "BUG: a commit without a head"
         workspace.number = self.git_number = number
         self.background.write(number, workspace.shadow, objects, workspace.head.commit)
@@ -477,7 +479,7 @@ class Writer:
         self.state.number = aborted.number
         if aborted.head.commit != workspace.head.commit:
             workspace.head = aborted.head
-            self._to_git(workspace, aborted.number, aborted.objects)
+            self.to_git(workspace, aborted.number, aborted.objects)
         if isinstance(cause, Displaced):
             jobs[0].attempts += 1
             if jobs[0].attempts < _MAX_ATTEMPTS:
@@ -547,7 +549,7 @@ class Writer:
             return
         self.state.number += 1
         workspace.head = found.head
-        self._to_git(workspace, self.state.number, found.objects)
+        self.to_git(workspace, self.state.number, found.objects)
 
     def end_grace(self) -> None:
         """Look at all displaced files now, before stopping."""

@@ -80,19 +80,28 @@ def note(base: str, name: str, value: object) -> None:
 @asynccontextmanager
 async def opened(base: str, session: str | None = "s") -> AsyncIterator[Agent]:
     """A daemon on the test's directories, with a session in its workspace."""
+    daemon = daemon_at(base)
+    try:
+        yield await entered(base, daemon, "ws", session)
+    finally:
+        await asyncio.to_thread(daemon.close)
+
+
+def daemon_at(base: str) -> Daemon:
+    """A daemon on the test's directories."""
     directories = Directories(*(os.path.join(base, name) for name in ("run", "state", "c.toml")))
     settings = load_settings(directories.config)
     os.makedirs(directories.state, exist_ok=True)
-    daemon = Daemon.open(settings, directories)
-    root = os.path.join(base, "ws")
-    person = Agent(base, daemon, None)
-    await person.call("workspace_allow", root=root)
+    return Daemon.open(settings, directories)
+
+
+async def entered(base: str, daemon: Daemon, name: str, session: str | None = "s") -> Agent:
+    """A session in the workspace of this name, which is allowed first."""
+    root = os.path.join(base, name)
+    await Agent(base, daemon, None).call("workspace_allow", root=root)
     agent = Agent(base, daemon, session)
     await agent.call("hello", protocol=1, workspace=root, session=session, agent="tester")
-    try:
-        yield agent
-    finally:
-        await asyncio.to_thread(daemon.close)
+    return agent
 
 
 async def world(agent: Agent) -> Json:
@@ -383,6 +392,50 @@ def recover_meddled(base: str, script: dict[str, list[list[str]]]) -> None:
         async with opened(base) as agent:
             note(base, "seen", await world(agent))
             note(base, "status", (await agent.call("status"))["read_only"])
+
+    asyncio.run(main())
+
+
+def edit_elsewhere(base: str) -> None:
+    """A daemon's whole life while the directory of the workspace is away."""
+
+    async def main() -> None:
+        daemon = daemon_at(base)
+        os.makedirs(os.path.join(base, "other"), exist_ok=True)
+        agent = await entered(base, daemon, "other")
+        for _ in range(3):
+            await agent.answer("patch", {"path": "log.txt", "patches": _append("a line\n" * 5000)})
+            await agent.checkpoint()
+        await asyncio.to_thread(daemon.close)
+        note(base, "segments", sorted(os.listdir(os.path.join(base, "state", "journal"))))
+
+    asyncio.run(main())
+
+
+def comes_back(base: str) -> None:
+    """The directory of the workspace is away when the daemon starts, and back later."""
+    root = os.path.join(base, "ws")
+
+    async def main() -> None:
+        daemon = daemon_at(base)
+        os.rename(root + ".away", root)
+        agent = Agent(base, daemon, "s")
+        await agent.call("hello", protocol=1, workspace=root, session="s", agent="tester")
+        note(base, "seen", await world(agent))
+        await agent.answer("patch", {"path": "a.txt", "patches": _append("after\n")})
+        await agent.checkpoint()
+        await asyncio.to_thread(daemon.close)
+
+    asyncio.run(main())
+
+
+def forget_while_away(base: str) -> None:
+    """The workspace is forgotten while its directory is away."""
+
+    async def main() -> None:
+        daemon = daemon_at(base)
+        await Agent(base, daemon, None).call("workspace_forget", root=os.path.join(base, "ws"))
+        await asyncio.to_thread(daemon.close)
 
     asyncio.run(main())
 

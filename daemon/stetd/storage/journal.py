@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Container
 from dataclasses import dataclass
 
 from stetd.failpoints import hit
@@ -182,9 +183,12 @@ class Journal:
             raise JournalBroken(self.broken) from error
         hit("journal.after_sync")
 
-    def drop_before(self, segment: int) -> None:
-        """Remove the segments before this one; their records live elsewhere now."""
-        for number in [n for n in self._sizes if n < segment]:
+    def drop_before(self, segment: int, keep: Container[int] = ()) -> None:
+        """Remove the segments before this one; their records live elsewhere now.
+
+        Those in ``keep`` stay: some record in them does not.
+        """
+        for number in [n for n in self._sizes if n < segment and n not in keep]:
             self._disk.unlink(os.path.join(self._directory, _segment_name(number)))
             del self._sizes[number]
             hit("journal.dropped_one")

@@ -158,6 +158,22 @@ class WorkspaceForgotten(_Record, frozen=True):
     name: str
 
 
+class Unsettled(msgspec.Struct, frozen=True, array_like=True):
+    """Where the records lie that recovery could not bring to a workspace's files.
+
+    Its directory was not there. From ``segment`` and ``offset`` on; in no segment after
+    ``last``. Checkpoints keep these segments until the directory is back.
+    """
+
+    segment: int
+    offset: int
+    last: int
+
+    def holds(self, segment: int, offset: int) -> bool:
+        """Whether a record at this place may be one of them."""
+        return (self.segment, self.offset) <= (segment, offset) and segment <= self.last
+
+
 class WorkspaceState(msgspec.Struct, frozen=True, array_like=True):
     """A workspace in a checkpoint."""
 
@@ -170,6 +186,7 @@ class WorkspaceState(msgspec.Struct, frozen=True, array_like=True):
     #: What the disk did not let us remove yet: temporary files, and directories (with a
     #: slash at the end) that a call has left empty.
     leftovers: list[str] = []
+    unsettled: Unsettled | None = None
 
 
 class Checkpoint(_Record, frozen=True):

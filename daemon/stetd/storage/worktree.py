@@ -380,11 +380,27 @@ class Worktree:
         except OSError as error:
             self._leave(path, error)
 
+    def resolve_exactly(self, path: str) -> Target:
+        """Where a path of the history is, the last component not followed.
+
+        Raises Refused as ``resolve`` does, and path_outside_workspace if a directory above
+        it has become a link: what lies behind that is another path.
+        """
+        target = self.resolver.resolve(path, follow_last=False)
+        if target.path != path:
+            target.close()
+            raise refuse(
+                Kind.PATH_OUTSIDE_WORKSPACE,
+                f"{path}: a directory above it is a symbolic link now, and leads to {target.path}",
+                path=path,
+            )
+        return target
+
     def discard_path(self, path: str) -> None:
         """As :meth:`discard`, by the temporary file's path, if it is there."""
         folder, _, name = path.rpartition("/")
         try:
-            target = self.resolver.resolve(f"{folder}/x" if folder else "x", follow_last=False)
+            target = self.resolve_exactly(f"{folder}/x" if folder else "x")
         except Refused:
             return
         except OSError as error:
@@ -406,7 +422,7 @@ class Worktree:
         One that stays because of the disk, or of a leftover in it, is removed later.
         """
         try:
-            target = self.resolver.resolve(path, follow_last=False)
+            target = self.resolve_exactly(path)
         except Refused:
             return
         except OSError as error:
