@@ -140,9 +140,16 @@ class Teller:
             notes.add(begun=event.name)
         waiting = [event for event in step if isinstance(event, Save) and event.lands]
         self._arm(waiting)
-        # Held back until all of the step are queued, so that they share a batch.
-        gate = threading.Event()
-        self.daemon.writer.submit(gate.wait)
+        # Held back until all of the step are queued, so that they share a batch. It must be
+        # held before: else it may take the first of them along with what holds it.
+        held, gate = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            held.set()
+            gate.wait()
+
+        self.daemon.writer.submit(hold)
+        held.wait()
         tasks = []
         for event in step:
             if event not in waiting:
