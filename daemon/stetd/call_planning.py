@@ -38,10 +38,13 @@ def plan_call(
     try:
         _check_if_match(call.if_match, call.params, world)
         if call.method == TRANSACTION:
-            return _plan_transaction(call.params, world)
+            return _plan_transaction(call.params, world, preview=call.preview)
         if call.method in DIALECTS:
             plan = DIALECTS[call.method](call.params, world)
-            draft = _draft([plan], world, subject=plan.subject, message=plan.message)
+            preview = call.preview or plan.preview
+            message = _told(plan, preview=preview)
+            draft = _draft([plan], world, subject=plan.subject, message=message)
+            draft.preview = preview
             if plan.results:
                 draft.result = list(plan.results) if len(plan.results) > 1 else plan.results[0]
             return draft
@@ -50,7 +53,7 @@ def plan_call(
         world.close()
 
 
-def _plan_transaction(params: Mapping[str, Any], world: CallWorld) -> Draft:
+def _plan_transaction(params: Mapping[str, Any], world: CallWorld, *, preview: bool) -> Draft:
     calls = _transaction_calls(params)
     plans: list[Plan] = []
     for number, (method, inner) in enumerate(calls):
@@ -60,16 +63,33 @@ def _plan_transaction(params: Mapping[str, Any], world: CallWorld) -> Draft:
             plan = DIALECTS[method](own, world)
         except Refused as refusal:
             raise _in_call(refusal, number) from refusal
+        if plan.preview and not preview:
+            raise _in_call(_previewed_alone(), number)
         world.apply(plan)
         reports = tuple(msgspec.structs.replace(r, call=number) for r in plan.edits)
         results = tuple(msgspec.structs.replace(r, call=number) for r in plan.results)
         plans.append(replace(plan, edits=reports, results=results))
     files = {planned.path for plan in plans for planned in plan.files}
     subject = f"transaction: {_count(len(calls), 'call')}, {_count(len(files), 'file')}"
-    message = "\n".join(f"call {n + 1}: {plan.message}" for n, plan in enumerate(plans))
+    message = "\n".join(
+        f"call {n + 1}: {_told(plan, preview=preview)}" for n, plan in enumerate(plans)
+    )
     draft = _draft(plans, world, subject=subject, message=message)
     draft.result = [result for plan in plans for result in plan.results] or None
     return draft
+
+
+def _told(plan: Plan, *, preview: bool) -> str:
+    """What the model is told of a plan."""
+    return plan.preview_message or plan.message if preview else plan.message
+
+
+def _previewed_alone() -> Refused:
+    return refuse(
+        Kind.INVALID_PARAMS,
+        "a transaction is carried out as one, so it can't hold a call that is only tried: give "
+        "preview: true to the transaction, and leave dry_run out of its calls.",
+    )
 
 
 def _count(number: int, what: str) -> str:
@@ -129,8 +149,11 @@ def _draft(plans: Sequence[Plan], world: CallWorld, *, subject: str, message: st
     """Join plans: of every file the last content, of every clipboard the last text."""
     after: dict[str, bytes | None] = {}
     moved_from: dict[str, str] = {}
+    mode_of: dict[str, str] = {}
     for planned in (planned for plan in plans for planned in plan.files):
         after[planned.path] = planned.after
+        if planned.mode_of is not None:
+            mode_of[planned.path] = planned.mode_of
         if planned.old_path is not None:
             moved_from[planned.path] = moved_from.pop(planned.old_path, planned.old_path)
         elif planned.after is None:
@@ -139,6 +162,8 @@ def _draft(plans: Sequence[Plan], world: CallWorld, *, subject: str, message: st
     for path, content in after.items():
         item = world.draft_file(path, content)
         item.old_path = moved_from.get(path)
+        if item.found is None and path in mode_of:
+            item.mode = world.mode(mode_of[path])
         files.append(item)
     clipboards: dict[str, str] = {}
     for plan in plans:

@@ -55,6 +55,8 @@ class Draft:
     reverts: tuple[str, ...] = ()
     #: Directories to be removed at the end if nothing is left in them.
     leftover_directories: Sequence[str] = ()
+    #: The call asked in its own parameters (``dry_run``) that nothing be carried out.
+    preview: bool = False
     #: Make a commit even if no file changes (an undo of what was put back by hand).
     record_always: bool = False
     #: What ``patch_block`` answers beside the message: one file, or several; None: no answer.

@@ -134,6 +134,7 @@ def seal(
         head=history.head,
         session=session,
         targets=[work.target for work in works],
+        preview=preview,
     )
 
 

@@ -52,6 +52,8 @@ class Prepared:
     head: Head
     session: Session | None
     targets: list[Target]
+    #: Only what would happen: never to be published.
+    preview: bool = False
 
     @property
     def abort_reserve(self) -> int:

@@ -298,7 +298,7 @@ class Writer:
         except Exception as error:  # noqa: BLE001 - a defect of ours must not end the writer
             _log.exception("planning %s failed", call.method)
             return _Outcome(job, answer=refuse(Kind.INTERNAL, f"internal error: {error!r}"))
-        if call.preview or not (prepared.record.commits or prepared.record.clipboards):
+        if prepared.preview or not (prepared.record.commits or prepared.record.clipboards):
             prepared.close()
             return _Outcome(job, answer=prepared.result)
         return _Outcome(job, prepared=prepared)
@@ -327,7 +327,7 @@ class Writer:
                 head=base.head,
                 session=session,
                 load=workspace.repository.load_tree,
-                preview=call.preview,
+                preview=call.preview or draft.preview,
             )
         except BaseException:
             for item in draft.files:

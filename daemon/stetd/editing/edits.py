@@ -58,6 +58,8 @@ class PlannedFile:
     #: Set when ``path`` is the target of a move: the file's old canonical path. The
     #: source is a PlannedFile of its own with ``after`` None.
     old_path: str | None = None
+    #: The canonical path of a file whose permission bits a file that is created gets.
+    mode_of: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,10 @@ class Plan:
     clipboard_notes: tuple[ClipboardNote, ...] = ()
     #: For the model, in the dialect's own form.
     message: str = ""
+    #: The call asks itself for a preview (``dry_run``): nothing of the plan is carried out.
+    preview: bool = False
+    #: What is said instead of ``message`` when nothing is carried out; "": the same.
+    preview_message: str = ""
     warnings: tuple[str, ...] = ()
     #: Subject line of the commit, e.g. ``patch src/a.py: 2 edits``.
     subject: str = ""

@@ -109,7 +109,7 @@ def _miss(
             start = document.text.translate(reading).find(old)
             if start >= 0:
                 return _bad_byte(subject, document, start)
-    miss = near_miss.explain_miss(document, old, told)
+    miss = near_miss.explain_miss(document, old, told, subject.old)
     return refusals.old_text_not_found(subject, near_miss.describe_miss(miss), miss.nearest)
 
 

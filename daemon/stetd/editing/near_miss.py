@@ -46,6 +46,8 @@ _SHOWN_LINE = 200
 _TELLING = 3
 
 _WORD = re.compile(r"[^\W_]\w{2,}")
+#: What models write for lines that they leave out, in a comment or alone.
+_ELLIPSIS = re.compile(r"\s*(?:#|//|--|/\*|<!--)?\s*(?:\.\.\.|\u2026)(?:\s.*|[^\w(\[{]*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +62,12 @@ class Miss:
     already_applied_line: int | None
 
 
-def explain_miss(document: Document, old: str, new: str | None) -> Miss:
-    """Look for what ``old`` may have meant; ``new`` is None when it is not known."""
-    nearest = _nearest(document, old)
+def explain_miss(document: Document, old: str, new: str | None, called: str = "oldText") -> Miss:
+    """Look for what ``old`` may have meant; ``new`` is None when it is not known.
+
+    ``called`` is the dialect's word for the old text.
+    """
+    nearest = _nearest(document, old, called)
     return Miss(nearest, _already_applied(document, old, new or ""))
 
 
@@ -114,7 +119,7 @@ def _already_applied(document: Document, old: str, new: str) -> int | None:
     return document.line_at(found.start)
 
 
-def _nearest(document: Document, old: str) -> Nearest | None:
+def _nearest(document: Document, old: str, called: str) -> Nearest | None:
     wanted = split_lines(old)[0]
     if all(map(is_blank, wanted)) or not document.line_count:
         return None
@@ -126,7 +131,7 @@ def _nearest(document: Document, old: str) -> Nearest | None:
             best = score, first
     if best is None or best[0] < _WORTH_SHOWING:
         return None
-    return _shown(document, old, min(max(0, best[1]), document.line_count - 1))
+    return _shown(document, old, called, min(max(0, best[1]), document.line_count - 1))
 
 
 def _starts(document: Document, keys: Sequence[str]) -> list[int]:
@@ -135,8 +140,13 @@ def _starts(document: Document, keys: Sequence[str]) -> list[int]:
     for index, line, weight in _shared_lines(document, keys):
         votes[line - index] += weight
     if len(votes) < 2:
-        for index, line, weight in _shared_words(document, keys):
+        text = NormalForms.of(document).folded.text
+        for index, line, weight in _shared_words(document, text, keys):
             votes[line - index] += weight
+        lower = text.lower() if not votes else ""
+        if len(lower) == len(text):  # else its offsets are others
+            for index, line, weight in _shared_words(document, lower, [k.lower() for k in keys]):
+                votes[line - index] += weight
     return [first for first, _ in votes.most_common(_PASSAGES)]
 
 
@@ -155,9 +165,11 @@ def _shared_lines(document: Document, keys: Sequence[str]) -> Iterator[tuple[int
                 yield index, line, len(key) * _RARE // len(lines)
 
 
-def _shared_words(document: Document, keys: Sequence[str]) -> Iterator[tuple[int, int, int]]:
-    """The same for words, the longest first."""
-    text, starts = NormalForms.of(document).folded.text, None
+def _shared_words(
+    document: Document, text: str, keys: Sequence[str]
+) -> Iterator[tuple[int, int, int]]:
+    """The same for words, the longest first; ``text``: the folded one, perhaps in lower case."""
+    starts = None
     words: dict[str, list[int]] = {}
     for index, key in enumerate(keys[:_WORDY_LINES]):
         for word in _WORD.findall(key[:_SHOWN_CHARS]):
@@ -194,17 +206,17 @@ def _similarity(document: Document, keys: Sequence[str], first: int) -> float:
     return max(whole, part * 0.9)
 
 
-def _shown(document: Document, old: str, first: int) -> Nearest:
+def _shown(document: Document, old: str, called: str, first: int) -> Nearest:
     wanted, ends = split_lines(old)
     last = min(first + len(wanted), document.line_count) - 1
     shown_last = min(last, first + _SHOWN_LINES - 1)
     text = document.text[document.line_starts[first] : document.line_end(shown_last)]
-    difference = _first_difference(document, wanted, ends, first)
+    difference = _first_difference(document, wanted, ends, called, first)
     return Nearest(first + 1, last + 1, text[:_SHOWN_CHARS], difference)
 
 
 def _first_difference(
-    document: Document, wanted: Sequence[str], ends: Sequence[str], first: int
+    document: Document, wanted: Sequence[str], ends: Sequence[str], called: str, first: int
 ) -> str:
     """Which line differs first, and how."""
     for index, line in enumerate(wanted):
@@ -220,27 +232,37 @@ def _first_difference(
         end = document.text[document.content_end(number) : document.line_end(number)]
         told = (end, ends[index]) if "\r" in end + ends[index] else ("", "")
         return (
-            f"line {number + 1} is the first that differs{_manner(line, here)}: "
-            f"the file has {quoted(here, told[0])}, oldText has {quoted(line, told[1])}."
+            f"line {number + 1} is the first that differs{_manner(line, here, called)}: "
+            f"the file has {quoted(here, told[0])}, {called} has {quoted(line, told[1])}."
         )
     return "its lines are alike one by one, but it does not stand there in one piece."
 
 
-def _manner(line: str, here: str) -> str:
+def _manner(line: str, here: str, called: str) -> str:
     """In what two different lines differ, when it is nothing but that."""
     if is_blank(line) or is_blank(here):
         return " (one of the two is blank)" if is_blank(line) != is_blank(here) else ""
     if line.rstrip(WHITE_SPACE) == here.rstrip(WHITE_SPACE):
         return " (only in white space at its end)"
     if line.lstrip(WHITE_SPACE) == here.lstrip(WHITE_SPACE):
-        return f" (only in indentation: {_counted(here)} in the file, {_counted(line)} in oldText)"
+        return f" (only in indentation: {_counted(here)} in the file, {_counted(line)} in {called})"
     if folded_text(line) == folded_text(here):
-        return f" (only in typography: {_typographic(line, here)})"
+        return f" (only in typography: {_typographic(line, here, called)})"
     if line.split() == here.split():
         return " (only in white space)"
     if line.casefold() == here.casefold():
         return " (only in upper and lower case)"
+    if _ELLIPSIS.fullmatch(line):
+        return " (an ellipsis does not stand for lines that are left out)"
+    if len(line) == len(here) and not _differing(line, here).isascii():
+        return f" (in characters that may look alike: {_typographic(line, here, called)})"
     return ""
+
+
+def _differing(line: str, here: str) -> str:
+    """The characters of two lines of one length that differ, if few do."""
+    pairs = [one + other for one, other in zip(line, here, strict=True) if one != other]
+    return "".join(pairs) if len(pairs) <= len(line) // 2 else ""
 
 
 def _counted(line: str) -> str:
@@ -257,11 +279,11 @@ def _counted(line: str) -> str:
     return " and ".join(parts) or "no indentation"
 
 
-def _typographic(line: str, here: str) -> str:
+def _typographic(line: str, here: str, called: str) -> str:
     """The first characters that fold to the same, by name."""
     for mine, theirs in zip(line, here, strict=False):
         if mine != theirs:
-            return f"the file has {_named(theirs)} where oldText has {_named(mine)}"
+            return f"the file has {_named(theirs)} where {called} has {_named(mine)}"
     return "composed and decomposed characters"
 
 

@@ -1,13 +1,14 @@
 """What all tool inputs share: their base class, and the near misses that are understood.
 
 Models send near misses. Accepted is what can only mean one thing: a single object instead of
-a list, the list or the object as a JSON string, field names in snake case, null for a field
-that is left out. Everything else is refused.
+a list, the list or the object as a JSON string, field names in snake or camel case, null
+for a field that is left out. Everything else is refused.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar
 
@@ -24,6 +25,9 @@ from pydantic_core import PydanticCustomError
 
 #: A list longer than this is refused at once; within the token limit there is no room for it.
 MAX_ELEMENTS = 10_000
+
+#: Where a word begins in a name in camel case.
+_HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]")
 
 #: What other tools call the file that a call edits.
 PATH_ELSEWHERE = ("file_path", "filepath", "filename", "file")
@@ -98,6 +102,7 @@ class ToolInput(BaseModel):
 
     @classmethod
     def _field_called(cls, key: str) -> str:
-        """The name on the wire of the field that ``key`` spells in snake case, else ``key``."""
-        field = cls.model_fields.get(key)
-        return field.alias if field and field.alias else key
+        """The name on the wire of the field that ``key`` spells in another case, else ``key``."""
+        name = _HUMP.sub(lambda hump: f"_{hump.group().lower()}", key)
+        field = cls.model_fields.get(name)
+        return (field.alias or name) if field else key
