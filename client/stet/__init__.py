@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from stet.calls import Call
+from stet.changes import Change, change
 from stet.errors import *  # noqa: F403 - the classes of errors.__all__
 from stet.errors import __all__ as _errors
 from stet.patches import Patch, Reindent, append_eof, overwrite, prepend_bof, replace
@@ -25,12 +26,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Call",
+    "Change",
     "Patch",
     "Reindent",
     "Session",
     "__version__",
     "aio",
     "append_eof",
+    "change",
     "connect",
     "overwrite",
     "prepend_bof",

@@ -18,6 +18,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
+from stet.changes import Change
 from stet.patches import Patch
 from stet.wire.results import (
     ClipboardList,
@@ -79,6 +80,69 @@ def patch(
     return _edit("patch", params, message, if_match, preview, request_id)
 
 
+def patch_file(
+    path: str,
+    changes: Sequence[Change] | Change,
+    *,
+    dry_run: bool = False,
+    context: int | None = None,
+    backup: bool = False,
+    message: str | None = None,
+    if_match: IfMatch | None = None,
+    preview: bool = False,
+    request_id: str | None = None,
+) -> Call[EditResult]:
+    """Search and replace in one file, each change on the result of the one before; or none.
+
+    ``changes`` are made by ``stet.change``. ``dry_run`` is ``preview`` under the name that
+    the dialect has for it. ``context``: lines around each change in the result's message.
+    ``backup`` keeps the old file beside the new one, in the same commit. The rest as in
+    patch().
+    """
+    params: dict[str, Any] = {"path": path, "changes": changes}
+    params |= _given(dry_run=dry_run or None, context=context, backup=backup or None)
+    return _edit("patch_file", params, message, if_match, preview, request_id)
+
+
+def patch_block(
+    text: str,
+    filepath: str | None = None,
+    *,
+    message: str | None = None,
+    if_match: IfMatch | None = None,
+    preview: bool = False,
+    request_id: str | None = None,
+) -> Call[EditResult]:
+    """Apply FIND/REPLACE blocks, in one file or several: all of them, or none.
+
+    ``text`` is a model's whole answer or the blocks alone. ``filepath``, if given, must be
+    the one that the block names. The structure that the dialect replies with is the
+    result's ``result``. The rest as in patch().
+    """
+    params = {"text": text} | _given(filepath=filepath)
+    return _edit("patch_block", params, message, if_match, preview, request_id)
+
+
+def apply_patch(
+    input: str,  # noqa: A002 - the dialect's own name
+    *,
+    overwrite: bool = False,
+    ambiguous: Literal["first"] | None = None,
+    message: str | None = None,
+    if_match: IfMatch | None = None,
+    preview: bool = False,
+    request_id: str | None = None,
+) -> Call[EditResult]:
+    """Apply a patch in Codex's format: adds, updates, moves and deletions; all, or none.
+
+    ``overwrite`` lets "Add File" replace a file that exists. ``ambiguous="first"`` takes the
+    first of several places, as Codex does; otherwise they are refused. The rest as in
+    patch().
+    """
+    params = {"input": input} | _given(overwrite=overwrite or None, ambiguous=ambiguous)
+    return _edit("apply_patch", params, message, if_match, preview, request_id)
+
+
 def transaction(
     calls: Sequence[Call[EditResult]],
     *,
@@ -88,8 +152,9 @@ def transaction(
 ) -> Call[EditResult]:
     """Several edits as one: all of them or none, one commit.
 
-    ``calls`` are made by the functions of this module (``stet.calls.patch(...)``); each
-    sees what the ones before it leave, clipboards included.
+    ``calls`` are made by the functions of this module (``stet.calls.patch(...)``,
+    ``stet.calls.apply_patch(...)``), in any dialects; each sees what the ones before it
+    leave, clipboards included. ``message``, ``preview`` and ``request_id`` go with the whole.
     """
     inner = [
         {
@@ -230,9 +295,19 @@ def status() -> Call[StatusResult]:
     return Call("status", {}, StatusResult)
 
 
-def tools(style: Literal["mcp", "openai", "anthropic"] = "mcp") -> Call[Tools]:
-    """The tool definitions for a model, in one vendor's shape."""
-    return Call("tools", {"style": style}, Tools)
+def tools(
+    style: Literal["mcp", "openai", "anthropic"] = "mcp",
+    *,
+    api: Literal["chat", "responses"] | None = None,
+    custom: bool = False,
+) -> Call[Tools]:
+    """The tool definitions for a model, in one vendor's shape.
+
+    With ``style="openai"``: ``api`` chooses the shape of chat completions (if not given) or
+    of responses; ``custom`` makes ``apply_patch`` a custom tool with a grammar instead of a
+    function.
+    """
+    return Call("tools", {"style": style} | _given(api=api, custom=custom or None), Tools)
 
 
 def workspace_allow(root: str) -> Call[WorkspaceInfo]:

@@ -205,8 +205,7 @@ def diff(text: str) -> Iterator[Line]:
 
 def edited(result: EditResult, *, preview: bool) -> Iterator[Line]:
     """What a call did: the message for the model, the commit and its files, warnings."""
-    for line in result.message.strip("\n").split("\n") if result.message else ():
-        yield (Span(visible(line)),)
+    yield from _message(result)
     for change in result.files:
         commit = Span(short(result.commit) + "  ", "yellow") if result.commit else Span("")
         yield (commit, *_file(change))
@@ -220,8 +219,24 @@ def edited(result: EditResult, *, preview: bool) -> Iterator[Line]:
     if result.replayed:
         yield (Span("answered from the record: this request was carried out before", "dim"),)
     if preview:
-        yield from diff(result.diff)
-        yield (Span("Preview: nothing was changed.", "bold"),)
+        yield from _previewed(result)
+
+
+def answered(result: EditResult, *, preview: bool) -> Iterator[Line]:
+    """What a call did, as its dialect says it to a model, and nothing else."""
+    yield from _message(result)
+    if preview:
+        yield from _previewed(result)
+
+
+def _message(result: EditResult) -> Iterator[Line]:
+    for line in result.message.strip("\n").split("\n") if result.message else ():
+        yield (Span(visible(line)),)
+
+
+def _previewed(result: EditResult) -> Iterator[Line]:
+    yield from diff(result.diff)
+    yield (Span("Preview: nothing was changed.", "bold"),)
 
 
 def clipboards(found: Sequence[ClipboardInfo]) -> Iterator[Line]:

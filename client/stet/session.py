@@ -115,6 +115,9 @@ class Session:
     hello: HelloResult
 
     patch = _sends(calls.patch)
+    patch_file = _sends(calls.patch_file)
+    patch_block = _sends(calls.patch_block)
+    apply_patch = _sends(calls.apply_patch)
     transaction = _sends(calls.transaction)
     read = _sends(calls.read)
     undo = _sends(calls.undo)

@@ -134,9 +134,11 @@ class Root(Params, frozen=True):
 
 
 class ToolStyle(Params, frozen=True):
-    """Whose shape of tool definitions."""
+    """Whose shape of tool definitions; ``api`` and ``custom`` go with style "openai"."""
 
     style: str = "mcp"
+    api: str = "chat"
+    custom: bool = False
 
 
 _COMMON_NAMES = frozenset(field.encode_name for field in msgspec.structs.fields(Common))

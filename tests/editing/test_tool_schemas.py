@@ -140,10 +140,9 @@ class TestDefinitions:
         [
             ("mcp", lambda tool: tool["inputSchema"]),
             ("anthropic", lambda tool: tool["input_schema"]),
-            ("openai", lambda tool: tool["function"]["parameters"]),
         ],
     )
-    def test_each_style_holds_the_same_schema_of_patch(self, style: str, schema_of: Any) -> None:
+    def test_both_styles_hold_the_same_schema_of_patch(self, style: str, schema_of: Any) -> None:
         schema = schema_of(tool_definitions(style)[0])
         assert schema["type"] == "object"
         assert schema["required"] == ["path", "patches"]
@@ -165,6 +164,7 @@ class TestDefinitions:
             "overwrite",
         ]
         assert list(patch["properties"]["reindent"]["properties"]) == ["strip", "add"]
+        assert "description" not in patch  # the model's docstring is not for language models
 
     def test_schemas_hold_no_references_titles_defaults_or_nulls(self) -> None:
         def check(value: object) -> None:
@@ -178,7 +178,7 @@ class TestDefinitions:
                 for each in value:
                     check(each)
 
-        check(tool_definitions("mcp"))
+        check(tool_definitions("anthropic"))
 
     def test_the_tools_are_those_of_the_contract(self) -> None:
         names = [tool["name"] for tool in tool_definitions("anthropic")]
@@ -187,6 +187,7 @@ class TestDefinitions:
     def test_reading_tools_are_marked_as_such(self) -> None:
         hints = {tool["name"]: tool["annotations"] for tool in tool_definitions("mcp")}
         assert hints["read"] == {
+            "title": "Read a file",
             "readOnlyHint": True,
             "destructiveHint": False,
             "openWorldHint": False,

@@ -9,10 +9,12 @@ import sys
 import msgspec
 
 from stet import calls, render
+from stet.calls import Call
 from stet.cli import asking
 from stet.cli.output import Output
 from stet.cli.usage import UsageError
 from stet.render import Span
+from stet.wire.results import Tools
 
 
 def init(arguments: argparse.Namespace, output: Output) -> None:
@@ -59,10 +61,14 @@ def workspaces(arguments: argparse.Namespace, output: Output) -> None:
         output.lines(render.workspaces(result.workspaces))
 
 
+def _tools(arguments: argparse.Namespace) -> Call[Tools]:
+    return calls.tools(arguments.style, api=arguments.api, custom=arguments.custom)
+
+
 def tools(arguments: argparse.Namespace, output: Output) -> None:
     """Print the tool definitions for a model, as JSON."""
     with asking.person(arguments, workspace=False) as session:
-        result = asking.ask(session, calls.tools(arguments.style), output)
+        result = asking.ask(session, _tools(arguments), output)
     if result is not None:
         encoded = msgspec.json.format(msgspec.json.encode(result.tools), indent=2)
         sys.stdout.write(encoded.decode() + "\n")

@@ -74,6 +74,33 @@ def _add_editing(commands: _Commands) -> None:
     _add_writing(patch)
     _add_identity(patch)
 
+    changes = commands.add("patch-file", "search and replace in a file", editing.patch_file)
+    changes.add_argument(
+        "file", nargs="?", default="-", help="JSON: the call's params, or with --path the changes"
+    )
+    changes.add_argument("--path", help="the file to change")
+    _add_writing(changes)
+    _add_identity(changes)
+
+    block = commands.add("patch-block", "apply FIND/REPLACE blocks", editing.patch_block)
+    block.add_argument("file", nargs="?", default="-", help="the text with the blocks")
+    block.add_argument("--path", help="refuse blocks that name another file")
+    _add_writing(block)
+    _add_identity(block)
+
+    codex = commands.add("apply-patch", "apply a patch in Codex's format", editing.apply_patch)
+    codex.add_argument(
+        "file", nargs="?", default="-", help="a file with the patch, or the patch itself"
+    )
+    codex.add_argument(
+        "--overwrite", action="store_true", help='let "Add File" replace a file that exists'
+    )
+    codex.add_argument(
+        "--ambiguous", choices=["first"], help="take the first of several places, as Codex does"
+    )
+    _add_writing(codex)
+    _add_identity(codex)
+
     read = commands.add("read", "print a file", editing.read)
     read.add_argument("path", metavar="PATH")
     read.add_argument("--at", metavar="COMMIT", help="as it was right after this commit")
@@ -138,6 +165,12 @@ def _add_administration(commands: _Commands) -> None:
     commands.add("workspaces", "print the allowed workspaces", administration.workspaces)
     tools = commands.add("tools", "print the tool definitions for a model", administration.tools)
     tools.add_argument("--style", choices=["mcp", "openai", "anthropic"], default="mcp")
+    tools.add_argument(
+        "--api", choices=["chat", "responses"], help="which of OpenAI's interfaces (default chat)"
+    )
+    tools.add_argument(
+        "--custom", action="store_true", help="openai: apply_patch as a custom tool with a grammar"
+    )
     commands.add("doctor", "check the installation, say what to mend", doctor.doctor)
 
 

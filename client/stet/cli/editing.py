@@ -1,4 +1,4 @@
-"""``stet patch``, ``read`` and ``clip``: what agents do, from the command line."""
+"""``stet patch`` and its like, ``read``, ``clip``: what agents do, from the command line."""
 
 from __future__ import annotations
 
@@ -18,26 +18,86 @@ from stet.wire.results import EditResult
 
 def patch(arguments: argparse.Namespace, output: Output) -> None:
     """Send the JSON of a patch call: its params, or with --path the list of patches."""
+    _send_json(arguments, output, "patch", "patches", '{"operation": "replace", ..}')
+
+
+def patch_file(arguments: argparse.Namespace, output: Output) -> None:
+    """Send the JSON of a patch_file call: its params, or with --path the list of changes."""
+    _send_json(arguments, output, "patch_file", "changes", '{"search": "..", "replace": ".."}')
+
+
+def _send_json(
+    arguments: argparse.Namespace, output: Output, method: str, listed: str, example: str
+) -> None:
     source = _json(arguments.file)
     if arguments.path is not None:
-        params: dict[str, Any] = {"path": arguments.path, "patches": source}
+        params: dict[str, Any] = {"path": arguments.path, listed: source}
     elif isinstance(source, dict):
         params = source
     else:
         raise UsageError(
-            "without --path the input must be the params of patch: "
-            '{"path": "src/a.py", "patches": [{"operation": "replace", ..}]}. '
-            "To send the list alone, name the file: stet patch --path src/a.py"
+            f"without --path the input must be the params of {method}: "
+            f'{{"path": "src/a.py", "{listed}": [{example}]}}. '
+            f"To send the list alone, name the file: stet {method.replace('_', '-')} "
+            "--path src/a.py"
         )
+    preview = arguments.preview or True in (params.get("preview"), params.get("dry_run"))
+    result = _edited(arguments, output, method, params)
+    if result is not None:
+        output.lines(render.edited(result, preview=preview))
+
+
+def patch_block(arguments: argparse.Namespace, output: Output) -> None:
+    """Send a text with FIND/REPLACE blocks."""
+    params = {"text": _text(arguments.file)}
+    if arguments.path is not None:
+        params["filepath"] = arguments.path
+    result = _edited(arguments, output, "patch_block", params)
+    if result is not None:
+        output.lines(render.edited(result, preview=arguments.preview))
+
+
+def apply_patch(arguments: argparse.Namespace, output: Output) -> None:
+    """Send a patch in Codex's format: a file's, or the argument itself."""
+    given: str = arguments.file
+    send_patch(given if is_patch(given) else _text(given), arguments, output)
+
+
+def send_patch(patch: str, arguments: argparse.Namespace, output: Output) -> None:
+    """Send a patch in Codex's format, and print what Codex's apply_patch prints.
+
+    Only the message goes to standard output, so that this command can stand in for that
+    one; warnings go to standard error.
+    """
+    params: dict[str, Any] = {"input": patch}
+    if arguments.overwrite:
+        params["overwrite"] = True
+    if arguments.ambiguous is not None:
+        params["ambiguous"] = arguments.ambiguous
+    result = _edited(arguments, output, "apply_patch", params)
+    if result is not None:
+        output.lines(render.answered(result, preview=arguments.preview))
+        for warning in result.warnings:
+            print(f"warning: {render.visible(warning)}", file=sys.stderr)
+
+
+def is_patch(argument: str) -> bool:
+    """Whether an argument is a patch itself and not the name of a file with one."""
+    begins = argument.lstrip(" \t\r\n").startswith("*** Begin Patch")
+    return begins or ("*** Begin Patch" in argument and "\n" in argument)
+
+
+def _edited(
+    arguments: argparse.Namespace, output: Output, method: str, params: dict[str, Any]
+) -> EditResult | None:
+    """Carry out an edit; its result, unless that is printed as JSON already."""
     if arguments.message is not None:
         params["message"] = arguments.message
     if arguments.preview:
         params["preview"] = True
     params.setdefault("request_id", uuid.uuid4().hex)
     with asking.agent(arguments) as session:
-        result = asking.ask(session, Call("patch", params, EditResult), output)
-    if result is not None:
-        output.lines(render.edited(result, preview=params.get("preview") is True))
+        return asking.ask(session, Call(method, params, EditResult), output)
 
 
 def read(arguments: argparse.Namespace, output: Output) -> None:

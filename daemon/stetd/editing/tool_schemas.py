@@ -1,16 +1,31 @@
 """The tools as language models are told of them: names, descriptions, JSON Schemas.
 
 The schemas are made from the models in ``inputs``, in the subset of JSON Schema that every
-vendor reads. *common* parameters are added here: the models are offered ``message`` and
-``preview``; ``if_match`` and ``request_id`` are for programs.
+vendor reads; what the tools are told to do is in ``tool_descriptions``. *common* parameters
+are added here: the models are offered ``message`` and ``preview``; ``if_match`` and
+``request_id`` are for programs.
+
+    style       shape of a definition
+    mcp         {name, title, description, inputSchema, annotations}
+    anthropic   {name, description, input_schema}
+    openai      {type: "function", function: {name, description, strict, parameters}}
+                and with api "responses" the same without the inner object
+
+OpenAI's schemas are *strict* ones: every field is required, what may be left out may be null
+(which is how the daemon reads null), no object takes other fields, and no keyword is in them
+that is not in every model's subset: bounds and lengths are checked by the daemon only. With
+``custom`` the function ``apply_patch`` is replaced by a custom tool of that name, whose input
+is the patch itself, written under a grammar: one list can't hold two tools of one name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from stet.wire.failures import Kind, refuse
+from stetd.editing import tool_descriptions as described
+from stetd.editing.apply_patch_grammar import APPLY_PATCH_LARK
 from stetd.editing.inputs.base import ToolInput
 from stetd.editing.inputs.history import (
     DiffInput,
@@ -22,55 +37,28 @@ from stetd.editing.inputs.history import (
 from stetd.editing.inputs.patch import PatchInput
 
 STYLES = ("mcp", "openai", "anthropic")
+#: Which of OpenAI's interfaces the definitions are for.
+APIS = ("chat", "responses")
 
-_PATCH = """\
-Precise edits of one text file. All patches of a call are applied together, to the file as it \
-is before the call, or none is.
 
-Operations:
-- replace: put newText in the place of oldText, which must stand in the file EXACTLY ONCE
-- append_eof: add newText at the end of the file
-- prepend_bof: add newText at the beginning of the file
-- overwrite: replace the whole file
-All but replace create the file, and its directories, when it does not exist.
+class Tool(NamedTuple):
+    """A tool, and what all styles say of it."""
 
-Clipboards keep text between patches and between calls. Use them to move or copy code, within \
-a file or from file to file, instead of writing it again:
-- cut: replace with empty newText and toClipboard
-- copy: replace with the same name in toClipboard and fromClipboard (the file stays as it is)
-- paste: any operation with fromClipboard
+    name: str
+    title: str
+    model: type[ToolInput]
+    description: str
+    #: Whether it writes files.
+    writes: bool
 
-reindent changes the indentation of what is inserted: from each non-blank line it removes \
-strip, then puts add before it.
 
-Text is taken literally: no newline is added, and there are no escapes or wildcards. Small \
-differences in white space or typographic quotes in oldText are tolerated when the place is \
-unique, and reported. Every call can be taken back with undo."""
-
-_READ = """\
-Read a text file, or a range of its lines, as it is now or as it was after an earlier commit."""
-
-_UNDO = """\
-Take back edits of this session, the newest one unless told otherwise. Later edits stay; where \
-they touch the same lines the undo is refused and nothing changes."""
-
-_LOG = """\
-List the recorded edits of this workspace, newest first: what was changed, by whom and why."""
-
-_SHOW = "Show one recorded edit: who made it and why, and its diff."
-
-_DIFF = """\
-Show what differs between two recorded states of the workspace, or between one and the files \
-as they are now."""
-
-#: Name, model, description, whether it writes files.
-_TOOLS: tuple[tuple[str, type[ToolInput], str, bool], ...] = (
-    ("patch", PatchInput, _PATCH, True),
-    ("read", ReadInput, _READ, False),
-    ("undo", UndoInput, _UNDO, True),
-    ("log", LogInput, _LOG, False),
-    ("show", ShowInput, _SHOW, False),
-    ("diff", DiffInput, _DIFF, False),
+_TOOLS = (
+    Tool("patch", "Edit a file", PatchInput, described.PATCH, writes=True),
+    Tool("read", "Read a file", ReadInput, described.READ, writes=False),
+    Tool("undo", "Take edits back", UndoInput, described.UNDO, writes=True),
+    Tool("log", "List edits", LogInput, described.LOG, writes=False),
+    Tool("show", "Show an edit", ShowInput, described.SHOW, writes=False),
+    Tool("diff", "Compare states", DiffInput, described.DIFF, writes=False),
 )
 
 #: Parameters of every writing tool that the model is offered; validated by the daemon.
@@ -79,19 +67,46 @@ _COMMON: dict[str, object] = {
     "preview": {"type": "boolean", "description": "Only show what would change"},
 }
 
+#: Keywords that the models of some vendor, or its older ones, do not take in a strict schema.
+_NOT_STRICT = frozenset(
+    {
+        *("minLength", "maxLength", "pattern", "format"),
+        *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+        *("minItems", "maxItems", "uniqueItems"),
+    }
+)
 
-def tool_definitions(style: str) -> list[dict[str, object]]:
+
+def tool_definitions(
+    style: str, *, api: str = "chat", custom: bool = False
+) -> list[dict[str, object]]:
     """The tools for a language model in the shape of ``mcp``, ``openai`` or ``anthropic``.
 
-    Raises Refused (invalid_params) for another style.
+    ``api`` and ``custom`` are for ``openai`` alone: the shape of its "chat" completions or
+    of its "responses", and whether ``apply_patch`` is a custom tool. Raises Refused
+    (invalid_params) for anything else.
     """
-    if style not in _SHAPES:
-        known = ", ".join(STYLES)
-        raise refuse(Kind.INVALID_PARAMS, f'style must be one of {known}; received "{style}".')
-    return [
-        _SHAPES[style](name, description, input_schema(model, writes=writes), writes)
-        for name, model, description, writes in _TOOLS
-    ]
+    _check("style", style, STYLES)
+    _check("api", api, APIS)
+    if style != "openai" and (custom or api != "chat"):
+        raise refuse(
+            Kind.INVALID_PARAMS, f'tools: custom and api go with style "openai", not "{style}".'
+        )
+    if style == "openai":
+        return [
+            _openai_custom(tool, api)
+            if custom and tool.name == "apply_patch"
+            else _openai(tool, api)
+            for tool in _TOOLS
+        ]
+    return [_SHAPES[style](tool) for tool in _TOOLS]
+
+
+def _check(parameter: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise refuse(
+            Kind.INVALID_PARAMS, f"tools: {parameter} {value!r} is none of {', '.join(choices)}."
+        )
 
 
 def input_schema(model: type[ToolInput], *, writes: bool) -> dict[str, object]:
@@ -101,31 +116,96 @@ def input_schema(model: type[ToolInput], *, writes: bool) -> dict[str, object]:
     assert isinstance(plain, dict)
     plain.pop("description", None)
     if writes:
-        plain["properties"] |= _COMMON
+        dry_run = "dry_run" in plain["properties"]  # which is what preview is
+        plain["properties"] |= {
+            name: schema for name, schema in _COMMON.items() if not (dry_run and name == "preview")
+        }
     return plain
 
 
-def _mcp(name: str, description: str, schema: object, writes: bool) -> dict[str, object]:
-    annotations = {"readOnlyHint": not writes, "destructiveHint": False, "openWorldHint": False}
+def _mcp(tool: Tool) -> dict[str, object]:
+    annotations = {
+        "title": tool.title,
+        "readOnlyHint": not tool.writes,
+        # Whatever is overwritten or deleted is in the history, and undo brings it back.
+        "destructiveHint": False,
+        "openWorldHint": False,
+    }
     return {
-        "name": name,
-        "description": description,
-        "inputSchema": schema,
+        "name": tool.name,
+        "title": tool.title,
+        "description": tool.description,
+        "inputSchema": input_schema(tool.model, writes=tool.writes),
         "annotations": annotations,
     }
 
 
-def _openai(name: str, description: str, schema: object, _writes: bool) -> dict[str, object]:
-    function = {"name": name, "description": description, "parameters": schema}
+def _anthropic(tool: Tool) -> dict[str, object]:
+    schema = input_schema(tool.model, writes=tool.writes)
+    return {"name": tool.name, "description": tool.description, "input_schema": schema}
+
+
+_SHAPES: dict[str, Callable[[Tool], dict[str, object]]] = {"mcp": _mcp, "anthropic": _anthropic}
+
+
+def _openai(tool: Tool, api: str) -> dict[str, object]:
+    function = {
+        "name": tool.name,
+        "description": tool.description,
+        "strict": True,
+        "parameters": _strict(input_schema(tool.model, writes=tool.writes)),
+    }
+    if api == "responses":
+        return {"type": "function", **function}
     return {"type": "function", "function": function}
 
 
-def _anthropic(name: str, description: str, schema: object, _writes: bool) -> dict[str, object]:
-    return {"name": name, "description": description, "input_schema": schema}
+def _openai_custom(tool: Tool, api: str) -> dict[str, object]:
+    """A tool whose input is the text itself, so that nothing of it is escaped."""
+    named = {"name": tool.name, "description": tool.description}
+    grammar = {"syntax": "lark", "definition": APPLY_PATCH_LARK}
+    if api == "responses":
+        return {"type": "custom", **named, "format": {"type": "grammar", **grammar}}
+    return {
+        "type": "custom",
+        "custom": {**named, "format": {"type": "grammar", "grammar": grammar}},
+    }
 
 
-_Shape = Callable[[str, str, object, bool], dict[str, object]]
-_SHAPES: dict[str, _Shape] = {"mcp": _mcp, "openai": _openai, "anthropic": _anthropic}
+def _strict(schema: Any) -> Any:
+    """A plain schema as OpenAI's strict mode takes it."""
+    if isinstance(schema, list):
+        return [_strict(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {
+        key: each if key == "properties" else _strict(each)
+        for key, each in schema.items()
+        if key not in _NOT_STRICT
+    }
+    if "properties" in kept:
+        required = schema.get("required", ())
+        kept["properties"] = {
+            name: _strict(each) if name in required else _nullable(_strict(each))
+            for name, each in kept["properties"].items()
+        }
+        kept["required"] = list(kept["properties"])
+        kept["additionalProperties"] = False
+    return kept
+
+
+def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
+    """A schema that takes null too, for a field that may be left out."""
+    null = {"type": "null"}
+    description = {key: each for key, each in schema.items() if key == "description"}
+    rest = {key: each for key, each in schema.items() if key != "description"}
+    if "anyOf" in rest:
+        return {**schema, "anyOf": [*rest["anyOf"], null]}
+    if "properties" in rest or "items" in rest:
+        return {"anyOf": [rest, null], **description}
+    if "enum" in rest:
+        rest["enum"] = [*rest["enum"], None]
+    return {**rest, "type": [rest["type"], "null"], **description}
 
 
 def _plain(schema: Any, definitions: Mapping[str, Any]) -> Any:
@@ -135,7 +215,8 @@ def _plain(schema: Any, definitions: Mapping[str, Any]) -> Any:
     if not isinstance(schema, dict):
         return schema
     if "$ref" in schema:
-        target = definitions[schema["$ref"].rpartition("/")[2]]
+        # Without its description, which is the model's docstring: for readers of the code.
+        target = {**definitions[schema["$ref"].rpartition("/")[2]], "description": None}
         return _plain({**target, **{k: v for k, v in schema.items() if k != "$ref"}}, definitions)
     if "anyOf" in schema:
         kept = [each for each in schema["anyOf"] if each != {"type": "null"}]
@@ -147,6 +228,6 @@ def _plain(schema: Any, definitions: Mapping[str, Any]) -> Any:
     for key, value in schema.items():
         if key == "properties":
             plain[key] = {name: _plain(each, definitions) for name, each in value.items()}
-        elif key not in ("$defs", "title", "default", "maxItems"):
+        elif key not in ("$defs", "title", "default", "maxItems") and value is not None:
             plain[key] = _plain(value, definitions)
     return plain

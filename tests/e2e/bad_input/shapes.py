@@ -135,7 +135,7 @@ COMMON_CASES = [
 SHAPES: dict[str, tuple[str, str]] = {
     "hello": ("protocol* workspace session agent secret client", "stranger"),
     "status": ("", "agent"),
-    "tools": ("style", "agent"),
+    "tools": ("style api custom", "agent"),
     "read": ("path* at start end", "agent"),
     "patch": ("path* patches*", "agent"),
     "undo": ("commits last request session agent paths", "agent"),

@@ -1,0 +1,108 @@
+"""What language models are told of each tool, and nothing else.
+
+A description has at most 1,024 characters: OpenAI's Chat Completions, and services that
+follow them, refuse a request with a longer one. So each says what a model gets wrong
+without it, and leaves the rest to the fields' own descriptions (``inputs``) and to the
+refusals, which say what to send instead.
+"""
+
+from __future__ import annotations
+
+#: Characters that a description may have.
+LONGEST = 1024
+
+PATCH = """\
+Edit one text file precisely. All patches of a call apply to the file as it was before the \
+call, or none does.
+
+replace puts newText in the place of oldText, which must stand in the file EXACTLY ONCE; \
+append_eof, prepend_bof and overwrite also create a missing file.
+
+Move and copy code with clipboards instead of writing it again; they outlast the call:
+- cut: replace with newText "" and toClipboard
+- copy: replace with the same name in toClipboard and fromClipboard (the file stays as it is)
+- paste: any operation with fromClipboard
+- move: cut, then paste, in one call or two, also to another file
+- reindent while pasting: {"strip": "    ", "add": "\\t"} takes strip from each non-blank \
+line, then puts add before it
+
+Text is literal: no escapes, no wildcards, no newline added. Copy oldText from the file with \
+its white space; differences in white space or typographic quotes are tolerated only where \
+the place is certain. An error changes nothing and says what to send instead; undo takes a \
+call back."""
+
+PATCH_FILE = """\
+Search and replace in one text file. The changes apply in order, each to the result of the \
+one before; all of them or none.
+
+search is exact text, one line or several, copied from the file with its indentation. It must \
+stand there exactly once: add lines around it until it does, or say which place is meant with \
+occurrence (1 is the first) or near_line. replace takes its place; "" deletes it.
+
+regex: search is a regular expression over the whole text, and \\1 or \\g<name> work in \
+replace. fuzzy: the one passage that is at least so similar is taken, for text that you can't \
+copy exactly.
+
+dry_run only tells what would change; context shows that many lines around each change; \
+backup keeps the old file beside the new one.
+
+Moving code? The clipboards of patch do it without writing it again. An error changes nothing \
+and says what to send instead; undo takes a call back."""
+
+PATCH_BLOCK = """\
+Find and replace with text that needs no escaping, in one file or several; all pairs or none.
+
+===SKIPPY_PATCH_START:src/a.py===
+===FIND===
+exact text, standing in the file exactly once
+===REPLACE===
+what takes its place; nothing deletes it
+===SKIPPY_PATCH_END===
+
+Each marker stands alone on its line, and the newline beside it belongs to it. A block takes \
+any number of FIND/REPLACE pairs, a text any number of blocks. All pairs are looked for in the \
+file as it was before the call. Copy FIND from the file with its indentation; it can't be \
+empty. A line of content that reads like a marker gets a backslash before it: \\===FIND===
+
+For files that don't exist yet, and for moving code, use patch. An error changes nothing and \
+says what to send instead; undo takes a call back."""
+
+APPLY_PATCH = """\
+Add, change, move and delete files with one patch; all of it applies or none.
+
+*** Begin Patch
+*** Add File: src/new.py
++each line of a new file begins with +
+*** Update File: src/a.py
+*** Move to: src/b.py
+@@ class A:
+@@     def f(self):
+ unchanged lines begin with a space
+-a line to remove
++a line to put there
+*** Delete File: src/old.py
+*** End Patch
+
+Move to is optional. Give about three unchanged lines before and after a change. They, with \
+the removed ones, must stand in the file in one place only; otherwise put the line of the \
+function or class above them after @@, several @@ lines going deeper. Hunks of a file stand \
+in the order of its lines. Lines are copied from the file, not renumbered: @@ takes no line \
+numbers. *** End of File after a hunk ties it to the end.
+
+An error changes nothing and says what to send instead; undo takes a call back."""
+
+READ = """\
+Read a text file, or a range of its lines, as it is now or as it was after an earlier commit."""
+
+UNDO = """\
+Take back edits of this session, the newest one unless told otherwise. Later edits stay; where \
+they touch the same lines the undo is refused and nothing changes."""
+
+LOG = """\
+List the recorded edits of this workspace, newest first: what was changed, by whom and why."""
+
+SHOW = "Show one recorded edit: who made it and why, and its diff."
+
+DIFF = """\
+Show what differs between two recorded states of the workspace, or between one and the files \
+as they are now."""
