@@ -32,6 +32,8 @@ from stetd.params import split_common
 from tree_world import Tree, TreeWorld
 
 _FILE_MODE = 0o644
+#: What a plan does not say of its files.
+_UNPLANNED = frozenset({"before", "after", "added", "removed"})
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Outcome:
     reply: Json | None = None
     error: Json | None = None
     changed: bool = False
-    #: Members of a reply that this way can't tell.
+    #: Members of a reply, and of its files, that this way can't tell.
     untold: frozenset[str] = field(default=frozenset())
 
 
@@ -77,14 +79,13 @@ class PurePlan:
             return Outcome(scenario, scenario.before, scenario.clipboards, error=_data(refused))
         dry = bool(common.get("preview")) or bool(own.get("dry_run"))
         reply = _reply(plan)
-        told = {member for member in reply if member in scenario.reply}
         return Outcome(
             scenario,
             scenario.before if dry else scenario.before.after(plan),
             scenario.clipboards if dry else {**scenario.clipboards, **plan.clipboards},
             reply=reply,
             changed=bool(plan.files) and not dry,
-            untold=frozenset(scenario.reply) - told - {"changed"},
+            untold=frozenset(scenario.reply) - set(reply) - {"changed"} | _UNPLANNED,
         )
 
 
@@ -266,7 +267,7 @@ def check(outcome: Outcome) -> None:
         assert outcome.error is None, outcome.error and outcome.error["message"]
         reply = {k: v for k, v in scenario.reply.items() if k not in ("changed", *outcome.untold)}
         assert outcome.reply is not None
-        assert_given(_files_sorted(reply), _files_sorted(outcome.reply))
+        assert_given(_files_sorted(reply, outcome.untold), _files_sorted(outcome.reply))
         assert scenario.reply.get("warnings", []) == outcome.reply.get("warnings", [])
     assert dict(scenario.after.files) == dict(outcome.tree.files)
     assert dict(scenario.after.links) == dict(outcome.tree.links)
@@ -278,9 +279,11 @@ def check(outcome: Outcome) -> None:
             assert f"{scenario.after.modes.get(path, before):o}" == f"{mode:o}", path
 
 
-def _files_sorted(reply: Json) -> Json:
-    files = reply.get("files")
-    return reply if files is None else {**reply, "files": sorted(files, key=lambda f: f["path"])}
+def _files_sorted(reply: Json, without: frozenset[str] = frozenset()) -> Json:
+    if "files" not in reply:
+        return reply
+    told = [{k: v for k, v in file.items() if k not in without} for file in reply["files"]]
+    return {**reply, "files": sorted(told, key=lambda file: str(file["path"]))}
 
 
 def assert_given(expected: Any, actual: Any, where: str = "reply") -> None:

@@ -14,6 +14,8 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from stet.wire.failures import Failure, Kind, Nearest
 
 #: How many line numbers a sentence spells out; ``candidates`` carries all of them.
@@ -70,6 +72,16 @@ def old_text_not_found(subject: Subject, explanation: str, nearest: Nearest | No
         sentence = f"{sentence} {explanation}"
     return subject.failure(
         Kind.OLD_TEXT_NOT_FOUND, sentence, line=nearest.line if nearest else None, nearest=nearest
+    )
+
+
+def inserted_by_another(failure: Failure, other: Subject, path: str) -> Failure:
+    """The same miss, when ``other`` would put the text there: edits of a call don't see that."""
+    return msgspec.structs.replace(
+        failure,
+        message=f"{failure.message}\nThis text stands in the new text of {other.label}, but all "
+        f"are applied to {path} as it was before the call: join the two into one {other.noun}, "
+        "or send them in two calls.",
     )
 
 
@@ -205,13 +217,13 @@ def input_too_large(path: str | None, count: int, limit: int, *, exact: bool) ->
 
 
 def spelled_lines(lines: Sequence[int]) -> str:
-    """``at lines 3, 7 and 12``, cut short when there are many."""
+    """``at lines 3, 7 and 12`` or ``all at line 3``, cut short when there are many."""
     shown = [str(line) for line in lines[:_SPELLED_LINES]]
     more = len(lines) - len(shown)
     if more:
         return f"at lines {', '.join(shown)} and {more} more"
-    if len(shown) == 1:
-        return f"at line {shown[0]}"
+    if len(set(shown)) == 1:
+        return f"{'all ' if len(shown) > 1 else ''}at line {shown[0]}"
     return f"at lines {', '.join(shown[:-1])} and {shown[-1]}"
 
 

@@ -13,9 +13,9 @@ overlaps and assembly are shared (``matching``, ``planning``, ``applying``).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from stet.wire.failures import Failure, Refused
+from stet.wire.failures import Failure, Kind, Refused
 from stet.wire.results import EditReport
 from stetd.editing import locating, refusals, tokens
 from stetd.editing.applying import apply_changes, report_edits
@@ -124,6 +124,8 @@ def _attempts(
         if patch.operation == "replace":
             explain = failed < EXPLAINED_MISSES
             attempt = _replacement(patch, subject, target, clipboards, explain=explain)
+            if attempt.failures and explain:
+                attempt = _told_of_others(attempt, attempts)
         else:
             attempt = _insertion(patch, subject, target, clipboards)
         if attempt.stored:
@@ -133,6 +135,21 @@ def _attempts(
         failed += bool(attempt.failures)
         attempts.append(attempt)
     return attempts
+
+
+def _told_of_others(attempt: _Attempt, earlier: Sequence[_Attempt]) -> _Attempt:
+    """A miss, with the earlier patch that would put its old text there, if one would."""
+    old = attempt.patch.old_text
+    other = next((each for each in earlier if old and old in each.patch.new_text), None)
+    if other is None:
+        return attempt
+    failures = tuple(
+        refusals.inserted_by_another(failure, other.subject, attempt.subject.path)
+        if failure.kind == Kind.OLD_TEXT_NOT_FOUND
+        else failure
+        for failure in attempt.failures
+    )
+    return replace(attempt, failures=failures)
 
 
 def _insertion(

@@ -1,0 +1,2 @@
+// Package gen generates invoices
+package gen

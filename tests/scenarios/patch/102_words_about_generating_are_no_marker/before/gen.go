@@ -1,0 +1,2 @@
+// Package gen generates reports
+package gen
