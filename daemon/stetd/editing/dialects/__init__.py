@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from stetd.editing.dialects import patch
+from stetd.editing.dialects import patch, patch_block
 from stetd.editing.edits import Plan, World
 
 Dialect = Callable[[Mapping[str, object], World], Plan]
@@ -18,4 +18,5 @@ Dialect = Callable[[Mapping[str, object], World], Plan]
 #: Method name to the function that plans its calls.
 DIALECTS: Mapping[str, Dialect] = {
     "patch": patch.plan,
+    "patch_block": patch_block.plan,
 }

@@ -1,0 +1,340 @@
+r"""The text of ``patch_block``: from a model's answer to blocks of find/replace pairs.
+
+Pure parsing: no file is looked at, nothing is matched. Never raises for any text; what is
+wrong becomes a fault (``parse_error``) with the line of the text and what was expected there.
+
+Grammar, over lines that end with LF or CRLF (a lone CR is text)::
+
+    answer  = *( block / prose )
+    block   = START 1*( FIND content REPLACE content ) END    ; blank lines before the first FIND
+    START   = "===SKIPPY_PATCH_START:" path "==="
+    FIND    = "===FIND==="
+    REPLACE = "===REPLACE==="
+    END     = "===SKIPPY_PATCH_END==="
+    content = *( any line that does not look like a marker )
+
+* A marker stands alone on its line and begins it; white space after it is ignored, and so is
+  white space around the path.
+* The newline that ends a marker's line belongs to the marker, and so does the one before the
+  next marker. So the content between two markers has no final newline unless a blank line is
+  written before the second of them. The content of FIND may not be empty.
+* A line that only resembles a marker - indented, other letter case, other numbers of ``=``,
+  spaces inside, a START without a path - is a fault inside a block: taken for text it would be
+  written into the file. Outside of blocks only what resembles START or END is: a block that is
+  taken for prose would be lost without a word.
+* Content that looks like a marker is written with a backslash before it (after the indentation,
+  if it has any); one backslash is taken away: ``\===FIND===`` is the text ``===FIND===``, and
+  ``\\===FIND===`` is ``\===FIND===``.
+* Everything outside of blocks is prose. A marker there is a fault, because its content would be
+  lost.
+
+After a fault the parser goes on with the next marker, so that one answer tells all of them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from stet.wire.failures import Failure, Kind
+from stetd.editing.refusals import visible
+from stetd.editing.text import WHITE_SPACE, is_blank
+
+#: After so many faults the rest of an answer is not looked at.
+_MOST_FAULTS = 20
+#: So much of a line is repeated in a fault.
+_SHOWN = 80
+
+_START = "===SKIPPY_PATCH_START:path==="
+_EDGES = WHITE_SPACE + "\r\ufeff"
+#: A path that ends with "=" would be a marker with too many of them.
+_EXACT_START = re.compile(r"===SKIPPY_PATCH_START:\s*([^\s=](?:.*[^\s=])?)\s*===")
+_RESEMBLANCE = re.compile(
+    r"={2,}\s*(?:(?P<find>FIND)|(?P<replace>REPLACE)|(?P<end>SKIPPY[ _-]?PATCH[ _-]?END))\s*={2,}"
+    r"|={2,}\s*(?P<start>SKIPPY[ _-]?PATCH[ _-]?START).*",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One FIND with its REPLACE; ``line`` is that of its FIND marker, from 1."""
+
+    find: str
+    replace: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One block: the path as its START spells it, and where that stands, from 1.
+
+    ``crlf``: every marker of the block ends with CRLF, so that this is how the answer ends
+    its lines, and says nothing about the file.
+    """
+
+    path: str
+    line: int
+    pairs: tuple[Pair, ...]
+    crlf: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Prose:
+    """What stands outside of blocks, without interruption; ``line`` is its first, from 1."""
+
+    text: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A parsed answer; ``blocks`` are complete and sound only if there are no ``faults``.
+
+    ``paths``: what every START names, in order, also of blocks that never end.
+    """
+
+    paths: tuple[str, ...]
+    blocks: tuple[Block, ...]
+    prose: tuple[Prose, ...]
+    faults: tuple[Failure, ...]
+
+
+def parse_answer(text: str) -> Answer:
+    """The blocks of a model's whole answer, and every fault found; see the module."""
+    reader = _Reader()
+    lines = text.removeprefix("\ufeff").split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    for number, line in enumerate(lines, 1):
+        reader.read(number, line)
+        if len(reader.faults) >= _MOST_FAULTS:
+            break
+    else:
+        reader.end(max(1, len(lines)))
+    faults = sorted(reader.faults, key=lambda fault: fault.line or 0)
+    return Answer(tuple(reader.paths), tuple(reader.blocks), tuple(reader.prose), tuple(faults))
+
+
+class _Mark(StrEnum):
+    """The markers; the value is how one is written."""
+
+    START = _START
+    FIND = "===FIND==="
+    REPLACE = "===REPLACE==="
+    END = "===SKIPPY_PATCH_END==="
+
+
+class _Place(StrEnum):
+    """Where the parser is."""
+
+    OUTSIDE = "outside"
+    BLOCK = "block"  # after START, before the first FIND
+    FIND = "find"
+    REPLACE = "replace"
+
+
+#: Markers that belong where they stand; everything else is a fault.
+_LEGAL = {
+    (_Place.OUTSIDE, _Mark.START),
+    (_Place.BLOCK, _Mark.FIND),
+    (_Place.FIND, _Mark.REPLACE),
+    (_Place.REPLACE, _Mark.FIND),
+    (_Place.REPLACE, _Mark.END),
+}
+#: Where the parser is after a marker, legal or not.
+_AFTER = {
+    _Mark.START: _Place.BLOCK,
+    _Mark.FIND: _Place.FIND,
+    _Mark.REPLACE: _Place.REPLACE,
+    _Mark.END: _Place.OUTSIDE,
+}
+
+
+@dataclass(slots=True)
+class _Reader:
+    """The parser's state between two lines."""
+
+    paths: list[str] = field(default_factory=list)
+    blocks: list[Block] = field(default_factory=list)
+    prose: list[Prose] = field(default_factory=list)
+    faults: list[Failure] = field(default_factory=list)
+    _place: _Place = _Place.OUTSIDE
+    #: The block being read.
+    _path: str = ""
+    _line: int = 0
+    _pairs: list[Pair] = field(default_factory=list)
+    _crlf: bool = True
+    #: The pair being read: line of its FIND, its text, and what is being gathered.
+    _find_line: int = 0
+    _find: str = ""
+    _content: list[str] = field(default_factory=list)
+    _content_line: int = 1
+    #: A fault of this kind was told and would only repeat: stray markers, text before FIND.
+    _told: bool = False
+
+    def read(self, number: int, line: str) -> None:
+        """Take one line, without its LF."""
+        bare = line.strip(_EDGES)
+        unescaped = bare.lstrip("\\")
+        resembled = _RESEMBLANCE.fullmatch(unescaped) if unescaped.startswith("==") else None
+        if resembled is None:
+            self._text(number, line)
+        elif unescaped != bare:
+            at = line.index("\\")
+            self._text(number, line[:at] + line[at + 1 :])
+        else:
+            self._marker(number, line, resembled)
+
+    def end(self, last: int) -> None:
+        """The text ended with line ``last``."""
+        if self._place is _Place.OUTSIDE:
+            self._end_prose()
+        elif self._place is _Place.REPLACE:
+            self._fault(
+                last,
+                f"the block that begins at line {self._line} is not ended: expected "
+                f"{_Mark.END} on a line of its own after the last replacement.",
+            )
+        elif self._place is _Place.FIND:
+            self._fault(
+                last,
+                f"{_Mark.FIND} at line {self._find_line} has no {_Mark.REPLACE}, and the block "
+                f"is not ended: expected {_Mark.REPLACE}, the new text, and {_Mark.END}.",
+            )
+        else:
+            self._fault(
+                last,
+                f"the block that begins at line {self._line} is not ended and has no pair: "
+                f"expected {_Mark.FIND}, {_Mark.REPLACE} and {_Mark.END}.",
+            )
+        if not self.blocks and not self.faults:
+            self._fault(last, _NO_BLOCK)
+
+    def _text(self, number: int, line: str) -> None:
+        """A line that is no marker."""
+        if self._place is not _Place.BLOCK:
+            self._content.append(line)
+        elif not is_blank(line.rstrip("\r")) and not self._told:
+            self._told = True
+            self._fault(
+                number,
+                f"expected {_Mark.FIND} after {_START.replace('path', self._path)}, but found the "
+                f"text {visible(line)}. Nothing but pairs stands in a block.",
+            )
+
+    def _marker(self, number: int, line: str, resembled: re.Match[str]) -> None:
+        """A line that is a marker, or resembles one."""
+        mark = _Mark[str(resembled.lastgroup).upper()]
+        written = line.rstrip(_EDGES)
+        start = _EXACT_START.fullmatch(written)
+        path = start.group(1) if start else ""
+        exact = bool(path) if mark is _Mark.START else written == mark.value
+        if not exact:
+            if self._place is _Place.OUTSIDE and mark in (_Mark.FIND, _Mark.REPLACE):
+                self._content.append(line)
+                return
+            self._fault(
+                number,
+                f"{visible(written)} is no marker: expected {mark} at the beginning of the line "
+                f"and nothing else on it.{self._as_text(written)}",
+            )
+        elif (self._place, mark) not in _LEGAL:
+            self._misplaced(number, mark)
+        self._enter(number, mark, path, ends_with_cr=line.endswith("\r"))
+
+    def _enter(self, number: int, mark: _Mark, path: str, *, ends_with_cr: bool) -> None:
+        """Go on after a marker. After a fault the values are of no use, but nothing breaks."""
+        text = "\n".join(self._content).removesuffix("\r")
+        if self._place is _Place.OUTSIDE:
+            self._end_prose()
+        elif self._place is _Place.FIND:
+            self._find = text
+            if not text and mark is _Mark.REPLACE:
+                self._fault(
+                    self._find_line,
+                    f"{_Mark.FIND} holds no text: expected the text to look for, copied exactly "
+                    "from the file. To add text, find a line beside it and replace it by that "
+                    "line and the new one.",
+                )
+        elif self._place is _Place.REPLACE and mark in (_Mark.FIND, _Mark.END):
+            self._pairs.append(Pair(self._find, text, self._find_line))
+        self._content, self._content_line = [], number + 1
+        if mark is _Mark.START:
+            self._path, self._line, self._pairs, self._crlf = path, number, [], True
+            if path:
+                self.paths.append(path)
+        self._crlf = self._crlf and ends_with_cr
+        if mark is _Mark.FIND:
+            self._find_line = number
+        if mark is _Mark.END and self._place is not _Place.OUTSIDE:
+            self.blocks.append(Block(self._path, self._line, tuple(self._pairs), self._crlf))
+        stray = self._place is _Place.OUTSIDE and mark is not _Mark.START
+        if not stray:
+            self._place = _AFTER[mark]
+            self._told = self._told and mark not in (_Mark.START, _Mark.END)
+
+    def _misplaced(self, number: int, mark: _Mark) -> None:
+        """A marker where another one, or none, was expected."""
+        match self._place, mark:
+            case _Place.OUTSIDE, _:
+                if not self._told:
+                    self._told = True
+                    self._fault(number, f"{mark} outside of a block: expected {_START} before it.")
+                return
+            case _, _Mark.START:
+                sentence = (
+                    f"{mark.replace(':path', '')} inside the block that begins at line "
+                    f"{self._line}: expected {self._expected()} before another block."
+                )
+            case _Place.BLOCK, _Mark.REPLACE:
+                sentence = f"{mark} without {_Mark.FIND}: expected {_Mark.FIND} and the old text."
+            case _Place.BLOCK, _:
+                sentence = (
+                    f"the block that begins at line {self._line} has no pair: expected "
+                    f"{_Mark.FIND} and {_Mark.REPLACE} before {mark}."
+                )
+            case _Place.FIND, _:
+                sentence = (
+                    f"{mark}, but {_Mark.FIND} at line {self._find_line} has no "
+                    f"{_Mark.REPLACE} yet: expected {_Mark.REPLACE} and the new text."
+                )
+            case _:
+                sentence = (
+                    f"a second {mark} for the {_Mark.FIND} at line {self._find_line}: expected "
+                    f"{_Mark.FIND} or {_Mark.END}."
+                )
+        self._fault(number, sentence + self._as_text(mark.value))
+
+    def _as_text(self, line: str) -> str:
+        """Advice for a line that may have been meant as text, where there is text."""
+        if self._place not in (_Place.FIND, _Place.REPLACE):
+            return ""
+        bare = line.strip(_EDGES)[:_SHOWN]
+        return f" If the line is text of the file, write it with a backslash: \\{bare}"
+
+    def _expected(self) -> str:
+        """What would have ended the block properly."""
+        if self._place is _Place.REPLACE:
+            return _Mark.END.value
+        missing = [_Mark.REPLACE, _Mark.END]
+        if self._place is _Place.BLOCK:
+            missing.insert(0, _Mark.FIND)
+        return f"{', '.join(missing[:-1])} and {missing[-1]}"
+
+    def _fault(self, number: int, sentence: str) -> None:
+        path = self._path if self._place is not _Place.OUTSIDE else None
+        message = f"line {number} of text: {sentence}"
+        self.faults.append(Failure(Kind.PARSE_ERROR.value, message, path=path or None, line=number))
+
+    def _end_prose(self) -> None:
+        if self._content:
+            self.prose.append(Prose("\n".join(self._content), self._content_line))
+
+
+_NO_BLOCK = (
+    "there is no patch block, so nothing would be changed. Expected, with the changes in it and "
+    f"not in JSON:\n{_START}\n{_Mark.FIND}\nthe old text, exactly as it stands in the file\n"
+    f"{_Mark.REPLACE}\nthe new text\n{_Mark.END}"
+)
