@@ -41,7 +41,7 @@ class Tree:
 
     def after(self, plan: Plan) -> Tree:
         """The tree once ``plan`` is carried out. Asserts that it was planned on this one."""
-        files, links = dict(self.files), dict(self.links)
+        files, links, modes = dict(self.files), dict(self.links), dict(self.modes)
         for planned in plan.files:
             stood = files.pop(planned.path, None)
             if stood is None and planned.path in links:
@@ -49,7 +49,11 @@ class Tree:
             assert planned.before == stood, f"{planned.path} was planned on other bytes"
             if planned.after is not None:
                 files[planned.path] = planned.after
-        return Tree(files, links, self.modes, self.directories)
+            else:
+                modes.pop(planned.path, None)
+            if planned.mode_of in self.modes:
+                modes[planned.path] = self.modes[planned.mode_of]
+        return Tree(files, links, modes, self.directories)
 
 
 @dataclass(frozen=True)

@@ -77,8 +77,8 @@ class PurePlan:
             plan = DIALECTS[scenario.dialect](own, world)
         except Refused as refused:
             return Outcome(scenario, scenario.before, scenario.clipboards, error=_data(refused))
-        dry = bool(common.get("preview")) or bool(own.get("dry_run"))
-        reply = _reply(plan)
+        dry = plan.preview or bool(common.get("preview"))
+        reply = _reply(plan, preview=dry)
         return Outcome(
             scenario,
             scenario.before if dry else scenario.before.after(plan),
@@ -103,10 +103,17 @@ def _plain(value: object) -> Any:
     return msgspec.json.decode(msgspec.json.encode(value))
 
 
-def _reply(plan: Plan) -> Json:
+def _reply(plan: Plan, *, preview: bool) -> Json:
     """What the plan says of the members of an EditResult."""
-    known = {name: getattr(plan, name) for name in plan.__slots__ if name != "files"}
-    known["clipboards"] = known.pop("clipboard_notes")
+    told = plan.preview_message if preview else ""
+    known: Json = {
+        "message": told or plan.message,
+        "edits": plan.edits,
+        "warnings": plan.warnings,
+        "clipboards": plan.clipboard_notes,
+    }
+    if plan.results:
+        known["result"] = plan.results if len(plan.results) > 1 else plan.results[0]
     moved = {planned.old_path for planned in plan.files if planned.old_path}
     known["files"] = [
         {"path": planned.path, "status": "R", "old_path": planned.old_path}
