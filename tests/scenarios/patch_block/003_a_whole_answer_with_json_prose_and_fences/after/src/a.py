@@ -1,0 +1,6 @@
+def new():
+    pass
+
+
+if True:
+    new()

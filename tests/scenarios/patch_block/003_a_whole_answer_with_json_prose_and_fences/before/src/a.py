@@ -1,0 +1,6 @@
+def old():
+    pass
+
+
+if True:
+    old()

@@ -1,0 +1,4 @@
+class A:
+    def f(self):
+        # two
+        return 2
