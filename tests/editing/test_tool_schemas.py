@@ -182,7 +182,7 @@ class TestDefinitions:
 
     def test_the_tools_are_those_of_the_contract(self) -> None:
         names = [tool["name"] for tool in tool_definitions("anthropic")]
-        assert names == ["patch", "read", "undo", "log", "show", "diff"]
+        assert names == ["patch", "patch_block", "read", "undo", "log", "show", "diff"]
 
     def test_reading_tools_are_marked_as_such(self) -> None:
         hints = {tool["name"]: tool["annotations"] for tool in tool_definitions("mcp")}

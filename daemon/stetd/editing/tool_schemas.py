@@ -35,6 +35,7 @@ from stetd.editing.inputs.history import (
     UndoInput,
 )
 from stetd.editing.inputs.patch import PatchInput
+from stetd.editing.inputs.patch_block import PatchBlockInput
 
 STYLES = ("mcp", "openai", "anthropic")
 #: Which of OpenAI's interfaces the definitions are for.
@@ -54,6 +55,9 @@ class Tool(NamedTuple):
 
 _TOOLS = (
     Tool("patch", "Edit a file", PatchInput, described.PATCH, writes=True),
+    Tool(
+        "patch_block", "Edit files by blocks", PatchBlockInput, described.PATCH_BLOCK, writes=True
+    ),
     Tool("read", "Read a file", ReadInput, described.READ, writes=False),
     Tool("undo", "Take edits back", UndoInput, described.UNDO, writes=True),
     Tool("log", "List edits", LogInput, described.LOG, writes=False),
