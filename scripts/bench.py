@@ -19,7 +19,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 
 import stet
 from benchmarks.editing import Calls
@@ -27,10 +29,13 @@ from benchmarks.floors import BOTH, Floors
 from benchmarks.lines import JsonLines
 from benchmarks.measuring import Rate, Row, timed
 from benchmarks.starting import starting
-from benchmarks.table import as_json, as_text, environment
+from benchmarks.syncs import Syncs, count_syncs
+from benchmarks.table import Results, as_json, as_text, environment
 from benchmarks.together import Caller, calls_per_second
 from private_daemon import PrivateDaemon
 
+#: The same call where only checkpoints are synced.
+RELAXED = "patch, JSON lines, durability relaxed"
 _CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
@@ -50,15 +55,24 @@ FULL = Size(warm_up=50, rounds=2, per_round=250, together=200, starts=10, pause_
 QUICK = Size(warm_up=2, rounds=1, per_round=6, together=5, starts=1, pause_s=0.0)
 
 
-def one_at_a_time(daemon: PrivateDaemon, workspace: str, floors: Floors, size: Size) -> list[Row]:
-    """The floors, and each kind of call by one caller."""
+def one_at_a_time(
+    daemon: PrivateDaemon,
+    workspace: str,
+    relaxed: PrivateDaemon,
+    relaxed_workspace: str,
+    floors: Floors,
+    size: Size,
+) -> list[Row]:
+    """The floors, and each kind of call by one caller; also of a daemon that is ``relaxed``."""
     endpoint = daemon.endpoint()
     with (
         stet.connect(workspace, "python", "bench", endpoint=endpoint, start=False) as agent,
         JsonLines(endpoint.path, workspace, "plain") as plain,
+        JsonLines(relaxed.endpoint().path, relaxed_workspace, "plain") as unsynced,
     ):
         calls = Calls(agent, plain, workspace)
         measured = calls.measured()
+        measured[RELAXED] = Calls(agent, unsynced, relaxed_workspace).patch_plain
         samples: dict[str, list[float]] = {name: [] for name in measured}
         for turn in range(size.rounds + 1):
             repeats = size.per_round if turn else size.warm_up
@@ -84,8 +98,13 @@ def take(calls: Calls, run: Callable[[int], object], repeats: int) -> list[float
     return taken
 
 
-def several_at_once(daemon: PrivateDaemon, workspace: str, size: Size) -> list[Rate]:
-    """Calls per second of 8 and 16 callers, beside one."""
+def several_at_once(
+    daemon: PrivateDaemon, workspace: str, size: Size
+) -> tuple[list[Rate], list[Syncs]]:
+    """Calls per second of 8 and 16 callers, beside one; and their syncs of the journal.
+
+    The syncs are counted apart: strace slows down what it watches.
+    """
     path = daemon.endpoint().path
     callers = [Caller(path, workspace, number) for number in range(16)]
     calls_per_second(callers, max(1, size.together // 10))
@@ -98,25 +117,44 @@ def several_at_once(daemon: PrivateDaemon, workspace: str, size: Size) -> list[R
     time.sleep(size.pause_s)
     pipelined = calls_per_second(callers[:1], size.together, in_flight=16)
     rates.append(Rate("1 caller, 16 calls in flight", pipelined, alone))
+    syncs = []
+    for count in (1, 8, 16):
+        each = max(1, size.together // count)
+        name = "1 caller" if count == 1 else f"{count} callers at once"
+        run = partial(calls_per_second, callers[:count], each)
+        found = count_syncs(daemon.pid, name, each * count, run)
+        syncs += [found] if found else []
     for caller in callers:
         caller.close()
-    return rates
+    return rates, syncs
 
 
-def measure(directory: str, runtime: str, size: Size) -> tuple[list[Row], list[Rate]]:
+def measure(directory: str, runtime: str, size: Size) -> Results:
     """Everything, below two directories that are there already."""
-    workspace = os.path.join(directory, "workspace")
-    os.mkdir(workspace)
     floors = Floors(directory)
-    with PrivateDaemon(directory, os.path.join(runtime, "daemon")) as daemon:
-        daemon.start()
-        control = daemon.endpoint(control=True)
-        with stet.connect(None, control=True, endpoint=control, start=False) as person:
-            person.workspace_allow(workspace)
-        rows = one_at_a_time(daemon, workspace, floors, size)
-        rates = several_at_once(daemon, workspace, size)
+    with ExitStack() as stack:
+        full, workspace = running(stack, directory, runtime, "full")
+        relaxed, other = running(stack, directory, runtime, "relaxed")
+        rows = one_at_a_time(full, workspace, relaxed, other, floors, size)
+        rates, syncs = several_at_once(full, workspace, size)
     floors.close()
-    return rows + starting(directory, runtime, size.starts), rates
+    return Results(rows + starting(directory, runtime, size.starts), rates, syncs)
+
+
+def running(
+    stack: ExitStack, directory: str, runtime: str, durability: str
+) -> tuple[PrivateDaemon, str]:
+    """A daemon with its own directories, and a workspace that is allowed."""
+    own = os.path.join(directory, durability)
+    workspace = os.path.join(own, "workspace")
+    os.makedirs(workspace)
+    options = {"STET_DURABILITY": durability}
+    daemon = stack.enter_context(PrivateDaemon(own, os.path.join(runtime, durability), options))
+    daemon.start()
+    control = daemon.endpoint(control=True)
+    with stet.connect(None, control=True, endpoint=control, start=False) as person:
+        person.workspace_allow(workspace)
+    return daemon, workspace
 
 
 def main() -> int:
@@ -138,11 +176,11 @@ def main() -> int:
     runtime = tempfile.mkdtemp(prefix="stet-bench-", dir="/tmp")
     try:
         about = environment(directory)
-        rows, rates = measure(directory, runtime, QUICK if options.quick else FULL)
+        results = measure(directory, runtime, QUICK if options.quick else FULL)
     finally:
         shutil.rmtree(directory)
         shutil.rmtree(runtime)
-    print((as_json if options.json else as_text)(about, rows, rates))
+    print((as_json if options.json else as_text)(about, results))
     return 0
 
 

@@ -6,8 +6,19 @@ import json
 import os
 import platform
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from benchmarks.measuring import Rate, Row, quantile
+from benchmarks.syncs import Syncs
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """Everything that was measured. ``syncs`` is empty where strace can't be used."""
+
+    rows: Sequence[Row]
+    rates: Sequence[Rate]
+    syncs: Sequence[Syncs]
 
 
 def environment(directory: str) -> dict[str, str | int]:
@@ -65,15 +76,33 @@ def rate_values(rates: Sequence[Rate]) -> list[dict[str, object]]:
     ]
 
 
-def as_json(about: dict[str, str | int], rows: Sequence[Row], rates: Sequence[Rate]) -> str:
+def sync_values(syncs: Sequence[Syncs]) -> list[dict[str, object]]:
+    """Counts of syncs, and how many calls shared one."""
+    return [
+        {
+            "name": each.name,
+            "calls": each.calls,
+            "journal_syncs": each.syncs,
+            "calls_per_sync": round(each.calls / max(1, each.syncs), 2),
+        }
+        for each in syncs
+    ]
+
+
+def as_json(about: dict[str, str | int], results: Results) -> str:
     """Everything, for programs."""
-    everything = {"environment": about, "rows": as_values(rows), "rates": rate_values(rates)}
+    everything = {
+        "environment": about,
+        "rows": as_values(results.rows),
+        "rates": rate_values(results.rates),
+        "syncs": sync_values(results.syncs),
+    }
     return json.dumps(everything, indent=2)
 
 
-def as_text(about: dict[str, str | int], rows: Sequence[Row], rates: Sequence[Rate]) -> str:
+def as_text(about: dict[str, str | int], results: Results) -> str:
     """Everything, for people."""
-    values = as_values(rows)
+    values = as_values(results.rows)
     floors = {str(value["floor"]): "" for value in values if "floor" in value}
     letters = {name: chr(ord("a") + number) for number, name in enumerate(floors)}
     table = [("", "calls", "p50 ms", "p99 ms", "of", "p50", "p99")]
@@ -95,10 +124,23 @@ def as_text(about: dict[str, str | int], rows: Sequence[Row], rates: Sequence[Ra
     together = [("", "calls/s", "of one")]
     together += [
         (str(value["name"]), str(value["per_second"]), f"{value['ratio']:.1f}x")
-        for value in rate_values(rates)
+        for value in rate_values(results.rates)
+    ]
+    counted = [("by strace", "calls", "fdatasyncs of the journal", "calls a sync")]
+    counted += [
+        (
+            str(value["name"]),
+            str(value["calls"]),
+            str(value["journal_syncs"]),
+            str(value["calls_per_sync"]),
+        )
+        for value in sync_values(results.syncs)
     ]
     facts = ", ".join(f"{name.replace('_', ' ')} {fact}" for name, fact in about.items())
-    return "\n".join([facts, "", *aligned(table), "", *aligned(together)])
+    lines = [facts, "", *aligned(table), "", *aligned(together)]
+    if results.syncs:
+        lines += ["", *aligned(counted)]
+    return "\n".join(lines)
 
 
 def aligned(table: Sequence[tuple[str, ...]]) -> list[str]:
