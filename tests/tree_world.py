@@ -51,7 +51,7 @@ class Tree:
                 files[planned.path] = planned.after
             else:
                 modes.pop(planned.path, None)
-            if planned.mode_of in self.modes:
+            if planned.mode_of is not None and planned.mode_of in self.modes:
                 modes[planned.path] = self.modes[planned.mode_of]
         return Tree(files, links, modes, self.directories)
 
