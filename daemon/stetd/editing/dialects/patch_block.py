@@ -48,6 +48,7 @@ from stetd.editing.edit_feedback import (
 from stetd.editing.edits import Plan, PlannedFile, World
 from stetd.editing.inputs.patch_block import PatchBlockInput
 from stetd.editing.locating import Target
+from stetd.editing.matching import Match
 from stetd.editing.patch_block_envelope import NamedFile, named_files
 from stetd.editing.patch_block_grammar import Answer, Block, Pair, parse_answer
 from stetd.editing.planning import LocatedEdit, arrange
@@ -259,26 +260,33 @@ def _locate(files: Sequence[_File]) -> list[Failure]:
     failures: list[Failure] = []
     for file in files:
         for each in file.pairs:
-            subject = file.subject(each.index)
             if len(failures) == MOST_FAILED:
-                return [*failures, given_up(subject, failures[-1])]
-            find, replace = each.texts(file.target)
-            match = locating.find(
-                subject,
-                file.target,
-                find,
-                replace,
-                told=replace,
-                creating=_CREATING,
-                explain=len(failures) < EXPLAINED_MISSES,
-            )
-            if isinstance(match, Failure):
-                failures.append(match)
-                continue
-            file.edits.append(
-                LocatedEdit(each.index, match.start, match.end, match.replacement, match.rung.value)
-            )
+                return [*failures, given_up(file.subject(each.index), failures[-1])]
+            found = _find(file, each, explain=len(failures) < EXPLAINED_MISSES)
+            if isinstance(found, Failure):
+                failures.append(found)
+            else:
+                file.edits.append(found)
     return failures
+
+
+def _find(file: _File, wanted: _NumberedPair, *, explain: bool) -> LocatedEdit | Failure:
+    """The place of one pair; a miss also tells of an earlier pair that would put its text there."""
+    subject = file.subject(wanted.index)
+    find, replace = wanted.texts(file.target)
+    match = locating.find(
+        subject, file.target, find, replace, told=replace, creating=_CREATING, explain=explain
+    )
+    if isinstance(match, Match):
+        return LocatedEdit(
+            wanted.index, match.start, match.end, match.replacement, match.rung.value
+        )
+    if explain and match.kind == Kind.OLD_TEXT_NOT_FOUND:
+        earlier = (each for each in file.pairs if each.index < wanted.index)
+        other = next((each for each in earlier if find in each.texts(file.target)[1]), None)
+        if other is not None:
+            return refusals.inserted_by_another(match, file.subject(other.index), subject.path)
+    return match
 
 
 def _outcome(file: _File) -> _Outcome | list[Failure]:
