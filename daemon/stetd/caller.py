@@ -1,0 +1,204 @@
+"""Who asks: one connection's workspace, session and rights; and what all connections share.
+
+A :class:`Caller` lives on the event loop. What changes anything is handed to the writer
+thread before the first ``await``, so the writing calls of a connection keep their order;
+what only reads runs on a small pool of threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import msgspec
+
+from stet.wire.failures import Kind, refuse
+from stet.wire.results import EditResult, ModeResult, Peer
+from stetd.call_world import EditCall
+from stetd.config import Settings
+from stetd.params import Common, check_label, convert
+from stetd.reading import Place
+from stetd.session.sessions import Session
+from stetd.state import State
+from stetd.storage.background import Background
+from stetd.workspace import Workspace
+from stetd.workspaces import Workspaces, check_root
+from stetd.writer import Writer
+
+PROTOCOL = 1
+
+T = TypeVar("T")
+Params = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Shared:
+    """What all connections share."""
+
+    writer: Writer
+    background: Background
+    workspaces: Workspaces
+    settings: Settings
+    started: float = field(default_factory=time.monotonic)
+    readers: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(4, thread_name_prefix="stet-read")
+    )
+    #: Set by the server: called when a person asks the daemon to stop.
+    on_shutdown: Callable[[], None] = field(default=lambda: None)
+
+    def close(self) -> None:
+        """End the reading threads."""
+        self.readers.shutdown()
+
+
+@dataclass(slots=True)
+class Caller:
+    """One client: who it is, and which workspace and session it has said hello to."""
+
+    shared: Shared
+    control: bool
+    peer: Peer
+    #: The workspace's name in the state; None before hello, and on control.sock without one.
+    workspace: str | None = None
+    #: The session's directory, relative to the workspace's root.
+    directory: str = ""
+    session: str | None = None
+    agent: str | None = None
+    greeted: bool = False
+
+    @property
+    def state(self) -> State:
+        """The writer's state; only to be touched on its thread."""
+        return self.shared.writer.state
+
+    def check_greeted(self, method: str) -> None:
+        """Refuse (hello_required) a caller that has not said which workspace it is about."""
+        if not self.greeted or self.workspace is None:
+            raise refuse(
+                Kind.HELLO_REQUIRED,
+                f"{method}: say hello with a workspace first: "
+                '{"method": "hello", "params": {"protocol": 1, "workspace": "/absolute/path"}}',
+            )
+
+    async def on_writer(self, run: Callable[[], T]) -> T:
+        """Run something on the writer thread, after the calls that wait already."""
+        return await asyncio.wrap_future(self.shared.writer.submit(run))
+
+    def open_workspace(self) -> Workspace:
+        """Give this connection's workspace; on the writer thread."""
+        workspace = self.state.open.get(self.workspace or "")
+        if workspace is None:
+            raise refuse(
+                Kind.WORKSPACE_NOT_ALLOWED,
+                "this workspace is no longer allowed. The person can allow it again: stet init DIR",
+            )
+        return workspace
+
+    def own_session(self) -> Session | None:
+        """The session as it is now; on the writer thread."""
+        if self.session is None:
+            return None
+        return self.state.sessions.get((self.workspace or "", self.session))
+
+    def needs_session(self) -> Session:
+        """The same, refused (invalid_params) where there is none."""
+        self.open_workspace()
+        session = self.own_session()
+        if session is None:
+            raise refuse(
+                Kind.INVALID_PARAMS,
+                "this needs a session: name one in hello, e.g. session: 'conv-1'",
+            )
+        return session
+
+    async def submit(self, method: str, own: Params, given: Params) -> EditResult:
+        """Hand a call that may write files to the writer; ``given`` are the common parameters."""
+        common = convert(Common, method, given)
+        check_label("request_id", common.request_id)
+        if common.message is not None and "\0" in common.message:
+            raise refuse(Kind.INVALID_PARAMS, f"{method}: message can't contain NUL characters.")
+        kept = {key: value for key, value in given.items() if key != "request_id"}
+        canonical = msgspec.msgpack.encode([method, own, kept], order="deterministic")
+        call = EditCall(
+            workspace=self.workspace or "",
+            method=method,
+            params=own,
+            session=self.session,
+            directory=self.directory,
+            agent=self.agent,
+            peer=self.peer,
+            control=self.control,
+            request=common.request_id or uuid.uuid4().hex,
+            retryable=common.request_id is not None,
+            digest=hashlib.sha256(canonical).digest(),
+            why=common.message or "",
+            if_match=common.if_match,
+            preview=bool(common.preview),
+        )
+        return await asyncio.wrap_future(self.shared.writer.submit_edit(call))
+
+    async def reading(self, run: Callable[[Place], T]) -> T:
+        """Run on a reading thread, once Git has what this client may have been told of."""
+        place, number = await self.on_writer(self._place)
+        background = self.shared.background
+
+        def wait_and_run() -> T:
+            background.require(number)
+            return run(place)
+
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self.shared.readers, wait_and_run)
+
+    def _place(self) -> tuple[Place, int]:
+        workspace = self.open_workspace()
+        workspace.check_present()
+        place = Place(
+            workspace.worktree,
+            workspace.shadow,
+            workspace.head.commit,
+            self.directory,
+            self.shared.settings.max_file_bytes,
+        )
+        return place, workspace.number
+
+    def mode_result(self, session: Session | None, workspace: Workspace) -> ModeResult:
+        """The mode that holds, and those it is made of; on the writer thread."""
+        return ModeResult(
+            mode=self.state.effective_mode(session, workspace),
+            session_mode=session.mode if session else None,
+            workspace_mode=workspace.mode,
+        )
+
+    def named_workspace(self, root: str | None) -> Workspace:
+        """The workspace with exactly this root, by default the connection's own."""
+        if root is None:
+            return self.open_workspace()
+        check_root(root)
+        found = self.state.find_workspace(os.path.realpath(root))
+        # A directory inside is not enough: to forget one would forget all around it.
+        if found is None or found[1]:
+            raise refuse(
+                Kind.WORKSPACE_NOT_ALLOWED,
+                f"{root} is not an allowed workspace. `workspace_list` lists those that are.",
+            )
+        return found[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A method, and who may call it.
+
+    ``control``: on control.sock only. ``before_hello``: also by who has not said which
+    workspace it is about.
+    """
+
+    run: Callable[[Caller, Params], Awaitable[object]]
+    control: bool = False
+    before_hello: bool = False

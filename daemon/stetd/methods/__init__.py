@@ -1,0 +1,23 @@
+"""The methods of CONTRACT.md 3: one module a subject, one row a method.
+
+A method is a function of the caller and the request's parameters. Its row says who may call
+it; the rights are checked before the function runs, and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from stetd.caller import Method
+from stetd.methods import clipboards, editing, greeting, history, modes, running, workspaces
+
+#: Every method there is, by its name.
+METHODS: Mapping[str, Method] = {
+    **greeting.METHODS,
+    **editing.METHODS,
+    **history.METHODS,
+    **clipboards.METHODS,
+    **modes.METHODS,
+    **workspaces.METHODS,
+    **running.METHODS,
+}

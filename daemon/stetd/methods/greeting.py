@@ -1,0 +1,125 @@
+"""``hello``: who the caller is, which workspace and session; and what it may be told of."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+
+import msgspec
+
+from stet.wire.failures import Kind, refuse
+from stet.wire.results import HelloResult, ServerInfo, Tools, WorkspaceRef
+from stetd import __version__
+from stetd.caller import PROTOCOL, Caller, Method, Params
+from stetd.editing.tool_schemas import tool_definitions
+from stetd.params import Hello, ToolStyle, check_label, convert, not_permitted
+from stetd.session.sessions import Session, hash_secret, secret_matches, stricter
+from stetd.storage.journal_format import SessionOpened
+from stetd.workspace import Workspace
+
+
+async def _hello(caller: Caller, params: Params) -> HelloResult:
+    protocol = params.get("protocol")
+    # Before anything else: the hello of another protocol may have other parameters.
+    is_number = isinstance(protocol, int) and not isinstance(protocol, bool)
+    if is_number and protocol != PROTOCOL:
+        raise refuse(
+            Kind.UNSUPPORTED_PROTOCOL,
+            f"protocol {protocol} is not spoken here; this daemon speaks: {PROTOCOL}.",
+        )
+    hello = convert(Hello, "hello", params)
+    check_label("the session name", hello.session)
+    check_label("the agent name", hello.agent)
+    check_label("the client's name", hello.client.name if hello.client else None)
+    server = ServerInfo("stetd", __version__)
+    if hello.workspace is None:
+        if not caller.control:
+            raise refuse(
+                Kind.INVALID_PARAMS, "hello: workspace is required: an absolute directory."
+            )
+        caller.greeted, caller.workspace = True, None
+        return HelloResult(PROTOCOL, server, None, None, None)
+    if not os.path.isabs(hello.workspace) or "\0" in hello.workspace:
+        raise refuse(
+            Kind.INVALID_PARAMS,
+            f"hello: workspace must be an absolute directory, not {hello.workspace!r}.",
+        )
+    path = os.path.realpath(hello.workspace)
+    return await caller.on_writer(lambda: _enter(caller, hello, path, server))
+
+
+def _enter(caller: Caller, hello: Hello, path: str, server: ServerInfo) -> HelloResult:
+    """Find the workspace and open the session; on the writer thread."""
+    state = caller.state
+    found = state.find_workspace(path)
+    away = state.find_unopened(path) if found is None else None
+    if away is not None:  # its directory may be back
+        caller.shared.workspaces.allow(away.root)
+        found = state.find_workspace(path)
+    if found is None:
+        raise refuse(
+            Kind.WORKSPACE_NOT_ALLOWED,
+            f"{path} is not an allowed workspace, nor inside one. "
+            f"The person at the machine can allow it with: stet init {path}",
+        )
+    if not os.path.isdir(path):
+        raise refuse(Kind.WORKSPACE_NOT_ALLOWED, f"{path} is not a directory.")
+    workspace, directory = found
+    agent = hello.agent or (hello.client.name if hello.client else None)
+    name = hello.session
+    if name is None and not caller.control:
+        name = f"s-{uuid.uuid4().hex[:12]}"
+    session = _open_session(caller, workspace, name, agent, hello.secret) if name else None
+    caller.workspace, caller.directory = workspace.name, directory
+    caller.session = name
+    caller.agent = agent or (session.agent if session else None)
+    caller.greeted = True
+    return HelloResult(
+        PROTOCOL,
+        server,
+        WorkspaceRef(workspace.root, workspace.shadow),
+        name,
+        caller.state.effective_mode(session, workspace),
+    )
+
+
+def _open_session(
+    caller: Caller, workspace: Workspace, name: str, agent: str | None, secret: str | None
+) -> Session:
+    state = caller.state
+    known = state.sessions.get((workspace.name, name))
+    if known is not None:
+        if not caller.control and not secret_matches(known, secret):
+            raise not_permitted(
+                f"session {name!r} was opened with a secret; "
+                "give the same one in hello, or choose another session name."
+            )
+        if agent is None or agent == known.agent:
+            return known
+        session = msgspec.structs.replace(known, agent=agent)
+    else:
+        now = int(time.time())
+        session = Session(
+            workspace=workspace.name,
+            name=name,
+            mode=stricter(caller.shared.settings.default_mode, workspace.mode),
+            created=now,
+            last_seen=now,
+            agent=agent,
+            secret=hash_secret(secret, os.urandom(16)) if secret is not None else None,
+        )
+    caller.shared.writer.record(SessionOpened(session))
+    state.sessions[workspace.name, name] = session
+    return session
+
+
+async def _tools(_caller: Caller, params: Params) -> Tools:
+    wanted = convert(ToolStyle, "tools", params)
+    return Tools(tool_definitions(wanted.style, api=wanted.api, custom=wanted.custom))
+
+
+METHODS = {
+    "hello": Method(_hello, before_hello=True),
+    "tools": Method(_tools, before_hello=True),
+}

@@ -1,0 +1,35 @@
+"""Reading files and the history. Runs on the reading threads, beside the writer."""
+
+from __future__ import annotations
+
+from stetd import reading
+from stetd.caller import Caller, Method, Params
+from stetd.params import Diff, Log, Read, Show, convert
+
+
+async def _read(caller: Caller, params: Params) -> object:
+    read = convert(Read, "read", params)
+    return await caller.reading(lambda place: reading.read_file(place, read))
+
+
+async def _log(caller: Caller, params: Params) -> object:
+    log = convert(Log, "log", params)
+    return await caller.reading(lambda place: reading.log(place, log))
+
+
+async def _show(caller: Caller, params: Params) -> object:
+    show = convert(Show, "show", params)
+    return await caller.reading(lambda place: reading.show(place, show.commit))
+
+
+async def _diff(caller: Caller, params: Params) -> object:
+    diff = convert(Diff, "diff", params)
+    return await caller.reading(lambda place: reading.diff(place, diff))
+
+
+METHODS = {
+    "read": Method(_read),
+    "log": Method(_log),
+    "show": Method(_show),
+    "diff": Method(_diff),
+}

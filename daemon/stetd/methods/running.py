@@ -1,0 +1,82 @@
+"""The daemon itself: how it is, and ending it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+
+import msgspec
+
+from stet.wire.results import StatusResult
+from stetd import __version__
+from stetd.caller import PROTOCOL, Caller, Method, Params
+from stetd.editing.tokens import MAX_TOKENS
+from stetd.params import NoParams, convert
+
+
+async def _status(caller: Caller, params: Params) -> StatusResult:
+    convert(NoParams, "status", params)
+    if not caller.control and not caller.greeted:
+        return StatusResult(version=__version__, protocol=PROTOCOL)
+    partial = await caller.on_writer(lambda: _counts(caller))
+    shadows = await caller.on_writer(
+        lambda: [workspace.shadow for workspace in caller.state.open.values()]
+    )
+    loop = asyncio.get_running_loop()
+    sizes = await loop.run_in_executor(
+        caller.shared.readers, lambda: sum(_directory_bytes(shadow) for shadow in shadows)
+    )
+    return msgspec.structs.replace(partial, shadow_bytes=sizes)
+
+
+def _counts(caller: Caller) -> StatusResult:
+    state, settings = caller.state, caller.shared.settings
+    writer = caller.shared.writer
+    limited = (
+        "max_frame",
+        "max_connections",
+        "max_pipelined",
+        "max_file_bytes",
+        "max_clipboard_bytes",
+        "frame_timeout_s",
+    )
+    return StatusResult(
+        version=__version__,
+        protocol=PROTOCOL,
+        pid=os.getpid(),
+        uptime_s=round(time.monotonic() - caller.shared.started, 3),
+        durability=settings.durability,
+        read_only=writer.read_only,
+        trouble=caller.shared.background.failure,
+        workspaces=len(state.open),
+        sessions=len(state.sessions),
+        commits=sum(workspace.head.commits for workspace in state.open.values()),
+        journal_bytes=writer.journal.bytes,
+        limits={name: int(getattr(settings, name)) for name in limited}
+        | {"max_tokens": MAX_TOKENS},
+        replacement={w.root: w.worktree.replacement for w in state.open.values()},
+    )
+
+
+async def _shutdown(caller: Caller, params: Params) -> dict[str, bool]:
+    convert(NoParams, "shutdown", params)
+    caller.shared.on_shutdown()
+    return {"stopping": True}
+
+
+def _directory_bytes(path: str) -> int:
+    total = 0
+    for folder, _, names in os.walk(path):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(folder, name)).st_size
+            except OSError:
+                continue
+    return total
+
+
+METHODS = {
+    "status": Method(_status, before_hello=True),
+    "shutdown": Method(_shutdown, before_hello=True, control=True),
+}

@@ -1,0 +1,69 @@
+"""Which directories are workspaces: the person's choice."""
+
+from __future__ import annotations
+
+import os
+
+from stet.wire.results import WorkspaceInfo, WorkspaceList
+from stetd.caller import Caller, Method, Params
+from stetd.params import NoParams, Root, convert
+from stetd.state import shadow_path
+from stetd.storage.journal_format import WorkspaceState
+from stetd.workspace import Workspace
+from stetd.workspaces import check_root
+
+
+async def _workspace_allow(caller: Caller, params: Params) -> WorkspaceInfo:
+    root = convert(Root, "workspace_allow", params).root
+    return await caller.on_writer(lambda: _workspace_info(caller.shared.workspaces.allow(root)))
+
+
+async def _workspace_forget(caller: Caller, params: Params) -> WorkspaceInfo:
+    root = convert(Root, "workspace_forget", params).root
+
+    def forget() -> WorkspaceInfo:
+        check_root(root)
+        away = caller.state.find_unopened(os.path.realpath(root))
+        if away is not None and away.root == os.path.realpath(root):
+            caller.shared.workspaces.forget_unopened(away)
+            return _unopened_info(caller, away)
+        workspace = caller.named_workspace(root)
+        info = _workspace_info(workspace)
+        caller.shared.workspaces.forget(workspace)
+        return info
+
+    return await caller.on_writer(forget)
+
+
+async def _workspace_list(caller: Caller, params: Params) -> WorkspaceList:
+    convert(NoParams, "workspace_list", params)
+    state = caller.state
+    infos = await caller.on_writer(
+        lambda: [
+            *map(_workspace_info, state.open.values()),
+            *(_unopened_info(caller, known) for known in state.unopened()),
+        ]
+    )
+    return WorkspaceList(sorted(infos, key=lambda info: info.root))
+
+
+def _unopened_info(caller: Caller, known: WorkspaceState) -> WorkspaceInfo:
+    shadow = shadow_path(caller.state.directory, known.name)
+    return WorkspaceInfo(known.root, shadow, known.mode, known.head, known.commits)
+
+
+def _workspace_info(workspace: Workspace) -> WorkspaceInfo:
+    return WorkspaceInfo(
+        workspace.root,
+        workspace.shadow,
+        workspace.mode,
+        workspace.head.commit,
+        workspace.head.commits,
+    )
+
+
+METHODS = {
+    "workspace_allow": Method(_workspace_allow, before_hello=True, control=True),
+    "workspace_forget": Method(_workspace_forget, before_hello=True, control=True),
+    "workspace_list": Method(_workspace_list, before_hello=True, control=True),
+}
