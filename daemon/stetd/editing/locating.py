@@ -79,13 +79,13 @@ def find(
     document = target.document
     found = locate(document, old, new)
     if found is None:
-        return _miss(subject, document, old, told, explain=explain)
+        return explained_miss(subject, document, old, told, explain=explain)
     if isinstance(found, Several):
         relaxed = "" if found.rung is Rung.EXACT else found.rung.value
         return refusals.old_text_not_unique(subject, found.lines, relaxed)
     # No rung of today matches across such bytes; one that does must not replace them.
     if document.undecodable(found.start, found.end):
-        return _bad_byte(subject, document, found.start)
+        return bad_byte(subject, document, found.start)
     return found
 
 
@@ -98,7 +98,7 @@ def refuse_binary(subject: Subject, target: Target) -> Failure:
     return refusals.not_text(subject, found, line)
 
 
-def _miss(
+def explained_miss(
     subject: Subject, document: Document, old: str, told: str | None, *, explain: bool
 ) -> Failure:
     """``old`` stands nowhere: what is nearest, or which bytes stand in its way."""
@@ -108,12 +108,12 @@ def _miss(
         for reading in _READINGS:
             start = document.text.translate(reading).find(old)
             if start >= 0:
-                return _bad_byte(subject, document, start)
+                return bad_byte(subject, document, start)
     miss = near_miss.explain_miss(document, old, told, subject.old)
     return refusals.old_text_not_found(subject, near_miss.describe_miss(miss), miss.nearest)
 
 
-def _bad_byte(subject: Subject, document: Document, start: int) -> Failure:
+def bad_byte(subject: Subject, document: Document, start: int) -> Failure:
     """The failure over the first byte from ``start`` on that is not UTF-8."""
     found = _UNDECODABLE.search(document.text, start)
     assert found, "BUG: a stretch with undecodable bytes holds none"

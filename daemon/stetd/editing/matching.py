@@ -24,7 +24,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import dropwhile
 
-from stetd.editing import line_replacement, rungs
+from stetd.editing import choosing, line_replacement, rungs
 from stetd.editing.normal_forms import (
     NormalForms,
     bare,
@@ -35,7 +35,7 @@ from stetd.editing.text import Document, is_blank
 from stetd.editing.trimming import Trimmed, trimmings
 from stetd.editing.typography import folded_text
 
-__all__ = ["Match", "Rung", "Several", "locate"]
+__all__ = ["Match", "Rung", "Several", "locate", "match_at"]
 
 _LADDER: tuple[tuple[Rung, Finder], ...] = (
     (Rung.EXACT, rungs.exact),
@@ -85,17 +85,19 @@ class Several:
     lines: tuple[int, ...]
 
 
-def locate(document: Document, old: str, new: str) -> Match | Several | None:
+def locate(
+    document: Document, old: str, new: str, *, near_line: int | None = None
+) -> Match | Several | None:
     """Find ``old`` (not empty) and say what to write for ``new``; None when it stands nowhere.
 
-    With ``new == old`` the replacement is what stands there.
+    With ``new == old`` the replacement is what stands there. Of several places by the rung
+    that decides, the one nearest to ``near_line`` (from 1) is taken if that is a choice; what
+    ``trim_edges`` leaves must stand once in any case.
     """
     assert old, "BUG: an empty text stands everywhere"
-    found = _climb(document, old, new, _LADDER)
+    found = _climb(document, old, new, _LADDER, near_line)
     if found is None and old.startswith(_BOM):
         return _at_beginning(document, old, new)
-    if isinstance(found, Match) and document.bom and found.start == 0:
-        return replace(found, replacement=found.replacement.removeprefix(_BOM))
     return found if found is not None else _trim_edges(document, old, new)
 
 
@@ -108,23 +110,42 @@ def _at_beginning(document: Document, old: str, new: str) -> Match | Several | N
 
 
 def _climb(
-    document: Document, old: str, new: str, ladder: tuple[tuple[Rung, Finder], ...]
+    document: Document,
+    old: str,
+    new: str,
+    ladder: tuple[tuple[Rung, Finder], ...],
+    near_line: int | None = None,
 ) -> Match | Several | None:
     """The first rung with a place decides, unless the new text can't be put there."""
     search = Search(document, old)
     for rung, find in ladder:
         places = find(search)
+        if len(places) > 1 and near_line is not None:
+            places = choosing.nearest(search, rung, places, near_line)
         if len(places) > 1:
             return Several(rung, tuple(document.line_at(place.start) for place in places))
         if places:
-            text = _replacement(document, places[0], old, new, rung)
-            if text is not None:
-                text = _apart_from_carriage_return(document, places[0].start, text)
-                return Match(places[0].start, places[0].end, rung, text)
+            match = match_at(document, places[0], old, new, rung)
+            if match is not None:
+                return match
     return None
 
 
-def _apart_from_carriage_return(document: Document, start: int, text: str) -> str:
+def match_at(document: Document, place: Place, old: str, new: str, rung: Rung) -> Match | None:
+    """The match of ``old`` at a place that ``rung`` has found.
+
+    None when what to write there for ``new`` can't be told.
+    """
+    text = _replacement(document, place, old, new, rung)
+    if text is None:
+        return None
+    text = apart_from_carriage_return(document, place.start, text)
+    if document.bom and place.start == 0:
+        text = text.removeprefix(_BOM)
+    return Match(place.start, place.end, rung, text)
+
+
+def apart_from_carriage_return(document: Document, start: int, text: str) -> str:
     """The text with ``\r`` for a first ``\n`` that would join a lone ``\r`` before it."""
     if text.startswith("\n") and document.text[max(0, start - 1) : start] == "\r":
         return "\r" + text[1:]
@@ -138,7 +159,7 @@ def _replacement(document: Document, place: Place, old: str, new: str, rung: Run
     matched = document.text[place.start : place.end]
     terminator = document.terminator_near(place.end)
     if place.change is not None:
-        around = _indentations_around(document, place)
+        around = indentations_around(document, place)
         return line_replacement.reindented_replacement(
             old, new, matched, terminator, place.change, around, forgiven=place.forgiven
         )
@@ -148,7 +169,7 @@ def _replacement(document: Document, place: Place, old: str, new: str, rung: Run
     )
 
 
-def _indentations_around(document: Document, place: Place) -> list[str]:
+def indentations_around(document: Document, place: Place) -> list[str]:
     """The indentations of the non-blank lines at a place and around it."""
     first = max(0, document.line_at(place.start) - 1 - _NEIGHBOURHOOD)
     last = document.line_at(place.end) + _NEIGHBOURHOOD

@@ -81,16 +81,17 @@ class NormalForms:
         return starts_of_lines(self.folded_lines)
 
     @cached_property
-    def _bare_lines(self) -> list[str]:
+    def bare_lines(self) -> list[str]:
+        """The lines folded, without indentation and trailing space."""
         return [line.rstrip(WHITE_SPACE).lstrip(INDENTATION) for line in self.folded_lines]
 
     @cached_property
     def _bare_joined(self) -> str:
-        return "\n".join(["", *self._bare_lines, ""])
+        return "\n".join(["", *self.bare_lines, ""])
 
     @cached_property
     def _bare_starts(self) -> list[int]:
-        return starts_of_lines(self._bare_lines)
+        return starts_of_lines(self.bare_lines)
 
     def find_bare(self, keys: Sequence[str]) -> Iterator[int]:
         """The index (from 0) of each line where this run of bare keys begins.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from stetd.editing.dialects import patch, patch_block
+from stetd.editing.dialects import patch, patch_block, patch_file
 from stetd.editing.edits import Plan, World
 
 Dialect = Callable[[Mapping[str, object], World], Plan]
@@ -19,4 +19,5 @@ Dialect = Callable[[Mapping[str, object], World], Plan]
 DIALECTS: Mapping[str, Dialect] = {
     "patch": patch.plan,
     "patch_block": patch_block.plan,
+    "patch_file": patch_file.plan,
 }

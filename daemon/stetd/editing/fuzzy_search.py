@@ -1,0 +1,272 @@
+"""The whole lines most like a text that stands nowhere: ``fuzzy`` of ``patch_file``.
+
+The only search that lets words differ, so it is done only when a call asks for it, tells its
+score, and refuses wherever another place could be meant as well.
+
+*Alike.* Two lines are as alike as rapidfuzz's ``ratio`` says (0 to 1), compared without
+indentation and trailing space and with typography folded; a blank line is like blank lines
+only. A *place* is a run of as many lines as the text has, each of which is at least
+``LEAST_LINE`` like its counterpart. Its score is the mean over the lines, weighted by their
+length. Comparing line with line keeps a run that is shifted by a line from scoring well by
+accident; where it does score well, the text really fits twice.
+
+*Taken* is the best place if
+
+* its score is at least what was asked for;
+* the second best, wherever it is, is clearly below: by ``CLEARLY`` and with twice the distance
+  from 1 at least;
+* each line that the new text changes, and each beside which it inserts, is itself as alike as
+  was asked for: what is replaced must be what was meant;
+* its indentation differs by one uniform change, which the new lines can get too.
+
+Lines that old and new text share keep the file's bytes.
+
+*Fast.* A place must resemble the text in every line, so its longest lines are looked for first,
+by one pass each over the distinct lines of the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from rapidfuzz import fuzz, process
+
+from stetd.editing import line_replacement
+from stetd.editing.indentation import Change
+from stetd.editing.matching import apart_from_carriage_return, indentations_around
+from stetd.editing.normal_forms import NormalForms, bare, indentation_of
+from stetd.editing.rungs import Place, Search
+from stetd.editing.search_time import Allowance
+from stetd.editing.text import Document, is_blank
+
+#: Each line must be so alike for a run of lines to be a place at all.
+LEAST_LINE = 0.5
+#: The second best must be below the best by at least this.
+CLEARLY = 0.05
+#: How many of the text's longest lines are looked for in the whole file.
+_ANCHORS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Resembling:
+    """The place that was taken, what to write there, and how alike it is."""
+
+    start: int
+    end: int
+    replacement: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Unlike:
+    """No place is alike enough: ``reason``; ``first`` and ``last``: lines of the best, from 1."""
+
+    reason: str
+    first: int | None = None
+    last: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SeveralAlike:
+    """Places, by line (from 1) and score, between which the scores are no choice."""
+
+    places: tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfTime:
+    """The search took too long."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Scored:
+    score: float
+    first: int
+    lines: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class _DistinctLines:
+    """The lines of a document in the form in which they are compared, each once."""
+
+    document: Document
+    keys: list[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "keys", NormalForms.of(self.document).bare_lines)
+
+    @classmethod
+    def of(cls, document: Document) -> _DistinctLines:
+        lines = document.derived.get(cls)
+        if lines is None:
+            lines = document.derived[cls] = cls(document)
+        assert isinstance(lines, cls), "BUG: another class's derived form"
+        return lines
+
+    @cached_property
+    def numbers(self) -> dict[str, list[int]]:
+        """For each distinct line the indexes (from 0) at which it stands."""
+        numbers: dict[str, list[int]] = {}
+        for index, key in enumerate(self.keys):
+            numbers.setdefault(key, []).append(index)
+        return numbers
+
+    def like(self, key: str) -> Iterable[tuple[str, float]]:
+        """The distinct lines that are at least LEAST_LINE like ``key``, and how much."""
+        found = process.extract(
+            key, list(self.numbers), scorer=fuzz.ratio, score_cutoff=LEAST_LINE * 100, limit=None
+        )
+        return ((line, score / 100) for line, score, _ in found)
+
+
+def find_resembling(
+    document: Document, old: str, new: str, least: float, allowance: Allowance
+) -> Resembling | Unlike | SeveralAlike | OutOfTime:
+    """The place most like ``old``, if it is at least ``least`` alike and surely the one."""
+    search = Search(document, old)
+    if search.blank:
+        return Unlike("white space alone resembles nothing")
+    with allowance:
+        scored = _places(search, allowance)
+    if scored is None:
+        return OutOfTime()
+    if not scored:
+        return Unlike("no run of lines resembles it line by line")
+    best, *others = scored
+    first, last = best.first + 1, best.first + len(search.lines)
+    if best.score < least:
+        return Unlike(f"the most alike scores {best.score:.2f}", first, last)
+    if others and not _clearly(best.score, others[0].score):
+        near = [each for each in scored if not _clearly(best.score, each.score)]
+        return SeveralAlike(tuple((each.first + 1, each.score) for each in near[:20]))
+    differing = _line_too_different(search, new, best, least)
+    if differing is not None:
+        return Unlike(
+            f"the most alike scores {best.score:.2f}, but line {first + differing}, where the "
+            f"change is made, only {best.lines[differing]:.2f}",
+            first,
+            last,
+        )
+    return _resembling(search, old, new, best)
+
+
+def _clearly(best: float, other: float) -> bool:
+    return best - other >= CLEARLY and 1 - other >= 2 * (1 - best)
+
+
+def _places(search: Search, allowance: Allowance) -> list[_Scored] | None:
+    """All places, the best first; None when time ran out."""
+    distinct = _DistinctLines.of(search.document)
+    wanted = [bare(line) for line in search.folded_lines]
+    firsts = _candidates(distinct, wanted, allowance)
+    if firsts is None:
+        return None
+    known: dict[tuple[int, str], float] = {}
+    places: list[_Scored] = []
+    for count, first in enumerate(sorted(firsts)):
+        if not count % 64 and allowance.left <= 0:
+            return None
+        scored = _scored(distinct.keys, wanted, first, known)
+        if scored is not None:
+            places.append(scored)
+    return sorted(places, key=lambda each: (-each.score, each.first))
+
+
+def _candidates(
+    distinct: _DistinctLines, wanted: Sequence[str], allowance: Allowance
+) -> set[int] | None:
+    """The lines (from 0) at which a place may begin; None when time ran out."""
+    longest = sorted(range(len(wanted)), key=lambda index: len(wanted[index]), reverse=True)
+    last = len(distinct.keys) - len(wanted)
+    firsts: set[int] | None = None
+    for index in longest[:_ANCHORS]:
+        if not wanted[index]:
+            break
+        if allowance.left <= 0:
+            return None
+        found = {
+            number - index
+            for line, _ in distinct.like(wanted[index])
+            for number in distinct.numbers[line]
+            if 0 <= number - index <= last
+        }
+        firsts = found if firsts is None else firsts & found
+    return firsts or set()
+
+
+def _scored(
+    keys: Sequence[str], wanted: Sequence[str], first: int, known: dict[tuple[int, str], float]
+) -> _Scored | None:
+    """The place that begins at line ``first``, None if it is none."""
+    total = weights = 0.0
+    lines: list[float] = []
+    for index, line in enumerate(wanted):
+        here = keys[first + index]
+        alike = known.get((index, here))
+        if alike is None:
+            alike = known[index, here] = _alike(line, here)
+        if alike < LEAST_LINE:
+            return None
+        weight = max(len(line), len(here), 1)
+        total, weights = total + alike * weight, weights + weight
+        lines.append(alike)
+    return _Scored(total / weights, first, tuple(lines))
+
+
+def _alike(line: str, here: str) -> float:
+    if not line or not here:
+        return float(line == here)
+    return fuzz.ratio(line, here) / 100
+
+
+def _line_too_different(search: Search, new: str, best: _Scored, least: float) -> int | None:
+    """The first line (from 0, of the text) that is changed or inserted beside, and too unlike."""
+    sent = line_replacement.Given.of(new).contents
+    origins = line_replacement.shared_lines(search.lines, sent)
+    touched = set(range(len(search.lines))) - {each for each in origins if each is not None}
+    before: int | None = None
+    for origin, following in zip(origins, [*origins[1:], None], strict=True):
+        if origin is None:
+            touched.update(each for each in (before, following) if each is not None)
+        else:
+            before = origin
+    unlike = (index for index in sorted(touched) if best.lines[index] < least)
+    return next(unlike, None)
+
+
+def _resembling(search: Search, old: str, new: str, best: _Scored) -> Resembling | Unlike:
+    """The match at the best place, with the new text in the terms of the place."""
+    document = search.document
+    place = search.whole_lines(best.first)
+    text = _written(search, old, new, place, best.first)
+    if text is None:
+        return Unlike(
+            f"the most alike scores {best.score:.2f}, but how to indent the new text there can "
+            "not be told",
+            best.first + 1,
+            best.first + len(search.lines),
+        )
+    text = apart_from_carriage_return(document, place.start, text)
+    return Resembling(place.start, place.end, text, best.score)
+
+
+def _written(search: Search, old: str, new: str, place: Place, first: int) -> str | None:
+    document = search.document
+    filled = [index for index, line in enumerate(search.lines) if not is_blank(line)]
+    change = Change(
+        tuple(indentation_of(search.lines[index]) for index in filled),
+        tuple(indentation_of(document.lines[first + index]) for index in filled),
+    )
+    if not change.uniform:
+        return None
+    return line_replacement.reindented_replacement(
+        old,
+        new,
+        document.text[place.start : place.end],
+        document.terminator_near(place.end),
+        change,
+        indentations_around(document, place),
+        forgiven=place.forgiven,
+    )
