@@ -160,6 +160,15 @@ def test_a_long_passage_is_cut() -> None:
     assert "... to line 500" in told(text, old)
 
 
+def test_bytes_that_are_not_utf_8_are_shown_so_that_the_answer_can_be_sent() -> None:
+    document = Document.from_bytes(b"caf\xe9 au lait\n")
+    miss = explain_miss(document, "caf\u00e9 au lait,", None)
+    assert miss.nearest is not None
+    assert miss.nearest.text == "caf\ufffd au lait\n"
+    assert "1| caf\ufffd au lait" in describe_miss(miss)
+    assert r'the file has "caf\xe9 au lait"' in describe_miss(miss)
+
+
 @pytest.mark.parametrize("old_lines", [1, 10, 1000])
 def test_the_search_is_bounded(old_lines: int) -> None:
     text = "".join(f"    value_{index} = compute({index % 7})\n" for index in range(100_000))

@@ -25,7 +25,7 @@ from rapidfuzz import fuzz
 from stet.wire.failures import Nearest
 from stetd.editing.matching import Match, Rung, locate
 from stetd.editing.normal_forms import NormalForms, bare
-from stetd.editing.text import WHITE_SPACE, Document, is_blank, split_lines
+from stetd.editing.text import WHITE_SPACE, Document, is_blank, presentable, split_lines
 from stetd.editing.typography import TABLE, folded_text
 
 #: Votes: a line or word that stands more often than this tells nothing.
@@ -212,7 +212,7 @@ def _shown(document: Document, old: str, called: str, first: int) -> Nearest:
     shown_last = min(last, first + _SHOWN_LINES - 1)
     text = document.text[document.line_starts[first] : document.line_end(shown_last)]
     difference = _first_difference(document, wanted, ends, called, first)
-    return Nearest(first + 1, last + 1, text[:_SHOWN_CHARS], difference)
+    return Nearest(first + 1, last + 1, presentable(text[:_SHOWN_CHARS]), difference)
 
 
 def _first_difference(

@@ -56,6 +56,11 @@ def with_newlines(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
+def presentable(text: str) -> str:
+    """The text as it can be shown and sent: bytes that are not UTF-8 become U+FFFD."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
 def split_lines(text: str) -> tuple[list[str], list[str]]:
     """Contents and terminators of the text's lines; only the last may lack a terminator.
 
