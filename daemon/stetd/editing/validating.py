@@ -159,6 +159,8 @@ def _received(value: object) -> str:
 
 
 def _cut(text: str) -> str:
+    """``text``, short enough, with halves of surrogate pairs spelled out: they can't be sent."""
+    text = text.encode("utf-8", "backslashreplace").decode()
     return text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "..."
 
 

@@ -1,0 +1,24 @@
+"""What fuzzing has found, as tests that need no fuzzer."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from stet.wire.failures import Refused
+from stet.wire.framing import Encoding
+from stet.wire.messages import encode_error
+from stetd.editing.inputs.patch import PatchInput
+from stetd.editing.validating import validated
+
+
+def test_a_refusal_that_repeats_half_a_surrogate_pair_can_be_sent() -> None:
+    """Such halves come in JSON within JSON, where nothing on the wire refuses them."""
+    patches = json.dumps([{"operation": {"\ud800": 1}, "\udc80": 2}])
+    with pytest.raises(Refused) as caught:
+        validated(PatchInput, {"path": "a.txt", "patches": patches}, noun="patch")
+    assert "received an object with \\ud800." in caught.value.message
+    data = {"failures": caught.value.failures}
+    for encoding in (Encoding.JSON, Encoding.MSGPACK):
+        assert encode_error(encoding, 1, -32602, caught.value.message, data)
