@@ -6,6 +6,7 @@ Nothing has been changed when a draft is sealed.
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -40,8 +41,8 @@ def _work(item: DraftFile, worktree: Worktree) -> FileWork:
     if item.after is None:
         return FileWork(item.target, item.found, None, None, temporary_name())
     mode = item.mode
-    if mode is None and item.found is not None:
-        mode = item.found.mode
+    if mode is None and item.found is not None and not stat.S_ISLNK(item.found.mode):
+        mode = item.found.mode  # a file that takes the place of a link is a new one
     if mode is None:
         mode = mode_for_new_file(worktree.directory_mode(item.target))
     after = Image(object_id("blob", item.after), mode)
@@ -89,6 +90,7 @@ def seal(
             reverts=draft.reverts,
             permissions=permissions,
             directories=_missing_directories(changed),
+            moves=tuple((f.old_path, f.target.path) for f in draft.files if f.old_path),
             version=__version__,
         )
         commit_id = history.add(meta, touched)

@@ -28,6 +28,7 @@ FULL = CommitMeta(
     reverts=("a" * 40, "b" * 40),
     permissions=(("a file.py", 0o600), ("b", 0o4755)),
     directories=("new", "new/deep"),
+    moves=(("old name.py ", 'new/"name".py'), ("a -> b", "c // d")),
     version="0.1.0",
 )
 

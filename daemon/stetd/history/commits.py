@@ -15,6 +15,7 @@ A commit says everything that CONTRACT.md 5 asks for:
     Stet-Reverts: <commit id>        (one line for each commit taken back)
     Stet-Permissions: 600 <path>     (only where Git's file modes lose something)
     Stet-Directory: src/new          (one line for each directory that the call made)
+    Stet-Moved: ["src/a.py","src/b.py"]     (one line for each file moved: from, to)
     Stet-Version: 0.1.0
 
 The trailers are always the last paragraph, and only the last paragraph is read as
@@ -59,6 +60,8 @@ class CommitMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     permissions: tuple[tuple[str, int], ...] = ()
     #: Directories that did not exist before; taking the commit back removes them if empty.
     directories: tuple[str, ...] = ()
+    #: Files that were moved: old path, new path. Trees alone can't tell a move.
+    moves: tuple[tuple[str, str], ...] = ()
     version: str = ""
 
     @property
@@ -97,6 +100,7 @@ def _trailers(meta: CommitMeta) -> list[str]:
         *(("Reverts", oid) for oid in meta.reverts),
         *(("Permissions", f"{mode:o} {path}") for path, mode in meta.permissions),
         *(("Directory", path) for path in meta.directories),
+        *(("Moved", msgspec.json.encode(move).decode()) for move in meta.moves),
         ("Version", meta.version or None),
     ]
     return [f"Stet-{key}: {_one_line(value)}" for key, value in pairs if value is not None]
@@ -129,6 +133,10 @@ def _parse_permissions(lines: list[str]) -> tuple[tuple[str, int], ...]:
     return tuple((path, int(mode, 8)) for mode, _, path in pairs)
 
 
+def _parse_moves(lines: list[str]) -> tuple[tuple[str, str], ...]:
+    return tuple(msgspec.json.decode(line, type=tuple[str, str]) for line in lines)
+
+
 def parse_commit(oid: str, content: bytes) -> StoredCommit:
     """Read a commit object back (the inverse of :func:`commit_object`)."""
     header, _, message = content.decode("utf-8", "replace").partition("\n\n")
@@ -157,6 +165,7 @@ def parse_commit(oid: str, content: bytes) -> StoredCommit:
         reverts=tuple(trailers.get("Stet-Reverts", [])),
         permissions=_parse_permissions(trailers.get("Stet-Permissions", [])),
         directories=tuple(trailers.get("Stet-Directory", [])),
+        moves=_parse_moves(trailers.get("Stet-Moved", [])),
         version=one("Version") or "",
     )
     return StoredCommit(oid, first["tree"], first.get("parent"), meta)
