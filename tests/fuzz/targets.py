@@ -204,7 +204,8 @@ _KINDS: Mapping[str, set[Kind]] = {
         Kind.STRIP_PRECONDITION_FAILED,
     },
     "patch_block": _OF_TEXT | {Kind.PARSE_ERROR},
-    "patch_file": _OF_TEXT | {Kind.OCCURRENCE_OUT_OF_RANGE},
+    "patch_file": _OF_TEXT
+    | {Kind.MISSING_OLD_TEXT, Kind.OCCURRENCE_OUT_OF_RANGE, Kind.ALREADY_EXISTS},
     "apply_patch": _OF_TEXT | {Kind.PARSE_ERROR, Kind.CONTEXT_NOT_FOUND, Kind.ALREADY_EXISTS},
 }
 
@@ -278,6 +279,29 @@ def _patch(data: bytes) -> None:
     _plan("patch", {"path": path, "patches": patches})
 
 
+def _patch_file(data: bytes) -> None:
+    """Changes without regular expressions, whose time is bounded elsewhere."""
+    choices = Choices(data)
+    path = choices.one_of(_PATHS if choices.once_in(8) else _PATHS[:6])
+    params: dict[str, object] = {"path": path}
+    if choices.once_in(4):
+        params |= {"dry_run": bool(choices.below(2)), "backup": bool(choices.below(2))}
+        params["context"] = choices.below(4)
+    changes: list[dict[str, object]] = []
+    while choices.more and len(changes) < 6:
+        change: dict[str, object] = {"search": _old_text(choices, path)}
+        change["replace"] = choices.text(_TEXTS)
+        match choices.below(8):
+            case 1:
+                change["occurrence"] = 1 + choices.below(3)
+            case 2:
+                change["near_line"] = 1 + choices.below(8)
+            case 3:
+                change["fuzzy"] = (50 + choices.below(51)) / 100
+        changes.append(change)
+    _plan("patch_file", {**params, "changes": changes})
+
+
 _BLOCK_TOKENS = [
     "===FIND===\n", "===REPLACE===\n", "===SKIPPY_PATCH_END===\n",
     *(f"===SKIPPY_PATCH_START:{path}===\n" for path in (*_PATHS[:10], "/workspace/b.py", "link")),
@@ -344,6 +368,9 @@ TARGETS: Mapping[str, Target] = {
     ),
     "tool_input": Target(_tool_input, (b"\0\2\1\5\5\1\6\7", bytes(range(64)))),
     "patch": Target(_patch, (b"\0\0\1\x08\1\x07\0\0\0\0", bytes(range(40)))),
+    "patch_file": Target(
+        _patch_file, (b"\0\0\0\0\1\1\0\3\1\x07\2", bytes(range(50)), bytes(range(9, 60)))
+    ),
     "patch_block": Target(
         _patch_block,
         (

@@ -9,8 +9,10 @@ import pytest
 from stet.wire.failures import Refused
 from stet.wire.framing import Encoding
 from stet.wire.messages import encode_error
+from stetd.editing.dialects import DIALECTS
 from stetd.editing.inputs.patch import PatchInput
 from stetd.editing.validating import validated
+from tree_world import Tree, TreeWorld
 
 
 def test_a_refusal_that_repeats_half_a_surrogate_pair_can_be_sent() -> None:
@@ -22,3 +24,11 @@ def test_a_refusal_that_repeats_half_a_surrogate_pair_can_be_sent() -> None:
     data = {"failures": caught.value.failures}
     for encoding in (Encoding.JSON, Encoding.MSGPACK):
         assert encode_error(encoding, 1, -32602, caught.value.message, data)
+
+
+def test_surroundings_that_are_not_utf_8_are_shown_so_that_the_reply_can_be_sent() -> None:
+    world = TreeWorld(Tree({"a.txt": b"caf\xe9\none\n"}))
+    change = {"search": "one", "replace": "two"}
+    plan = DIALECTS["patch_file"]({"path": "a.txt", "changes": [change], "context": 1}, world)
+    assert "1| caf\ufffd\n" in plan.message
+    assert b"caf\xe9\ntwo\n" == plan.files[0].after

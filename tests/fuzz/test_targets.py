@@ -26,7 +26,7 @@ def test_any_input_is_accepted_or_refused_in_the_documented_way(name: str) -> No
     )
 
     @settings(
-        max_examples=600,
+        max_examples=1_000,
         deadline=_NO_HANG,
         database=None,
         suppress_health_check=[HealthCheck.too_slow],

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from stet.wire.results import EditReport
 from stetd.editing.near_miss import quoted
 from stetd.editing.sequential import Landed
-from stetd.editing.text import WHITE_SPACE, Document, is_blank, split_lines
+from stetd.editing.text import WHITE_SPACE, Document, is_blank, presentable, split_lines
 
 #: A line is quoted up to so many characters, and shown up to so many.
 _QUOTED = 60
@@ -62,7 +62,7 @@ def surroundings(document: Document, report: EditReport, around: int) -> Iterato
             if number == hidden.start:
                 yield f"       {'':>{width}}| ... {len(hidden)} more lines"
             continue
-        line = document.lines[number - 1]
+        line = presentable(document.lines[number - 1])
         shown = line[:_SHOWN_LINE] + ("..." if len(line) > _SHOWN_LINE else "")
         mark = ">" if report.line <= number <= report.end_line else " "
         yield f"     {mark} {number:>{width}}| {shown}".rstrip(" ")
