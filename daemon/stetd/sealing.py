@@ -157,10 +157,12 @@ def _result(
     files: list[FileChange] = []
     diffs: list[str] = []
     moved_from = {item.old_path for item in draft.files if item.old_path}
+    stood = {work.target.path: work.before for work in works}
     for item, work in zip(draft.files, works, strict=True):
         if _unchanged(work) or (work.after is None and work.target.path in moved_from):
             continue
-        change, text = describe_change(work, item.old_path)
+        before = stood.get(item.old_path) if item.old_path else work.before
+        change, text = describe_change(work, before, item.old_path)
         files.append(change)
         diffs.append(text)
     warnings = [*draft.warnings, *_link_warnings(works)]
@@ -195,10 +197,12 @@ def _link_warnings(works: list[FileWork]) -> list[str]:
     ]
 
 
-def describe_change(work: FileWork, old_path: str | None) -> tuple[FileChange, str]:
-    """One file of a result, and its diff."""
-    before = work.before.image if work.before else None
-    data = work.before.data if work.before else None
+def describe_change(
+    work: FileWork, stood: OnDisk | None, old_path: str | None
+) -> tuple[FileChange, str]:
+    """One file of a result, and its diff against what stood there, or at ``old_path``."""
+    before = stood.image if stood else None
+    data = stood.data if stood else None
     modes = (before.git_mode if before else None, work.after.git_mode if work.after else None)
     diff = line_diff(work.target.path, data, work.content, old_path=old_path, modes=modes)
     status = "R" if old_path else "A" if before is None else "D" if work.after is None else "M"
