@@ -16,9 +16,13 @@ class MemoryWorld:
 
     files: Mapping[str, bytes] = field(default_factory=dict)
     clipboards: Mapping[str, str] = field(default_factory=dict)
+    root: str = "/workspace"
 
     def read(self, path: str) -> SourceFile:
         return SourceFile(path, self.files.get(path))
+
+    def look(self, path: str) -> SourceFile:
+        return self.read(path)
 
 
 def plan_patch(

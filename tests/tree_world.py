@@ -7,6 +7,7 @@ same expectations are put to both (:mod:`scenarios`).
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -47,10 +48,14 @@ class Tree:
             if stood is None and planned.path in links:
                 stood = links.pop(planned.path).encode()
             assert planned.before == stood, f"{planned.path} was planned on other bytes"
-            if planned.after is not None:
-                files[planned.path] = planned.after
-            else:
+            if planned.after is None:
                 modes.pop(planned.path, None)
+            elif planned.mode is not None and stat.S_ISLNK(planned.mode):
+                links[planned.path] = planned.after.decode()
+            else:
+                files[planned.path] = planned.after
+                if planned.mode is not None:
+                    modes[planned.path] = stat.S_IMODE(planned.mode)
             if planned.mode_of is not None and planned.mode_of in self.modes:
                 modes[planned.path] = self.modes[planned.mode_of]
         return Tree(files, links, modes, self.directories)
@@ -73,7 +78,20 @@ class TreeWorld:
                 canonical,
                 "this is a directory; only regular files can be edited",
             )
-        return SourceFile(canonical, self.tree.files.get(canonical))
+        return self._at(canonical)
+
+    def look(self, path: str) -> SourceFile:
+        """What stands at a path itself."""
+        canonical = self.resolve(path, follow_last=False)
+        if canonical in self.tree.links:
+            return SourceFile(canonical, self.tree.links[canonical].encode(), stat.S_IFLNK | 0o777)
+        return self.read(path)
+
+    def _at(self, canonical: str) -> SourceFile:
+        data = self.tree.files.get(canonical)
+        if data is None:
+            return SourceFile(canonical, None)
+        return SourceFile(canonical, data, stat.S_IFREG | self.tree.modes.get(canonical, 0o644))
 
     def resolve(self, path: str, *, follow_last: bool = True) -> str:
         """The canonical path. Raises Refused, as the real resolver does."""

@@ -148,36 +148,76 @@ def _in_call(refusal: Refused, number: int) -> Refused:
 def _draft(plans: Sequence[Plan], world: CallWorld, *, subject: str, message: str) -> Draft:
     """Join plans: of every file the last content, of every clipboard the last text."""
     after: dict[str, bytes | None] = {}
-    moved_from: dict[str, str] = {}
+    modes: dict[str, int | None] = {}
     mode_of: dict[str, str] = {}
     for planned in (planned for plan in plans for planned in plan.files):
         after[planned.path] = planned.after
         if planned.mode_of is not None:
             mode_of[planned.path] = planned.mode_of
-        if planned.old_path is not None:
-            moved_from[planned.path] = moved_from.pop(planned.old_path, planned.old_path)
-        elif planned.after is None:
-            moved_from.pop(planned.path, None)
-    files = []
-    for path, content in after.items():
-        item = world.draft_file(path, content)
-        item.old_path = moved_from.get(path)
+        if planned.mode is not None or planned.after is None:
+            modes[planned.path] = planned.mode
+    _refuse_files_above(after)
+    files = {path: world.draft_file(path, content) for path, content in after.items()}
+    for path, old_path in _moves(plans).items():
+        item, source = files[path], files.get(old_path)
+        gone = source is not None and source.found is not None and source.after is None
+        if gone and item.found is None and item.after is not None:
+            item.old_path = old_path
+    for path, item in files.items():
+        item.mode = modes.get(path)
         if item.found is None and path in mode_of:
             item.mode = world.mode(mode_of[path])
-        files.append(item)
     clipboards: dict[str, str] = {}
     for plan in plans:
         clipboards.update(plan.clipboards)
     return Draft(
         kind="edit",
         subject=subject,
-        files=files,
+        files=list(files.values()),
         edits=[report for plan in plans for report in plan.edits],
         message=message,
         warnings=[warning for plan in plans for warning in plan.warnings],
         clipboards=clipboards,
         clipboard_notes=[note for plan in plans for note in plan.clipboard_notes],
     )
+
+
+def _moves(plans: Sequence[Plan]) -> dict[str, str]:
+    """Target to source of what was moved, in one step or several."""
+    origins: dict[str, str] = {}
+    for plan in plans:
+        moved = {
+            planned.path: origins.get(planned.old_path, planned.old_path)
+            for planned in plan.files
+            if planned.old_path is not None
+        }
+        for planned in plan.files:
+            if planned.after is None:
+                origins.pop(planned.path, None)
+        origins.update(moved)
+    return origins
+
+
+def _refuse_files_above(after: Mapping[str, bytes | None]) -> None:
+    """Refuse a call that makes a file below a path at which it makes a file as well."""
+    made = {path for path, content in after.items() if content is not None}
+    failures = [
+        Failure(
+            Kind.NOT_A_FILE.value,
+            f"{path}: the same call makes {above} a file, so nothing can stand below it.",
+            path=path,
+        )
+        for path in sorted(made)
+        for above in _above(path)
+        if above in made
+    ]
+    if failures:
+        raise Refused(*failures)
+
+
+def _above(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[:depth]) for depth in range(1, len(parts))]
 
 
 # -- if_match

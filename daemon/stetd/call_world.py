@@ -5,7 +5,6 @@ Only the writer thread uses this module.
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,6 +21,7 @@ from stetd.workspace import Base, Workspace
 
 #: Methods whose planning reads commits, which must then all have reached Git.
 READS_HISTORY = frozenset({"undo"})
+_MOST_LINKS = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,10 +64,15 @@ class CallWorld:
         self._directory = call.directory
         self._limit = limit
         self._clipboards: Mapping[str, str] = session.clipboards if session else {}
-        self._spelled: dict[str, str] = {}
+        self._spelled: dict[tuple[str, bool], str] = {}
         self.seen: dict[str, tuple[Target, OnDisk | None]] = {}
-        #: What earlier calls of the same transaction make of a file; None: deleted.
-        self._planned: dict[str, bytes | None] = {}
+        #: What earlier calls of the same transaction make of what stands at a path.
+        self._planned: dict[str, SourceFile] = {}
+
+    @property
+    def root(self) -> str:
+        """The absolute path of the workspace's root."""
+        return self._workspace.root
 
     @property
     def clipboards(self) -> Mapping[str, str]:
@@ -77,7 +82,11 @@ class CallWorld:
     def apply(self, plan: Plan) -> None:
         """Let the next call of a transaction see what this one will do."""
         for planned in plan.files:
-            self._planned[planned.path] = planned.after
+            mode = planned.mode if planned.after is not None else None
+            if mode is None and planned.after is not None:
+                stood = self._source(planned.path)
+                mode = None if stood.is_link else stood.mode
+            self._planned[planned.path] = SourceFile(planned.path, planned.after, mode)
         self._clipboards = {**self._clipboards, **plan.clipboards}
 
     def oid(self, path: str) -> str | None:
@@ -87,16 +96,44 @@ class CallWorld:
 
     def read(self, path: str) -> SourceFile:
         """The file at a path as the request spells it, links followed."""
-        if path not in self._spelled:
-            target = self._workspace.worktree.resolver.resolve(path, self._directory)
-            self._spelled[path] = self._look(target)
-        canonical = self._spelled[path]
+        spelled = path
+        for _ in range(_MOST_LINKS):
+            source = self._read_through(spelled)
+            if not source.is_link:
+                return source
+            spelled = source.leads_to(self.root)
+        raise refuse(Kind.NOT_A_FILE, f"{path}: too many symbolic links", path=path)
+
+    def look(self, path: str) -> SourceFile:
+        """What stands at a path itself, as the request spells it."""
+        return self._source(self._canonical(path, follow_last=False))
+
+    def _read_through(self, path: str) -> SourceFile:
+        """The file at a path, through links that stand on the disk.
+
+        Links that the calls before this one have made or removed are not on the disk yet: such
+        a path is seen as it will be, and a link is given as one.
+        """
+        if self._planned or self._base.files:
+            own = self.look(path)
+            if own.path in self._planned or own.path in self._base.files:
+                return own
+        return self._source(self._canonical(path, follow_last=True))
+
+    def _canonical(self, path: str, *, follow_last: bool) -> str:
+        if (path, follow_last) not in self._spelled:
+            target = self._workspace.worktree.resolver.resolve(
+                path, self._directory, follow_last=follow_last
+            )
+            self._spelled[path, follow_last] = self._look(target)
+        return self._spelled[path, follow_last]
+
+    def _source(self, canonical: str) -> SourceFile:
+        """What will stand at a path that was looked at."""
         if canonical in self._planned:
-            return SourceFile(canonical, self._planned[canonical])
+            return self._planned[canonical]
         _, found = self.seen[canonical]
-        if found is not None and not stat.S_ISREG(found.mode):
-            raise refuse(Kind.NOT_A_FILE, f"{path}: this is not a regular file", path=path)
-        return SourceFile(canonical, found.data if found else None)
+        return SourceFile(canonical, *((found.data, found.mode) if found else (None,)))
 
     def look_at(self, canonical: str) -> OnDisk | None:
         """What stands at a path of the history, a link itself and not its target."""

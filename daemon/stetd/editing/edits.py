@@ -9,6 +9,7 @@ that raises :class:`stet.wire.failures.Refused` with *every* failure of the call
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -21,11 +22,25 @@ class SourceFile:
     """A file as a call sees it.
 
     ``path`` is the canonical path relative to the workspace root (symlinks resolved,
-    ``/`` between components); ``data`` is None when there is no file there.
+    ``/`` between components); ``data`` is None when there is no file there. ``mode`` is the
+    full mode, type and permission bits; None where there is no file, or one that an earlier
+    call of the transaction makes. Of a symbolic link ``data`` is where it points.
     """
 
     path: str
     data: bytes | None
+    mode: int | None = None
+
+    @property
+    def is_link(self) -> bool:
+        """Whether this is a symbolic link (which only ``World.look`` gives)."""
+        return self.mode is not None and stat.S_ISLNK(self.mode)
+
+    def leads_to(self, root: str) -> str:
+        """The absolute path that a symbolic link leads to, as it is spelled in it."""
+        text = (self.data or b"").decode("utf-8", "surrogateescape")
+        folder = self.path.rpartition("/")[0]
+        return text if text.startswith("/") else f"{root}/{folder}/{text}"
 
 
 class World(Protocol):
@@ -37,6 +52,18 @@ class World(Protocol):
         Raises Refused: path_outside_workspace, path_protected, not_a_file,
         file_too_large, invalid_params (NUL, control characters), io_error.
         """
+        ...
+
+    def look(self, path: str) -> SourceFile:
+        """What stands at ``path`` itself: a symbolic link, not what it leads to.
+
+        Raises Refused as ``read`` does.
+        """
+        ...
+
+    @property
+    def root(self) -> str:
+        """The absolute path of the workspace's root, without a slash at its end."""
         ...
 
     @property
@@ -60,6 +87,9 @@ class PlannedFile:
     old_path: str | None = None
     #: The canonical path of a file whose permission bits a file that is created gets.
     mode_of: str | None = None
+    #: The full mode that the file gets, also a symbolic link's; None: the mode of the file
+    #: that stands there, or one that fits the directory.
+    mode: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

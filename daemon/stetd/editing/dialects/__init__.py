@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from stetd.editing.dialects import patch, patch_block, patch_file
+from stetd.editing.dialects import apply_patch, patch, patch_block, patch_file
 from stetd.editing.edits import Plan, World
 
 Dialect = Callable[[Mapping[str, object], World], Plan]
 
 #: Method name to the function that plans its calls.
 DIALECTS: Mapping[str, Dialect] = {
+    "apply_patch": apply_patch.plan,
     "patch": patch.plan,
     "patch_block": patch_block.plan,
     "patch_file": patch_file.plan,

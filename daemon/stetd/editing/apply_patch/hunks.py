@@ -1,0 +1,305 @@
+"""Which place each hunk of an update takes.
+
+Hunks are placed in the order of the patch, each from a *cursor* on: the end of the hunk before.
+For each the rungs of ``seeking`` are tried in order; the first with a place decides.
+
+One place after the cursor: that is it. Several are settled by
+
+* ``@@``: under a line that stands once, the nearest place after it. A line that stands several
+  times is settled when all its places lead to one. A hunk may also hold the line itself;
+* ``*** End of File``: only a place at the end counts, blank lines after it forgiven;
+* the count: as many identical hunks, not placed yet, as there are places;
+* ``ambiguous: "first"``: the first one.
+
+No place after the cursor, but exactly one before it: that one, if it leaves all other hunks
+alone, and it is reported. Hunks leave each other alone when they share nothing but context.
+Identical are hunks with the same old lines under the same ``@@`` lines.
+
+An ``@@`` text that stands nowhere in the file describes, and has no say.
+
+Two rules are stricter than the order of the rungs alone would be:
+
+* A tolerant place after the cursor is not taken when a place by a stricter rung stands free
+  elsewhere: which one was meant can't be told.
+* Under ``@@`` lines that stand before the cursor, a place before the cursor and one after it
+  are two.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+
+from stetd.editing.apply_patch.forms import ORDER, Filter, Form, Option, forms_of, options_of
+from stetd.editing.apply_patch.operations import Hunk
+from stetd.editing.apply_patch.placed import Placed, Problem, Reason
+from stetd.editing.apply_patch.seeking import FileLines, Found, Run
+from stetd.editing.rungs import PLACES, Rung
+from stetd.editing.text import Document, is_blank
+
+
+class Placer:
+    """Places the hunks of one update, one after the other.
+
+    ``first``: take the first of several places.
+    """
+
+    def __init__(self, document: Document, hunks: Sequence[Hunk], *, first: bool = False) -> None:
+        self.placed: list[Placed] = []
+        self._file = FileLines.of(document)
+        self._first = first
+        self._cursor = 0
+        self._known = {
+            hunk.index: [text for text in hunk.anchors if self._standing(text, 0)] for hunk in hunks
+        }
+        #: How many hunks of a kind are still to be placed, and how many are.
+        self._left = Counter(map(self._signature, hunks))
+        self._done: Counter[object] = Counter()
+
+    def place(self, hunk: Hunk) -> Placed | Problem:
+        """The place of the next hunk. One that has none leaves the cursor where it is."""
+        found = self._sought(hunk) if hunk.old else self._addition(hunk)
+        self._left[self._signature(hunk)] -= 1
+        if isinstance(found, Placed):
+            self._done[self._signature(hunk)] += 1
+            self.placed.append(found)
+            if not found.early and found.size:
+                self._cursor = found.end
+        return found
+
+    def stands(self, hunk: Hunk) -> bool:
+        """Whether the hunk's old lines stand anywhere."""
+        return any(self._file.stands(form.run) for form in forms_of(hunk))
+
+    def _signature(self, hunk: Hunk) -> object:
+        """By what identical hunks are told."""
+        return hunk.old, tuple(self._known[hunk.index]), hunk.end_of_file
+
+    def _sought(self, hunk: Hunk) -> Placed | Problem:
+        """A hunk with old lines."""
+        forms, anchors = forms_of(hunk), self._known[hunk.index]
+        described = len(anchors) < len(hunk.anchors)
+        if anchors:
+            chosen = self._under_anchors(hunk, forms, anchors)
+        else:
+            chosen = self._after_cursor(hunk, forms) or self._before_cursor(hunk, forms)
+        if isinstance(chosen, Option):
+            return self._at(hunk, chosen, described=described)
+        if chosen is None:
+            return self._absent(hunk, forms, anchors)
+        if chosen.reason is Reason.SEVERAL and described and not anchors:
+            text = hunk.anchors[-1]
+            return Problem(Reason.NO_ANCHOR, hunk, chosen.places, chosen.rung, text)
+        return chosen
+
+    def _at(self, hunk: Hunk, option: Option, *, described: bool = False) -> Placed:
+        form, early = option.form, option.place < self._cursor
+        return Placed(hunk, form.lines, option.place, form.size, option.rung, early, described)
+
+    def _absent(self, hunk: Hunk, forms: Sequence[Form], anchors: Sequence[str]) -> Problem:
+        for form in forms:
+            found = next(self._file.climb(form.run), None)
+            if found is not None:
+                reason = Reason.NOT_UNDER_ANCHOR if anchors else Reason.NOT_AT_END
+                anchor = anchors[-1] if anchors else ""
+                return Problem(reason, hunk, tuple(found.places), found.rung, anchor)
+        return Problem(Reason.ABSENT, hunk)
+
+    def _disturbed(self, hunk: Hunk, option: Option) -> Placed | None:
+        """The hunk that this one would get in the way of."""
+        return self._disturbed_by(self._at(hunk, option))
+
+    def _disturbed_by(self, placed: Placed) -> Placed | None:
+        return next((other for other in self.placed if placed.disturbs(other)), None)
+
+    # -- without @@
+
+    def _after_cursor(self, hunk: Hunk, forms: Sequence[Form]) -> Option | Problem | None:
+        options = options_of(self._file, forms, self._cursor, self._ending(hunk))
+        if not options:
+            return None
+        chosen = self._settled(hunk, options)
+        if isinstance(chosen, Problem) or chosen.rung is Rung.EXACT or self._first:
+            return chosen
+        stricter = self._stricter(hunk, forms, chosen)
+        rival = next((option for option in stricter if option.core != chosen.core), None)
+        return _several(hunk, [chosen, rival]) if rival else chosen
+
+    def _stricter(self, hunk: Hunk, forms: Sequence[Form], than: Option) -> Iterator[Option]:
+        """Free places anywhere by rungs above that of ``than``."""
+        ending = self._ending(hunk)
+        for form in forms:
+            for found in self._file.climb(form.run):
+                if ORDER[found.rung] >= ORDER[than.rung]:
+                    break
+                options = (Option(form, place, found.rung) for place in ending(form, found))
+                yield from (each for each in options if self._disturbed(hunk, each) is None)
+
+    def _before_cursor(self, hunk: Hunk, forms: Sequence[Form]) -> Option | Problem | None:
+        """The only place there is, but for those that identical hunks have taken."""
+        options = options_of(self._file, forms, 0, self._ending(hunk))
+        cores = {option.core for option in options}
+        if not options or len(cores) > 1 + self._done[self._signature(hunk)]:
+            return _several(hunk, options) if options else None
+        disturbed = [(option, self._disturbed(hunk, option)) for option in options]
+        free = [option for option, other in disturbed if other is None]
+        others = [other.hunk for _, other in disturbed if other is not None]
+        if not free:
+            place = options[0].core
+            return Problem(Reason.OVERLAP, hunk, (place,), options[0].rung, other=others[0])
+        strangers = any(self._signature(other) != self._signature(hunk) for other in others)
+        alone = options[0].sure and not strangers and len({each.core for each in free}) == 1
+        return free[0] if alone else _several(hunk, options)
+
+    def _ending(self, hunk: Hunk) -> Filter:
+        """All places; with ``*** End of File`` those at the end."""
+        if not hunk.end_of_file:
+            return lambda _, found: found.places
+        lines = self._file.lines
+        end = next((at for at in range(len(lines), 0, -1) if not is_blank(lines[at - 1])), 0)
+        return lambda form, found: [at for at in found.places if at + form.size >= end]
+
+    def _settled(self, hunk: Hunk, options: Sequence[Option]) -> Option | Problem:
+        """The one place, or the first of those that several hunks share out."""
+        if self._first:
+            return min(options, key=lambda option: option.core)
+        if not options[0].sure:
+            return _several(hunk, options)
+        if len({option.core for option in options}) == 1:
+            return options[0]
+        apart = all(b.place - a.place >= a.form.size for a, b in pairwise(options))
+        if apart and len(options) == self._left[self._signature(hunk)]:
+            return options[0]
+        return _several(hunk, options)
+
+    # -- under @@
+
+    def _under_anchors(
+        self, hunk: Hunk, forms: Sequence[Form], texts: Sequence[str]
+    ) -> Option | Problem | None:
+        """The place nearest after the ``@@`` lines: from the cursor, else in the whole file."""
+        largest = max(form.size for form in forms)
+        anchors = self._chain(texts, self._cursor)
+        if anchors:
+            first = max(self._cursor, anchors[0] + 1 - largest)
+            counting = self._nearest(hunk, anchors)
+            options = options_of(self._file, forms, first, counting, nearest=True)
+            if options:
+                return self._settled(hunk, options)
+        anchors = self._chain(texts, 0)
+        if not anchors:
+            return Problem(Reason.ANCHORS_APART, hunk, anchor=texts[-1])
+        first = max(0, anchors[0] + 1 - largest)
+        counting = self._nearest_free(hunk, anchors)
+        options = options_of(self._file, forms, first, counting, nearest=True)
+        if not options:
+            return self._taken(hunk, forms, anchors, first)
+        if len({option.core for option in options}) == 1:
+            return options[0]
+        following = [option for option in options if option.place >= self._cursor]
+        return following[0] if self._first and following else _several(hunk, options)
+
+    def _taken(
+        self, hunk: Hunk, forms: Sequence[Form], anchors: Sequence[int], first: int
+    ) -> Problem | None:
+        """The overlap, if what stands under the anchors is taken by other hunks."""
+        counting = self._nearest(hunk, anchors)
+        for option in options_of(self._file, forms, first, counting, nearest=True):
+            other = self._disturbed(hunk, option)
+            if other is not None:
+                return Problem(Reason.OVERLAP, hunk, (option.core,), option.rung, other=other.hunk)
+        return None
+
+    def _nearest(self, hunk: Hunk, anchors: Sequence[int]) -> Filter:
+        """Of a form's places those that lie nearest after an anchor, or hold it."""
+        ending = self._ending(hunk)
+
+        def nearest(form: Form, found: Found) -> list[int]:
+            places = ending(form, found)
+            if not found.all and len(anchors) > 1:
+                return places
+            chosen: set[int] = set()
+            for anchor in anchors:
+                holding = bisect_left(places, anchor - form.size + 1)
+                after = bisect_right(places, anchor)
+                chosen.update(places[holding : after + 1])
+            return sorted(chosen)
+
+        return nearest
+
+    def _nearest_free(self, hunk: Hunk, anchors: Sequence[int]) -> Filter:
+        """The same, on either side of the cursor, of those that disturb no other hunk."""
+        ending = self._ending(hunk)
+
+        def nearest(form: Form, found: Found) -> list[int]:
+            places = ending(form, found)
+            if not found.all and (len(anchors) > 1 or places[-1:] < [self._cursor]):
+                return places
+
+            def first_free(candidates: Iterable[int]) -> list[int]:
+                options = (Option(form, place, found.rung) for place in candidates)
+                free = (each.place for each in options if self._disturbed(hunk, each) is None)
+                return [place for place, _ in zip(free, range(1), strict=False)]
+
+            chosen: set[int] = set()
+            for anchor in anchors:
+                holding = bisect_left(places, anchor - form.size + 1)
+                beyond = bisect_left(places, max(self._cursor, anchor + 1))
+                chosen.update(first_free(places[holding:beyond]), first_free(places[beyond:]))
+            return sorted(chosen)
+
+        return nearest
+
+    def _chain(self, texts: Sequence[str], first: int) -> list[int]:
+        """The places of the last text, each nearest after one of the text before it."""
+        places: list[int] | None = None
+        for text in texts:
+            here = self._standing(text, first)
+            if places is None:
+                places = here
+            else:
+                following = (bisect_right(here, place) for place in places)
+                places = sorted({here[at] for at in following if at < len(here)})
+        return places or []
+
+    def _standing(self, text: str, first: int) -> list[int]:
+        """Where a line stands, by the strictest rung that finds it from line ``first`` on."""
+        for spelled in (text, text.removesuffix("@@").rstrip(" ")):
+            found = next(self._file.climb(Run((spelled,)), first), None) if spelled else None
+            if found is not None:
+                return found.places
+        return []
+
+    # -- hunks that only add
+
+    def _addition(self, hunk: Hunk) -> Placed | Problem:
+        """After the ``@@`` line, else at the end of the file."""
+        texts = self._known[hunk.index]
+        if not texts or hunk.end_of_file:
+            return self._appended(hunk, described=len(texts) < len(hunk.anchors))
+        anchors = self._chain(texts, self._cursor)
+        early = not anchors
+        anchors = anchors or self._chain(texts, 0)
+        if not anchors:
+            return Problem(Reason.ANCHORS_APART, hunk, anchor=texts[-1])
+        shared_out = len(anchors) == self._left[self._signature(hunk)]
+        if len(anchors) > 1 and (early or not (shared_out or self._first)):
+            return Problem(Reason.SEVERAL, hunk, tuple(anchors[:PLACES]), anchor=texts[-1])
+        placed = Placed(hunk, hunk.lines, anchors[0], 1, Rung.EXACT, early)
+        other = self._disturbed_by(placed)
+        if other is not None:
+            return Problem(Reason.OVERLAP, hunk, (anchors[0] + 1,), other=other.hunk)
+        return placed
+
+    def _appended(self, hunk: Hunk, *, described: bool) -> Placed | Problem:
+        count = self._file.count
+        if hunk.range is not None and count and hunk.range != (count, 0):
+            return Problem(Reason.RANGE_ALONE, hunk)
+        return Placed(hunk, hunk.lines, count, 0, Rung.EXACT, described=described)
+
+
+def _several(hunk: Hunk, options: Sequence[Option]) -> Problem:
+    places = sorted({option.core for option in options})
+    return Problem(Reason.SEVERAL, hunk, tuple(places), options[0].rung)

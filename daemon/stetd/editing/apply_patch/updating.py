@@ -1,0 +1,178 @@
+"""An update's hunks on one text: place all, write all, put the new text together.
+
+Everything is looked for in the text as it is before the update. What the update reports are
+*marks*: which lines of the new text a hunk has changed. A later operation of the patch may
+change the file again, and then moves them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from stetd.editing.apply_patch.hunks import Placer
+from stetd.editing.apply_patch.operations import Hunk
+from stetd.editing.apply_patch.placed import Placed, Problem, Reason
+from stetd.editing.apply_patch.writing import Written, write
+from stetd.editing.text import Document
+
+#: Problems that the failure of a hunk before may be the cause of.
+_DEPENDENT = frozenset(Reason) - {Reason.ABSENT}
+#: After so many failed hunks the others are not looked at.
+MOST_FAILED = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Lines ``first`` to ``last`` (not included, from 0) are what edit ``index`` has left."""
+
+    index: int
+    first: int
+    last: int
+    rung: str
+
+    def moved(self, written: Sequence[Written]) -> Mark:
+        """Where these lines are after further changes, which are in order."""
+        return replace(
+            self, first=_moved(self.first, written), last=_moved(self.last, written, ends=True)
+        )
+
+
+@dataclass(frozen=True)
+class Updated:
+    """The new text, where the hunks were placed, and what they changed.
+
+    ``idle``: hunks that put in what stood there.
+    """
+
+    text: str
+    placed: tuple[Placed, ...]
+    written: tuple[Written, ...]
+    marks: tuple[Mark, ...]
+    idle: tuple[Hunk, ...]
+
+
+def update(
+    document: Document, hunks: Sequence[Hunk], *, first: bool = False
+) -> Updated | list[Problem]:
+    """Carry out ``hunks`` on a text; or every problem that is no consequence of another.
+
+    ``first``: a hunk that stands in several places takes the first.
+    """
+    placer = Placer(document, hunks, first=first)
+    problems: list[Problem] = []
+    written: list[Written] = []
+    for hunk in hunks:
+        found = placer.place(hunk)
+        if isinstance(found, Placed):
+            changes = write(document, found)
+            if changes is None:
+                found = Problem(Reason.SHIFT, hunk, (found.start,), found.rung)
+            else:
+                written += changes
+        if isinstance(found, Problem) and not (problems and found.reason in _DEPENDENT):
+            problems.append(found)
+            if len(problems) > MOST_FAILED:
+                break
+    written.sort(key=lambda each: each.order)
+    problems += _repetitions(written)
+    if problems:
+        return problems
+    idle = _idle(placer.placed, document, written)
+    return Updated(
+        _text(document, written),
+        tuple(placer.placed),
+        tuple(written),
+        tuple(_marks(placer.placed, written)),
+        tuple(each for each in hunks if each.index in idle),
+    )
+
+
+def _repetitions(written: Iterable[Written]) -> list[Problem]:
+    """The same lines added twice at one place."""
+    problems: list[Problem] = []
+    seen: dict[tuple[int, tuple[str, ...]], Hunk] = {}
+    for each in written:
+        if each.end > each.start or not each.lines:
+            continue
+        hunk = each.placed.hunk
+        other = seen.setdefault((each.start, each.lines), hunk)
+        if other is not hunk:
+            first, second = sorted((other, hunk), key=lambda one: one.index)
+            problems.append(
+                Problem(Reason.OVERLAP, second, (each.start,), other=first, identical=True)
+            )
+    return problems
+
+
+def _text(document: Document, written: Sequence[Written]) -> str:
+    """The text with the changes carried out; they are in order and do not overlap."""
+    pieces: list[str] = []
+    done = 0
+    for each in written:
+        assert each.start >= done, "BUG: overlapping changes reached assembly"
+        pieces.append(document.text[_offset(document, done) : _offset(document, each.start)])
+        last = next((piece for piece in reversed(pieces) if piece), "\n")
+        if each.start == document.line_count and each.lines and last[-1] not in "\r\n":
+            pieces.append(document.terminator_near(len(document.text)))
+        pieces.append(_apart_from_carriage_return(pieces, "".join(each.lines)))
+        done = each.end
+    pieces.append(document.text[_offset(document, done) :])
+    text = "".join(pieces)
+    at_end = written and written[-1].end == document.line_count
+    if at_end and written[-1].unended and text.endswith(written[-1].lines[-1]):
+        return text.removesuffix("\n").removesuffix("\r")
+    return text
+
+
+def _apart_from_carriage_return(pieces: Sequence[str], text: str) -> str:
+    """The text with ``\\r`` for a first ``\\n`` that would join a lone ``\\r`` before it."""
+    before = next((piece for piece in reversed(pieces) if piece), "")
+    if text.startswith("\n") and before.endswith("\r"):
+        return "\r" + text[1:]
+    return text
+
+
+def _offset(document: Document, line: int) -> int:
+    """Where a line begins; the end of the text for the line after the last."""
+    return document.line_starts[line] if line < document.line_count else len(document.text)
+
+
+def _marks(placed: Sequence[Placed], written: Sequence[Written]) -> Iterator[Mark]:
+    """The lines that each hunk changed; those it covers where it changes none."""
+    own: dict[int, list[tuple[int, int]]] = {}
+    grown = 0
+    for each in written:
+        start = each.start + grown
+        own.setdefault(each.placed.hunk.index, []).append((start, start + len(each.lines)))
+        grown += len(each.lines) - (each.end - each.start)
+    for each_placed in placed:
+        hunk, rung = each_placed.hunk, each_placed.rung.value
+        if hunk.index in own:
+            spans = own[hunk.index]
+            yield Mark(hunk.index, spans[0][0], spans[-1][1], rung)
+        else:
+            yield Mark(hunk.index, each_placed.start, each_placed.end, rung).moved(written)
+
+
+def _moved(line: int, written: Sequence[Written], *, ends: bool = False) -> int:
+    """Where a line is after changes; ``ends``: it is the first one that is not meant."""
+    grown = 0
+    for each in written:
+        inserts = each.start == each.end
+        if each.end > line or (inserts and ends and each.end == line):
+            if each.start < line:
+                return each.start + grown + (len(each.lines) if ends else 0)
+            break
+        grown += len(each.lines) - (each.end - each.start)
+    return line + grown
+
+
+def _idle(placed: Sequence[Placed], document: Document, written: Iterable[Written]) -> set[int]:
+    """The indexes of hunks that put in what stood there."""
+    idle = {each.hunk.index for each in placed if each.hunk.changes}
+    for each in written:
+        there = document.text[_offset(document, each.start) : _offset(document, each.end)]
+        if there != "".join(each.lines) or each.unended:
+            idle.discard(each.placed.hunk.index)
+    return idle
