@@ -335,6 +335,70 @@ def _patch_block_pairs(data: bytes) -> None:
     _plan_blocks(text.replace("\n", "\r\n") if choices.once_in(4) else text, filepath)
 
 
+_PATCH_TOKENS = [
+    "*** Begin Patch\n", "*** End Patch\n", "*** End of File\n", "@@\n", "@@ def g():\n",
+    *(f"*** {head} File: {path}\n" for head in ("Add", "Delete", "Update")
+      for path in ("a.txt", "b.py", "new.txt", "link")),
+    "*** Move to: dir/new\n", "*** Move to: a.txt\n", "<<'EOF'\n", "EOF\n", "```\n", "\r\n",
+    " one\n", "-two\n", "+zwei\n", "\n", "+", "-", "\\ No newline at end of file\n",
+    "@@ -1,3 +1,3 @@\n", "--- a/a.txt\n", "+++ b/a.txt\n", "*** ", "apply_patch ",
+]  # fmt: skip
+
+
+def _apply_patch(data: bytes) -> None:
+    """Tokens in any order, mostly between the envelope's lines."""
+    text = spelled(data[1:], _PATCH_TOKENS)
+    if data and data[0] % 8:
+        text = f"*** Begin Patch\n{text}\n*** End Patch\n"
+    _plan_patch(text, data[0] if data else 0)
+
+
+def _apply_patch_hunks(data: bytes) -> None:
+    """Operations as they should be, but for their content and now and then a stray token."""
+    choices = Choices(data)
+    how = choices.below(256)
+    text = "*** Begin Patch\n"
+    while choices.more and len(text) < _LONGEST:
+        path = choices.one_of(_PATHS if choices.once_in(8) else _PATHS[:6])
+        text += choices.one_of(_PATCH_TOKENS) if choices.once_in(24) else ""
+        match choices.below(8):
+            case 6:
+                text += f"*** Delete File: {path}\n"
+            case 7:
+                added = choices.text(_TEXTS).split("\n")
+                text += f"*** Add File: {path}x\n" + "".join(f"+{line}\n" for line in added)
+            case _:
+                text += f"*** Update File: {path}\n"
+                text += f"*** Move to: {path}y\n" if choices.once_in(6) else ""
+                for _ in range(1 + choices.below(2)):
+                    text += _hunk(choices, path)
+    _plan_patch(text + "*** End Patch\n", how)
+
+
+def _hunk(choices: Choices, path: str) -> str:
+    """Lines of the file, most of them as context, with others added."""
+    lines = [choices.one_of(("@@", "@@", "@@", "@@ one", "@@ def g():", "@@ free words"))]
+    for line in _old_text(choices, path).split("\n")[:-1]:
+        match choices.below(4):
+            case 1:
+                lines.append(f"-{line}")
+            case 2:
+                lines += [f"-{line}", f"+{choices.text(_TEXTS)}"]
+            case 3:
+                lines += [f" {line}", f"+{choices.one_of(_TEXTS)}"]
+            case _:
+                lines.append(f" {line}")
+    lines += ["*** End of File"] if choices.once_in(12) else []
+    return "\n".join(lines) + "\n"
+
+
+def _plan_patch(text: str, how: int) -> None:
+    params: dict[str, object] = {"input": text}
+    params |= {"ambiguous": "first"} if how & 64 else {}
+    params |= {"overwrite": True} if how & 128 else {}
+    _plan("apply_patch", params)
+
+
 def _plan_blocks(text: str, filepath: str) -> None:
     params = {"text": text, "filepath": filepath} if filepath else {"text": text}
     plan = _plan("patch_block", params)
@@ -371,6 +435,15 @@ TARGETS: Mapping[str, Target] = {
     "patch_file": Target(
         _patch_file, (b"\0\0\0\0\1\1\0\3\1\x07\2", bytes(range(50)), bytes(range(9, 60)))
     ),
+    "apply_patch": Target(
+        _apply_patch,
+        (
+            b"\1" + unspelled("*** Update File: a.txt\n@@\n one\n-two\n+zwei\n", _PATCH_TOKENS),
+            b"\1" + unspelled("*** Delete File: b.py\n*** Add File: b.py\n+zwei\n", _PATCH_TOKENS),
+            b"\0" + unspelled("apply_patch <<'EOF'\n*** Begin Patch\n", _PATCH_TOKENS),
+        ),
+    ),
+    "apply_patch_hunks": Target(_apply_patch_hunks, (bytes(range(60)), bytes(range(60, 0, -1)))),
     "patch_block": Target(
         _patch_block,
         (

@@ -11,6 +11,9 @@ from stet.wire.framing import Encoding
 from stet.wire.messages import encode_error
 from stetd.editing.dialects import DIALECTS
 from stetd.editing.inputs.patch import PatchInput
+from stetd.editing.locating import explained_miss
+from stetd.editing.refusals import Subject
+from stetd.editing.text import Document
 from stetd.editing.validating import validated
 from tree_world import Tree, TreeWorld
 
@@ -32,3 +35,10 @@ def test_surroundings_that_are_not_utf_8_are_shown_so_that_the_reply_can_be_sent
     plan = DIALECTS["patch_file"]({"path": "a.txt", "changes": [change], "context": 1}, world)
     assert "1| caf\ufffd\n" in plan.message
     assert b"caf\xe9\ntwo\n" == plan.files[0].after
+
+
+def test_bytes_that_are_not_utf_8_elsewhere_are_not_in_the_way_of_a_text() -> None:
+    """A dialect may have refused a text that stands there, where it may not stand."""
+    document = Document.from_bytes(b"caf\xe9\none\n")
+    miss = explained_miss(Subject("hunk", 0, "a.txt"), document, "one\n", None, explain=True)
+    assert "old_text_not_found" == miss.kind

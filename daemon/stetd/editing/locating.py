@@ -101,13 +101,13 @@ def refuse_binary(subject: Subject, target: Target) -> Failure:
 def explained_miss(
     subject: Subject, document: Document, old: str, told: str | None, *, explain: bool
 ) -> Failure:
-    """``old`` stands nowhere: what is nearest, or which bytes stand in its way."""
+    """``old`` stands nowhere it may: what is nearest, or which bytes stand in its way."""
     if not explain:
         return refusals.old_text_not_found(subject, "", None)
     if document.undecodable(0, len(document.text)):
         for reading in _READINGS:
             start = document.text.translate(reading).find(old)
-            if start >= 0:
+            if start >= 0 and document.undecodable(start, start + len(old)):
                 return bad_byte(subject, document, start)
     miss = near_miss.explain_miss(document, old, told, subject.old)
     return refusals.old_text_not_found(subject, near_miss.describe_miss(miss), miss.nearest)

@@ -20,7 +20,8 @@ Line ends
 Results
     One BlockResult a file, in the order of the blocks; ``filepath`` as the first block for the
     file spells it. A refusal carries the same in ``data.result``: an object, or a list if the
-    text has blocks for several files; "Applied 0 changes", and the reason in ``error``.
+    text has blocks for several files; "Applied 0 changes", and the reason in ``error``. A
+    preview has the result that the call would have; that it is a preview, its message says.
 """
 
 from __future__ import annotations
@@ -142,7 +143,8 @@ def _plan(files: Sequence[_File]) -> Plan:
     return Plan(
         files=tuple(outcome.planned for outcome in outcomes),
         edits=tuple(reports),
-        message=_message(files, outcomes),
+        message=_message(files, outcomes, done=True),
+        preview_message=_message(files, outcomes, done=False),
         warnings=tuple(warning for outcome in outcomes for warning in outcome.warnings),
         subject=_commit_subject(outcomes),
         results=tuple(outcome.result for outcome in outcomes),
@@ -358,14 +360,19 @@ def _leaves_empty_line(edit: LocatedEdit, text: str) -> bool:
     return starts_line and text[edit.end : edit.end + 1] in ("\r", "\n")
 
 
-def _message(files: Sequence[_File], outcomes: Sequence[_Outcome]) -> str:
+def _message(files: Sequence[_File], outcomes: Sequence[_Outcome], *, done: bool) -> str:
     """The text for the model: one paragraph a file."""
     lines: list[str] = []
     for file, outcome in zip(files, outcomes, strict=True):
-        lines.append(f"{outcome.result.result} to {file.target.path}")
+        count = len(outcome.reports)
+        lines.append(
+            f"{'Applied' if done else 'Would apply'} {count} changes to {file.target.path}"
+        )
         for report in outcome.reports:
             lines += tolerance_notes(file.subject(report.index), report)
         lines += (f"warning: {warning}" for warning in outcome.warnings)
+    if not done:
+        lines.append("Nothing was changed: this only shows what would be.")
     return "\n".join(lines)
 
 
