@@ -90,7 +90,11 @@ def seal(
             reverts=draft.reverts,
             permissions=permissions,
             directories=_missing_directories(changed),
-            moves=tuple((f.old_path, f.target.path) for f in draft.files if f.old_path),
+            moves=tuple(
+                (f.old_path, f.target.path)
+                for f in draft.files
+                if f.old_path and found.get(f.old_path)  # not one that this call created
+            ),
             version=__version__,
         )
         commit_id = history.add(meta, touched)
@@ -161,8 +165,9 @@ def _result(
     for item, work in zip(draft.files, works, strict=True):
         if _unchanged(work) or (work.after is None and work.target.path in moved_from):
             continue
-        before = stood.get(item.old_path) if item.old_path else work.before
-        change, text = describe_change(work, before, item.old_path)
+        moved = stood.get(item.old_path) if item.old_path else None
+        old_path = item.old_path if moved else None
+        change, text = describe_change(work, moved or work.before, old_path)
         files.append(change)
         diffs.append(text)
     warnings = [*draft.warnings, *_link_warnings(works)]

@@ -21,6 +21,7 @@ from typing import NamedTuple
 import pygit2
 from pygit2.enums import ConfigLevel, ObjectType
 
+from stetd.history.commit_rows import Hunk
 from stetd.history.commits import StoredCommit, parse_commit
 from stetd.history.objects import FILE, NewObject
 from stetd.storage.disk import Disk
@@ -32,6 +33,7 @@ _REFERENCE = re.compile(rb"[0-9a-f]{40}\n")
 _CONFLICT = re.compile(r"^<<<<<<<[^\n]*\n.*?^>>>>>>>[^\n]*\n?", re.MULTILINE | re.DOTALL)
 #: Lines of a diff's header; no line of the content begins like that.
 _INDEX = re.compile(r"^(index [0-9a-f]+\.\.[0-9a-f]+) [0-7]+$", re.MULTILINE)
+_LONE_RETURN = re.compile(rb"\r(?!\n)")
 _NEW_FILE = re.compile(r"^new file mode [0-7]+$", re.MULTILINE)
 _DELETED_FILE = re.compile(r"^deleted file mode [0-7]+$", re.MULTILINE)
 
@@ -60,6 +62,15 @@ class LineDiff(NamedTuple):
     text: str
     added: int
     removed: int
+
+
+class LineComparison(NamedTuple):
+    """Which lines of a file changed; ``text`` has them, removed and added, without signs."""
+
+    hunks: tuple[Hunk, ...]
+    added: int
+    removed: int
+    text: str
 
 
 #: What makes a directory a bare Git repository, besides its directories.
@@ -156,6 +167,14 @@ class ShadowRepository:
     def blob(self, oid: str) -> bytes:
         """A blob's content; MissingObject if it is not there."""
         return self._read(oid)
+
+    def size(self, oid: str) -> int:
+        """A blob's length in bytes; MissingObject if it is not there."""
+        try:
+            _, size = self._repo.odb.read_header(oid)
+        except (KeyError, pygit2.GitError):
+            return len(self._read(oid))
+        return int(size)
 
     def _load_tree(self, oid: str) -> Mapping[str, tuple[int, str]]:
         content, entries, at = self._read(oid), {}, 0
@@ -344,3 +363,48 @@ def line_diff(
         text = _DELETED_FILE.sub(f"deleted file mode {old_mode:o}", text, count=1)
     _, added, removed = patch.line_stats
     return LineDiff(text, added, removed)
+
+
+def compare_lines(before: bytes | None, after: bytes | None) -> LineComparison:
+    """Which lines differ between two contents of a file (None: there is none).
+
+    Counts and text are those of :func:`line_diff`; in the hunks a lone ``\\r`` ends a line as
+    well, as it does everywhere else in the daemon. Of a binary file all is one hunk.
+    """
+    patch = pygit2.Patch.create_from(before, after, context_lines=0)
+    if patch.delta.is_binary:
+        counts = [_count_lines(side or b"") for side in (before, after)]
+        return LineComparison((Hunk(0, counts[0], 0, counts[1]),), 0, 0, "")
+    _, added, removed = patch.line_stats
+    text = "\n".join(changed_lines(patch.data.decode("utf-8", "replace").split("\n")))
+    old, new = (side and _LONE_RETURN.sub(b"\r\x01\n", side) for side in (before, after))
+    if (old, new) != (before, after):
+        patch = pygit2.Patch.create_from(old, new, context_lines=0)
+    return LineComparison(tuple(map(_hunk, patch.hunks)), added, removed, text)
+
+
+def _hunk(hunk: pygit2.DiffHunk) -> Hunk:
+    """Counted from 0; libgit2 names the line before where a side has none."""
+    return Hunk(
+        hunk.old_start - bool(hunk.old_lines),
+        hunk.old_lines,
+        hunk.new_start - bool(hunk.new_lines),
+        hunk.new_lines,
+    )
+
+
+def _count_lines(data: bytes) -> int:
+    ends = data.count(b"\n") + len(_LONE_RETURN.findall(data))
+    return ends + (not data.endswith((b"\n", b"\r")) and bool(data))
+
+
+def changed_lines(diff: Iterable[str]) -> Iterator[str]:
+    """The added and removed lines among the lines of one file's diff, without their signs.
+
+    The header ends where the first hunk begins: a removed line may look like ``--- a/x``.
+    """
+    inside = False
+    for line in diff:
+        inside = inside or line.startswith("@@ ")
+        if inside and line[:1] in ("+", "-"):
+            yield line[1:]

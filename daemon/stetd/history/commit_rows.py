@@ -1,0 +1,67 @@
+"""What the query index keeps of a commit, and what it can be asked for, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class Hunk(NamedTuple):
+    """Old lines that became new lines; lines count from 0, either number may be 0."""
+
+    old_start: int
+    old_lines: int
+    new_start: int
+    new_lines: int
+
+
+class FileRow(NamedTuple):
+    """What a commit did to a path. Of a file that is too large to compare the last are None."""
+
+    path: str
+    status: str
+    before: str | None
+    after: str | None
+    old_path: str | None = None
+    added: int | None = None
+    removed: int | None = None
+    hunks: tuple[Hunk, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitRow:
+    """A commit as it is indexed. ``text``: what a search looks in; None: it is too large.
+
+    ``edit``: ``undo last: n`` counts it. ``reverts``: what it takes back, if its kind does.
+    """
+
+    oid: str
+    time: int
+    kind: str
+    subject: str
+    method: str | None = None
+    agent: str | None = None
+    session: str | None = None
+    request: str | None = None
+    edit: bool = False
+    reverts: tuple[str, ...] = ()
+    files: tuple[FileRow, ...] = ()
+    text: str | None = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which commits are asked for; what is None does not matter.
+
+    ``path``: a file or a directory, as the history spells it, "" is the root. Times are in
+    seconds, both ends inclusive.
+    """
+
+    path: str | None = None
+    session: str | None = None
+    agent: str | None = None
+    method: str | None = None
+    kind: str | None = None
+    since: float | None = None
+    until: float | None = None
+    text: str | None = None

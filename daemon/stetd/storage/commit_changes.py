@@ -1,0 +1,173 @@
+"""What a commit did, read from Git: its files with the lines that changed, and its text.
+
+A file that a commit moved (``Stet-Moved``) is one change with status R, as in the reply of the
+call that moved it: its ``before`` is what stood at the old path, and the old path has no entry
+of its own unless something new stands there.
+
+Contents over a limit are not compared: reading them would take the memory that they have. Their
+rows have no counts and no hunks; :func:`described` counts them when somebody asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from stet.wire.results import FileChange
+from stetd.history.commit_rows import CommitRow, FileRow
+from stetd.history.commits import StoredCommit
+from stetd.history.objects import EMPTY_TREE, Change, Tree, changed_paths, find_entry, stored_tree
+from stetd.history.undoing import TAKES_BACK, is_edit
+from stetd.storage.shadow_repo import (
+    LineDiff,
+    ShadowRepository,
+    changed_lines,
+    compare_lines,
+    line_diff,
+)
+
+#: Bytes of a file's two contents together that are compared for the index.
+_COMPARED_BYTES = 4 << 20
+#: Bytes of a commit's changed lines that are indexed.
+_INDEXED_BYTES = 1 << 20
+#: Files of one commit whose lines are compared for the index (a snapshot may have any number).
+_COMPARED_FILES = 2000
+
+
+class PathChange(NamedTuple):
+    """What stood at a path, or at ``old_path``, and what stands there now."""
+
+    path: str
+    before: Change
+    after: Change
+    old_path: str | None = None
+
+    @property
+    def status(self) -> str:
+        """A, M, D or R."""
+        if self.old_path is not None:
+            return "R"
+        return "A" if self.before is None else "D" if self.after is None else "M"
+
+
+def trees_around(repository: ShadowRepository, commit: StoredCommit) -> tuple[Tree, Tree]:
+    """The trees before and after a commit."""
+    before = Tree({}, EMPTY_TREE)
+    if commit.parent is not None:
+        before = stored_tree(repository.commit(commit.parent).tree, repository.load_tree)
+    return before, stored_tree(commit.tree, repository.load_tree)
+
+
+def changes_of(repository: ShadowRepository, commit: StoredCommit) -> Iterator[PathChange]:
+    """The files of a commit, in the order of their paths."""
+    load = repository.load_tree
+    before, after = trees_around(repository, commit)
+    came_from = {new: old for old, new in commit.meta.moves if find_entry(before, old, load)}
+    moved_away = set(came_from.values())
+    for path, old, new in changed_paths(before, after, load):
+        if path in came_from and new is not None:
+            source = came_from[path]
+            yield PathChange(path, find_entry(before, source, load), new, source)
+        elif new is not None or path not in moved_away:
+            yield PathChange(path, old, new)
+
+
+def described(repository: ShadowRepository, change: PathChange) -> tuple[FileChange, str]:
+    """One file as results tell it, and its unified diff."""
+    before, after = change.before, change.after
+    diff = diff_of(repository, change)
+    told = FileChange(
+        path=change.path,
+        status=change.status,
+        before=before[1] if before else None,
+        after=after[1] if after else None,
+        added=diff.added,
+        removed=diff.removed,
+        old_path=change.old_path,
+    )
+    return told, diff.text
+
+
+def diff_of(repository: ShadowRepository, change: PathChange, *, context: int = 3) -> LineDiff:
+    """The unified diff of one file."""
+    before, after = change.before, change.after
+    return line_diff(
+        change.path,
+        repository.blob(before[1]) if before else None,
+        repository.blob(after[1]) if after else None,
+        old_path=change.old_path,
+        modes=(before[0] if before else None, after[0] if after else None),
+        context=context,
+    )
+
+
+def commit_row(repository: ShadowRepository, commit: StoredCommit) -> CommitRow:
+    """A commit as it is indexed."""
+    meta = commit.meta
+    files, changed = [], list(changes_of(repository, commit))
+    pieces = [meta.message]
+    room = _INDEXED_BYTES
+    for change in changed:
+        row, text = _file_row(repository, change, compare=len(changed) <= _COMPARED_FILES)
+        files.append(row)
+        room -= len(text) if text is not None else _INDEXED_BYTES + 1
+        if room >= 0 and text:
+            pieces.append(text)
+    return CommitRow(
+        oid=commit.oid,
+        time=meta.time,
+        kind=meta.kind,
+        subject=meta.subject,
+        method=meta.method,
+        agent=meta.agent,
+        session=meta.session,
+        request=meta.request,
+        edit=is_edit(meta),
+        reverts=meta.reverts if meta.kind in TAKES_BACK else (),
+        files=tuple(files),
+        text="\n".join(pieces) if room >= 0 else None,
+    )
+
+
+def _file_row(
+    repository: ShadowRepository, change: PathChange, *, compare: bool
+) -> tuple[FileRow, str | None]:
+    """A file's row, and its added and removed lines (None: too much to be compared)."""
+    before, after = (side[1] if side else None for side in (change.before, change.after))
+    row = FileRow(change.path, change.status, before, after, change.old_path)
+    oids = [oid for oid in (before, after) if oid is not None]
+    if not compare or sum(map(repository.size, oids)) > _COMPARED_BYTES:
+        return row, None
+    if before == after:
+        return row._replace(added=0, removed=0, hunks=()), ""
+    compared = compare_lines(
+        repository.blob(before) if before else None, repository.blob(after) if after else None
+    )
+    row = row._replace(added=compared.added, removed=compared.removed, hunks=compared.hunks)
+    return row, compared.text
+
+
+def has_text(repository: ShadowRepository, commit: StoredCommit, text: str) -> bool:
+    """Whether a commit's message, or a line that it added or removed, has this text."""
+    if text in commit.meta.message:
+        return True
+    if "\n" in text:
+        return False
+    sought = text.encode("utf-8", "replace")
+    return any(
+        _side_has(repository, change, sought) and text in _lines(diff_of(repository, change))
+        for change in changes_of(repository, commit)
+    )
+
+
+def _side_has(repository: ShadowRepository, change: PathChange, sought: bytes) -> bool:
+    """Whether the file has the text at all: much sooner said than what changed."""
+    if b"\xef\xbf\xbd" in sought:  # stands for any byte that is no UTF-8
+        return True
+    sides = [side[1] for side in (change.before, change.after) if side]
+    return len(set(sides)) == len(sides) and any(sought in repository.blob(oid) for oid in sides)
+
+
+def _lines(diff: LineDiff) -> str:
+    """The added and removed lines of a diff."""
+    return "\n".join(changed_lines(diff.text.split("\n")))

@@ -1,0 +1,180 @@
+"""Adding commits to the query index; the indexing thread alone does that."""
+
+from __future__ import annotations
+
+import heapq
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from stetd.history.commit_rows import CommitRow, FileRow
+from stetd.storage.history_index import HistoryIndex
+from stetd.storage.index_query import searchable
+from stetd.storage.index_schema import open_index, remove
+
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_PRIMARY = 0xFF  # of an extended result code
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether it is the file that is wrong, and not the disk that is full or slow."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return code is None or code & _PRIMARY in (*_DAMAGED, sqlite3.SQLITE_ERROR)
+
+
+class GrowingIndex(HistoryIndex):
+    """A connection that adds commits. One thread."""
+
+    @classmethod
+    def open(cls, path: str) -> GrowingIndex:
+        """The index as the indexing thread uses it; made anew if it is of no use."""
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        try:
+            return cls(path, open_index(path))
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error):
+                raise
+            remove(path)
+            return cls(path, open_index(path))
+
+    def add(self, rows: Sequence[CommitRow]) -> None:
+        """Put commits on top of the last one, in one transaction, oldest first."""
+        self.db.execute("BEGIN IMMEDIATE")
+        try:
+            for row in rows:
+                self._add(row)
+            self.db.execute("COMMIT")
+        except BaseException:
+            if self.db.in_transaction:
+                self.db.execute("ROLLBACK")
+            raise
+
+    def _add(self, row: CommitRow) -> None:
+        last = self.db.execute("SELECT n, latest FROM commits ORDER BY n DESC LIMIT 1").fetchone()
+        n, latest = (last[0] + 1, max(last[1], row.time)) if last else (1, row.time)
+        scanned = int(row.text is None or not self.has_text)
+        self.db.execute(
+            "INSERT INTO commits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?)",
+            (
+                n,
+                bytes.fromhex(row.oid),
+                row.time,
+                latest,
+                row.kind,
+                row.method,
+                row.agent,
+                row.session,
+                row.request,
+                row.subject,
+                int(row.edit),
+                int(row.edit),
+                scanned,
+            ),
+        )
+        if not scanned:
+            self.db.execute(
+                "INSERT INTO changed_text (rowid, text) VALUES (?, ?)", (n, searchable(row.text))
+            )
+        self._add_files(n, row.files)
+        self._add_reverts(n, row.reverts)
+
+    def _add_files(self, n: int, files: Iterable[FileRow]) -> None:
+        touched: set[str] = set()
+        ids: dict[str, int] = {}
+        for file in files:
+            for path in (file.path, file.old_path):
+                if path is not None and path not in touched:
+                    touched.add(path)
+                    touched.update(_directories(path))
+        for path in touched:
+            ids[path] = self._path_id(path)
+        self.db.executemany(
+            "INSERT INTO touched VALUES (?, ?)", [(number, n) for number in ids.values()]
+        )
+        self.db.executemany(
+            "INSERT INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [
+                (
+                    ids[file.path],
+                    n,
+                    file.status,
+                    _id(file.before),
+                    _id(file.after),
+                    file.added,
+                    file.removed,
+                    ids[file.old_path] if file.old_path is not None else None,
+                    None
+                    if file.hunks is None
+                    else msgspec.msgpack.encode([x for hunk in file.hunks for x in hunk]),
+                )
+                for file in files
+            ],
+        )
+
+    def _path_id(self, path: str) -> int:
+        found = self.path_number(path)
+        if found is not None:
+            return found
+        number = self.db.execute("INSERT INTO paths (path) VALUES (?)", (path,)).lastrowid
+        assert number is not None, "BUG: an insertion without a row"
+        return number
+
+    def _add_reverts(self, n: int, reverts: Iterable[str]) -> None:
+        targets = {target for oid in reverts if (target := self.position(oid)) is not None}
+        self.db.executemany(
+            "INSERT INTO reverts VALUES (?, ?)", [(target, n) for target in targets]
+        )
+        self._settle(targets)
+
+    def _settle(self, changed: Iterable[int]) -> None:
+        """See again whether commits are undone; and those that they took back, and so on.
+
+        What takes back is newer than what it takes back, so going from the newest to the
+        oldest settles each once.
+        """
+        waiting = [-n for n in changed]
+        heapq.heapify(waiting)
+        seen: set[int] = set()
+        while waiting:
+            n = -heapq.heappop(waiting)
+            if n in seen:
+                continue
+            seen.add(n)
+            row = self.db.execute("SELECT edit, undone FROM commits WHERE n = ?", (n,))
+            edit, was = row.fetchone()
+            now = self.db.execute(
+                "SELECT EXISTS (SELECT 1 FROM reverts JOIN commits ON commits.n = by_n"
+                " WHERE target = ? AND undone = 0)",
+                (n,),
+            ).fetchone()[0]
+            if now == was:
+                continue
+            self.db.execute(
+                "UPDATE commits SET undone = ?, standing = ? WHERE n = ?",
+                (now, int(edit and not now), n),
+            )
+            for target in self.took_back(n):
+                heapq.heappush(waiting, -target)
+
+    def clear(self) -> None:
+        """Forget everything: the history is another one."""
+        self.db.execute("BEGIN IMMEDIATE")
+        for table in ("commits", "paths", "files", "touched", "reverts"):
+            self.db.execute(f"DELETE FROM {table}")  # noqa: S608 - names from above
+        if self.has_text:
+            self.db.execute("INSERT INTO changed_text (changed_text) VALUES ('delete-all')")
+        self.db.execute("COMMIT")
+
+
+def _id(oid: str | None) -> bytes | None:
+    return bytes.fromhex(oid) if oid is not None else None
+
+
+def _directories(path: str) -> Iterator[str]:
+    """The directories above a path, without the root."""
+    at = path.find("/")
+    while at > 0:
+        yield path[:at]
+        at = path.find("/", at + 1)

@@ -1,0 +1,156 @@
+"""What a commit did, read back from Git: statuses, moves, hunks, text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stetd.history.commit_rows import FileRow, Hunk
+from stetd.history.objects import object_id
+from stetd.storage.commit_changes import changes_of, commit_row, described, has_text
+from stetd.storage.shadow_repo import compare_lines, line_diff
+from storage.histories import Histories
+
+
+@pytest.fixture
+def histories(tmp_path: Path) -> Histories:
+    return Histories(tmp_path)
+
+
+def blob(text: str) -> str:
+    return object_id("blob", text.encode())
+
+
+def test_statuses_counts_and_hunks(histories: Histories) -> None:
+    histories.commit({"a": "1\n2\n3\n", "b": "x\n"})
+    oid = histories.commit({"a": "1\nzwei\n3\n4\n", "b": None, "c": "new\n"})
+    row = commit_row(histories.repository, histories.repository.commit(oid))
+    assert row.files == (
+        FileRow(
+            "a",
+            "M",
+            blob("1\n2\n3\n"),
+            blob("1\nzwei\n3\n4\n"),
+            None,
+            2,
+            1,
+            (Hunk(1, 1, 1, 1), Hunk(3, 0, 3, 1)),
+        ),
+        FileRow("b", "D", blob("x\n"), None, None, 0, 1, (Hunk(0, 1, 0, 0),)),
+        FileRow("c", "A", None, blob("new\n"), None, 1, 0, (Hunk(0, 0, 0, 1),)),
+    )
+    assert row.text == "subject 2\n2\nzwei\n4\nx\nnew"
+
+
+def test_a_move_is_one_change_from_the_old_path(histories: Histories) -> None:
+    histories.commit({"old/a": "1\n2\n"})
+    oid = histories.commit({"old/a": None, "new/a": "1\n2\n3\n"}, moves=(("old/a", "new/a"),))
+    [change] = changes_of(histories.repository, histories.repository.commit(oid))
+    told, diff = described(histories.repository, change)
+    assert ("R", "new/a", "old/a", 1, 0) == (
+        told.status,
+        told.path,
+        told.old_path,
+        told.added,
+        told.removed,
+    )
+    assert (blob("1\n2\n"), blob("1\n2\n3\n")) == (told.before, told.after)
+    assert "diff --git a/old/a b/new/a" in diff
+
+
+def test_two_files_that_changed_places_are_two_moves(histories: Histories) -> None:
+    histories.commit({"a": "1\n", "b": "2\n"})
+    oid = histories.commit({"a": "2\n", "b": "1\n"}, moves=(("a", "b"), ("b", "a")))
+    row = commit_row(histories.repository, histories.repository.commit(oid))
+    assert [("a", "R", "b", 0, 0), ("b", "R", "a", 0, 0)] == [
+        (f.path, f.status, f.old_path, f.added, f.removed) for f in row.files
+    ]
+
+
+def test_a_path_that_was_moved_away_and_made_anew_is_told_too(histories: Histories) -> None:
+    histories.commit({"a": "1\n"})
+    oid = histories.commit({"a": "other\n", "b": "1\n"}, moves=(("a", "b"),))
+    row = commit_row(histories.repository, histories.repository.commit(oid))
+    assert [("a", "M", None), ("b", "R", "a")] == [
+        (f.path, f.status, f.old_path) for f in row.files
+    ]
+
+
+def test_a_move_of_what_was_not_there_is_an_addition(histories: Histories) -> None:
+    histories.commit({"x": "1\n"})
+    oid = histories.commit({"b": "1\n"}, moves=(("a", "b"),))
+    row = commit_row(histories.repository, histories.repository.commit(oid))
+    assert [("b", "A", None)] == [(f.path, f.status, f.old_path) for f in row.files]
+
+
+def test_binary_files_are_one_hunk_without_text(histories: Histories) -> None:
+    histories.commit({"a": "\0one\ntwo\n"})
+    oid = histories.commit({"a": "\0one\ndrei\nvier\n"})
+    row = commit_row(histories.repository, histories.repository.commit(oid))
+    assert (0, 0, (Hunk(0, 2, 0, 3),)) == row.files[0][5:]
+    assert row.text == "subject 2"
+
+
+def test_large_texts_are_not_indexed(histories: Histories) -> None:
+    oid = histories.commit({"a": "0123456789abcde\n" * 70_000})
+    row = commit_row(histories.repository, histories.repository.commit(oid))
+    assert row.text is None
+    assert row.files[0].added == 70_000
+    assert has_text(histories.repository, histories.repository.commit(oid), "789abc")
+
+
+def test_files_too_large_to_compare_have_no_counts_until_asked(histories: Histories) -> None:
+    oid = histories.commit({"a": "0123456789abcde\n" * 300_000})
+    row = commit_row(histories.repository, histories.repository.commit(oid))
+    assert (None, None, None, None) == (row.text, *row.files[0][5:])
+    [change] = changes_of(histories.repository, histories.repository.commit(oid))
+    assert 300_000 == described(histories.repository, change)[0].added
+
+
+def test_a_search_looks_in_changed_lines_and_messages_only(histories: Histories) -> None:
+    histories.commit({"a": "alpha\nbeta\ngamma\n"})
+    oid = histories.commit({"a": "alpha\nBETA-- \n--- a/x\ngamma\n"}, subject="why", why="because")
+    commit = histories.repository.commit(oid)
+
+    def found(text: str) -> bool:
+        return has_text(histories.repository, commit, text)
+
+    assert found("beta")
+    assert found("BETA-- ")
+    assert found("--- a/x")
+    assert found("because")
+    assert found("why\n\nbec")
+    assert not found("alpha")
+    assert not found("+++ b/a")
+    assert not found("beta\nBETA")
+
+
+lines = st.lists(st.sampled_from(["a", "b", "c", "d", ""]), max_size=12).map(
+    lambda found: "\n".join(found)
+)
+endings = st.lists(st.sampled_from(["a\n", "b\r\n", "c\r", "d\n", "\r", "\n"]), max_size=10)
+
+
+@given(lines, lines)
+def test_counts_and_text_are_those_of_the_unified_diff(before: str, after: str) -> None:
+    compared = compare_lines(before.encode(), after.encode())
+    diff = line_diff("a", before.encode(), after.encode())
+    assert (diff.added, diff.removed) == (compared.added, compared.removed)
+    assert diff.added == sum(hunk.new_lines for hunk in compared.hunks)
+
+
+@given(endings, endings)
+def test_hunks_turn_one_side_into_the_other(before: list[str], after: list[str]) -> None:
+    compared = compare_lines("".join(before).encode(), "".join(after).encode())
+    old = "".join(before).splitlines(keepends=True)
+    new = "".join(after).splitlines(keepends=True)
+    made, at = [], 0
+    for hunk in compared.hunks:
+        made += old[at : hunk.old_start]
+        assert len(made) == hunk.new_start
+        made += new[hunk.new_start : hunk.new_start + hunk.new_lines]
+        at = hunk.old_start + hunk.old_lines
+    assert new == made + old[at:]
