@@ -20,14 +20,22 @@ from stetd.drafts import Draft
 from stetd.editing.dialects import DIALECTS
 from stetd.editing.edits import Plan
 from stetd.params import Common, IfMatch, convert, split_common
+from stetd.restore_planning import plan_restore
+from stetd.rollback_planning import plan_rollback
 from stetd.session.sessions import Session
-from stetd.undo_planning import plan_undo
+from stetd.undo_planning import plan_redo, plan_undo
 from stetd.workspace import Base, Workspace
 
 TRANSACTION = "transaction"
 #: Methods that edit files in a dialect, alone or several at once.
 EDIT_METHODS = frozenset({*DIALECTS, TRANSACTION})
 _MAX_CALLS = 1000
+_TAKING_BACK = {
+    "undo": plan_undo,
+    "redo": plan_redo,
+    "rollback": plan_rollback,
+    "restore": plan_restore,
+}
 
 
 def plan_call(
@@ -48,7 +56,7 @@ def plan_call(
             if plan.results:
                 draft.result = list(plan.results) if len(plan.results) > 1 else plan.results[0]
             return draft
-        return plan_undo(workspace, base, call, world)
+        return _TAKING_BACK[call.method](workspace, base, call, world)
     finally:
         world.close()
 

@@ -20,7 +20,7 @@ from stetd.storage.worktree import OnDisk
 from stetd.workspace import Base, Workspace
 
 #: Methods whose planning reads commits, which must then all have reached Git.
-READS_HISTORY = frozenset({"undo"})
+READS_HISTORY = frozenset({"undo", "redo", "rollback", "restore"})
 _MOST_LINKS = 40
 
 
@@ -179,7 +179,7 @@ class CallWorld:
 
 def _leads_elsewhere(path: str, other: str) -> Refused:
     reason = f"a directory above it is a symbolic link now, and leads to {other}"
-    message = f"{path}: later changes are in the way, so nothing was undone: {reason}"
+    message = f"{path}: later changes are in the way, so nothing was changed: {reason}"
     return Refused(
         Failure(Kind.CONFLICT.value, message, path=path),
         extra={"conflicts": [{"path": path, "hunks": [reason]}]},

@@ -68,6 +68,29 @@ class Undo(Params, frozen=True):
     paths: Annotated[list[str], msgspec.Meta(min_length=1)] | None = None
 
 
+class Redo(Params, frozen=True):
+    """``commits`` are undos or rollbacks; left out: the newest one that is not redone."""
+
+    commits: Annotated[list[str], msgspec.Meta(min_length=1, max_length=1000)] | None = None
+
+
+class Rollback(Params, frozen=True):
+    """``include_outside``: edits made outside too, on control.sock."""
+
+    to: str
+    session: str | None = None
+    agent: str | None = None
+    paths: Annotated[list[str], msgspec.Meta(min_length=1)] | None = None
+    include_outside: bool = False
+
+
+class Restore(Params, frozen=True):
+    """``at``: a commit parameter."""
+
+    path: str
+    at: str
+
+
 class Read(Params, frozen=True):
     """Lines count from 1, both ends inclusive."""
 

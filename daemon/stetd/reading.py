@@ -37,9 +37,9 @@ from stetd.history.objects import (
 )
 from stetd.history.undoing import walk_standing
 from stetd.params import Diff, Log, Read
+from stetd.past import resolve_commit
 from stetd.storage.shadow_repo import ShadowRepository, line_diff
 from stetd.storage.worktree import Worktree
-from stetd.undo_planning import resolve_commit
 
 _DEFAULT_LIMIT = 50
 

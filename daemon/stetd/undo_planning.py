@@ -1,153 +1,77 @@
-"""Planning an undo: which commits it takes back, and what their files become.
+"""Planning ``undo`` and ``redo``: which commits they take back.
 
-The rules for one file are in :mod:`stetd.history.undoing`. Reads commits, so everything
-that was committed before must have reached the repository. Writer thread only.
+What stands is defined in :mod:`stetd.history.undoing`; what becomes of the files in
+:mod:`stetd.reverting`. Writer thread only.
 """
 
 from __future__ import annotations
 
-import re
-import stat
-from collections.abc import Mapping
-
-from stet.wire.failures import Failure, Kind, Refused, refuse
+from stet.wire.failures import Kind, Refused, refuse
 from stetd.call_world import CallWorld, EditCall
-from stetd.drafts import Draft, DraftFile
+from stetd.drafts import Draft
 from stetd.history.commits import StoredCommit
-from stetd.history.objects import EMPTY_TREE, LINK, Tree, changed_paths, stored_tree
-from stetd.history.undoing import (
-    EDITS,
-    FileConflict,
-    Version,
-    take_back_file,
-    walk_standing,
-)
-from stetd.storage.shadow_repo import ShadowRepository, merge_file
-from stetd.storage.worktree import OnDisk
+from stetd.history.undoing import FOUND, REDOABLE, TAKES_BACK, is_edit
+from stetd.past import Found, Past
+from stetd.reverting import counted, listed, named, shortened, take_back
 from stetd.workspace import Base, Workspace
-
-_GIT_EXECUTABLE = 0o100755
-_FROM_HEAD = re.compile(r"HEAD(?:~([0-9]{0,9}))?")
 
 
 def plan_undo(workspace: Workspace, base: Base, call: EditCall, world: CallWorld) -> Draft:
     """Plan an ``undo``. Raises Refused: conflict, nothing_to_undo, unknown_commit, ..."""
-    chosen = _choose_commits(workspace, base, call)
-    versions: dict[str, Version | None] = {}
-    permissions: dict[str, int] = {}
-    conflicts: list[FileConflict] = []
-    for commit in chosen:
-        permissions.update(commit.meta.permissions)
-        for path, before, after in _file_changes(workspace, commit):
-            if path not in versions:
-                versions[path] = _as_version(world.look_at(path))
-            merged = take_back_file(path, before, after, versions[path], merge_file)
-            if isinstance(merged, FileConflict):
-                conflicts.append(merged)
-            else:
-                versions[path] = merged
-    if conflicts:
-        raise _conflict(conflicts)
-    files = [_restored(world, path, version, permissions) for path, version in versions.items()]
-    names = [f"{commit.oid[:8]} {commit.meta.subject}" for commit in chosen]
-    subject = f"undo {names[0]}" if len(names) == 1 else f"undo {len(names)} commits"
-    count = "1 commit" if len(names) == 1 else f"{len(names)} commits"
-    return Draft(
-        kind="undo",
-        subject=subject,
-        files=files,
-        message=f"Undone {count}:\n" + "\n".join(f"  {name}" for name in names),
-        reverts=tuple(commit.oid for commit in chosen),
-        leftover_directories=[d for commit in chosen for d in commit.meta.directories],
-        record_always=True,
-    )
+    past = Past(workspace.repository, base.head.commit)
+    chosen = _choose_for_undo(past, workspace, call)
+    what = named(chosen[0]) if len(chosen) == 1 else counted(chosen)
+    draft = take_back(past, world, chosen, "undo", shortened(f"undo {what}"))
+    draft.message = listed(f"Undone {counted(chosen)}", chosen)
+    return draft
 
 
-def _as_version(found: OnDisk | None) -> Version | None:
-    if found is None or found.image is None or found.data is None:
-        return None
-    return Version(found.data, found.image.git_mode)
+def plan_redo(workspace: Workspace, base: Base, call: EditCall, world: CallWorld) -> Draft:
+    """Plan a ``redo``: take undos and rollbacks back. Raises as :func:`plan_undo`."""
+    past = Past(workspace.repository, base.head.commit)
+    chosen = _choose_for_redo(past, call)
+    what = named(chosen[0]) if len(chosen) == 1 else counted(chosen)
+    draft = take_back(past, world, chosen, "redo", shortened(f"redo {what}"))
+    draft.message = listed(f"Redone, by taking back {counted(chosen)}", chosen)
+    return draft
 
 
-def _restored(
-    world: CallWorld, path: str, version: Version | None, permissions: Mapping[str, int]
-) -> DraftFile:
-    item = world.draft_file(path, version.data if version else None)
-    if version is None:
-        return item
-    if version.git_mode == LINK:
-        item.mode = stat.S_IFLNK | 0o777
-    elif item.found is not None and stat.S_ISREG(item.found.mode):
-        bits = stat.S_IMODE(item.found.mode)
-        readable = (bits & 0o444) >> 2
-        executable = version.git_mode == _GIT_EXECUTABLE
-        item.mode = stat.S_IFREG | (bits | readable if executable else bits & ~0o111)
-        if executable == bool(bits & stat.S_IXUSR):
-            item.mode = item.found.mode
-    elif path in permissions:
-        item.mode = stat.S_IFREG | permissions[path]
-    else:
-        item.mode = stat.S_IFREG | (0o755 if version.git_mode == _GIT_EXECUTABLE else 0o644)
-    return item
+def session_of(call: EditCall) -> str | None:
+    """The session whose commits a call is about; None: all of them (the person's call)."""
+    named_session: str | None = call.params.get("session")
+    return named_session if call.control else call.session
 
 
-def _conflict(conflicts: list[FileConflict]) -> Refused:
-    failures = [
-        Failure(
-            Kind.CONFLICT.value,
-            f"{c.path}: later changes are in the way, so nothing was undone: "
-            + ("the same or adjacent lines were changed since." if _is_text(c) else c.hunks[0]),
-            path=c.path,
-        )
-        for c in conflicts
-    ]
-    extra = {"conflicts": [{"path": c.path, "hunks": c.hunks} for c in conflicts]}
-    return Refused(*failures, extra=extra)
+# -- undo
 
 
-def _is_text(conflict: FileConflict) -> bool:
-    return bool(conflict.hunks) and conflict.hunks[0].startswith("<<<<<<<")
-
-
-def _file_changes(
-    workspace: Workspace, commit: StoredCommit
-) -> list[tuple[str, Version | None, Version | None]]:
-    repository = workspace.repository
-    after = stored_tree(commit.tree, repository.load_tree)
-    before = Tree({}, EMPTY_TREE)
-    if commit.parent is not None:
-        before = stored_tree(repository.commit(commit.parent).tree, repository.load_tree)
-
-    def version(change: tuple[int, str] | None) -> Version | None:
-        return Version(repository.blob(change[1]), change[0]) if change else None
-
-    return [
-        (path, version(old), version(new))
-        for path, old, new in changed_paths(before, after, repository.load_tree)
-    ]
-
-
-def _choose_commits(workspace: Workspace, base: Base, call: EditCall) -> list[StoredCommit]:
+def _choose_for_undo(past: Past, workspace: Workspace, call: EditCall) -> list[StoredCommit]:
     """The commits to take back, newest first."""
     params = call.params
-    commits = params.get("commits")
-    session = params.get("session") if call.control else call.session
-    if commits is not None:
-        return _named_commits(workspace, base, call, commits)
+    if params.get("commits") is not None:
+        found = past.find({past.resolve(name) for name in params["commits"]})
+        for each in found:
+            _check_may_undo(past, call, each)
+        return [each.commit for each in found]
     if params.get("request") is not None:
-        return [_commit_of_request(workspace, base, call, params["request"], session)]
+        return [_commit_of_request(past, call, params["request"])]
+    return _newest_edits(past, workspace, call)
+
+
+def _newest_edits(past: Past, workspace: Workspace, call: EditCall) -> list[StoredCommit]:
+    params = call.params
+    session, agent = session_of(call), params.get("agent")
     last = 1 if params.get("last") is None else params["last"]
     paths = [workspace.worktree.resolver.canonical(path) for path in params.get("paths") or []]
     chosen: list[StoredCommit] = []
-    for commit, undone_by in walk_standing(workspace.repository.walk(base.head.commit)):
-        meta = commit.meta
-        if meta.kind not in EDITS or undone_by is not None:
+    for commit, undone_by in past.standing():
+        if undone_by is not None or not is_edit(commit.meta):
             continue
-        if session is not None and meta.session != session:
+        if session is not None and commit.meta.session != session:
             continue
-        if params.get("agent") is not None and meta.agent != params["agent"]:
+        if agent is not None and commit.meta.agent != agent:
             continue
-        if paths and not _touches(workspace, commit, paths):
+        if paths and not past.is_touching(commit, paths):
             continue
         chosen.append(commit)
         if len(chosen) == last:
@@ -162,66 +86,28 @@ def _choose_commits(workspace: Workspace, base: Base, call: EditCall) -> list[St
     return chosen
 
 
-def _commit_of_request(
-    workspace: Workspace, base: Base, call: EditCall, request: str, session: str | None
-) -> StoredCommit:
-    """The commit that a request made. Its id is scoped to a session, so others may have it too."""
-    found: tuple[StoredCommit, str | None] | None = None
-    for commit, undone_by in walk_standing(workspace.repository.walk(base.head.commit)):
-        if commit.meta.request != request or commit.meta.kind == "outside":
-            continue
-        own = session is None or commit.meta.session == session
-        if own or found is None:
-            found = commit, undone_by
-        if own:
-            break
-    if found is None or (call.control and session not in (None, found[0].meta.session)):
+def _commit_of_request(past: Past, call: EditCall, request: str) -> StoredCommit:
+    session = session_of(call)
+    found = past.of_request(request, session)
+    if found is None or (call.control and session not in (None, found.commit.meta.session)):
         raise refuse(
             Kind.UNKNOWN_REQUEST,
             f"no commit was made by request {request!r}"
             + (f" of session {session!r}" if session is not None else "")
             + ". `log` lists the commits with their requests.",
         )
-    _check_may_undo(call, *found)
-    return found[0]
+    _check_may_undo(past, call, found)
+    return found.commit
 
 
-def _touches(workspace: Workspace, commit: StoredCommit, paths: list[str]) -> bool:
-    """Whether a commit changed one of these files, or one below; "" is the root."""
-    return any(
-        not path or changed == path or changed.startswith(path + "/")
-        for changed, _, _ in _file_changes(workspace, commit)
-        for path in paths
-    )
-
-
-def _named_commits(
-    workspace: Workspace, base: Base, call: EditCall, names: list[str]
-) -> list[StoredCommit]:
-    wanted = {resolve_commit(workspace.repository, base.head.commit, name) for name in set(names)}
-    chosen = []
-    for commit, undone_by in walk_standing(workspace.repository.walk(base.head.commit)):
-        if commit.oid in wanted:
-            _check_may_undo(call, commit, undone_by)
-            chosen.append(commit)
-            wanted.discard(commit.oid)
-            if not wanted:
-                return chosen
-    raise _unknown_commit(min(wanted))
-
-
-def _check_may_undo(call: EditCall, commit: StoredCommit, undone_by: str | None) -> None:
-    if not call.control and commit.meta.session != call.session:
-        raise refuse(
-            Kind.NOT_PERMITTED,
-            f"{commit.oid[:8]} is not an edit of this session; an agent may take back its own "
-            "edits only. A person can undo it with: stet undo " + commit.oid[:8],
-        )
+def _check_may_undo(past: Past, call: EditCall, found: Found) -> None:
+    commit, undone_by = found
+    _check_own(call, commit, "undo")
     if undone_by is not None:
         raise refuse(
             Kind.NOTHING_TO_UNDO, f"{commit.oid[:8]} is undone already, by {undone_by[:8]}."
         )
-    if commit.meta.kind == "outside" and commit.meta.subject.startswith("first seen"):
+    if commit.meta.kind in FOUND and past.found_only(commit):
         raise refuse(
             Kind.NOTHING_TO_UNDO,
             f"{commit.oid[:8]} records what stood there before the first edit; "
@@ -229,32 +115,59 @@ def _check_may_undo(call: EditCall, commit: StoredCommit, undone_by: str | None)
         )
 
 
-def _unknown_commit(name: str) -> Refused:
-    return refuse(
-        Kind.UNKNOWN_COMMIT,
-        f"{name}: there is no such commit in this workspace's history. Send a full id, a unique "
-        "prefix of at least 4 digits, HEAD or HEAD~n; `log` lists the ids.",
+def _check_own(call: EditCall, commit: StoredCommit, command: str) -> None:
+    if not call.control and commit.meta.session != call.session:
+        raise refuse(
+            Kind.NOT_PERMITTED,
+            f"{commit.oid[:8]} is not an edit of this session; an agent may take back its own "
+            f"edits only. A person can {command} it with: stet {command} {commit.oid[:8]}",
+        )
+
+
+# -- redo
+
+
+def _choose_for_redo(past: Past, call: EditCall) -> list[StoredCommit]:
+    names = call.params.get("commits")
+    if names is None:
+        return [_newest_undo(past, call)]
+    found = past.find({past.resolve(name) for name in names})
+    for each in found:
+        _check_may_redo(call, each)
+    return [each.commit for each in found]
+
+
+def _newest_undo(past: Past, call: EditCall) -> StoredCommit:
+    session = session_of(call)
+    for commit, undone_by in past.standing():
+        own = session is None or commit.meta.session == session
+        if own and undone_by is None and commit.meta.kind in REDOABLE:
+            return commit
+    raise refuse(
+        Kind.NOTHING_TO_UNDO,
+        "there is no undo left to redo"
+        + (f" in session {session!r}" if session is not None else "")
+        + ". Each undo is redone once.",
     )
 
 
-def resolve_commit(repository: ShadowRepository, head: str | None, name: str) -> str:
-    """The full id of a commit parameter. Raises Refused (unknown_commit)."""
-    from_head = _FROM_HEAD.fullmatch(name)
-    if from_head:
-        steps = 0 if from_head[1] is None else int(from_head[1] or 1)
-        for step, commit in enumerate(repository.walk(head)):
-            if step == steps:
-                return commit.oid
-        raise _unknown_commit(name)
-    if not 4 <= len(name) <= 40 or not set(name.lower()) <= set("0123456789abcdef"):
-        raise _unknown_commit(name)
-    found = repository.commits_with_prefix(name.lower())
-    if len(found) > 1:
-        shown = ", ".join(oid[:12] for oid in found[:5])
+def _check_may_redo(call: EditCall, found: Found) -> None:
+    commit, undone_by = found
+    _check_own(call, commit, "redo")
+    if commit.meta.kind not in REDOABLE:
+        raise _not_an_undo(commit, undone_by)
+    if undone_by is not None:
         raise refuse(
-            Kind.UNKNOWN_COMMIT,
-            f"{name}: {len(found)} commits begin so ({shown}); send more digits",
+            Kind.NOTHING_TO_UNDO, f"{commit.oid[:8]} is redone already, by {undone_by[:8]}."
         )
-    if not found:
-        raise _unknown_commit(name)
-    return found[0]
+
+
+def _not_an_undo(commit: StoredCommit, undone_by: str | None) -> Refused:
+    advice = f"to take it back, use undo: {commit.oid[:8]}"
+    if undone_by is not None and commit.meta.kind not in TAKES_BACK:
+        advice = f"it was undone by {undone_by[:8]}, which can be redone"
+    return refuse(
+        Kind.INVALID_PARAMS,
+        f"redo takes undos and rollbacks, but {commit.oid[:8]} is of kind {commit.meta.kind}; "
+        f"{advice}.",
+    )

@@ -71,7 +71,7 @@ def test_body_can_not_pass_for_trailers() -> None:
     assert read_back(commit_object(meta, EMPTY_TREE, None)) == meta
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(meta=ANY_META)
 def test_what_is_read_back_stays_the_same_when_written_again(meta: CommitMeta) -> None:
     """Texts are cleaned when they are written; cleaning once is enough."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from stetd.history.commits import CommitMeta, StoredCommit
-from stetd.history.undoing import FileConflict, Version, take_back_file, walk_standing
+from stetd.history.file_undoing import FileConflict, Version, take_back_file
+from stetd.history.undoing import walk_standing
 from stetd.storage.shadow_repo import merge_file
 
 FILE, EXECUTABLE, LINK = 0o100644, 0o100755, 0o120000

@@ -1,49 +1,65 @@
-"""Taking commits back: which ones, and what each file becomes. Pure.
+"""Which commits stand, and which ones a call takes back. Pure; no file is looked at here.
 
-A commit is taken back file by file with a three-way merge: the base is the file as the
-commit left it, one side is what stands there now, the other what stood there before the
-commit. Later edits, an agent's or a person's, stay; where both sides changed the same or
-adjacent lines there is a conflict, and nothing at all is changed.
+A commit that takes others back names them in ``Stet-Reverts``. From that alone follows what
+stands:
+
+    A commit is *undone* while some later commit that takes it back is not undone itself;
+    otherwise it *stands*. ``reverted_by`` of a commit is the newest such later commit.
+
+| kind | made by | names in Stet-Reverts | when undo takes it back |
+|---|---|---|---|
+| ``edit``, ``observed`` | an agent | nothing | the edit is undone |
+| ``restore`` | method ``restore`` | nothing (see below) | the edit is undone |
+| ``undo`` | ``undo`` | what it takes back | that stands again |
+| ``redo`` | ``redo`` | undos, rollbacks | they stand again: what they took back is undone |
+| ``rollback`` | ``rollback`` | what it takes back | that stands again |
+| ``outside``, ``snapshot`` | nobody: found | nothing | as an edit; what was seen first stays |
+| ``restore`` | recovery | nothing | as an edit, but only by its id |
+
+Undoing an undo is redo, under another name. A restore sets one file; it says nothing of whole
+commits, so it takes none back and is an edit like another. What the daemon saw for the first
+time can't be taken back: there is nothing earlier to go back to.
+
+A rollback takes back what came after a commit and passes its filters, newest first: edits that
+stand, and undos, redos and rollbacks too, because what they took back stood at that commit. One
+that took back nothing but commits that the rollback takes back as well can stay: they are undone
+already.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 
-from stetd.history.commits import StoredCommit
+from stetd.history.commits import CommitMeta, StoredCommit
 
 #: Kinds that take others back: their ``reverts`` are undone while they stand.
 TAKES_BACK = frozenset({"undo", "redo", "rollback"})
-#: Kinds that ``undo last: n`` counts.
-EDITS = frozenset({"edit", "observed", "restore"})
+#: Kinds that ``redo`` takes back.
+REDOABLE = frozenset({"undo", "rollback"})
+#: Kinds that record what nobody asked the daemon for.
+FOUND = frozenset({"outside", "snapshot"})
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
-    """A file's content and Git mode."""
-
-    data: bytes
-    git_mode: int
-
-
-@dataclass(frozen=True, slots=True)
-class FileConflict:
-    """Why a file can't be taken back, with the hunks (or one sentence)."""
-
-    path: str
-    hunks: list[str]
+def is_edit(meta: CommitMeta) -> bool:
+    """Whether ``undo last: n`` counts the commit: somebody asked for a change of files."""
+    if meta.kind == "restore":
+        return meta.method == "restore"  # and not recovery's
+    return meta.kind in ("edit", "observed")
 
 
 class Standing:
-    """Which commits are undone, learnt while walking the history from its newest commit.
-
-    A commit is undone while some commit that takes it back is itself not taken back:
-    undoing an undo brings the edit back.
-    """
+    """Which commits are undone, learnt while walking the history from its newest commit."""
 
     def __init__(self) -> None:
         self._taken_back: dict[str, str] = {}
+
+    def take_back(self, commit: StoredCommit, by: str) -> None:
+        """Let a commit count as undone. Call before its ``reverted_by``."""
+        self._taken_back.setdefault(commit.oid, by)
+
+    def is_undone(self, commit: StoredCommit) -> bool:
+        """Whether one of the commits seen so far took this one back, and stands."""
+        return commit.oid in self._taken_back
 
     def reverted_by(self, commit: StoredCommit) -> str | None:
         """Which standing commit took this one back. Call once for each, newest first."""
@@ -54,41 +70,29 @@ class Standing:
         return by
 
 
-def walk_standing(walk: Iterator[StoredCommit]) -> Iterator[tuple[StoredCommit, str | None]]:
+def walk_standing(walk: Iterable[StoredCommit]) -> Iterator[tuple[StoredCommit, str | None]]:
     """Each commit of a walk from the newest, with the one that took it back."""
     standing = Standing()
     for commit in walk:
         yield commit, standing.reverted_by(commit)
 
 
-#: (base, ours, theirs) to (content or None, hunks in conflict)
-Merger = Callable[[bytes, bytes, bytes], tuple[bytes | None, list[str]]]
+def choose_for_rollback(
+    later: Iterable[StoredCommit], passes: Callable[[StoredCommit], bool]
+) -> list[StoredCommit]:
+    """What a rollback takes back of the commits after its ``to``, both newest first.
 
-
-def take_back_file(
-    path: str,
-    before: Version | None,
-    after: Version | None,
-    now: Version | None,
-    merge: Merger,
-) -> Version | FileConflict | None:
-    """What a file becomes when the change ``before`` to ``after`` is taken back from ``now``."""
-    if now == after:
-        return before
-    if now == before:
-        return now
-    if after is None:
-        return FileConflict(path, ["the commit deleted this file; it was created again since"])
-    if now is None:
-        if before is None:
-            return None
-        return FileConflict(path, ["this file was deleted since"])
-    if before is None:
-        return FileConflict(path, ["the commit created this file; it was changed since"])
-    mode = before.git_mode if now.git_mode == after.git_mode else now.git_mode
-    if 0o120000 in (before.git_mode, after.git_mode, now.git_mode):
-        return FileConflict(path, ["this is, or was, a symbolic link; it was changed since"])
-    if before.data == after.data:
-        return Version(now.data, mode)
-    content, hunks = merge(after.data, now.data, before.data)
-    return FileConflict(path, hunks) if content is None else Version(content, mode)
+    ``passes``: whether a commit is one that the rollback is about (its filters and kinds).
+    """
+    commits = list(later)
+    concerned = {commit.oid for commit in commits if passes(commit)}
+    standing = Standing()
+    chosen = []
+    for commit in commits:
+        if commit.oid in concerned and not standing.is_undone(commit):
+            takes_back = commit.meta.kind in TAKES_BACK
+            if not (takes_back and concerned.issuperset(commit.meta.reverts)):
+                standing.take_back(commit, "the rollback")
+                chosen.append(commit)
+        standing.reverted_by(commit)
+    return chosen

@@ -10,7 +10,7 @@ from stet.wire.failures import Kind, refuse
 from stet.wire.results import EditResult
 from stetd.call_planning import EDIT_METHODS
 from stetd.caller import Caller, Method, Params
-from stetd.params import Undo, convert, not_permitted, split_common
+from stetd.params import Redo, Restore, Rollback, Undo, convert, not_permitted, split_common
 
 
 async def _undo(caller: Caller, params: Params) -> EditResult:
@@ -31,15 +31,48 @@ async def _undo(caller: Caller, params: Params) -> EditResult:
             f"undo: {', '.join(filters)} choose among the newest edits and go with last only; "
             f"{given[0]} says already what to take back. Leave one of them out.",
         )
-    if not caller.control and undo.session not in (None, caller.session):
+    _check_own_session(caller, undo.session, f"stet undo --session {undo.session}")
+    return await caller.submit("undo", _with_paths_below(caller, undo), common)
+
+
+async def _redo(caller: Caller, params: Params) -> EditResult:
+    common, own = split_common(params)
+    return await caller.submit("redo", msgspec.to_builtins(convert(Redo, "redo", own)), common)
+
+
+async def _rollback(caller: Caller, params: Params) -> EditResult:
+    common, own = split_common(params)
+    rollback = convert(Rollback, "rollback", own)
+    command = f"stet rollback {rollback.to} --session {rollback.session}"
+    _check_own_session(caller, rollback.session, command)
+    if rollback.include_outside and not caller.control:
+        raise not_permitted(
+            "include_outside takes back what a person has written, and is the person's: leave it "
+            "out, or ask for: stet rollback --include-outside"
+        )
+    return await caller.submit("rollback", _with_paths_below(caller, rollback), common)
+
+
+async def _restore(caller: Caller, params: Params) -> EditResult:
+    common, own = split_common(params)
+    restore = convert(Restore, "restore", own)
+    return await caller.submit("restore", msgspec.to_builtins(restore), common)
+
+
+def _check_own_session(caller: Caller, session: str | None, command: str) -> None:
+    if not caller.control and session not in (None, caller.session):
         raise not_permitted(
             "an agent may take back its own edits only, those of its own session. "
-            f"A person can undo others: stet undo --session {undo.session}"
+            f"A person can take back others: {command}"
         )
-    own = msgspec.to_builtins(undo)
-    if undo.paths:
-        own["paths"] = [_below(caller.directory, path) for path in undo.paths]
-    return await caller.submit("undo", own, common)
+
+
+def _with_paths_below(caller: Caller, params: Undo | Rollback) -> Params:
+    """The parameters, their paths relative to the workspace's root."""
+    own: Params = msgspec.to_builtins(params)
+    if params.paths:
+        own["paths"] = [_below(caller.directory, path) for path in params.paths]
+    return own
 
 
 def _below(directory: str, path: str) -> str:
@@ -54,4 +87,9 @@ def _edit(method: str) -> Method:
     return Method(run)
 
 
-METHODS = {method: _edit(method) for method in sorted(EDIT_METHODS)} | {"undo": Method(_undo)}
+METHODS = {method: _edit(method) for method in sorted(EDIT_METHODS)} | {
+    "undo": Method(_undo),
+    "redo": Method(_redo),
+    "rollback": Method(_rollback),
+    "restore": Method(_restore),
+}

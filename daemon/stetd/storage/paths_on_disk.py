@@ -126,14 +126,14 @@ class Resolver:
                 return direct
         return self._walk(path, parts, follow_last)
 
-    def canonical(self, path: str, directory: str = "") -> str:
+    def canonical(self, path: str, directory: str = "", *, follow_last: bool = True) -> str:
         """A request's path as the history spells it; "" for the root itself.
 
-        It may name a directory, and need not exist any more. Raises Refused, but never
-        not_a_file.
+        It may name a directory, and need not exist any more. ``follow_last`` as in
+        :meth:`resolve`. Raises Refused, but never not_a_file.
         """
         try:
-            target = self.resolve(path, directory)
+            target = self.resolve(path, directory, follow_last=follow_last)
         except Refused as refusal:
             if refusal.kind != Kind.NOT_A_FILE:
                 raise

@@ -1,0 +1,202 @@
+"""Looking back: finding commits by name, request or path, and which of them stand.
+
+Every question is asked of :class:`Past`, and answered by walking from the newest commit. That
+is linear in the distance; nobody else walks, so a query index can answer in its place.
+
+Reads commits, so what was committed before must have reached the repository.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
+
+from stet.wire.failures import Kind, Refused, refuse
+from stetd.history.commits import StoredCommit
+from stetd.history.file_undoing import Version
+from stetd.history.objects import EMPTY_TREE, Tree, changed_paths, find_entry, stored_tree
+from stetd.history.taking_back import FileDelta
+from stetd.history.undoing import walk_standing
+from stetd.storage.shadow_repo import ShadowRepository
+
+_FROM_HEAD = re.compile(r"HEAD(?:~([0-9]{0,9}))?")
+#: (git mode, blob id); None is no file.
+Known = tuple[int, str] | None
+
+
+class Found(NamedTuple):
+    """A commit, and the standing one that took it back, if there is one."""
+
+    commit: StoredCommit
+    undone_by: str | None
+
+
+class Touch(NamedTuple):
+    """A commit that touched one path, and what it made of it."""
+
+    commit: StoredCommit
+    before: Version | None
+    after: Version | None
+
+
+class Touches(NamedTuple):
+    """The commits that touched a path: all after one, newest first, and the last up to it."""
+
+    later: list[Touch]
+    last: Touch | None
+
+
+class Past:
+    """The history of one workspace up to a head."""
+
+    def __init__(self, repository: ShadowRepository, head: str | None) -> None:
+        self._repository = repository
+        self.head = head
+
+    # -- finding commits
+
+    def resolve(self, name: str) -> str:
+        """The full id of a commit parameter. Raises Refused (unknown_commit)."""
+        return resolve_commit(self._repository, self.head, name)
+
+    def standing(self) -> Iterator[Found]:
+        """Every commit, newest first."""
+        walk = walk_standing(self._repository.walk(self.head))
+        return (Found(commit, undone_by) for commit, undone_by in walk)
+
+    def find(self, oids: Collection[str]) -> list[Found]:
+        """These commits (full ids), newest first. Raises Refused (unknown_commit)."""
+        wanted = set(oids)
+        found = []
+        for each in self.standing():
+            if each.commit.oid in wanted:
+                found.append(each)
+                wanted.discard(each.commit.oid)
+                if not wanted:
+                    return found
+        raise unknown_commit(min(wanted))
+
+    def of_request(self, request: str, session: str | None) -> Found | None:
+        """The commit that a request made.
+
+        Its id is scoped to a session, so others may have it too: that of ``session`` is
+        preferred (None: any), else the newest.
+        """
+        other = None
+        for each in self.standing():
+            meta = each.commit.meta
+            if meta.request != request or meta.kind == "outside":
+                continue
+            if session is None or meta.session == session:
+                return each
+            other = other or each
+        return other
+
+    def after(self, oid: str) -> Iterator[StoredCommit]:
+        """The commits after this one, newest first. Raises Refused (unknown_commit)."""
+        for commit in self._repository.walk(self.head):
+            if commit.oid == oid:
+                return
+            yield commit
+        raise unknown_commit(oid)
+
+    def steps_back(self, chosen: Sequence[StoredCommit]) -> list[StoredCommit]:
+        """The chosen commits (newest first) among those that moved files since, newest first."""
+        wanted = {commit.oid for commit in chosen}
+        oldest = chosen[-1]
+        later = [c for c in self.after(oldest.oid) if c.meta.moves or c.oid in wanted]
+        return [*later, oldest]
+
+    def touches(self, path: str, since: str) -> Touches:
+        """What happened to a path. Raises Refused (unknown_commit) if ``since`` is none."""
+        later: list[Touch] = []
+        reached = False
+        for commit in self._repository.walk(self.head):
+            reached = reached or commit.oid == since
+            before, after = self._known(commit.parent, path), self._known(commit.oid, path)
+            if before != after:
+                touch = Touch(commit, self._version(before), self._version(after))
+                if reached:
+                    return Touches(later, touch)
+                later.append(touch)
+        if not reached:
+            raise unknown_commit(since)
+        return Touches(later, None)
+
+    # -- what commits did
+
+    def file_now(self, path: str) -> Version | None:
+        """A file as the newest commit has it; None if it has none there."""
+        return self._version(self._known(self.head, path))
+
+    def touched(self, commit: StoredCommit) -> list[str]:
+        """The paths that a commit changed."""
+        return [path for path, _, _ in self._changes(commit)]
+
+    def deltas(self, commit: StoredCommit) -> list[FileDelta]:
+        """What a commit did to each of its files."""
+        return [
+            FileDelta(path, self._version(before), self._version(after))
+            for path, before, after in self._changes(commit)
+        ]
+
+    def found_only(self, commit: StoredCommit) -> bool:
+        """Whether all that a commit did was to record files that the history had not."""
+        return all(before is None for _, before, _ in self._changes(commit))
+
+    def is_touching(self, commit: StoredCommit, paths: Sequence[str]) -> bool:
+        """Whether a commit changed one of these files, or one below; "" is the root."""
+        return any(
+            not path or changed == path or changed.startswith(path + "/")
+            for changed in self.touched(commit)
+            for path in paths
+        )
+
+    def _changes(self, commit: StoredCommit) -> Iterator[tuple[str, Known, Known]]:
+        before = Tree({}, EMPTY_TREE) if commit.parent is None else self._tree(commit.parent)
+        after = stored_tree(commit.tree, self._repository.load_tree)
+        return changed_paths(before, after, self._repository.load_tree)
+
+    def _tree(self, oid: str) -> Tree:
+        return stored_tree(self._repository.commit(oid).tree, self._repository.load_tree)
+
+    def _known(self, oid: str | None, path: str) -> Known:
+        if oid is None:
+            return None
+        return find_entry(self._tree(oid), path, self._repository.load_tree)
+
+    def _version(self, known: Known) -> Version | None:
+        return Version(self._repository.blob(known[1]), known[0]) if known else None
+
+
+def unknown_commit(name: str) -> Refused:
+    """The refusal of a name that no commit has."""
+    return refuse(
+        Kind.UNKNOWN_COMMIT,
+        f"{name}: there is no such commit in this workspace's history. Send a full id, a unique "
+        "prefix of at least 4 digits, HEAD or HEAD~n; `log` lists the ids.",
+    )
+
+
+def resolve_commit(repository: ShadowRepository, head: str | None, name: str) -> str:
+    """The full id of a commit parameter. Raises Refused (unknown_commit)."""
+    from_head = _FROM_HEAD.fullmatch(name)
+    if from_head:
+        steps = 0 if from_head[1] is None else int(from_head[1] or 1)
+        for step, commit in enumerate(repository.walk(head)):
+            if step == steps:
+                return commit.oid
+        raise unknown_commit(name)
+    if not 4 <= len(name) <= 40 or not set(name.lower()) <= set("0123456789abcdef"):
+        raise unknown_commit(name)
+    found = repository.commits_with_prefix(name.lower())
+    if len(found) > 1:
+        shown = ", ".join(oid[:12] for oid in found[:5])
+        raise refuse(
+            Kind.UNKNOWN_COMMIT,
+            f"{name}: {len(found)} commits begin so ({shown}); send more digits",
+        )
+    if not found:
+        raise unknown_commit(name)
+    return found[0]

@@ -1,0 +1,143 @@
+"""From commits that are to be taken back to a draft: what undo, redo and rollback share.
+
+Which commits, each of them decides for itself. The rules for files are pure
+(:mod:`stetd.history.taking_back`); here they meet the disk. Writer thread only.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Mapping, Sequence
+
+from stet.wire.failures import Failure, Kind, Refused
+from stetd.call_world import CallWorld
+from stetd.drafts import Draft, DraftFile
+from stetd.history.commits import StoredCommit
+from stetd.history.file_undoing import FileConflict, Version
+from stetd.history.objects import EXECUTABLE, LINK
+from stetd.history.taking_back import InTheWay, TakingBack
+from stetd.history.undoing import FOUND
+from stetd.past import Past
+from stetd.storage.shadow_repo import merge_file
+from stetd.storage.worktree import OnDisk
+
+#: Commits that the message lists; more are only counted.
+_LISTED = 50
+_LONGEST_SUBJECT = 120
+
+
+def take_back(
+    past: Past, world: CallWorld, chosen: Sequence[StoredCommit], kind: str, subject: str
+) -> Draft:
+    """A draft that takes commits back, newest first. Raises Refused (conflict, ...)."""
+    work = TakingBack(lambda path: look(world, path), merge_file)
+    permissions: dict[str, int] = {}
+    wanted = {commit.oid for commit in chosen}
+    for commit in past.steps_back(chosen):
+        meta = commit.meta
+        if commit.oid in wanted:
+            permissions.update(meta.permissions)
+            work.take_back(past.deltas(commit), meta.moves, found=meta.kind in FOUND)
+        else:
+            work.step_over(meta.moves)
+    if work.conflicts:
+        raise conflict(work.conflicts)
+    return Draft(
+        kind=kind,
+        subject=subject,
+        files=_files(world, work, permissions),
+        reverts=tuple(commit.oid for commit in chosen),
+        leftover_directories=[d for commit in chosen for d in commit.meta.directories],
+        record_always=True,
+    )
+
+
+def look(world: CallWorld, path: str) -> Version | None:
+    """What stands at a path of the history. Raises InTheWay, Refused (file_too_large, ...)."""
+    try:
+        found = world.look_at(path)
+    except Refused as refusal:
+        if refusal.kind == Kind.CONFLICT:
+            raise InTheWay(path, refusal.extra["conflicts"][0]["hunks"][0]) from refusal
+        if refusal.kind == Kind.NOT_A_FILE:
+            raise InTheWay(path, refusal.message.removeprefix(f"{path}: ")) from refusal
+        raise
+    if found is None or found.image is None or found.data is None:
+        return None
+    return Version(found.data, found.image.git_mode)
+
+
+def _files(world: CallWorld, work: TakingBack, permissions: Mapping[str, int]) -> list[DraftFile]:
+    files = []
+    for path, version in work.files.items():
+        item = world.draft_file(path, version.data if version else None)
+        origin = work.moved_from.get(path)
+        moved = None
+        if origin is not None and item.found is None and version is not None:
+            moved = world.seen[origin][1]
+            item.old_path = origin if work.files[origin] is None else None
+        if version is not None:
+            item.mode = full_mode(version, item.found or moved, permissions.get(path))
+        files.append(item)
+    return files
+
+
+def full_mode(version: Version, found: OnDisk | None, recorded: int | None) -> int:
+    """The mode that a file comes back with.
+
+    A file that stands keeps its permission bits, only execution follows the version; one
+    that comes back has those that the history recorded.
+    """
+    executable = version.git_mode == EXECUTABLE
+    if version.git_mode == LINK:
+        return stat.S_IFLNK | 0o777
+    if found is not None and stat.S_ISREG(found.mode):
+        bits = stat.S_IMODE(found.mode)
+        if executable == bool(bits & stat.S_IXUSR):
+            return found.mode
+        readable = (bits & 0o444) >> 2
+        return stat.S_IFREG | (bits | readable if executable else bits & ~0o111)
+    if recorded is not None:
+        return stat.S_IFREG | recorded
+    return stat.S_IFREG | (0o755 if executable else 0o644)
+
+
+def conflict(conflicts: Sequence[FileConflict]) -> Refused:
+    """The refusal of a call that can't be merged, with the hunks."""
+    failures = [
+        Failure(
+            Kind.CONFLICT.value,
+            f"{c.path}: later changes are in the way, so nothing was changed: "
+            + ("the same or adjacent lines were changed since." if c.is_merge else c.hunks[0]),
+            path=c.path,
+        )
+        for c in conflicts
+    ]
+    extra = {"conflicts": [{"path": c.path, "hunks": c.hunks} for c in conflicts]}
+    return Refused(*failures, extra=extra)
+
+
+def named(commit: StoredCommit) -> str:
+    """A commit as people read it: the beginning of its id, and its subject."""
+    return shortened(f"{commit.oid[:8]} {commit.meta.subject}")
+
+
+def shortened(subject: str) -> str:
+    """A subject line that does not grow with every undo of an undo."""
+    if len(subject) <= _LONGEST_SUBJECT:
+        return subject
+    return subject[: _LONGEST_SUBJECT - 3] + "..."
+
+
+def listed(what: str, commits: Sequence[StoredCommit]) -> str:
+    """The message for the model: ``what`` was done to these commits."""
+    lines = [f"  {named(commit)}" for commit in commits[:_LISTED]]
+    more = len(commits) - _LISTED
+    if more > 0:
+        lines.append(f"  and {more} more")
+    return "\n".join([f"{what}:", *lines])
+
+
+def counted(commits: Sequence[StoredCommit]) -> str:
+    """``1 commit``, ``3 commits``."""
+    return "1 commit" if len(commits) == 1 else f"{len(commits)} commits"
