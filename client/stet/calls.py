@@ -127,7 +127,7 @@ def apply_patch(
     input: str,  # noqa: A002 - the dialect's own name
     *,
     overwrite: bool = False,
-    ambiguous: Literal["first"] | None = None,
+    ambiguous: Literal["refuse", "first"] | None = None,
     message: str | None = None,
     if_match: IfMatch | None = None,
     preview: bool = False,

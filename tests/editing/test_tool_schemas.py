@@ -182,7 +182,22 @@ class TestDefinitions:
 
     def test_the_tools_are_those_of_the_contract(self) -> None:
         names = [tool["name"] for tool in tool_definitions("anthropic")]
-        assert names == ["patch", "patch_block", "read", "undo", "log", "show", "diff"]
+        assert names == [
+            "patch",
+            "patch_file",
+            "patch_block",
+            "apply_patch",
+            "read",
+            "undo",
+            "log",
+            "show",
+            "diff",
+        ]
+
+    def test_models_are_not_told_how_to_have_the_first_of_several_places(self) -> None:
+        [tool] = [each for each in tool_definitions("anthropic") if each["name"] == "apply_patch"]
+        schema: Any = tool["input_schema"]
+        assert list(schema["properties"]) == ["input", "overwrite", "message", "preview"]
 
     def test_reading_tools_are_marked_as_such(self) -> None:
         hints = {tool["name"]: tool["annotations"] for tool in tool_definitions("mcp")}

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 from stet.wire.failures import Kind, refuse
 from stetd.editing import tool_descriptions as described
 from stetd.editing.apply_patch_grammar import APPLY_PATCH_LARK
+from stetd.editing.inputs.apply_patch import ApplyPatchInput
 from stetd.editing.inputs.base import ToolInput
 from stetd.editing.inputs.history import (
     DiffInput,
@@ -36,6 +37,7 @@ from stetd.editing.inputs.history import (
 )
 from stetd.editing.inputs.patch import PatchInput
 from stetd.editing.inputs.patch_block import PatchBlockInput
+from stetd.editing.inputs.patch_file import PatchFileInput
 
 STYLES = ("mcp", "openai", "anthropic")
 #: Which of OpenAI's interfaces the definitions are for.
@@ -55,9 +57,11 @@ class Tool(NamedTuple):
 
 _TOOLS = (
     Tool("patch", "Edit a file", PatchInput, described.PATCH, writes=True),
+    Tool("patch_file", "Search and replace", PatchFileInput, described.PATCH_FILE, writes=True),
     Tool(
         "patch_block", "Edit files by blocks", PatchBlockInput, described.PATCH_BLOCK, writes=True
     ),
+    Tool("apply_patch", "Apply a patch", ApplyPatchInput, described.APPLY_PATCH, writes=True),
     Tool("read", "Read a file", ReadInput, described.READ, writes=False),
     Tool("undo", "Take edits back", UndoInput, described.UNDO, writes=True),
     Tool("log", "List edits", LogInput, described.LOG, writes=False),
@@ -70,6 +74,10 @@ _COMMON: dict[str, object] = {
     "message": {"type": "string", "description": "Why you make this edit; kept in the history"},
     "preview": {"type": "boolean", "description": "Only show what would change"},
 }
+
+#: Parameters that models are not told of: a model that is refused because several places fit
+#: shall say which one it means, not take the first.
+_FOR_PROGRAMS = frozenset({"ambiguous"})
 
 #: Keywords that the models of some vendor, or its older ones, do not take in a strict schema.
 _NOT_STRICT = frozenset(
@@ -119,6 +127,8 @@ def input_schema(model: type[ToolInput], *, writes: bool) -> dict[str, object]:
     plain = _plain(raw, raw.get("$defs", {}))
     assert isinstance(plain, dict)
     plain.pop("description", None)
+    for name in _FOR_PROGRAMS:
+        plain["properties"].pop(name, None)
     if writes:
         dry_run = "dry_run" in plain["properties"]  # which is what preview is
         plain["properties"] |= {
@@ -212,6 +222,15 @@ def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
     return {**rest, "type": [rest["type"], "null"], **description}
 
 
+#: Bounds of a union: pydantic writes them by its own names.
+_BOUNDS = {"ge": "minimum", "le": "maximum"}
+
+
+def _is_said_by_another(schema: Mapping[str, Any], others: list[dict[str, Any]]) -> bool:
+    """Whether it is "integer" beside "number", which says no more than "number"."""
+    return schema.get("type") == "integer" and {**schema, "type": "number"} in others
+
+
 def _plain(schema: Any, definitions: Mapping[str, Any]) -> Any:
     """A schema with references resolved, in the subset that every vendor reads."""
     if isinstance(schema, list):
@@ -224,6 +243,7 @@ def _plain(schema: Any, definitions: Mapping[str, Any]) -> Any:
         return _plain({**target, **{k: v for k, v in schema.items() if k != "$ref"}}, definitions)
     if "anyOf" in schema:
         kept = [each for each in schema["anyOf"] if each != {"type": "null"}]
+        kept = [each for each in kept if not _is_said_by_another(each, kept)]
         rest = {key: value for key, value in schema.items() if key != "anyOf"}
         if len(kept) > 1:
             return _plain(rest, definitions) | {"anyOf": _plain(kept, definitions)}
@@ -233,5 +253,5 @@ def _plain(schema: Any, definitions: Mapping[str, Any]) -> Any:
         if key == "properties":
             plain[key] = {name: _plain(each, definitions) for name, each in value.items()}
         elif key not in ("$defs", "title", "default", "maxItems") and value is not None:
-            plain[key] = _plain(value, definitions)
+            plain[_BOUNDS.get(key, key)] = _plain(value, definitions)
     return plain

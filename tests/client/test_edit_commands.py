@@ -1,0 +1,340 @@
+"""``stet patch-file``, ``patch-block``, ``apply-patch`` and ``tools``, as a user meets them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+
+from client.live import Installation, installation
+
+A = "def a():\n    return 1\n\n\ndef b():\n    return 2\n"
+A10 = A.replace("return 1", "return 10")
+CHANGES = '[{"search": "return 1", "replace": "return 10"}]'
+BLOCK = """\
+===SKIPPY_PATCH_START:src/a.py===
+===FIND===
+    return 1
+===REPLACE===
+    return 10
+===SKIPPY_PATCH_END===
+"""
+BACK = BLOCK.replace("    return 10\n", "-").replace("    return 1\n", "    return 10\n")
+BACK = BACK.replace("-", "    return 1\n")
+PATCH = """\
+*** Begin Patch
+*** Add File: n/new.txt
++hi
+*** Update File: src/a.py
+@@ def a():
+-    return 1
++    return 10
+*** Delete File: d.txt
+*** Update File: m.txt
+*** Move to: moved.txt
+*** End Patch
+"""
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Installation]:
+    """One daemon for the tests of this file."""
+    with installation() as found:
+        yield found
+
+
+@pytest.fixture
+def ws(shared: Installation, numbers: Iterator[int]) -> Installation:
+    """A workspace of the test's own, allowed, on the shared daemon."""
+    own = Installation(shared.base, f"ws-{next(numbers)}")
+    os.mkdir(own.workspace)
+    assert own.stet("init").returncode == 0
+    own.write("src/a.py", A)
+    own.write("d.txt", "x\n")
+    own.write("m.txt", "m\n")
+    return own
+
+
+@pytest.fixture(scope="module")
+def numbers() -> Iterator[int]:
+    return count(1)
+
+
+def files(ws: Installation) -> dict[str, str]:
+    found = {}
+    for directory, _, names in os.walk(ws.workspace):
+        for name in names:
+            path = os.path.relpath(os.path.join(directory, name), ws.workspace)
+            found[path] = ws.text(path)
+    return found
+
+
+BEFORE = {"src/a.py": A, "d.txt": "x\n", "m.txt": "m\n"}
+AFTER = {"src/a.py": A10, "n/new.txt": "hi\n", "moved.txt": "m\n"}
+
+
+def success(ws: Installation) -> str:
+    return (
+        "Success. Updated the following files:\n"
+        f"A {ws.workspace}/n/new.txt\n"
+        f"M {ws.workspace}/src/a.py\n"
+        f"M {ws.workspace}/moved.txt\n"
+        f"D {ws.workspace}/d.txt\n"
+    )
+
+
+class TestPatchFile:
+    def test_with_path_the_input_is_the_list(self, ws: Installation) -> None:
+        run = ws.stet("patch-file", "--path", "src/a.py", "-m", "ten", stdin=CHANGES)
+        assert (run.returncode, run.stderr) == (0, "")
+        assert run.stdout.startswith("File patched successfully: src/a.py\nApplied 1 changes:\n")
+        assert "M src/a.py  +1 -1" in run.stdout
+        assert files(ws) == {**BEFORE, "src/a.py": A10}
+        log = ws.stet("log").stdout.splitlines()
+        assert "patch_file src/a.py" in log[0]
+        assert log[1].strip() == "ten"
+
+    def test_without_path_the_input_is_the_params(self, ws: Installation) -> None:
+        params = {"path": "src/a.py", "changes": json.loads(CHANGES), "request_id": "once"}
+        ws.write("../params.json", json.dumps(params))
+        assert ws.stet("patch-file", "../params.json").returncode == 0
+        assert ws.json("patch-file", "../params.json")["replayed"] is True
+        assert files(ws) == {**BEFORE, "src/a.py": A10}
+
+    @pytest.mark.parametrize("how", [["--preview"], []])
+    def test_a_preview_and_a_dry_run_say_that_nothing_was_changed(
+        self, ws: Installation, how: list[str]
+    ) -> None:
+        params = {"path": "src/a.py", "changes": json.loads(CHANGES), "dry_run": not how}
+        run = ws.stet("patch-file", *how, stdin=json.dumps(params))
+        assert run.returncode == 0
+        assert "+    return 10\n" in run.stdout
+        assert run.stdout.endswith("Preview: nothing was changed.\n")
+        assert files(ws) == BEFORE
+
+    def test_a_refusal_names_the_change(self, ws: Installation) -> None:
+        changes = [*json.loads(CHANGES), {"search": "return", "replace": "x"}]
+        run = ws.stet("patch-file", "--path", "src/a.py", stdin=json.dumps(changes))
+        assert (run.returncode, run.stdout) == (1, "")
+        assert run.stderr.startswith("stet: change 2: ")
+        assert files(ws) == BEFORE
+
+    def test_a_list_without_path_is_wrong_usage(self, ws: Installation) -> None:
+        run = ws.stet("patch-file", stdin=CHANGES)
+        assert (run.returncode, run.stdout) == (2, "")
+        assert '{"path": "src/a.py", "changes": [{"search": ' in run.stderr
+        assert "stet patch-file --path src/a.py" in run.stderr
+
+
+class TestPatchBlock:
+    def test_the_text_comes_from_standard_input_or_a_file(self, ws: Installation) -> None:
+        run = ws.stet("patch-block", "-m", "ten", stdin=f"Here it is:\n\n{BLOCK}\nDone.\n")
+        assert (run.returncode, run.stderr) == (0, "")
+        assert "M src/a.py  +1 -1" in run.stdout
+        assert files(ws) == {**BEFORE, "src/a.py": A10}
+        ws.write("../back.txt", BACK)
+        assert ws.stet("patch-block", "../back.txt").returncode == 0
+        assert files(ws) == BEFORE
+
+    def test_json_has_the_structure_of_the_dialect(self, ws: Installation) -> None:
+        assert ws.json("patch-block", stdin=BLOCK)["result"] == {
+            "filepath": "src/a.py",
+            "result": "Applied 1 changes",
+            "error": None,
+            "exitCode": 0,
+        }
+
+    def test_another_path_than_the_blocks_is_refused(self, ws: Installation) -> None:
+        run = ws.stet("patch-block", "--path", "m.txt", "--json", stdin=BLOCK)
+        assert run.returncode == 1
+        error = json.loads(run.stdout)["error"]
+        assert error["data"]["kind"] == "parse_error"
+        assert error["data"]["result"]["exitCode"] == 1
+        assert files(ws) == BEFORE
+
+    def test_a_preview_changes_nothing(self, ws: Installation) -> None:
+        run = ws.stet("patch-block", "--preview", stdin=BLOCK)
+        assert run.stdout.endswith("Preview: nothing was changed.\n")
+        assert files(ws) == BEFORE
+
+
+class TestApplyPatch:
+    @pytest.mark.parametrize("source", ["standard input", "dash", "file", "argument"])
+    def test_the_patch_comes_from_everywhere(self, ws: Installation, source: str) -> None:
+        ws.write("../p.patch", PATCH)
+        run = {
+            "standard input": lambda: ws.stet("apply-patch", stdin=PATCH),
+            "dash": lambda: ws.stet("apply-patch", "-", stdin=PATCH),
+            "file": lambda: ws.stet("apply-patch", "../p.patch"),
+            "argument": lambda: ws.stet("apply-patch", PATCH),
+        }[source]()
+        assert (run.returncode, run.stderr) == (0, "")
+        assert run.stdout == success(ws)
+        assert files(ws) == AFTER
+
+    def test_an_argument_in_a_heredoc_is_the_patch_itself(self, ws: Installation) -> None:
+        run = ws.stet("apply-patch", f"<<'EOF'\n{PATCH}EOF\n")
+        assert (run.returncode, run.stdout) == (0, success(ws))
+
+    def test_a_preview_changes_nothing(self, ws: Installation) -> None:
+        run = ws.stet("apply-patch", "--preview", PATCH)
+        assert run.returncode == 0
+        assert "+    return 10\n" in run.stdout
+        assert run.stdout.endswith("Preview: nothing was changed.\n")
+        assert files(ws) == BEFORE
+
+    def test_why_goes_into_the_commit(self, ws: Installation) -> None:
+        assert ws.stet("apply-patch", "-m", "tidying", stdin=PATCH).returncode == 0
+        assert ws.stet("log").stdout.splitlines()[1].strip() == "tidying"
+        assert ws.stet("undo").returncode == 0
+        assert files(ws) == BEFORE
+
+    def test_a_missing_file_is_wrong_usage(self, ws: Installation) -> None:
+        run = ws.stet("apply-patch", "missing.patch")
+        assert (run.returncode, run.stdout) == (2, "")
+        assert "cannot read missing.patch" in run.stderr
+
+    def test_overwrite_and_ambiguous_are_handed_on(self, ws: Installation) -> None:
+        again = "*** Begin Patch\n*** Add File: d.txt\n+y\n*** End Patch\n"
+        assert ws.stet("apply-patch", stdin=again).returncode == 1
+        assert ws.stet("apply-patch", "--overwrite", stdin=again).returncode == 0
+        assert ws.text("d.txt") == "y\n"
+        ws.write("twice", "x\ny\nx\n")
+        first = "*** Begin Patch\n*** Update File: twice\n@@\n-x\n+z\n*** End Patch\n"
+        assert ws.stet("apply-patch", stdin=first).returncode == 1
+        assert ws.stet("apply-patch", "--ambiguous", "first", stdin=first).returncode == 0
+        assert ws.text("twice") == "z\ny\nx\n"
+
+
+class TestInThePlaceOfCodex:
+    """Expectations were taken from Codex's own apply_patch, November 2026."""
+
+    def apply_patch(
+        self,
+        ws: Installation,
+        *arguments: str | bytes,
+        stdin: str = "",
+        name: str = "apply_patch",
+        **environ: str,
+    ) -> subprocess.CompletedProcess[str]:
+        link = os.path.join(ws.base, name)
+        if not os.path.lexists(link):
+            os.symlink(os.path.join(os.path.dirname(sys.executable), "stet"), link)
+        return subprocess.run(
+            [link, *arguments],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            cwd=ws.workspace,
+            env=ws.environ | environ,
+            timeout=60,
+            check=False,
+        )
+
+    @pytest.mark.parametrize("name", ["apply_patch", "applypatch"])
+    def test_the_one_argument_is_the_patch(self, ws: Installation, name: str) -> None:
+        run = self.apply_patch(ws, PATCH, name=name)
+        assert (run.returncode, run.stdout, run.stderr) == (0, success(ws), "")
+        assert files(ws) == AFTER
+
+    def test_without_an_argument_it_is_read_from_standard_input(self, ws: Installation) -> None:
+        run = self.apply_patch(ws, stdin=PATCH)
+        assert (run.returncode, run.stdout, run.stderr) == (0, success(ws), "")
+        assert files(ws) == AFTER
+
+    @pytest.mark.parametrize("argument", ["--help", "-", "d.txt", "--version"])
+    def test_every_argument_is_taken_for_a_patch(self, ws: Installation, argument: str) -> None:
+        run = self.apply_patch(ws, argument, stdin=PATCH)
+        assert (run.returncode, run.stdout) == (1, "")
+        assert "*** Begin Patch" in run.stderr
+        assert not run.stderr.startswith("stet:")
+        assert files(ws) == BEFORE
+
+    def test_an_empty_argument_is_no_patch_and_not_standard_input(self, ws: Installation) -> None:
+        run = self.apply_patch(ws, "", stdin=PATCH)
+        assert (run.returncode, run.stdout) == (1, "")
+        assert run.stderr
+        assert files(ws) == BEFORE
+
+    def test_nothing_at_all_is_wrong_usage(self, ws: Installation) -> None:
+        run = self.apply_patch(ws)
+        assert (run.returncode, run.stdout) == (2, "")
+        assert run.stderr == ("Usage: apply_patch 'PATCH'\n       echo 'PATCH' | apply_patch\n")
+
+    def test_two_arguments_are_wrong_usage(self, ws: Installation) -> None:
+        run = self.apply_patch(ws, PATCH, "--preview")
+        assert (run.returncode, run.stdout) == (2, "")
+        assert run.stderr == "Error: apply_patch accepts exactly one argument.\n"
+        assert files(ws) == BEFORE
+
+    @pytest.mark.parametrize(
+        "operation",
+        [
+            ["*** Update File: src/a.py", "@@", "-    return 3", "+    return 30"],
+            ["*** Update File: src/a.py", "@@ def c():", "-    return 3", "+    return 30"],
+            ["*** Update File: nope.txt", "@@", "-one", "+ONE"],
+            ["*** Delete File: nope.txt"],
+            ["*** Delete File: src"],
+            ["*** Frob File: x"],
+            [],
+        ],
+        ids=["lines", "context", "update", "delete", "directory", "operation", "nothing"],
+    )
+    def test_a_refusal_is_on_standard_error_and_status_1(
+        self, ws: Installation, operation: list[str]
+    ) -> None:
+        # Unlike there, the first operation is not left done when the second is refused.
+        good = ["*** Add File: first.txt", "+hi"] if operation else []
+        patch = "\n".join(["*** Begin Patch", *good, *operation, "*** End Patch"])
+        run = self.apply_patch(ws, patch)
+        assert (run.returncode, run.stdout) == (1, "")
+        assert run.stderr.strip()
+        assert not run.stderr.startswith("stet:")
+        assert files(ws) == BEFORE
+
+    def test_what_is_no_utf_8_is_wrong_usage(self, ws: Installation) -> None:
+        run = self.apply_patch(ws, PATCH.encode() + b"\xff")
+        assert (run.returncode, run.stdout) == (2, "")
+        assert run.stderr == "Error: the patch is not UTF-8.\n"
+        assert files(ws) == BEFORE
+
+    def test_the_edit_is_recorded_and_can_be_undone(self, ws: Installation) -> None:
+        run = self.apply_patch(ws, PATCH, STET_SESSION="conv-7", STET_AGENT="codex")
+        assert run.returncode == 0
+        [commit, *_] = ws.json("log")["commits"]
+        assert (commit["method"], commit["agent"], commit["session"]) == (
+            "apply_patch",
+            "codex",
+            "conv-7",
+        )
+        assert ws.stet("undo").returncode == 0
+        assert files(ws) == BEFORE
+
+
+class TestTools:
+    def names(self, tools: list[Any]) -> list[str]:
+        return [tool.get("function", tool)["name"] for tool in tools]
+
+    @pytest.mark.parametrize("style", ["mcp", "openai", "anthropic"])
+    def test_all_four_dialects_are_there_in_every_style(
+        self, shared: Installation, style: str
+    ) -> None:
+        tools = json.loads(shared.stet("tools", "--style", style).stdout)
+        assert self.names(tools)[:4] == ["patch", "patch_file", "patch_block", "apply_patch"]
+
+    def test_apply_patch_can_be_a_custom_tool(self, shared: Installation) -> None:
+        run = shared.stet("tools", "--style", "openai", "--api", "responses", "--custom")
+        [custom] = [tool for tool in json.loads(run.stdout) if tool["type"] == "custom"]
+        assert custom["name"] == "apply_patch"
+        assert custom["format"]["syntax"] == "lark"
+
+    def test_what_no_vendor_has_is_refused(self, shared: Installation) -> None:
+        run = shared.stet("tools", "--custom")
+        assert (run.returncode, run.stdout) == (1, "")
+        assert 'custom and api go with style "openai"' in run.stderr

@@ -1,0 +1,394 @@
+"""Transactions that mix the four dialects: one order, one commit, or nothing at all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from e2e.running_daemon import Site, fsck
+
+Call = dict[str, Any]
+
+
+def call(method: str, **params: Any) -> Call:
+    return {"method": method, "params": params}
+
+
+def patch(path: str, *patches: dict[str, Any], **more: Any) -> Call:
+    return call("patch", path=path, patches=list(patches), **more)
+
+
+def replace(old: str, new: str = "", **more: Any) -> dict[str, Any]:
+    return {"operation": "replace", "oldText": old, "newText": new, **more}
+
+
+def append(text: str = "", **more: Any) -> dict[str, Any]:
+    return {"operation": "append_eof", "newText": text, **more}
+
+
+def change(path: str, search: str, new: str, **more: Any) -> Call:
+    return call("patch_file", path=path, changes=[{"search": search, "replace": new}], **more)
+
+
+def block(path: str, find: str, new: str, **more: Any) -> Call:
+    lines = [f"===SKIPPY_PATCH_START:{path}===", "===FIND===", find, "===REPLACE===", new]
+    return call("patch_block", text="\n".join([*lines, "===SKIPPY_PATCH_END==="]), **more)
+
+
+def codex(*lines: str, **more: Any) -> Call:
+    text = "\n".join(["*** Begin Patch", *lines, "*** End Patch"])
+    return call("apply_patch", input=text, **more)
+
+
+def move(old: str, new: str) -> Call:
+    return codex(f"*** Update File: {old}", f"*** Move to: {new}")
+
+
+def texts(site: Site) -> dict[str, str]:
+    """Path to content of all files."""
+    return {
+        str(path.relative_to(site.root)): path.read_bytes().decode()
+        for path in sorted(site.root.rglob("*"))
+        if path.is_file()
+    }
+
+
+def transaction(site: Site, *calls: Call, **more: Any) -> dict[str, Any]:
+    return site.agent.call("transaction", calls=list(calls), **more)
+
+
+def test_each_dialect_sees_what_the_ones_before_it_made_of_the_file(site: Site) -> None:
+    site.write("a.txt", "one\ntwo\n")
+    result = transaction(
+        site,
+        patch("a.txt", replace("one", "patched")),
+        change("a.txt", "patched", "changed"),
+        block("a.txt", "changed", "blocked"),
+        codex("*** Update File: a.txt", "@@", "-blocked", "+applied", " two"),
+        patch("a.txt", replace("applied", "done")),
+        message="through all of them",
+    )
+    assert {"a.txt": "done\ntwo\n"} == texts(site)
+    assert [0, 1, 2, 3, 4] == [edit["call"] for edit in result["edits"]]
+    assert [("a.txt", "M", 1, 1)] == [
+        (f["path"], f["status"], f["added"], f["removed"]) for f in result["files"]
+    ]
+    edit, outside = site.log()
+    assert ("edit", "transaction", "outside") == (edit["kind"], edit["method"], outside["kind"])
+    assert result["commit"] == edit["commit"]
+    assert "transaction: 5 calls, 1 file" in edit["message"]
+    assert "through all of them" in edit["message"]
+    for number in range(1, 6):
+        assert f"call {number}: " in result["message"]
+    assert fsck(site.shadow) == ""
+
+
+def test_a_function_is_cut_in_one_dialect_and_pasted_into_what_another_created(site: Site) -> None:
+    site.write("a.py", "def f():\n    return 1\n\nx = 2\n")
+    transaction(
+        site,
+        patch("a.py", replace("def f():\n    return 1\n\n", toClipboard="f")),
+        codex("*** Add File: lib/b.py", "+class B:", "+    y = 3", "+"),
+        patch("lib/b.py", append(fromClipboard="f", reindent={"strip": "", "add": "    "})),
+        change("lib/b.py", "return 1", "return 10"),
+        block("a.py", "x = 2", "x = f()"),
+    )
+    assert {
+        "a.py": "x = f()\n",
+        "lib/b.py": "class B:\n    y = 3\n\n    def f():\n        return 10\n\n",
+    } == texts(site)
+    assert "def f():\n    return 1\n\n" == site.agent.call("clipboard_get", name="f")["text"]
+    site.agent.call("undo")
+    assert {"a.py": "def f():\n    return 1\n\nx = 2\n"} == texts(site)
+
+
+def test_a_moved_file_is_edited_at_its_new_path(site: Site) -> None:
+    site.write("old/a.sh", "echo one\n", mode=0o755)
+    result = transaction(
+        site,
+        move("old/a.sh", "new/b.sh"),
+        patch("new/b.sh", replace("one", "two")),
+        change("new/b.sh", "two", "three"),
+        block("new/b.sh", "echo three", "echo four"),
+    )
+    assert {"new/b.sh": "echo four\n"} == texts(site)
+    assert 0o755 == (site.root / "new/b.sh").stat().st_mode & 0o777
+    [moved] = [file for file in result["files"] if file["path"] == "new/b.sh"]
+    assert ("R", "old/a.sh") == (moved["status"], moved["old_path"])
+    site.agent.call("undo")
+    assert {"old/a.sh": "echo one\n"} == texts(site)
+    assert 0o755 == (site.root / "old/a.sh").stat().st_mode & 0o777
+
+
+def test_the_old_path_of_a_move_is_gone_for_later_calls(site: Site) -> None:
+    site.write("a.txt", "one\n")
+    before = site.picture()
+    for late in (
+        patch("a.txt", replace("one", "two")),
+        change("a.txt", "one", "two"),
+        block("a.txt", "one", "two"),
+        codex("*** Update File: a.txt", "@@", "-one", "+two"),
+        codex("*** Delete File: a.txt"),
+    ):
+        refusal = site.agent.refusal("transaction", calls=[move("a.txt", "b.txt"), late])
+        assert "file_not_found" == refusal.kind
+        assert [(1, "a.txt")] == [(f["call"], f["path"]) for f in refusal.failures]
+        assert refusal.message.startswith("call 2: ")
+    assert before == site.picture()
+
+
+def test_a_deleted_file_can_be_created_anew_but_not_edited(site: Site) -> None:
+    site.write("a.txt", "one\n")
+    before = site.picture()
+    delete = codex("*** Delete File: a.txt")
+    refusal = site.agent.refusal(
+        "transaction", calls=[delete, patch("a.txt", replace("one", "two"))]
+    )
+    assert ("file_not_found", 1) == (refusal.kind, refusal.failures[0]["call"])
+    assert before == site.picture()
+    transaction(site, delete, patch("a.txt", append("anew\n")), change("a.txt", "anew", "again"))
+    assert {"a.txt": "again\n"} == texts(site)
+
+
+def test_a_file_that_an_earlier_call_created_exists_for_add(site: Site) -> None:
+    calls = [patch("n.txt", append("one\n")), codex("*** Add File: n.txt", "+two")]
+    refusal = site.agent.refusal("transaction", calls=calls)
+    assert ("already_exists", 1) == (refusal.kind, refusal.failures[0]["call"])
+    assert {} == texts(site)
+    calls[1]["params"]["overwrite"] = True
+    transaction(site, *calls)
+    assert {"n.txt": "two\n"} == texts(site)
+
+
+def test_files_change_places_over_three_calls(site: Site) -> None:
+    site.write("a", "A\n")
+    site.write("b", "B\n", mode=0o700)
+    transaction(site, move("a", "c"), move("b", "a"), move("c", "b"))
+    assert {"a": "B\n", "b": "A\n"} == texts(site)
+    assert 0o700 == (site.root / "a").stat().st_mode & 0o777
+
+
+def test_what_comes_and_goes_within_the_whole_leaves_no_trace(site: Site) -> None:
+    site.write("a.txt", "one\n")
+    result = transaction(
+        site,
+        codex("*** Add File: passing/n.txt", "+x"),
+        change("a.txt", "one", "two"),
+        codex("*** Delete File: passing/n.txt"),
+    )
+    assert {"a.txt": "two\n"} == texts(site)
+    assert not (site.root / "passing").exists()
+    assert ["a.txt"] == [file["path"] for file in result["files"]]
+
+
+LAST = {
+    "patch": (patch("a.txt", replace("absent")), "old_text_not_found"),
+    "patch_file": (change("a.txt", "absent", "x"), "old_text_not_found"),
+    "patch_block": (block("a.txt", "absent", "x"), "old_text_not_found"),
+    "apply_patch": (
+        codex("*** Update File: a.txt", "@@", "-absent", "+x"),
+        "old_text_not_found",
+    ),
+    "unparsable block": (call("patch_block", text="no block"), "parse_error"),
+    "unparsable patch": (call("apply_patch", input="no patch"), "parse_error"),
+    "twice": (patch("a.txt", replace("two")), "old_text_not_unique"),
+    "occurrence": (
+        call(
+            "patch_file",
+            path="a.txt",
+            changes=[{"search": "two", "replace": "x", "occurrence": 3}],
+        ),
+        "occurrence_out_of_range",
+    ),
+    "params": (call("apply_patch", nonsense="x"), "invalid_params"),
+    "outside": (codex("*** Add File: ../x", "+x"), "path_outside_workspace"),
+    "protected": (codex("*** Add File: .git/hooks/x", "+x"), "path_protected"),
+    "stale": (change("a.txt", "1", "2", if_match="0" * 40), "stale"),
+    "clipboard": (patch("a.txt", append(fromClipboard="none")), "missing_clipboard"),
+}
+
+
+@pytest.mark.parametrize(("last", "kind"), LAST.values(), ids=LAST)
+def test_a_failure_in_the_last_call_leaves_all_untouched_and_names_it(
+    site: Site, last: Call, kind: str
+) -> None:
+    site.write("a.txt", "one\ntwo\ntwo\n")
+    site.write("d.bin", b"\x00\xff", mode=0o600)
+    site.agent.call("clipboard_set", name="c", text="kept")
+    before = site.picture()
+    good = [
+        patch("a.txt", replace("one", "1", toClipboard="c")),
+        codex("*** Add File: n/new.txt", "+x", "*** Delete File: d.bin"),
+        block("n/new.txt", "x", "y"),
+        change("n/new.txt", "y", "z"),
+        move("n/new.txt", "m/moved.txt"),
+    ]
+    refusal = site.agent.refusal("transaction", calls=[*good, last], request_id="r")
+    assert kind == refusal.kind
+    assert {5} == {failure["call"] for failure in refusal.failures}
+    assert refusal.message.startswith("call 6: ")
+    assert before == site.picture()
+    # A refused call is not recorded: the same id may be used for what is right.
+    transaction(site, *good, request_id="r")
+    assert {"a.txt": "1\ntwo\ntwo\n", "m/moved.txt": "z\n"} == texts(site)
+
+
+def test_a_preview_shows_the_whole_and_changes_nothing(site: Site) -> None:
+    site.write("a.txt", "one\n")
+    before = site.picture()
+    calls = [
+        patch("a.txt", replace("one", "two", toClipboard="c")),
+        block("a.txt", "two", "three"),
+        codex("*** Update File: a.txt", "*** Move to: b.txt", "@@", "-three", "+four"),
+        patch("b.txt", append(fromClipboard="c")),
+    ]
+    shown = transaction(site, *calls, preview=True)
+    assert shown["commit"] is None
+    assert "+four" in shown["diff"]
+    assert before == site.picture()
+    done = transaction(site, *calls)
+    assert {"b.txt": "four\none"} == texts(site)
+    assert (shown["diff"], shown["files"]) == (done["diff"], done["files"])
+
+
+def test_an_inner_if_match_is_about_what_its_call_sees(site: Site) -> None:
+    site.write("a.txt", "one\n")
+    one = site.agent.call("read", path="a.txt")["oid"]
+    calls = [
+        codex(
+            "*** Update File: a.txt",
+            "*** Move to: b.txt",
+            if_match={"a.txt": one, "b.txt": None},
+        ),
+        change("b.txt", "one", "two", if_match=one),
+        block("b.txt", "two", "three", if_match={"b.txt": one}),
+    ]
+    refusal = site.agent.refusal("transaction", calls=calls)
+    assert ("stale", [2]) == (refusal.kind, [f["call"] for f in refusal.failures])
+    assert {"a.txt": "one\n"} == texts(site)
+    transaction(site, *calls[:2])
+    assert {"b.txt": "two\n"} == texts(site)
+
+
+def test_a_patch_over_several_files_takes_a_map_as_if_match_and_no_single_id(site: Site) -> None:
+    site.write("a.txt", "one\n")
+    for inner in (codex("*** Delete File: a.txt"), block("a.txt", "one", "two")):
+        refusal = site.agent.refusal(inner["method"], **inner["params"], if_match="0" * 40)
+        assert ("invalid_params", True) == (refusal.kind, "map from path" in refusal.message)
+    assert {"a.txt": "one\n"} == texts(site)
+
+
+# -- request_id and the structure of patch_block
+
+
+def structure(path: str, count: int, **more: Any) -> dict[str, Any]:
+    applied = f"Applied {count} changes"
+    return {"filepath": path, "result": applied, "error": None, "exitCode": 0, **more}
+
+
+def test_a_retry_gets_the_same_structure_of_patch_block(own_site: Site) -> None:
+    own_site.write("a.txt", "one\n")
+    own_site.write("b.txt", "one\n")
+    single = block("a.txt", "one", "two")["params"]
+    several = block("a.txt", "two", "three")["params"]
+    several["text"] += "\n" + block("b.txt", "one", "two")["params"]["text"]
+    first = own_site.agent.call("patch_block", **single, request_id="1")
+    second = own_site.agent.call("patch_block", **several, request_id="2")
+    assert structure("a.txt", 1) == first["result"]
+    assert [structure("a.txt", 1), structure("b.txt", 1)] == second["result"]
+    for _ in range(2):
+        again = own_site.agent.call("patch_block", **single, request_id="1")
+        assert {**first, "replayed": True} == again
+        again = own_site.agent.call("patch_block", **several, request_id="2")
+        assert {**second, "replayed": True} == again
+        own_site.restart()
+    assert {"a.txt": "three\n", "b.txt": "two\n"} == texts(own_site)
+
+
+def test_a_retry_of_a_transaction_gets_all_structures_with_their_calls(site: Site) -> None:
+    site.write("a.txt", "one\n")
+    calls = [
+        patch("a.txt", replace("one", "two")),
+        block("a.txt", "two", "three"),
+        codex("*** Add File: b.txt", "+x"),
+        block("b.txt", "x", "y"),
+    ]
+    first = transaction(site, *calls, request_id="r")
+    assert [structure("a.txt", 1, call=1), structure("b.txt", 1, call=3)] == first["result"]
+    assert {**first, "replayed": True} == transaction(site, *calls, request_id="r")
+    assert {"a.txt": "three\n", "b.txt": "y\n"} == texts(site)
+
+
+def test_other_dialects_answer_without_that_structure(site: Site) -> None:
+    site.write("a.txt", "one\n")
+    for inner in (
+        patch("a.txt", replace("one", "two")),
+        change("a.txt", "two", "three"),
+        codex("*** Update File: a.txt", "@@", "-three", "+four"),
+    ):
+        assert "result" not in site.agent.call(inner["method"], **inner["params"])
+    assert "result" not in transaction(site, patch("a.txt", replace("four", "five")))
+
+
+def test_a_refused_patch_block_carries_the_structure_also_within_a_transaction(site: Site) -> None:
+    site.write("a.txt", "one\n")
+    bad = block("a.txt", "absent", "x")
+    alone = site.agent.refusal("patch_block", **bad["params"])
+    assert ("a.txt", 1) == (alone.data["result"]["filepath"], alone.data["result"]["exitCode"])
+    assert alone.data["result"]["error"]
+    within = site.agent.refusal("transaction", calls=[patch("a.txt", append("x")), bad])
+    assert ("a.txt", 1) == (within.data["result"]["filepath"], within.data["result"]["exitCode"])
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        change("a.txt", "one", "two"),
+        block("a.txt", "one", "two"),
+        codex("*** Delete File: a.txt"),
+        {"method": "transaction", "params": {"calls": [codex("*** Delete File: a.txt")]}},
+    ],
+    ids=lambda inner: inner["method"],
+)
+@pytest.mark.parametrize("preview", [False, True])
+def test_restricted_mode_disables_every_dialect(site: Site, inner: Call, preview: bool) -> None:
+    site.write("a.txt", "one\n")
+    site.agent.call("mode_set", mode="restricted")
+    before = site.picture()
+    refusal = site.agent.refusal(inner["method"], **inner["params"], preview=preview)
+    assert "tool_disabled" == refusal.kind
+    assert refusal.message == (
+        "Patch tool is disabled in Restricted mode. "
+        "Use request_mode_upgrade to request write access."
+    )
+    assert before == site.picture()
+
+
+@pytest.mark.parametrize("style", ["mcp", "anthropic"])
+def test_every_tool_that_models_are_told_of_is_a_method(site: Site, style: str) -> None:
+    for tool in site.agent.call("tools", style=style)["tools"]:
+        refusal = site.agent.refusal(tool["name"], nonsense=1)
+        assert "invalid_params" == refusal.kind
+
+
+def test_what_a_strict_schema_lets_be_null_is_read_as_left_out(site: Site) -> None:
+    site.write("a.txt", "one\n")
+    given: dict[str, dict[str, Any]] = {
+        "read": {"path": "a.txt"},
+        "patch": {"path": "a.txt", "patches": [replace("one", "two")]},
+        "patch_file": change("a.txt", "two", "three")["params"],
+        "patch_block": block("a.txt", "three", "four")["params"],
+        "apply_patch": codex("*** Update File: a.txt", "@@", "-four", "+five")["params"],
+        "undo": {},
+        "log": {},
+        "show": {"commit": "HEAD"},
+        "diff": {},
+    }
+    tools = site.agent.call("tools", style="openai")["tools"]
+    assert set(given) == {tool["function"]["name"] for tool in tools}
+    for tool in tools:
+        name, schema = tool["function"]["name"], tool["function"]["parameters"]
+        own = {key: given[name].get(key) for key in schema["properties"]}
+        site.agent.call(name, **own)
+    assert {"a.txt": "four\n"} == texts(site)
