@@ -56,8 +56,6 @@ class Tree:
                 files[planned.path] = planned.after
                 if planned.mode is not None:
                     modes[planned.path] = stat.S_IMODE(planned.mode)
-            if planned.mode_of is not None and planned.mode_of in self.modes:
-                modes[planned.path] = self.modes[planned.mode_of]
         return Tree(files, links, modes, self.directories)
 
 

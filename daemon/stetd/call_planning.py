@@ -157,11 +157,8 @@ def _draft(plans: Sequence[Plan], world: CallWorld, *, subject: str, message: st
     """Join plans: of every file the last content, of every clipboard the last text."""
     after: dict[str, bytes | None] = {}
     modes: dict[str, int | None] = {}
-    mode_of: dict[str, str] = {}
     for planned in (planned for plan in plans for planned in plan.files):
         after[planned.path] = planned.after
-        if planned.mode_of is not None:
-            mode_of[planned.path] = planned.mode_of
         if planned.mode is not None or planned.after is None:
             modes[planned.path] = planned.mode
     _refuse_files_above(after)
@@ -173,8 +170,6 @@ def _draft(plans: Sequence[Plan], world: CallWorld, *, subject: str, message: st
             item.old_path = old_path
     for path, item in files.items():
         item.mode = modes.get(path)
-        if item.found is None and path in mode_of:
-            item.mode = world.mode(mode_of[path])
     clipboards: dict[str, str] = {}
     for plan in plans:
         clipboards.update(plan.clipboards)

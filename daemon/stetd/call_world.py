@@ -160,11 +160,6 @@ class CallWorld:
         self.seen[target.path] = (target, found)
         return target.path
 
-    def mode(self, canonical: str) -> int | None:
-        """The full mode of a file that was looked at; None if there is none on disk."""
-        _, found = self.seen.get(canonical, (None, None))
-        return found.mode if found is not None else None
-
     def draft_file(self, path: str, after: bytes | None) -> DraftFile:
         """A file of the draft; its directory handle now belongs to the draft."""
         target, found = self.seen[path]

@@ -25,15 +25,20 @@ _SHOWN_LINE = 200
 _SHOWN_ENDS = 10
 
 
-def told(number: int, landed: Landed, report: EditReport) -> str:
-    """``  1. Line 42: <what changed>``, with what is to be known about the match."""
+def told(number: int, landed: Landed, report: EditReport, changed_line: int) -> str:
+    """``  1. Line 42: <what changed>``, with what is to be known about the match.
+
+    The line is that of the text that was found; where that begins with lines that stay, the
+    line of the first that does not is told as well.
+    """
     notes = []
     if report.score is not None:
         notes.append(f"fuzzy match, score {report.score:.2f}")
     if landed.changed_by is not None:
         notes.append(f"changed again by change {landed.changed_by + 1}")
     note = f" ({'; '.join(notes)})" if notes else ""
-    return f"  {number}. Line {report.line}: {described(landed)}{note}"
+    at = "" if landed.idle or changed_line == report.line else f" at line {changed_line}"
+    return f"  {number}. Line {report.line}: {described(landed)}{at}{note}"
 
 
 def described(landed: Landed) -> str:

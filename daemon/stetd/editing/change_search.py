@@ -65,7 +65,7 @@ def check_change(
         return SoundChange(subject, change)
     with allowance:
         if allowance.left <= 0:
-            return search_refusals.stopped(subject, allowance.total, regex=True)
+            return search_refusals.stopped(subject, allowance.total, regex=True, alone=False)
         pattern = compile_pattern(change.search)
         if isinstance(pattern, BadPattern):
             return search_refusals.bad_pattern(subject, change.search, pattern)
@@ -144,9 +144,10 @@ def _by_pattern(
     subject, change = sound.subject, sound.change
     if len(document.text) > pattern.most_text:
         return search_refusals.text_too_long(subject, len(document.text), pattern.most_text)
+    alone = allowance.left > allowance.total / 2
     matches = find_matches(pattern, document, allowance, change.occurrence)
     if isinstance(matches, Stopped):
-        return search_refusals.stopped(subject, allowance.total, regex=True)
+        return search_refusals.stopped(subject, allowance.total, regex=True, alone=alone)
     if not matches.count:
         if matches.empty:
             return search_refusals.matches_empty(subject)

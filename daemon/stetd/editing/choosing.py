@@ -38,19 +38,19 @@ def nth_place(document: Document, wanted: str, number: int) -> tuple[Rung, Place
     with CRLF. No rung below that is tried.
     """
     count = 0
-    lines: list[int] = []
-    for place in _exact(document, wanted):
-        count += 1
-        if count == number:
-            return Rung.EXACT, place
-        if count <= PLACES:
-            lines.append(place.start)
+    starts: list[int] = []
+    for run in _exact_runs(document, wanted):
+        if number <= count + run.count:
+            at = run.start + (number - count - 1) * run.step
+            return Rung.EXACT, Place(at, at + len(wanted))
+        count += run.count
+        starts += islice(run, PLACES - len(starts))
     if not count:
         others = rungs.line_endings(Search(document, wanted))
         if number <= len(others):
             return Rung.LINE_ENDINGS, others[number - 1]
-        count, lines = len(others), [place.start for place in others]
-    return TooFew(count, tuple(document.line_at(start) for start in lines))
+        count, starts = len(others), [place.start for place in others]
+    return TooFew(count, tuple(document.line_at(start) for start in starts))
 
 
 def nearest(search: Search, rung: Rung, places: Sequence[Place], line: int) -> list[Place]:
@@ -86,7 +86,8 @@ def _around(document: Document, wanted: str, line: int) -> list[Place]:
     text, size = document.text, len(wanted)
     starts = document.line_starts
     middle = starts[line - 1] if line <= len(starts) else len(text)
-    found = list(islice(occurrences(text, wanted, middle), 2))
+    runs = _runs(text, wanted, middle)
+    found = list(islice((at for run in runs for at in run), 2))
     end = middle
     for _ in range(2):
         end = text.rfind(wanted, 0, max(0, end + size - 1)) if end > 0 else -1
@@ -95,31 +96,58 @@ def _around(document: Document, wanted: str, line: int) -> list[Place]:
     return [Place(at, at + size) for at in sorted(found)]
 
 
-def _exact(document: Document, wanted: str) -> Iterator[Place]:
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """``count`` occurrences, each ``step`` characters after the one before it."""
+
+    start: int
+    step: int
+    count: int
+
+    def __iter__(self) -> Iterator[int]:
+        return (self.start + number * self.step for number in range(self.count))
+
+
+def _exact_runs(document: Document, wanted: str) -> Iterator[_Run]:
     """All exact occurrences that split no ``\\r\\n``, as the exact rung has it."""
-    size, split = len(wanted), document.splits_terminator
-    may_split = "\r" in document.text and (wanted[0] == "\n" or wanted[-1] == "\r")
-    for at in occurrences(document.text, wanted):
-        if not (may_split and (split(at) or split(at + size))):
-            yield Place(at, at + size)
+    text, size, split = document.text, len(wanted), document.splits_terminator
+    may_split = "\r" in text and (wanted[0] == "\n" or wanted[-1] == "\r")
+    for run in _runs(text, wanted):
+        if not may_split:
+            yield run
+        else:
+            whole = (at for at in run if not (split(at) or split(at + size)))
+            yield from (_Run(at, size, 1) for at in whole)
 
 
-def occurrences(text: str, wanted: str, start: int = 0) -> Iterator[int]:
-    """Every offset from ``start`` on at which ``wanted`` begins, overlapping ones too.
+def _runs(text: str, wanted: str, start: int = 0) -> Iterator[_Run]:
+    """All places from ``start`` on at which ``wanted`` stands, overlapping ones too, in order.
 
     Linear. Searching again from the next character would not be: in a text of 100,000 equal
     lines a pattern of 50 of them stands everywhere, and each search reads all of it. So where
-    a pattern repeats itself every ``period`` characters, only what a step of one period adds
-    is compared.
+    a pattern fits onto itself ``step`` characters further on, only what that adds is compared.
     """
-    size = len(wanted)
     at = text.find(wanted, start)
-    period = _period(wanted) if at >= 0 else 0
-    step = wanted[size - period :]
+    step = _period(wanted) if at >= 0 else 0
+    added = wanted[len(wanted) - step :]
     while at >= 0:
-        yield at
-        following = text.startswith(step, at + size)
-        at = at + period if following else text.find(wanted, at + 1)
+        count = 1 + _repetitions(text, at + len(wanted), added)
+        yield _Run(at, step, count)
+        at = text.find(wanted, at + (count - 1) * step + 1)
+
+
+def _repetitions(text: str, at: int, block: str) -> int:
+    """How many times ``block`` stands at ``at``, one after another; doubling, then halving."""
+    size, count, times = len(block), 0, 1
+    while text.startswith(block, at):
+        at, count = at + len(block), count + times
+        block, times = block * 2, times * 2
+    while times > 1:
+        times //= 2
+        block = block[: times * size]
+        if text.startswith(block, at):
+            at, count = at + len(block), count + times
+    return count
 
 
 def _period(wanted: str) -> int:

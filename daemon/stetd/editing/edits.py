@@ -85,8 +85,6 @@ class PlannedFile:
     #: Set when ``path`` is the target of a move: the file's old canonical path. The
     #: source is a PlannedFile of its own with ``after`` None.
     old_path: str | None = None
-    #: The canonical path of a file whose permission bits a file that is created gets.
-    mode_of: str | None = None
     #: The full mode that the file gets, also a symbolic link's; None: the mode of the file
     #: that stands there, or one that fits the directory.
     mode: int | None = None

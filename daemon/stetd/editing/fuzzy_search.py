@@ -6,9 +6,9 @@ score, and refuses wherever another place could be meant as well.
 *Alike.* Two lines are as alike as rapidfuzz's ``ratio`` says (0 to 1), compared without
 indentation and trailing space and with typography folded; a blank line is like blank lines
 only. A *place* is a run of as many lines as the text has, each of which is at least
-``LEAST_LINE`` like its counterpart. Its score is the mean over the lines, weighted by their
-length. Comparing line with line keeps a run that is shifted by a line from scoring well by
-accident; where it does score well, the text really fits twice.
+``LEAST_LINE`` like its counterpart. Its score is the mean over the lines, weighted by the
+length of the text's. Comparing line with line keeps a run that is shifted by a line from
+scoring well by accident; where it does score well, the text really fits twice.
 
 *Taken* is the best place if
 
@@ -22,7 +22,9 @@ accident; where it does score well, the text really fits twice.
 Lines that old and new text share keep the file's bytes.
 
 *Fast.* A place must resemble the text in every line, so its longest lines are looked for first,
-by one pass each over the distinct lines of the file.
+by one pass each over the distinct lines of the file. Where very many places resemble it in
+these, the likeliest are compared in full; the others count as a second best that is as good as
+it could be.
 """
 
 from __future__ import annotations
@@ -30,6 +32,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from heapq import nsmallest
+from itertools import zip_longest
+from operator import itemgetter
 
 from rapidfuzz import fuzz, process
 
@@ -47,6 +52,8 @@ LEAST_LINE = 0.5
 CLEARLY = 0.05
 #: How many of the text's longest lines are looked for in the whole file.
 _ANCHORS = 3
+#: How many places, the likeliest by these lines, are compared in full.
+_LOOKED_AT = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +94,14 @@ class _Scored:
     lines: tuple[float, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Ranking:
+    """Places, the best first; none that was not looked at scores more than ``unseen``."""
+
+    places: list[_Scored]
+    unseen: float
+
+
 @dataclass(frozen=True)
 class _DistinctLines:
     """The lines of a document in the form in which they are compared, each once."""
@@ -113,10 +128,10 @@ class _DistinctLines:
             numbers.setdefault(key, []).append(index)
         return numbers
 
-    def like(self, key: str) -> Iterable[tuple[str, float]]:
-        """The distinct lines that are at least LEAST_LINE like ``key``, and how much."""
+    def like(self, key: str, least: float) -> Iterable[tuple[str, float]]:
+        """The distinct lines that are at least so much like ``key``, and how much."""
         found = process.extract(
-            key, list(self.numbers), scorer=fuzz.ratio, score_cutoff=LEAST_LINE * 100, limit=None
+            key, list(self.numbers), scorer=fuzz.ratio, score_cutoff=least * 100, limit=None
         )
         return ((line, score / 100) for line, score, _ in found)
 
@@ -129,17 +144,18 @@ def find_resembling(
     if search.blank:
         return Unlike("white space alone resembles nothing")
     with allowance:
-        scored = _places(search, allowance)
-    if scored is None:
+        ranking = _ranking(search, least, allowance)
+    if ranking is None:
         return OutOfTime()
-    if not scored:
-        return Unlike("no run of lines resembles it line by line")
-    best, *others = scored
+    if not ranking.places:
+        return Unlike("no lines are that much alike, one by one")
+    best, *others = ranking.places
     first, last = best.first + 1, best.first + len(search.lines)
     if best.score < least:
         return Unlike(f"the most alike scores {best.score:.2f}", first, last)
-    if others and not _clearly(best.score, others[0].score):
-        near = [each for each in scored if not _clearly(best.score, each.score)]
+    second = max([ranking.unseen, *(each.score for each in others[:1])])
+    if not _clearly(best.score, second):
+        near = [each for each in ranking.places if not _clearly(best.score, each.score)]
         return SeveralAlike(tuple((each.first + 1, each.score) for each in near[:20]))
     differing = _line_too_different(search, new, best, least)
     if differing is not None:
@@ -156,44 +172,63 @@ def _clearly(best: float, other: float) -> bool:
     return best - other >= CLEARLY and 1 - other >= 2 * (1 - best)
 
 
-def _places(search: Search, allowance: Allowance) -> list[_Scored] | None:
-    """All places, the best first; None when time ran out."""
+def _ranking(search: Search, least: float, allowance: Allowance) -> _Ranking | None:
+    """All places that matter; None when time ran out."""
     distinct = _DistinctLines.of(search.document)
     wanted = [bare(line) for line in search.folded_lines]
-    firsts = _candidates(distinct, wanted, allowance)
-    if firsts is None:
+    losses = _losses(distinct, wanted, least, allowance)
+    if losses is None:
         return None
+    total = sum(map(_weight, wanted))
+    looked_at = nsmallest(_LOOKED_AT + 1, losses.items(), key=itemgetter(1))
+    unseen = 1 - looked_at.pop()[1] / total if len(looked_at) > _LOOKED_AT else 0.0
     known: dict[tuple[int, str], float] = {}
     places: list[_Scored] = []
-    for count, first in enumerate(sorted(firsts)):
-        if not count % 64 and allowance.left <= 0:
+    for first, _ in looked_at:
+        if allowance.left <= 0:
             return None
         scored = _scored(distinct.keys, wanted, first, known)
         if scored is not None:
             places.append(scored)
-    return sorted(places, key=lambda each: (-each.score, each.first))
+    return _Ranking(sorted(places, key=lambda each: (-each.score, each.first)), unseen)
 
 
-def _candidates(
-    distinct: _DistinctLines, wanted: Sequence[str], allowance: Allowance
-) -> set[int] | None:
-    """The lines (from 0) at which a place may begin; None when time ran out."""
+def _losses(
+    distinct: _DistinctLines, wanted: Sequence[str], least: float, allowance: Allowance
+) -> dict[int, float] | None:
+    """The lines (from 0) at which a place that matters may begin; None when time ran out.
+
+    With each what its longest lines alone take from a full score, in characters.
+    """
+    total = sum(map(_weight, wanted))
+    matters = min(least - CLEARLY, 2 * least - 1)
     longest = sorted(range(len(wanted)), key=lambda index: len(wanted[index]), reverse=True)
     last = len(distinct.keys) - len(wanted)
-    firsts: set[int] | None = None
+    losses: dict[int, float] | None = None
     for index in longest[:_ANCHORS]:
         if not wanted[index]:
             break
         if allowance.left <= 0:
             return None
+        weight = _weight(wanted[index])
+        cutoff = max(LEAST_LINE, 1 - total * (1 - matters) / weight)
         found = {
-            number - index
-            for line, _ in distinct.like(wanted[index])
+            number - index: weight * (1 - alike)
+            for line, alike in distinct.like(wanted[index], cutoff)
             for number in distinct.numbers[line]
             if 0 <= number - index <= last
         }
-        firsts = found if firsts is None else firsts & found
-    return firsts or set()
+        if losses is None:
+            losses = found
+        else:
+            losses = {
+                first: loss + found[first] for first, loss in losses.items() if first in found
+            }
+    return losses or {}
+
+
+def _weight(line: str) -> int:
+    return max(1, len(line))
 
 
 def _scored(
@@ -209,7 +244,7 @@ def _scored(
             alike = known[index, here] = _alike(line, here)
         if alike < LEAST_LINE:
             return None
-        weight = max(len(line), len(here), 1)
+        weight = _weight(line)
         total, weights = total + alike * weight, weights + weight
         lines.append(alike)
     return _Scored(total / weights, first, tuple(lines))
@@ -227,7 +262,7 @@ def _line_too_different(search: Search, new: str, best: _Scored, least: float) -
     origins = line_replacement.shared_lines(search.lines, sent)
     touched = set(range(len(search.lines))) - {each for each in origins if each is not None}
     before: int | None = None
-    for origin, following in zip(origins, [*origins[1:], None], strict=True):
+    for origin, following in zip_longest(origins, origins[1:]):
         if origin is None:
             touched.update(each for each in (before, following) if each is not None)
         else:

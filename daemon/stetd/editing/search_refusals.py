@@ -52,6 +52,17 @@ def too_many_changes(path: str, count: int, most: int) -> Failure:
     )
 
 
+def too_slow(path: str, made: int, count: int, seconds: float) -> Failure:
+    """Planning the call has taken ``seconds``, with ``made`` of its changes found."""
+    return Failure(
+        Kind.INVALID_PARAMS.value,
+        f"{path} is large, and after {seconds:g} s only {made:,} of {count:,} changes had been "
+        f"found. Nothing was changed. Send at most {max(1, made // 2):,} of them in a call; text "
+        "exactly as it stands in the file is found fastest.",
+        path=path,
+    )
+
+
 def file_not_found(subject: Subject) -> Failure:
     """The file is missing, and this dialect only changes what is there."""
     return Failure(
@@ -138,13 +149,16 @@ def text_too_long(subject: Subject, length: int, most: int) -> Failure:
     )
 
 
-def stopped(subject: Subject, seconds: float, *, regex: bool) -> Failure:
-    """A search took more time (or memory) than a call may have."""
+def stopped(subject: Subject, seconds: float, *, regex: bool, alone: bool = True) -> Failure:
+    """A search took more time (or memory) than a call may have.
+
+    ``alone``: that is not because of other searches of the call.
+    """
     advice = (
         "The pattern runs away: repeated groups such as (a+)+ or (a|a)* try everything. Make it "
         "simpler, begin it with literal text, or leave regex out and send the exact text."
-        if regex
-        else "Send fewer changes with fuzzy, or search for the exact text."
+        if regex and alone
+        else "Send fewer changes with regex or fuzzy in a call, or search for the exact text."
     )
     return subject.failure(
         Kind.INVALID_PARAMS,

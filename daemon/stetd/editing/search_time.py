@@ -9,7 +9,7 @@ import time
 from typing import Self
 
 #: Seconds for all such searches of a call together.
-SECONDS = 1.0
+SECONDS = 2.0
 
 
 class Allowance:

@@ -77,7 +77,7 @@ class Succession:
             _move(earlier, step.index, start, end, growth)
         landed_end = step.start + len(step.replacement)
         self.landed.append(Landed(step, removed, step.start, landed_end, start, landed_end - tail))
-        self.text = self.text[: step.start] + step.replacement + self.text[step.end :]
+        self.text = "".join((self.text[: step.start], step.replacement, self.text[step.end :]))
 
 
 def _common_ends(old: str, new: str) -> tuple[int, int]:
@@ -106,6 +106,14 @@ def _move(landed: Landed, by: int, start: int, end: int, growth: int) -> None:
     # Of a removal nothing is left that could hold what is inserted at its place.
     landed.end = max(landed.start, landed.end)
     landed.changed_end = max(landed.changed_start, landed.changed_end)
+
+
+def changed_lines(text: str, landed: Sequence[Landed]) -> list[int]:
+    """For each step the line of the final ``text`` in which what it changed begins."""
+    final = max(0, len(text) - 1)
+    starts = [min(each.changed_start, final) for each in landed]
+    lines = line_numbers(text, starts)
+    return [lines[start] for start in starts]
 
 
 def report_steps(path: str, text: str, landed: Sequence[Landed]) -> tuple[EditReport, ...]:

@@ -48,7 +48,7 @@ class ChangeRequest(ToolInput):
             "(?s) is given, and replace may use \\1 and \\g<name>"
         ),
     )
-    fuzzy: StrictFloat | StrictInt | None = Field(
+    fuzzy: StrictFloat | None = Field(
         default=None,
         ge=LEAST_FUZZY,
         le=1,

@@ -1,0 +1,5 @@
+import os
+
+
+def new_function_name(arg):
+    return arg

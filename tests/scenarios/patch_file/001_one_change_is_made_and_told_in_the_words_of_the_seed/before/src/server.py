@@ -1,0 +1,5 @@
+import os
+
+
+def old_function_name(arg):
+    return arg
