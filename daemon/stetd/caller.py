@@ -23,6 +23,7 @@ from stet.wire.failures import Kind, refuse
 from stet.wire.results import EditResult, ModeResult, Peer
 from stetd.call_world import EditCall
 from stetd.config import Settings
+from stetd.indexing import Indexer
 from stetd.params import Common, check_label, convert
 from stetd.reading import Place
 from stetd.session.sessions import Session
@@ -46,6 +47,7 @@ class Shared:
     background: Background
     workspaces: Workspaces
     settings: Settings
+    indexer: Indexer
     started: float = field(default_factory=time.monotonic)
     readers: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(4, thread_name_prefix="stet-read")

@@ -16,6 +16,7 @@ from stetd.directories import Directories
 from stetd.handlers import Handlers
 from stetd.heads import Head
 from stetd.history.objects import NewObject
+from stetd.indexing import Indexer, index_directory
 from stetd.recovery import Recovery, RecoveryError, contents
 from stetd.state import State
 from stetd.storage.background import Background
@@ -33,6 +34,8 @@ _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _SWITCH_INTERVAL_S = 0.0005
 _CHECKPOINT_TIMEOUT_S = 30.0
 _CHECKPOINT_LOOK_S = 0.05
+#: Seconds after a call for which the indexing thread keeps back.
+_BUSY_S = 0.25
 
 
 class StartError(Exception):
@@ -55,6 +58,7 @@ class Daemon:
     handlers: Handlers
     writer: Writer
     background: Background
+    indexer: Indexer
     _stores: list[RequestStore]
 
     @classmethod
@@ -109,14 +113,16 @@ class Daemon:
                 report.torn,
             )
         workspaces = Workspaces(writer, recovery, directories.runtime)
-        handlers = Handlers(writer, background, workspaces, settings)
-        return cls(handlers, writer, background, stores)
+        indexer = _start_indexing(state, writer, background)
+        handlers = Handlers(writer, background, workspaces, settings, indexer)
+        return cls(handlers, writer, background, indexer, stores)
 
     def close(self) -> None:
         """Finish what is queued, write a checkpoint, let everything go."""
         self.writer.submit(self.writer.end_grace).result()
         _checkpoint_now(self.writer)
         self.writer.stop()
+        self.indexer.close()
         self.background.close()
         self.handlers.close()
         self.writer.journal.close()
@@ -156,6 +162,16 @@ def _recover_workspace(
     if workspace.head.commit is not None:
         workspace.number = state.number
     _sync_git(state.number, repository, written + objects, workspace.head, background)
+
+
+def _start_indexing(state: State, writer: Writer, background: Background) -> Indexer:
+    """Let the indexes follow Git from now on, and add what they miss."""
+    indexer = Indexer(index_directory(state.directory), lambda: writer.idle_s > _BUSY_S)
+    background.on_commits = indexer.follow
+    for workspace in list(state.open.values()):
+        indexer.follow(workspace.shadow)
+    indexer.start()
+    return indexer
 
 
 def _sync_git(

@@ -97,6 +97,8 @@ class Background:
         self.failure: str | None = None
         #: How many attempts have failed.
         self.failures = 0
+        #: Called on this thread with the path of a repository that has got new commits.
+        self.on_commits: Callable[[str], None] = lambda _: None
         self._thread = threading.Thread(target=self._run, name="stet-git", daemon=True)
         self._thread.start()
 
@@ -256,6 +258,7 @@ class Background:
         repository.set_head(items[-1].head)
         unsynced.files.add(repository.reference_path)
         hit("git.done")
+        self.on_commits(path)
         if len(recent) > _REMEMBERED:
             recent.clear()
         recent.update(objects)

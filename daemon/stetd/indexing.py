@@ -1,0 +1,210 @@
+"""The thread that keeps the query indexes: it follows Git, and nobody waits for it.
+
+It is woken when Git has new commits, waits a moment for more, and adds what is missing in small
+transactions, pausing after every few milliseconds of work: it shares the interpreter with the
+writer, and a call that waits for it would be slower. While calls are being carried out it pauses
+longer, unless it is far behind.
+
+An index that is missing, damaged, of another version, or not on the chain of the head is made
+anew. Whatever goes wrong here is logged once, and tried again at the next commits: queries walk
+the history meanwhile.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from stetd.history.commit_rows import CommitRow
+from stetd.storage.commit_changes import commit_row
+from stetd.storage.growing_index import GrowingIndex, is_damage
+from stetd.storage.index_schema import remove
+from stetd.storage.shadow_repo import ShadowRepository
+
+_log = logging.getLogger(__name__)
+#: Seconds for which new commits gather.
+_GATHER_S = 1.0
+#: Seconds of work between two pauses.
+_SLICE_S = 0.002
+#: Seconds of a pause: when nobody works, when calls are carried out, and when far behind.
+_SHORT_PAUSE_S, _LONG_PAUSE_S, _HURRIED_PAUSE_S = 0.002, 0.02, 0.004
+#: How many commits behind is far.
+_FAR = 500
+#: Most commits, and characters of their texts, that one transaction adds.
+_BATCH_COMMITS, _BATCH_TEXT = 64, 1 << 20
+#: Bytes of a commit's id.
+_ID = 20
+
+
+def index_path(directory: str, name: str) -> str:
+    """The index of the workspace with this name, below the directory of all indexes."""
+    return os.path.join(directory, f"{name}.sqlite3")
+
+
+def index_directory(state_directory: str) -> str:
+    """Where the indexes lie."""
+    return os.path.join(state_directory, "index")
+
+
+def catch_up(index: GrowingIndex, repository: ShadowRepository, head: str | None) -> Iterator[int]:
+    """Bring an index to a head, step by step; after each step, how many commits are missing.
+
+    Raises MissingObject, sqlite3.DatabaseError.
+    """
+    missing = bytearray()
+    for _ in _find_missing(index, repository, head, missing):
+        yield len(missing) // _ID
+    rows: list[CommitRow] = []
+    while missing:
+        oid = bytes(missing[-_ID:]).hex()
+        del missing[-_ID:]
+        rows.append(commit_row(repository, repository.commit(oid)))
+        text = sum(len(row.text or "") for row in rows)
+        if len(rows) >= _BATCH_COMMITS or text > _BATCH_TEXT or not missing:
+            index.add(rows)
+            rows = []
+        yield len(missing) // _ID
+
+
+def _find_missing(
+    index: GrowingIndex, repository: ShadowRepository, head: str | None, missing: bytearray
+) -> Iterator[None]:
+    """The ids of the commits that are not indexed, newest first, one after the other.
+
+    Clears an index that is on no chain of this head, or ahead of it.
+    """
+    last = index.last()
+    oid = head
+    while oid is not None:
+        position = index.position(oid)
+        if last is not None and position == last[0]:
+            return
+        if position is not None:
+            index.clear()
+            last = None
+        missing += bytes.fromhex(oid)
+        oid = repository.commit(oid).parent
+        yield
+    if last is not None:
+        index.clear()
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    name: str
+    repository: str
+    #: A reader found the index damaged.
+    anew: bool = False
+
+
+class Indexer:
+    """The thread, and what it is asked for. ``is_quiet``: whether no call is carried out."""
+
+    def __init__(self, directory: str, is_quiet: Callable[[], bool]) -> None:
+        self.directory = directory
+        self._is_quiet = is_quiet
+        self._tasks: dict[str, _Task] = {}
+        self._changed = threading.Condition()
+        self._stopping = False
+        self._busy = False
+        self._complained: set[str] = set()
+        self._thread = threading.Thread(target=self._run, name="stet-index", daemon=True)
+
+    def start(self) -> None:
+        """Begin to work."""
+        self._thread.start()
+
+    def path(self, name: str) -> str:
+        """The index of the workspace with this name."""
+        return index_path(self.directory, name)
+
+    def follow(self, repository: str) -> None:
+        """A shadow repository, named as its workspace, has new commits; from any thread."""
+        self._put(_Task(os.path.basename(repository), repository))
+
+    def rebuild(self, repository: str) -> None:
+        """The index of this repository was found damaged; from any thread."""
+        self._put(_Task(os.path.basename(repository), repository, anew=True))
+
+    def wait(self, timeout: float) -> bool:
+        """Wait until there is nothing to do; False if there still is. For tests."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._tasks and not self._busy, timeout)
+
+    def close(self) -> None:
+        """Stop after the present step. What is missing is added at the next start."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _put(self, task: _Task) -> None:
+        with self._changed:
+            known = self._tasks.get(task.name)
+            if known is None or task.anew:
+                self._tasks[task.name] = task
+                self._changed.notify_all()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._busy = False
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: bool(self._tasks) or self._stopping)
+                self._changed.wait_for(lambda: self._stopping, _GATHER_S)
+                if self._stopping:
+                    return
+                task = self._tasks.pop(next(iter(self._tasks)))
+                self._busy = True
+            self._try(task)
+
+    def _try(self, task: _Task) -> None:
+        try:
+            self._index(task)
+            self._complained.discard(task.name)
+        except Exception as error:  # noqa: BLE001 - nothing here may end the daemon
+            if task.name not in self._complained:
+                self._complained.add(task.name)
+                _log.warning("the index of %s can't be kept: %r", task.name, error)
+            if isinstance(error, sqlite3.DatabaseError) and is_damage(error) and not task.anew:
+                self.rebuild(task.repository)
+
+    def _index(self, task: _Task) -> None:
+        path = self.path(task.name)
+        if task.anew:
+            remove(path)
+        if not os.path.isdir(task.repository):
+            return
+        repository = ShadowRepository(task.repository)
+        try:
+            head = repository.head()
+            if head is None and not os.path.exists(path):
+                return
+            index = GrowingIndex.open(path)
+            try:
+                self._work(catch_up(index, repository, head))
+            finally:
+                index.close()
+        finally:
+            repository.close()
+
+    def _work(self, steps: Iterator[int]) -> None:
+        begun = time.monotonic()
+        for missing in steps:
+            if self._stopping:
+                return
+            if time.monotonic() - begun > _SLICE_S:
+                self._pause(missing)
+                begun = time.monotonic()
+
+    def _pause(self, missing: int) -> None:
+        if self._is_quiet():
+            time.sleep(_SHORT_PAUSE_S)
+        else:
+            time.sleep(_HURRIED_PAUSE_S if missing > _FAR else _LONG_PAUSE_S)

@@ -1,0 +1,135 @@
+"""The indexing thread: it follows Git, stops when asked, and begins anew when it has to."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stetd import indexing
+from stetd.indexing import Indexer, catch_up
+from stetd.storage.growing_index import GrowingIndex
+from stetd.storage.history_index import HistoryIndex
+from storage.histories import Histories
+
+_PATIENCE_S = 30.0
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(indexing, "_GATHER_S", 0.01)
+
+
+@pytest.fixture
+def histories(tmp_path: Path) -> Histories:
+    return Histories(tmp_path)
+
+
+@pytest.fixture
+def indexer(tmp_path: Path) -> Iterator[Indexer]:
+    started = Indexer(str(tmp_path / "index"), lambda: True)
+    started.start()
+    yield started
+    started.close()
+
+
+def indexed(indexer: Indexer, histories: Histories) -> list[str]:
+    """The ids in the index, oldest first, once the thread has nothing to do."""
+    assert indexer.wait(_PATIENCE_S)
+    index = HistoryIndex.for_reading(indexer.path("shadow"))
+    assert index is not None
+    last = index.last()
+    found = [index.oid(n) or "" for n in range(1, (last[0] if last else 0) + 1)]
+    index.close()
+    return found
+
+
+def test_new_commits_are_added(indexer: Indexer, histories: Histories) -> None:
+    for number in range(70):
+        histories.commit({"a": f"{number}\n"})
+    indexer.follow(histories.path)
+    assert histories.oids == indexed(indexer, histories)
+    histories.commit({"a": "more\n"})
+    indexer.follow(histories.path)
+    assert histories.oids == indexed(indexer, histories)
+
+
+def test_another_history_is_indexed_anew(indexer: Indexer, histories: Histories) -> None:
+    histories.commit({"a": "1\n"})
+    histories.commit({"a": "2\n"})
+    indexer.follow(histories.path)
+    assert histories.oids == indexed(indexer, histories)
+    shutil.rmtree(histories.path)
+    other = Histories(Path(histories.path).parent)
+    other.commit({"b": "other\n"})
+    indexer.follow(other.path)
+    assert other.oids == indexed(indexer, other)
+
+
+def test_an_index_that_is_ahead_of_the_head_is_made_anew(
+    tmp_path: Path, histories: Histories
+) -> None:
+    for number in range(5):
+        histories.commit({"a": f"{number}\n"})
+    index = GrowingIndex.open(str(tmp_path / "i.sqlite3"))
+    list(catch_up(index, histories.repository, histories.oids[-1]))
+    assert (5, histories.oids[4]) == index.last()
+    list(catch_up(index, histories.repository, histories.oids[2]))
+    assert (3, histories.oids[2]) == index.last()
+    list(catch_up(index, histories.repository, None))
+    assert None is index.last()
+    index.close()
+
+
+@pytest.mark.parametrize("damage", ["garbage", "truncated", "removed", "one page"])
+def test_a_damaged_file_is_made_anew(
+    indexer: Indexer, histories: Histories, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL)
+    for number in range(50):
+        histories.commit({f"{number}": f"{number}\n"})
+    indexer.follow(histories.path)
+    indexed(indexer, histories)
+    path = Path(indexer.path("shadow"))
+    content = path.read_bytes()
+    if damage == "removed":
+        path.unlink()
+    elif damage == "truncated":
+        path.write_bytes(content[: len(content) // 3])
+    elif damage == "garbage":
+        path.write_bytes(os.urandom(len(content)))
+    else:
+        path.write_bytes(content[:4096] + b"\xff" * 4096 + content[8192:])
+    histories.commit({"a": "more\n"})
+    indexer.follow(histories.path)
+    indexer.wait(_PATIENCE_S)
+    indexer.rebuild(histories.path)
+    assert histories.oids == indexed(indexer, histories)
+
+
+def test_it_stops_in_the_middle_of_its_work(tmp_path: Path, histories: Histories) -> None:
+    for number in range(300):
+        histories.commit({"a": f"{number}\n"})
+    slow = Indexer(str(tmp_path / "index"), lambda: False)
+    slow.start()
+    slow.follow(histories.path)
+    time.sleep(0.1)
+    begun = time.monotonic()
+    slow.close()
+    assert time.monotonic() - begun < 5
+    index = GrowingIndex.open(slow.path("shadow"))
+    list(catch_up(index, histories.repository, histories.oids[-1]))
+    assert (300, histories.oids[-1]) == index.last()
+    index.close()
+
+
+def test_a_repository_without_commits_makes_no_file(indexer: Indexer, histories: Histories) -> None:
+    indexer.follow(histories.path)
+    indexer.follow(histories.path + "-that-is-not-there")
+    assert indexer.wait(_PATIENCE_S)
+    assert not os.path.exists(indexer.path("shadow"))
