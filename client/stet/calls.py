@@ -199,6 +199,61 @@ def undo(
     return _edit("undo", which, message, if_match, preview, request_id)
 
 
+def redo(
+    commits: Sequence[str] | None = None,
+    *,
+    message: str | None = None,
+    if_match: IfMatch | None = None,
+    preview: bool = False,
+    request_id: str | None = None,
+) -> Call[EditResult]:
+    """Take back undos or rollbacks, so that what they had taken back stands again.
+
+    ``commits`` are these undos; None: the newest one that is not redone, of this session or
+    with ``control`` of all. Raises as undo().
+    """
+    return _edit("redo", _given(commits=commits), message, if_match, preview, request_id)
+
+
+def rollback(
+    to: str,
+    *,
+    session: str | None = None,
+    agent: str | None = None,
+    paths: Sequence[str] | None = None,
+    include_outside: bool = False,
+    message: str | None = None,
+    if_match: IfMatch | None = None,
+    preview: bool = False,
+    request_id: str | None = None,
+) -> Call[EditResult]:
+    """Take back everything after the commit ``to`` that passes the filters, in one commit.
+
+    Edits that were made outside stay, unless ``include_outside`` (control). Raises as
+    undo().
+    """
+    params = {"to": to} | _given(
+        session=session, agent=agent, paths=paths, include_outside=include_outside or None
+    )
+    return _edit("rollback", params, message, if_match, preview, request_id)
+
+
+def restore(
+    path: str,
+    at: str,
+    *,
+    message: str | None = None,
+    if_match: IfMatch | None = None,
+    preview: bool = False,
+    request_id: str | None = None,
+) -> Call[EditResult]:
+    """Make a file what it was right after the commit ``at``, or remove it if it was not there.
+
+    Raises NoChange if it is so already.
+    """
+    return _edit("restore", {"path": path, "at": at}, message, if_match, preview, request_id)
+
+
 def log(
     path: str | None = None,
     *,

@@ -18,6 +18,7 @@ _LONGEST_LABEL = 200
 
 Label = Annotated[str, msgspec.Meta(min_length=1, max_length=_LONGEST_LABEL)]
 Positive = Annotated[int, msgspec.Meta(ge=1)]
+Commits = Annotated[list[str], msgspec.Meta(min_length=1, max_length=10_000)]
 IfMatch = str | dict[str, str | None]
 
 
@@ -59,7 +60,7 @@ class Common(Params, frozen=True):
 class Undo(Params, frozen=True):
     """One of ``commits``, ``last``, ``request``."""
 
-    commits: Annotated[list[str], msgspec.Meta(min_length=1, max_length=1000)] | None = None
+    commits: Commits | None = None
     last: Positive | None = None
     request: str | None = None
     session: str | None = None
@@ -71,7 +72,7 @@ class Undo(Params, frozen=True):
 class Redo(Params, frozen=True):
     """``commits`` are undos or rollbacks; left out: the newest one that is not redone."""
 
-    commits: Annotated[list[str], msgspec.Meta(min_length=1, max_length=1000)] | None = None
+    commits: Commits | None = None
 
 
 class Rollback(Params, frozen=True):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 
-from stet.cli import administration, doctor, editing, history
+from stet.cli import administration, doctor, editing, history, oops, taking_back
 from stet.cli.output import Output
 from stet.version import __version__
 
@@ -61,6 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = _Commands(parser)
     _add_editing(commands)
     _add_history(commands)
+    _add_taking_back(commands)
     _add_administration(commands)
     return parser
 
@@ -141,16 +142,52 @@ def _add_history(commands: _Commands) -> None:
     diff.add_argument("commits", nargs="*", metavar="COMMIT")
     diff.set_defaults(paths=[])
 
-    undo = commands.add("undo", "take edits back, around later edits", history.undo)
+
+def _add_taking_back(commands: _Commands) -> None:
+    last = commands.add("oops", "undo the last burst of agent edits, after asking", oops.oops)
+    last.add_argument("--session", metavar="S", help="of this session, not of the newest edit's")
+    last.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    _add_writing(last)
+
+    undo = commands.add("undo", "take edits back, around later edits", taking_back.undo)
     undo.add_argument("commits", nargs="*", metavar="COMMIT")
     undo.add_argument("--last", type=int, metavar="N", help="the N newest not undone (default 1)")
     undo.add_argument("--request", metavar="ID", help="the call with this request id")
-    undo.add_argument("--session", metavar="S", help="of this session only")
-    undo.add_argument("--agent", metavar="A", help="of this agent only")
-    undo.add_argument(
-        "--path", dest="paths", action="append", metavar="P", help="in this file only (repeatable)"
-    )
+    _add_filters(undo)
     _add_writing(undo)
+
+    redo = commands.add("redo", "take undos back: the newest, or these", taking_back.redo)
+    redo.add_argument("commits", nargs="*", metavar="COMMIT", help="an undo or a rollback")
+    _add_writing(redo)
+
+    rollback = commands.add(
+        "rollback", "take back all that agents did after a commit", taking_back.rollback
+    )
+    rollback.add_argument("to", metavar="COMMIT", help="the last one that stays")
+    _add_filters(rollback)
+    rollback.add_argument(
+        "--include-outside", action="store_true", help="edits made outside stet as well"
+    )
+    _add_writing(rollback)
+
+    restore = commands.add(
+        "restore", "make a file what it was right after a commit", taking_back.restore
+    )
+    restore.add_argument("path", metavar="PATH")
+    restore.add_argument("--at", required=True, metavar="COMMIT")
+    _add_writing(restore)
+
+
+def _add_filters(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--session", metavar="S", help="of this session only")
+    command.add_argument("--agent", metavar="A", help="of this agent only")
+    command.add_argument(
+        "--path",
+        dest="paths",
+        action="append",
+        metavar="P",
+        help="only edits that touched this file or directory (repeatable)",
+    )
 
 
 def _add_administration(commands: _Commands) -> None:

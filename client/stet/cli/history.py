@@ -1,23 +1,14 @@
-"""``stet log``, ``show``, ``diff`` and ``undo``: what was done, and taking it back."""
+"""``stet log``, ``show`` and ``diff``: what was done."""
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator
 
-import msgspec
-
-import stet
 from stet import calls, render
 from stet.cli import asking
 from stet.cli.output import Output
 from stet.cli.usage import UsageError
-from stet.render import Line
-from stet.wire.results import CommitInfo, EditResult
-
-#: Undone commits that are listed by a preview; more are only counted.
-_LISTED = 50
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
@@ -64,53 +55,6 @@ def diff(arguments: argparse.Namespace, output: Output) -> None:
         result = asking.ask(session, call, output)
     if result is not None:
         output.lines(render.diff(result.diff), long=True)
-
-
-def undo(arguments: argparse.Namespace, output: Output) -> None:
-    """Take back edits, or with --preview show which and how."""
-    if arguments.commits and arguments.last is not None:
-        raise UsageError("undo takes commits or --last N, not both")
-    call = calls.undo(
-        arguments.commits or None,
-        last=arguments.last,
-        request=arguments.request,
-        session=arguments.session,
-        agent=arguments.agent,
-        paths=arguments.paths or None,
-        message=arguments.message,
-        preview=arguments.preview,
-    )
-    with asking.person(arguments) as session:
-        result = asking.ask(session, call, output)
-        if result is None:
-            return
-        undone = _undone(session, result)
-    output.lines(_undo_lines(result, undone, output, preview=arguments.preview), long=True)
-
-
-def _undone(session: stet.Session, result: EditResult) -> list[CommitInfo]:
-    """The commits that an undo takes back, to be shown as log shows them."""
-    ids = result.undone if isinstance(result.undone, list) else []
-    found = session.perform_all([calls.show(commit) for commit in ids[:_LISTED]])
-    return [
-        # What undoes them is said below.
-        msgspec.structs.replace(commit, reverted_by=None)
-        for commit in found
-        if not isinstance(commit, stet.StetError)
-    ]
-
-
-def _undo_lines(
-    result: EditResult, undone: list[CommitInfo], output: Output, *, preview: bool
-) -> Iterator[Line]:
-    yield (render.Span("Would undo:" if preview else "Undone:", "bold"),)
-    yield from render.log(undone, output.now)
-    more = len(result.undone) - len(undone) if isinstance(result.undone, list) else 0
-    if more > 0:
-        yield (render.Span(f"and {more} more"),)
-    yield (render.Span("Which would change:" if preview else "By:", "bold"),)
-    # The message says the same as the lines above, with less about who and when.
-    yield from render.edited(msgspec.structs.replace(result, message=""), preview=preview)
 
 
 def _moment(text: str | None) -> str | float | None:

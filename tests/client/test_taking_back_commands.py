@@ -1,0 +1,208 @@
+"""``stet undo``, ``redo``, ``rollback``, ``restore`` and ``oops``, as a person meets them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pty
+import select
+import signal
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from client.live import Installation, installation
+from stet.cli.oops import last_burst
+from stet.wire.results import CommitInfo
+
+A = "def a():\n    return 1\n\n\ndef b():\n    return 2\n"
+TEN = A.replace("return 1", "return 10")
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Installation]:
+    with installation() as found:
+        yield found
+
+
+@pytest.fixture
+def ws(shared: Installation, request: pytest.FixtureRequest) -> Installation:
+    """A workspace of the test's own, allowed, on the shared daemon."""
+    own = Installation(shared.base, request.node.name.partition("[")[0])
+    os.mkdir(own.workspace)
+    assert own.stet("init").returncode == 0
+    own.write("src/a.py", A)
+    return own
+
+
+def test_an_undo_is_redone_and_a_second_redo_says_that_there_is_none(ws: Installation) -> None:
+    ws.patch("src/a.py", "return 1", "return 10")
+    assert ws.stet("undo").returncode == 0
+    assert ws.text("src/a.py") == A
+    preview = ws.stet("redo", "--preview")
+    assert preview.stdout.startswith("Would redo:\n")
+    assert preview.stdout.endswith("Preview: nothing was changed.\n")
+    assert ws.text("src/a.py") == A
+    redone = ws.stet("redo")
+    assert (redone.returncode, redone.stderr) == (0, "")
+    assert redone.stdout.startswith("Redone:\n")
+    assert ws.text("src/a.py") == TEN
+    again = ws.stet("redo")
+    assert (again.returncode, again.stdout) == (1, "")
+    assert again.stderr == ("stet: there is no undo left to redo. Each undo is redone once.\n")
+
+
+def test_a_rollback_takes_back_what_came_after_a_commit(ws: Installation) -> None:
+    first = ws.patch("src/a.py", "return 1", "return 10")["commit"]
+    ws.patch("src/a.py", "return 2", "return 20", STET_SESSION="one")
+    ws.patch("src/a.py", "return 20", "return 200", STET_SESSION="two")
+    rolled = ws.stet("rollback", first[:10], "-m", "back to ten")
+    assert (rolled.returncode, rolled.stderr) == (0, "")
+    assert rolled.stdout.startswith("Rolled back:\n")
+    assert ws.text("src/a.py") == TEN
+    assert ws.json("log", "-n", "1")["commits"][0]["message"] == (
+        f"rollback to {first[:8]}: 2 commits\n\nback to ten"
+    )
+
+
+def test_a_rollback_of_one_session_keeps_the_others(ws: Installation) -> None:
+    ws.patch("src/a.py", "return 1", "return 10", STET_SESSION="one")
+    first = ws.json("log")["commits"][-1]["commit"]
+    ws.patch("src/a.py", "return 2", "return 20", STET_SESSION="two")
+    result = ws.json("rollback", first, "--session", "one", "--path", "src")
+    assert len(result["undone"]) == 1
+    assert ws.text("src/a.py") == A.replace("return 2", "return 20")
+
+
+def test_a_file_is_restored_as_it_was(ws: Installation) -> None:
+    first = ws.patch("src/a.py", "return 1", "return 10")["commit"]
+    ws.patch("src/a.py", "return 2", "return 20")
+    run = ws.stet("restore", "src/a.py", "--at", first)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout.startswith(f"Restored src/a.py as it was after {first[:8]}.\n")
+    assert ws.text("src/a.py") == TEN
+    again = ws.stet("restore", "a.py", "--at", first, cwd="src")
+    assert again.returncode == 1
+    assert "is as it was" in again.stderr
+    assert ws.stet("restore", "src/a.py").returncode == 2
+
+
+def test_a_conflict_is_exit_status_4_with_the_hunks(ws: Installation) -> None:
+    first = ws.patch("src/a.py", "return 1", "return 10")["commit"]
+    ws.write("src/a.py", A.replace("return 1", "return 7"))
+    for arguments in (["undo", first], ["rollback", "HEAD~1"], ["oops", "--yes"]):
+        run = ws.stet(*arguments)
+        assert run.returncode == 4, arguments
+        assert "return 7\n" in run.stderr
+        assert "<<<<<<<" in run.stderr
+    assert ws.text("src/a.py") == A.replace("return 1", "return 7")
+
+
+# -- oops
+
+
+def test_oops_undoes_the_last_burst_of_the_newest_session(ws: Installation) -> None:
+    ws.patch("src/a.py", "return 2", "return 20", STET_SESSION="one")
+    ws.patch("src/a.py", "return 1", "return 10", STET_SESSION="two")
+    ws.patch("src/a.py", "return 10", "return 100", STET_SESSION="two")
+    run = ws.stet("oops", "--yes")
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout.startswith("The last burst, 2 edits by cli/two:\n")
+    assert "Undone: 2 edits\n" in run.stdout
+    assert ws.text("src/a.py") == A.replace("return 2", "return 20")
+    assert ws.stet("oops", "-y").returncode == 0
+    assert ws.text("src/a.py") == A
+    assert ws.stet("oops", "--yes").stderr == ("stet: there is no edit of an agent left to undo.\n")
+
+
+def test_oops_without_a_terminal_shows_the_burst_and_undoes_nothing(ws: Installation) -> None:
+    ws.patch("src/a.py", "return 1", "return 10")
+    run = ws.stet("oops")
+    assert run.returncode == 2
+    assert run.stdout.startswith("The last burst, 1 edit by cli/cli:\n")
+    assert run.stderr == ("stet: nothing was undone: there is no terminal to ask on. Add --yes\n")
+    assert ws.stet("oops", "--json").returncode == 2
+    assert "-    return 10\n+    return 1\n" in ws.stet("oops", "--preview").stdout
+    assert ws.json("oops", "--preview")["commit"] is None
+    assert ws.text("src/a.py") == TEN
+    assert ws.json("oops", "--yes")["files"][0]["path"] == "src/a.py"
+    assert ws.text("src/a.py") == A
+
+
+def test_oops_asks_on_a_terminal(ws: Installation) -> None:
+    ws.patch("src/a.py", "return 1", "return 10")
+    for answer, after in ((b"n\n", TEN), (b"\n", TEN), (b"y\n", A)):
+        assert b"Undo it? [y/N] " in on_terminal(ws, answer, "oops")
+        assert ws.text("src/a.py") == after
+
+
+def on_terminal(ws: Installation, typed: bytes, *arguments: str) -> bytes:
+    """What a command says to a person who types this when it asks."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        try:
+            os.chdir(ws.workspace)
+            command = [sys.executable, "-m", "stet.cli", *arguments]
+            os.execve(sys.executable, command, ws.environ | {"TERM": "xterm"})
+        finally:
+            os._exit(127)
+    said, asked, deadline = b"", False, time.monotonic() + 30
+    try:
+        while time.monotonic() < deadline:
+            if not select.select([terminal], [], [], 0.1)[0]:
+                continue
+            try:
+                data = os.read(terminal, 4096)
+            except OSError:  # EIO: the other end is closed
+                break
+            said += data
+            if not asked and b"[y/N] " in said:
+                os.write(terminal, typed)
+                asked = True
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        os.close(terminal)
+    return said
+
+
+def commit(
+    minute: float, kind: str = "edit", undone: bool = False, method: str = "patch"
+) -> CommitInfo:
+    time = f"2026-11-22T10:{int(minute):02}:{round(minute % 1 * 60):02}Z"
+    name = f"{kind}@{minute:g}"
+    by = "u" if undone else None
+    return CommitInfo(
+        commit=name, parent=None, time=time, kind=kind, method=method, session="s", reverted_by=by
+    )
+
+
+@pytest.mark.parametrize(
+    ("newest_first", "expected"),
+    [
+        ([], []),
+        ([commit(9), commit(8), commit(3)], ["edit@9", "edit@8", "edit@3"]),
+        ([commit(9), commit(8), commit(2.9)], ["edit@9", "edit@8"]),
+        ([commit(9), commit(5, undone=True), commit(1)], ["edit@9", "edit@1"]),
+        ([commit(9, undone=True), commit(3)], ["edit@3"]),
+        ([commit(9, "undo"), commit(8), commit(4, "undo"), commit(1)], ["edit@8"]),
+        ([commit(9, "restore", method="restore"), commit(8)], ["restore@9", "edit@8"]),
+        ([commit(9, "restore", method="recovery"), commit(8)], ["edit@8"]),
+    ],
+)
+def test_a_burst_ends_at_a_pause_of_five_minutes(
+    newest_first: list[CommitInfo], expected: list[str]
+) -> None:
+    assert [each.commit for each in last_burst(newest_first)] == expected
+
+
+def test_results_can_be_had_as_json(ws: Installation) -> None:
+    edit = ws.patch("src/a.py", "return 1", "return 10")["commit"]
+    undo = ws.json("undo", edit)["commit"]
+    assert ws.json("redo", undo)["undone"] == [undo]
+    refused = ws.stet("redo", undo, "--json")
+    assert json.loads(refused.stdout)["error"]["data"]["kind"] == "nothing_to_undo"
