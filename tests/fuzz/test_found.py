@@ -42,3 +42,10 @@ def test_bytes_that_are_not_utf_8_elsewhere_are_not_in_the_way_of_a_text() -> No
     document = Document.from_bytes(b"caf\xe9\none\n")
     miss = explained_miss(Subject("hunk", 0, "a.txt"), document, "one\n", None, explain=True)
     assert "old_text_not_found" == miss.kind
+
+
+def test_a_passage_that_is_found_by_likeness_can_be_removed() -> None:
+    world = TreeWorld(Tree({"a.txt": b"caf\xc3\xa9 au lait\none\n"}))
+    change = {"search": "cafe a lait\n", "replace": "", "fuzzy": 0.8}
+    plan = DIALECTS["patch_file"]({"path": "a.txt", "changes": [change]}, world)
+    assert b"one\n" == plan.files[0].after
