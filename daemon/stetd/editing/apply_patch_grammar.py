@@ -21,16 +21,17 @@ operation: ADD_FILE ADDED*
          | UPDATE_FILE MOVE_TO? hunks
 
 hunks: first_hunk hunk* END_OF_FILE?
-first_hunk: PLACE* line+
-hunk: PLACE+ line+
+first_hunk: PLACE* UNCHANGED* change line*
+hunk: PLACE+ UNCHANGED* change line*
+change: REMOVED | ADDED
 line: UNCHANGED | REMOVED | ADDED
 
 BEGIN: /\*\*\* Begin Patch\n/
 END: /\*\*\* End Patch\n?/
-ADD_FILE: /\*\*\* Add File: [^ \t\r\n][^\r\n]*\n/
-DELETE_FILE: /\*\*\* Delete File: [^ \t\r\n][^\r\n]*\n/
-UPDATE_FILE: /\*\*\* Update File: [^ \t\r\n][^\r\n]*\n/
-MOVE_TO: /\*\*\* Move to: [^ \t\r\n][^\r\n]*\n/
+ADD_FILE: /\*\*\* Add File: [^\s\x00-\x1f\x7f]([^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f])?\n/
+DELETE_FILE: /\*\*\* Delete File: [^\s\x00-\x1f\x7f]([^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f])?\n/
+UPDATE_FILE: /\*\*\* Update File: [^\s\x00-\x1f\x7f]([^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f])?\n/
+MOVE_TO: /\*\*\* Move to: [^\s\x00-\x1f\x7f]([^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f])?\n/
 END_OF_FILE: /\*\*\* End of File\n/
 PLACE: /@@( [^\r\n]+)?\n/
 UNCHANGED: / [^\r\n]*\n/

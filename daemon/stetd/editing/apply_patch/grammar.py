@@ -240,6 +240,7 @@ class _Parser:
     def _skip_leftovers(self) -> None:
         """What Git writes above the first hunk."""
         self._skip_blank()
+        begin = self._at
         while _LEFTOVER.fullmatch(self._peek().text):
             self._at += 1
         names = self._lines[self._at : self._at + 3]
@@ -250,6 +251,20 @@ class _Parser:
             and names[2].text.startswith("@@")
         ):
             self._at += 2
+        if self._at == begin and self._peek().text.startswith((CONTEXT, REMOVED, ADDED)):
+            self._back_to_unchanged()
+
+    def _back_to_unchanged(self) -> None:
+        """A blank line that has its space is unchanged, and belongs to the hunk it precedes.
+
+        Only where the first hunk has no "@@" is it in doubt. Without it what is added after a
+        blank line would go to the end of the file.
+        """
+        begin = self._at
+        while is_blank(self._lines[self._at - 1].text):
+            self._at -= 1
+        while self._at < begin and not self._peek().text.startswith(CONTEXT):
+            self._at += 1
 
     # -- lines
 
