@@ -114,7 +114,7 @@ def test_a_blank_unchanged_line_may_begin_a_hunk_without_a_place(between: list[s
 Plain = list[Any]
 
 
-def derived(operation: lark.Tree[lark.Token]) -> Plain:
+def derived(operation: Any) -> Plain:
     """Path, path to move to, and hunks, from the grammar's tree."""
     header, *rest = operation.children
     assert isinstance(header, lark.Token)

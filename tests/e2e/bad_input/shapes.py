@@ -138,6 +138,9 @@ SHAPES: dict[str, tuple[str, str]] = {
     "tools": ("style api custom", "agent"),
     "read": ("path* at start end", "agent"),
     "patch": ("path* patches*", "agent"),
+    "patch_file": ("path* changes* dry_run context backup", "agent"),
+    "patch_block": ("text* filepath", "agent"),
+    "apply_patch": ("input* ambiguous overwrite", "agent"),
     "undo": ("commits last request session agent paths", "agent"),
     "log": ("path session agent method since until text limit cursor", "agent"),
     "show": ("commit*", "agent"),
@@ -153,8 +156,19 @@ SHAPES: dict[str, tuple[str, str]] = {
     "workspace_list": ("", "control"),
     "shutdown": ("", "control"),
 }
-NUMBERS = {"protocol", "start", "end", "last", "limit"}
-SOUND = {"protocol": 1, "patches": [], "mode": "restricted", "name": "kept", "commit": "HEAD"}
+NUMBERS = {"protocol", "start", "end", "last", "limit", "context"}
+BOOLEANS = {"custom", "dry_run", "backup", "overwrite"}
+LISTS = {"patches", "changes"}
+#: One of a few words: the answer names these, not the parameters.
+CHOICES = {"ambiguous"}
+SOUND = {
+    "protocol": 1,
+    "patches": [],
+    "changes": [],
+    "mode": "restricted",
+    "name": "kept",
+    "commit": "HEAD",
+}
 
 
 def shape_cases() -> Iterator[Case]:
@@ -178,12 +192,14 @@ def shape_cases() -> Iterator[Case]:
             yield Case(Kind.INVALID_PARAMS, missing, method, without, says, speaker)
         for name in names:
             wrong: list[Any] = ["1", 1.5, True, [1]] if name in NUMBERS else [True, [7]]
-            for value in wrong[:1] if name == "patches" else wrong:
+            if name in BOOLEANS:
+                wrong = [1, "true", [True]]
+            for value in wrong[:1] if name in LISTS else wrong:
                 yield Case(
                     Kind.INVALID_PARAMS,
                     f"{method} {name} {value!r}",
                     method,
                     {**sound, name: value},
-                    [name, *says],
+                    [name] if name in CHOICES else [name, *says],
                     speaker,
                 )
