@@ -25,6 +25,7 @@ from stetd.history.commit_rows import Hunk
 from stetd.history.commits import StoredCommit, parse_commit
 from stetd.history.objects import FILE, NewObject
 from stetd.storage.disk import Disk
+from stetd.storage.object_files import Damaged, Missing, ObjectFiles
 
 HISTORY = "refs/heads/history"
 _TYPES = {"blob": ObjectType.BLOB, "tree": ObjectType.TREE, "commit": ObjectType.COMMIT}
@@ -138,26 +139,21 @@ class ShadowRepository:
     def __init__(self, path: str) -> None:
         self.path = path
         self._repo = pygit2.Repository(path)
+        self._files = ObjectFiles(path)
         self.load_tree = lru_cache(maxsize=256)(self._load_tree)
 
     def close(self) -> None:
         """Release files and memory maps."""
+        self._files.close()
         self._repo.free()
 
     # -- reading
 
     def _read(self, oid: str) -> bytes:
         try:
-            _, content = self._repo.odb.read(oid)
-        except (KeyError, pygit2.GitError):
-            # The pack it was in may have been joined with others since it was opened.
-            self._repo.free()
-            self._repo = pygit2.Repository(self.path)
-            try:
-                _, content = self._repo.odb.read(oid)
-            except (KeyError, pygit2.GitError) as error:
-                raise MissingObject(oid) from error
-        return bytes(content)
+            return self._files.read(oid)[1]
+        except (Missing, Damaged) as error:
+            raise MissingObject(oid) from error
 
     def head(self) -> str | None:
         """The commit that ``refs/heads/history`` names."""
@@ -200,20 +196,13 @@ class ShadowRepository:
     def is_commit(self, oid: str) -> bool:
         """Whether a full id names a commit."""
         try:
-            kind, _ = self._repo.odb.read_header(oid)
-        except KeyError:
+            return self._files.read(oid)[0] == "commit"
+        except (Missing, Damaged):
             return False
-        return bool(kind == ObjectType.COMMIT)
 
     def commits_with_prefix(self, prefix: str) -> list[str]:
         """Full ids of the commits whose id begins so (at least 4 digits), in order."""
-        try:
-            found = [str(self._repo[prefix].id)]
-        except KeyError:
-            return []
-        except ValueError:  # several objects, of which perhaps one is a commit
-            found = sorted(str(oid) for oid in self._repo.odb if str(oid).startswith(prefix))
-        return [oid for oid in found if self.is_commit(oid)]
+        return [oid for oid in self._files.with_prefix(prefix) if self.is_commit(oid)]
 
     # -- writing
 
