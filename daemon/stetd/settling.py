@@ -213,7 +213,7 @@ class Settling:
         """Put back a directory (or pipe, ..) that was displaced: the history keeps none."""
         self.kept_names.add(temporary.name)
         now = self._look(temporary.path)
-        if now is not None and not self._ours(temporary, now):
+        if now is not None and not (self._ours(temporary, now) and self._is_newer(temporary, now)):
             return
         worktree = self.workspace.worktree
         target = worktree.resolve_exactly(temporary.path)
@@ -225,6 +225,18 @@ class Settling:
                 self.kept_names.discard(temporary.name)
         finally:
             target.close()
+
+    def _is_newer(self, temporary: Temporary, now: OnDisk) -> bool:
+        """Whether a displaced directory is newer than what we have put in place.
+
+        An abort names a directory by the absence of a file. An image of ours after that is a
+        save that landed later, and was put back.
+        """
+        links = self.replay.chains[temporary.path][temporary.position + 1 :]
+        images = [link.image for link in links]
+        return None not in images or not any(
+            same_image(now.image, image) for image in images[images.index(None) :]
+        )
 
     def clear_temporaries(self) -> None:
         """Remove the temporary files of records that were judged."""

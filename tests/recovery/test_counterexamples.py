@@ -325,6 +325,22 @@ def test_directory_displaced_by_a_call_is_put_back(new_place: NewPlace) -> None:
         assert (place.root / "a.txt").is_dir()
 
 
+@pytest.mark.parametrize("boot", ["boot-1", "boot-2"])
+def test_save_over_the_text_that_displaced_a_directory_stays(
+    new_place: NewPlace, boot: str
+) -> None:
+    """The directory was there first; killed once the save is back, with the directory beside it."""
+    place = new_place(CONTESTED_FILES)
+    script = {
+        "publish.before_stage:1": [["directory", "a.txt"]],
+        "publish.swapped:1": [["save", "a.txt", SAVE]],
+        "abort.swapped_back:2": KILL,
+    }
+    assert place.run("contest", script, CALL) == KILLED
+    recovered(place, boot)
+    assert content(place) == SAVE
+
+
 @pytest.mark.parametrize("kill_at", [None, "swap.renamed:1", "publish.swapped:1"])
 @pytest.mark.parametrize("save_at", [None, "publish.staged:1"])
 def test_file_system_that_can_not_exchange_names(
