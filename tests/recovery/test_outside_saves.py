@@ -184,7 +184,7 @@ def run_contest(place: Place, rng: random.Random, points: list[str]) -> None:
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("first_seed", range(0, 4000 if ALL else 20, 20))
+@pytest.mark.parametrize("first_seed", range(0, 2000 if ALL else 20, 20))
 def test_no_save_is_lost_and_no_call_is_half_done(
     new_place: NewPlace, points: list[str], first_seed: int
 ) -> None:
