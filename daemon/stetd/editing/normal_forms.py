@@ -86,23 +86,29 @@ class NormalForms:
         return [line.rstrip(WHITE_SPACE).lstrip(INDENTATION) for line in self.folded_lines]
 
     @cached_property
-    def _bare_joined(self) -> str:
+    def bare_joined(self) -> str:
+        """The bare lines as one text, each after and before a ``\n``."""
         return "\n".join(["", *self.bare_lines, ""])
 
     @cached_property
-    def _bare_starts(self) -> list[int]:
+    def bare_starts(self) -> list[int]:
+        """The offset in ``bare_joined`` of the ``\n`` before each line."""
         return starts_of_lines(self.bare_lines)
+
+    def may_hold(self, keys: Sequence[str]) -> bool:
+        """Whether the longest of these bare keys stand anywhere; derives no lines."""
+        longest = sorted(set(keys), key=len, reverse=True)[:_TRIED_ALONE]
+        return all(key in self.folded.text for key in longest)
 
     def find_bare(self, keys: Sequence[str]) -> Iterator[int]:
         """The index (from 0) of each line where this run of bare keys begins.
 
         Runs may overlap: two equal lines stand twice among three.
         """
-        longest = sorted(set(keys), key=len, reverse=True)[:_TRIED_ALONE]
-        if not all(key in self.folded.text for key in longest):
+        if not self.may_hold(keys):
             return
         wanted = "\n".join(["", *keys, ""])
-        at = self._bare_joined.find(wanted)
+        at = self.bare_joined.find(wanted)
         while at >= 0:
-            yield bisect_right(self._bare_starts, at) - 1
-            at = self._bare_joined.find(wanted, at + 1)
+            yield bisect_right(self.bare_starts, at) - 1
+            at = self.bare_joined.find(wanted, at + 1)

@@ -7,12 +7,12 @@ dropped as well: the file may end before them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from stetd.editing.apply_patch.operations import ADDED, Hunk, HunkLine
-from stetd.editing.apply_patch.seeking import FileLines, Found, Run
+from stetd.editing.apply_patch.seeking import Found, Run
 from stetd.editing.rungs import Rung
 
 #: The rungs from the strictest on.
@@ -56,6 +56,8 @@ class Option:
         return self.place + self.form.kept
 
 
+#: What the rungs find for a form.
+Search = Callable[[Form], Iterator[Found]]
 #: Which of the places that a rung found for a form count.
 Filter = Callable[[Form, Found], list[int]]
 
@@ -76,9 +78,9 @@ def forms_of(hunk: Hunk) -> list[Form]:
 
 
 def options_of(
-    file: FileLines, forms: Sequence[Form], first: int, counting: Filter, *, nearest: bool = False
+    forms: Sequence[Form], search: Search, counting: Filter, *, nearest: bool = False
 ) -> list[Option]:
-    """The places from line ``first`` on with the least dropped, by the strictest rung.
+    """The places with the least dropped, by the strictest rung.
 
     ``nearest``: ``counting`` chooses among the places itself, so that it does not matter
     whether there are more of them further on.
@@ -87,17 +89,15 @@ def options_of(
         options: list[Option] = []
         for form in forms:
             if form.cost == cost:
-                options += _strictest(file, form, first, counting, nearest=nearest)
+                options += _strictest(form, search, counting, nearest=nearest)
         if options:
             order = min(ORDER[option.rung] for option in options)
             return [option for option in options if ORDER[option.rung] == order]
     return []
 
 
-def _strictest(
-    file: FileLines, form: Form, first: int, counting: Filter, *, nearest: bool
-) -> list[Option]:
-    for found in file.climb(form.run, first):
+def _strictest(form: Form, search: Search, counting: Filter, *, nearest: bool) -> list[Option]:
+    for found in search(form):
         places = counting(form, found)
         if places:
             sure = found.all or nearest

@@ -27,13 +27,22 @@ Two rules are stricter than the order of the rungs alone would be:
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import pairwise
 
-from stetd.editing.apply_patch.forms import ORDER, Filter, Form, Option, forms_of, options_of
-from stetd.editing.apply_patch.operations import Hunk
+from stetd.editing.apply_patch.forms import (
+    ORDER,
+    Filter,
+    Form,
+    Option,
+    Search,
+    forms_of,
+    options_of,
+)
+from stetd.editing.apply_patch.operations import REMOVED, Hunk
 from stetd.editing.apply_patch.placed import Placed, Problem, Reason
 from stetd.editing.apply_patch.seeking import FileLines, Found, Run
 from stetd.editing.rungs import PLACES, Rung
@@ -48,6 +57,9 @@ class Placer:
 
     def __init__(self, document: Document, hunks: Sequence[Hunk], *, first: bool = False) -> None:
         self.placed: list[Placed] = []
+        #: Where they begin, with their numbers, ascending; and the most lines that one covers.
+        self._starts: list[tuple[int, int]] = []
+        self._largest = 0
         self._file = FileLines.of(document)
         self._first = first
         self._cursor = 0
@@ -62,12 +74,29 @@ class Placer:
         """The place of the next hunk. One that has none leaves the cursor where it is."""
         found = self._sought(hunk) if hunk.old else self._addition(hunk)
         self._left[self._signature(hunk)] -= 1
+        if isinstance(found, Placed) and found.rung is not Rung.EXACT:
+            found = self._unless_applied(found)
         if isinstance(found, Placed):
             self._done[self._signature(hunk)] += 1
+            insort(self._starts, (found.start, len(self.placed)))
+            self._largest = max(self._largest, found.size)
             self.placed.append(found)
             if not found.early and found.size:
                 self._cursor = found.end
         return found
+
+    def _unless_applied(self, placed: Placed) -> Placed | Problem:
+        """A place found with tolerance, unless it is part of the new lines, which stand there.
+
+        A hunk that puts lines around others, sent again, finds them by their indentation.
+        """
+        new = tuple(line.text for line in placed.lines if line.sign != REMOVED)
+        if len(new) <= placed.size:
+            return placed
+        for found in self._file.climb(Run(new)):
+            if any(at <= placed.start and placed.end <= at + len(new) for at in found.places):
+                return Problem(Reason.ABSENT, placed.hunk)
+        return placed
 
     def stands(self, hunk: Hunk) -> bool:
         """Whether the hunk's old lines stand anywhere."""
@@ -112,12 +141,15 @@ class Placer:
         return self._disturbed_by(self._at(hunk, option))
 
     def _disturbed_by(self, placed: Placed) -> Placed | None:
-        return next((other for other in self.placed if placed.disturbs(other)), None)
+        low = bisect_left(self._starts, (placed.start - self._largest, 0))
+        high = bisect_left(self._starts, (placed.end, 0))
+        near = (self.placed[number] for _, number in self._starts[low:high])
+        return next((other for other in near if placed.disturbs(other)), None)
 
     # -- without @@
 
     def _after_cursor(self, hunk: Hunk, forms: Sequence[Form]) -> Option | Problem | None:
-        options = options_of(self._file, forms, self._cursor, self._ending(hunk))
+        options = options_of(forms, self._from(hunk, self._cursor), self._ending(hunk))
         if not options:
             return None
         chosen = self._settled(hunk, options)
@@ -131,7 +163,7 @@ class Placer:
         """Free places anywhere by rungs above that of ``than``."""
         ending = self._ending(hunk)
         for form in forms:
-            for found in self._file.climb(form.run):
+            for found in self._from(hunk, 0)(form):
                 if ORDER[found.rung] >= ORDER[than.rung]:
                     break
                 options = (Option(form, place, found.rung) for place in ending(form, found))
@@ -139,7 +171,7 @@ class Placer:
 
     def _before_cursor(self, hunk: Hunk, forms: Sequence[Form]) -> Option | Problem | None:
         """The only place there is, but for those that identical hunks have taken."""
-        options = options_of(self._file, forms, 0, self._ending(hunk))
+        options = options_of(forms, self._from(hunk, 0), self._ending(hunk))
         cores = {option.core for option in options}
         if not options or len(cores) > 1 + self._done[self._signature(hunk)]:
             return _several(hunk, options) if options else None
@@ -157,9 +189,19 @@ class Placer:
         """All places; with ``*** End of File`` those at the end."""
         if not hunk.end_of_file:
             return lambda _, found: found.places
+        return lambda form, found: [at for at in found.places if at + form.size >= self._end]
+
+    def _from(self, hunk: Hunk, line: int) -> Search:
+        """The search for forms that may stand from ``line`` on."""
+        if hunk.end_of_file:
+            return lambda form: self._file.climb(form.run, max(line, self._end - form.size))
+        return lambda form: self._file.climb(form.run, line)
+
+    @cached_property
+    def _end(self) -> int:
+        """The line after the last one that is not blank."""
         lines = self._file.lines
-        end = next((at for at in range(len(lines), 0, -1) if not is_blank(lines[at - 1])), 0)
-        return lambda form, found: [at for at in found.places if at + form.size >= end]
+        return next((at for at in range(len(lines), 0, -1) if not is_blank(lines[at - 1])), 0)
 
     def _settled(self, hunk: Hunk, options: Sequence[Option]) -> Option | Problem:
         """The one place, or the first of those that several hunks share out."""
@@ -180,37 +222,39 @@ class Placer:
         self, hunk: Hunk, forms: Sequence[Form], texts: Sequence[str]
     ) -> Option | Problem | None:
         """The place nearest after the ``@@`` lines: from the cursor, else in the whole file."""
-        largest = max(form.size for form in forms)
         anchors = self._chain(texts, self._cursor)
         if anchors:
-            first = max(self._cursor, anchors[0] + 1 - largest)
+            search = self._from_anchors(hunk, anchors, self._cursor)
             counting = self._nearest(hunk, anchors)
-            options = options_of(self._file, forms, first, counting, nearest=True)
+            options = options_of(forms, search, counting, nearest=True)
             if options:
                 return self._settled(hunk, options)
         anchors = self._chain(texts, 0)
         if not anchors:
             return Problem(Reason.ANCHORS_APART, hunk, anchor=texts[-1])
-        first = max(0, anchors[0] + 1 - largest)
+        search = self._from_anchors(hunk, anchors, 0)
         counting = self._nearest_free(hunk, anchors)
-        options = options_of(self._file, forms, first, counting, nearest=True)
+        options = options_of(forms, search, counting, nearest=True)
         if not options:
-            return self._taken(hunk, forms, anchors, first)
+            return self._taken(hunk, forms, anchors)
         if len({option.core for option in options}) == 1:
             return options[0]
         following = [option for option in options if option.place >= self._cursor]
         return following[0] if self._first and following else _several(hunk, options)
 
-    def _taken(
-        self, hunk: Hunk, forms: Sequence[Form], anchors: Sequence[int], first: int
-    ) -> Problem | None:
+    def _taken(self, hunk: Hunk, forms: Sequence[Form], anchors: Sequence[int]) -> Problem | None:
         """The overlap, if what stands under the anchors is taken by other hunks."""
+        search = self._from_anchors(hunk, anchors, 0)
         counting = self._nearest(hunk, anchors)
-        for option in options_of(self._file, forms, first, counting, nearest=True):
+        for option in options_of(forms, search, counting, nearest=True):
             other = self._disturbed(hunk, option)
             if other is not None:
                 return Problem(Reason.OVERLAP, hunk, (option.core,), option.rung, other=other.hunk)
         return None
+
+    def _from_anchors(self, hunk: Hunk, anchors: Sequence[int], line: int) -> Search:
+        """The search for forms from ``line`` on that hold the first anchor, or come after it."""
+        return lambda form: self._from(hunk, max(line, anchors[0] + 1 - form.size))(form)
 
     def _nearest(self, hunk: Hunk, anchors: Sequence[int]) -> Filter:
         """Of a form's places those that lie nearest after an anchor, or hold it."""

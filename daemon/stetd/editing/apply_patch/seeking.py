@@ -13,16 +13,18 @@ indent+typography      but for all of these, with one change of indentation
 
 Runs of blank lines alone stand where they stand exactly: white space would fit anywhere.
 
-What a run could match at all is found by its rarest line, in a table of all lines that is
-made once per document: a thousand runs in a hundred thousand lines cost a thousand look-ups.
-Where even the rarest is common, the lines are searched as one text, which is linear at worst.
+What a run could match at all is found in the lines as one text, which is linear at worst; after
+some searches by its rarest line, in tables that are made once per document: a thousand runs in
+a hundred thousand lines cost a thousand look-ups. Where even the rarest line is common the text
+is searched.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -35,9 +37,11 @@ from stetd.editing.normal_forms import (
     without_trailing_space,
 )
 from stetd.editing.rungs import PLACES, Rung
-from stetd.editing.text import Document, is_blank, starts_of_lines
+from stetd.editing.text import Document, is_blank
 from stetd.editing.typography import folded_text
 
+#: So many runs are searched for in the text before tables are made that take longer.
+_SEARCHES = 12
 #: A line that stands more often than this is not looked up, but searched for.
 _COMMON = 500
 #: More places than this are not compared by the tolerant rungs: what they find among the
@@ -87,55 +91,61 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True)
 class Keyed:
-    """The keys of all lines of a document, ready to be searched for runs."""
+    """The keys of all lines of a document, ready to be searched for runs.
+
+    ``joined``: the keys as one text, each after and before a ``\\n``; ``starts``: the offset of
+    the ``\\n`` before each.
+    """
 
     keys: list[str]
+    joined: str
+    starts: list[int]
+    #: How often the text has been searched.
+    _searches: list[int] = field(default_factory=lambda: [0])
+
+    @cached_property
+    def _counts(self) -> Counter[str]:
+        return Counter(self.keys)
+
+    @cached_property
+    def _last_numbers(self) -> dict[str, int]:
+        return dict(zip(self.keys, range(len(self.keys)), strict=True))
 
     @cached_property
     def _numbers(self) -> dict[str, list[int]]:
         numbers: dict[str, list[int]] = {}
         for number, key in enumerate(self.keys):
-            known = numbers.get(key)
-            if known is None:
-                numbers[key] = [number]
-            else:
-                known.append(number)
+            numbers.setdefault(key, []).append(number)
         return numbers
-
-    @cached_property
-    def _joined(self) -> str:
-        return "\n".join(["", *self.keys, ""])
-
-    @cached_property
-    def _starts(self) -> list[int]:
-        return starts_of_lines(self.keys)
 
     def places(self, run: list[str], first: int, most: int) -> list[int]:
         """The first lines (from 0, not before ``first``) of the places of ``run``, ascending.
 
         At most ``most`` of them.
         """
-        rarest: tuple[int, list[int]] | None = None
-        for offset, key in enumerate(run):
-            numbers = self._numbers.get(key)
-            if numbers is None:
-                return []
-            if rarest is None or len(numbers) < len(rarest[1]):
-                rarest = offset, numbers
-        assert rarest is not None, "BUG: an empty run stands everywhere"
-        if len(rarest[1]) > _COMMON:
+        if self._searches[0] < _SEARCHES:
             return self._searched(run, first, most)
-        offset, numbers = rarest
-        starts = (at - offset for at in numbers[bisect_left(numbers, first + offset) :])
+        rarest = min(range(len(run)), key=lambda offset: self._counts[run[offset]])
+        count = self._counts[run[rarest]]
+        if count == 0:
+            return []
+        if count == 1:
+            at = self._last_numbers[run[rarest]] - rarest
+            return [at] if at >= first and self.keys[at : at + len(run)] == run else []
+        if count > _COMMON or self._searches[0] < 4 * _SEARCHES:
+            return self._searched(run, first, most)
+        numbers = self._numbers[run[rarest]]
+        starts = (at - rarest for at in numbers[bisect_left(numbers, first + rarest) :])
         return [at for at in starts if self.keys[at : at + len(run)] == run][:most]
 
     def _searched(self, run: Sequence[str], first: int, most: int) -> list[int]:
+        self._searches[0] += 1
         wanted = "\n".join(["", *run, ""])
         places: list[int] = []
-        at = self._joined.find(wanted, self._starts[first]) if first < len(self.keys) else -1
+        at = self.joined.find(wanted, self.starts[first]) if first < len(self.keys) else -1
         while at >= 0 and len(places) < most:
-            places.append(bisect_right(self._starts, at) - 1)
-            at = self._joined.find(wanted, at + 1)
+            places.append(bisect_right(self.starts, at) - 1)
+            at = self.joined.find(wanted, at + 1)
         return places
 
 
@@ -170,21 +180,39 @@ class FileLines:
 
     @cached_property
     def _exact(self) -> Keyed:
-        return Keyed(self.document.lines)
+        text = self.document.lf_text
+        joined = f"\n{text}" if text.endswith("\n") else f"\n{text}\n"
+        return Keyed(self.document.lines, joined, self.document.lf_starts)
 
     @cached_property
     def _bare(self) -> Keyed:
-        return Keyed(list(map(bare, self._folded)))
+        forms = NormalForms.of(self.document)
+        return Keyed(forms.bare_lines, forms.bare_joined, forms.bare_starts)
+
+    @cached_property
+    def _climbed(self) -> dict[tuple[tuple[str, ...], int], tuple[list[Found], Iterator[Found]]]:
+        """What was found so far: the same run is often looked for again from the same line."""
+        return {}
 
     def climb(self, run: Run, first: int = 0) -> Iterator[Found]:
         """The places of ``run`` from line ``first`` on, by each rung that finds any, in order.
 
         The places of a rung include those of the rungs above it.
         """
+        known, rest = self._climbed.setdefault((run.lines, first), ([], self._climb(run, first)))
+        for number in range(len(Rung) + 1):
+            if number == len(known):
+                found = next(rest, None)
+                if found is None:
+                    return
+                known.append(found)
+            yield known[number]
+
+    def _climb(self, run: Run, first: int) -> Iterator[Found]:
         exact = self._exact.places(list(run.lines), first, PLACES)
         if exact:
             yield Found(Rung.EXACT, exact, len(exact) < PLACES)
-        if run.blank:
+        if run.blank or not self._may_hold(run):
             return
         candidates = self._bare.places(run.bare, first, _CANDIDATES + 1)
         for rung, accepts in self._rungs(run) if candidates else ():
@@ -192,6 +220,11 @@ class FileLines:
             if found:
                 sure = len(candidates) <= _CANDIDATES and len(found) < PLACES
                 yield Found(rung, found[:PLACES], sure)
+
+    def _may_hold(self, run: Run) -> bool:
+        """Whether it is worth while to derive the bare lines for a run."""
+        derived = "_bare" in self.__dict__
+        return derived or NormalForms.of(self.document).may_hold(run.bare)
 
     def stands(self, run: Run) -> bool:
         """Whether a run stands anywhere, by any rung."""

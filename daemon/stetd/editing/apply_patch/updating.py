@@ -62,6 +62,7 @@ def update(
     placer = Placer(document, hunks, first=first)
     problems: list[Problem] = []
     written: list[Written] = []
+    failed = 0
     for hunk in hunks:
         found = placer.place(hunk)
         if isinstance(found, Placed):
@@ -70,9 +71,11 @@ def update(
                 found = Problem(Reason.SHIFT, hunk, (found.start,), found.rung)
             else:
                 written += changes
-        if isinstance(found, Problem) and not (problems and found.reason in _DEPENDENT):
-            problems.append(found)
-            if len(problems) > MOST_FAILED:
+        if isinstance(found, Problem):
+            failed += 1
+            if not problems or found.reason not in _DEPENDENT:
+                problems.append(found)
+            if failed == MOST_FAILED:
                 break
     written.sort(key=lambda each: each.order)
     problems += _repetitions(written)

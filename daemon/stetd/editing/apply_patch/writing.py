@@ -82,7 +82,7 @@ def _terminated(document: Document, group: Group, contents: Sequence[str]) -> It
 
 def _terminator(document: Document, line: int) -> str:
     """How a line ends, or how it would if it were not the last."""
-    if "\r" not in document.text or line >= document.line_count:
+    if document.eol in ("lf", "none") or line >= document.line_count:
         return "\n"
     own = document.text[document.content_end(line) : document.line_end(line)]
     return own or document.terminator_near(len(document.text))
@@ -130,7 +130,8 @@ def _change_near(pairs: Sequence[tuple[int, tuple[str, str]]], group: Group) -> 
     inside = [pair for at, pair in pairs if group.start <= at < group.end]
     after = [pair for at, pair in pairs if at >= group.end][:1]
     near = before + inside + after
-    change = Change(*zip(*near, strict=True)) if near else None
+    # One line alone may be the very one whose indentation was got wrong.
+    change = Change(*zip(*near, strict=True)) if len(near) > 1 else None
     return change if change and change.uniform else None
 
 
