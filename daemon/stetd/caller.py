@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -167,6 +168,7 @@ class Caller:
             workspace.head.commit,
             self.directory,
             self.shared.settings.max_file_bytes,
+            partial(self.shared.indexer.rebuild, workspace.shadow),
         )
         return place, workspace.number
 

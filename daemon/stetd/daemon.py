@@ -16,7 +16,7 @@ from stetd.directories import Directories
 from stetd.handlers import Handlers
 from stetd.heads import Head
 from stetd.history.objects import NewObject
-from stetd.indexing import Indexer, index_directory
+from stetd.indexing import Indexer
 from stetd.recovery import Recovery, RecoveryError, contents
 from stetd.state import State
 from stetd.storage.background import Background
@@ -166,7 +166,7 @@ def _recover_workspace(
 
 def _start_indexing(state: State, writer: Writer, background: Background) -> Indexer:
     """Let the indexes follow Git from now on, and add what they miss."""
-    indexer = Indexer(index_directory(state.directory), lambda: writer.idle_s > _BUSY_S)
+    indexer = Indexer(lambda: writer.idle_s > _BUSY_S)
     background.on_commits = indexer.follow
     for workspace in list(state.open.values()):
         indexer.follow(workspace.shadow)

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from stetd.history.commit_rows import CommitRow
 from stetd.storage.commit_changes import commit_row
 from stetd.storage.growing_index import GrowingIndex, is_damage
+from stetd.storage.history_index import HistoryIndex
 from stetd.storage.index_schema import remove
 from stetd.storage.shadow_repo import ShadowRepository
 
@@ -39,16 +40,6 @@ _FAR = 500
 _BATCH_COMMITS, _BATCH_TEXT = 64, 1 << 20
 #: Bytes of a commit's id.
 _ID = 20
-
-
-def index_path(directory: str, name: str) -> str:
-    """The index of the workspace with this name, below the directory of all indexes."""
-    return os.path.join(directory, f"{name}.sqlite3")
-
-
-def index_directory(state_directory: str) -> str:
-    """Where the indexes lie."""
-    return os.path.join(state_directory, "index")
 
 
 def catch_up(index: GrowingIndex, repository: ShadowRepository, head: str | None) -> Iterator[int]:
@@ -96,7 +87,6 @@ def _find_missing(
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    name: str
     repository: str
     #: A reader found the index damaged.
     anew: bool = False
@@ -105,8 +95,7 @@ class _Task:
 class Indexer:
     """The thread, and what it is asked for. ``is_quiet``: whether no call is carried out."""
 
-    def __init__(self, directory: str, is_quiet: Callable[[], bool]) -> None:
-        self.directory = directory
+    def __init__(self, is_quiet: Callable[[], bool]) -> None:
         self._is_quiet = is_quiet
         self._tasks: dict[str, _Task] = {}
         self._changed = threading.Condition()
@@ -119,17 +108,13 @@ class Indexer:
         """Begin to work."""
         self._thread.start()
 
-    def path(self, name: str) -> str:
-        """The index of the workspace with this name."""
-        return index_path(self.directory, name)
-
     def follow(self, repository: str) -> None:
-        """A shadow repository, named as its workspace, has new commits; from any thread."""
-        self._put(_Task(os.path.basename(repository), repository))
+        """A shadow repository has new commits; from any thread."""
+        self._put(_Task(repository))
 
     def rebuild(self, repository: str) -> None:
         """The index of this repository was found damaged; from any thread."""
-        self._put(_Task(os.path.basename(repository), repository, anew=True))
+        self._put(_Task(repository, anew=True))
 
     def wait(self, timeout: float) -> bool:
         """Wait until there is nothing to do; False if there still is. For tests."""
@@ -146,9 +131,9 @@ class Indexer:
 
     def _put(self, task: _Task) -> None:
         with self._changed:
-            known = self._tasks.get(task.name)
+            known = self._tasks.get(task.repository)
             if known is None or task.anew:
-                self._tasks[task.name] = task
+                self._tasks[task.repository] = task
                 self._changed.notify_all()
 
     def _run(self) -> None:
@@ -167,16 +152,16 @@ class Indexer:
     def _try(self, task: _Task) -> None:
         try:
             self._index(task)
-            self._complained.discard(task.name)
+            self._complained.discard(task.repository)
         except Exception as error:  # noqa: BLE001 - nothing here may end the daemon
-            if task.name not in self._complained:
-                self._complained.add(task.name)
-                _log.warning("the index of %s can't be kept: %r", task.name, error)
+            if task.repository not in self._complained:
+                self._complained.add(task.repository)
+                _log.warning("the index of %s can't be kept: %r", task.repository, error)
             if isinstance(error, sqlite3.DatabaseError) and is_damage(error) and not task.anew:
                 self.rebuild(task.repository)
 
     def _index(self, task: _Task) -> None:
-        path = self.path(task.name)
+        path = HistoryIndex.path_for(task.repository)
         if task.anew:
             remove(path)
         if not os.path.isdir(task.repository):

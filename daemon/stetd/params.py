@@ -102,12 +102,13 @@ class Read(Params, frozen=True):
 
 
 class Log(Params, frozen=True):
-    """Times are RFC 3339 or seconds since the epoch."""
+    """Times are RFC 3339 (without an offset: in UTC) or seconds since the epoch."""
 
     path: str | None = None
     session: str | None = None
     agent: str | None = None
     method: str | None = None
+    kind: str | None = None
     since: str | float | None = None
     until: str | float | None = None
     text: str | None = None
@@ -127,6 +128,13 @@ class Diff(Params, frozen=True, rename={"from_": "from"}):
     from_: str | None = None
     to: str | None = None
     paths: list[str] | None = None
+
+
+class Verify(Params, frozen=True):
+    """``expect``: a commit's id, or at least 12 digits of it, noted at another time."""
+
+    workspace: str | None = None
+    expect: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{12,40}$")] | None = None
 
 
 class ClipboardKey(Params, frozen=True):

@@ -1,7 +1,8 @@
 """Looking back: finding commits by name, request or path, and which of them stand.
 
 Every question is asked of :class:`Past`, and answered by walking from the newest commit. That
-is linear in the distance; nobody else walks, so a query index can answer in its place.
+is linear in the distance; nobody else walks, and :class:`stetd.indexed_past.IndexedPast`
+answers the same from the query index.
 
 Reads commits, so what was committed before must have reached the repository.
 """
@@ -10,14 +11,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from stet.wire.failures import Kind, Refused, refuse
+from stet.wire.results import FileChange
+from stetd.history.commit_rows import Wanted, meets
 from stetd.history.commits import StoredCommit
 from stetd.history.file_undoing import Version
 from stetd.history.objects import EMPTY_TREE, Tree, changed_paths, find_entry, stored_tree
 from stetd.history.taking_back import FileDelta
-from stetd.history.undoing import walk_standing
+from stetd.history.undoing import is_edit, walk_standing
+from stetd.storage.commit_changes import changes_of, described
 from stetd.storage.shadow_repo import ShadowRepository
 
 _FROM_HEAD = re.compile(r"HEAD(?:~([0-9]{0,9}))?")
@@ -47,23 +52,81 @@ class Touches(NamedTuple):
     last: Touch | None
 
 
+class UnknownCursor(Exception):
+    """The commit after which to go on is not part of the history."""
+
+
 class Past:
     """The history of one workspace up to a head."""
 
     def __init__(self, repository: ShadowRepository, head: str | None) -> None:
-        self._repository = repository
+        self.repository = repository
         self.head = head
 
     # -- finding commits
 
     def resolve(self, name: str) -> str:
         """The full id of a commit parameter. Raises Refused (unknown_commit)."""
-        return resolve_commit(self._repository, self.head, name)
+        from_head = _FROM_HEAD.fullmatch(name)
+        if from_head:
+            steps = 0 if from_head[1] is None else int(from_head[1] or 1)
+            found = self.ancestor(steps)
+            if found is None:
+                raise unknown_commit(name)
+            return found
+        if not 4 <= len(name) <= 40 or not set(name.lower()) <= set("0123456789abcdef"):
+            raise unknown_commit(name)
+        named = self.with_prefix(name.lower())
+        if len(named) > 1:
+            shown = ", ".join(oid[:12] for oid in named[:5])
+            raise refuse(
+                Kind.UNKNOWN_COMMIT,
+                f"{name}: {len(named)} commits begin so ({shown}); send more digits",
+            )
+        if not named:
+            raise unknown_commit(name)
+        return named[0]
+
+    def ancestor(self, steps: int) -> str | None:
+        """The commit that many steps before the newest; None if there are not so many."""
+        walk = islice(self.repository.walk(self.head), steps, None)
+        return next((commit.oid for commit in walk), None)
+
+    def with_prefix(self, prefix: str) -> list[str]:
+        """The commits whose id begins so (at least 4 digits), in order of their ids."""
+        return self.repository.commits_with_prefix(prefix)
 
     def standing(self) -> Iterator[Found]:
         """Every commit, newest first."""
-        walk = walk_standing(self._repository.walk(self.head))
+        walk = walk_standing(self.repository.walk(self.head))
         return (Found(commit, undone_by) for commit, undone_by in walk)
+
+    def standing_edits(
+        self, session: str | None, agent: str | None, paths: Sequence[str]
+    ) -> Iterator[StoredCommit]:
+        """The edits that are not undone, newest first; None, no paths, or "" among them: of all."""
+        wanted = Wanted(session=session, agent=agent)
+        paths = () if "" in paths else paths
+        for commit, undone_by in self.standing():
+            if undone_by is not None or not is_edit(commit.meta):
+                continue
+            if not meets(commit.meta, wanted):
+                continue
+            if not paths or self.is_touching(commit, paths):
+                yield commit
+
+    def candidates(self, wanted: Wanted, after: str | None) -> Iterator[Found]:
+        """The commits that may be wanted, newest first; each must be looked at again.
+
+        ``after``: only those older than this one. Raises UnknownCursor.
+        """
+        started = after is None
+        for found in self.standing():
+            if started and meets(found.commit.meta, wanted):
+                yield found
+            started = started or found.commit.oid == after
+        if not started:
+            raise UnknownCursor
 
     def find(self, oids: Collection[str]) -> list[Found]:
         """These commits (full ids), newest first. Raises Refused (unknown_commit)."""
@@ -95,7 +158,7 @@ class Past:
 
     def after(self, oid: str) -> Iterator[StoredCommit]:
         """The commits after this one, newest first. Raises Refused (unknown_commit)."""
-        for commit in self._repository.walk(self.head):
+        for commit in self.repository.walk(self.head):
             if commit.oid == oid:
                 return
             yield commit
@@ -112,7 +175,7 @@ class Past:
         """What happened to a path. Raises Refused (unknown_commit) if ``since`` is none."""
         later: list[Touch] = []
         reached = False
-        for commit in self._repository.walk(self.head):
+        for commit in self.repository.walk(self.head):
             reached = reached or commit.oid == since
             before, after = self._known(commit.parent, path), self._known(commit.oid, path)
             if before != after:
@@ -126,13 +189,18 @@ class Past:
 
     # -- what commits did
 
+    def file_at(self, oid: str, path: str) -> Version | None:
+        """A file as a commit left it; None if the history has none there."""
+        return self._version(self._known(oid, path))
+
     def file_now(self, path: str) -> Version | None:
         """A file as the newest commit has it; None if it has none there."""
         return self._version(self._known(self.head, path))
 
     def touched(self, commit: StoredCommit) -> list[str]:
-        """The paths that a commit changed."""
-        return [path for path, _, _ in self._changes(commit)]
+        """The paths that a commit changed, both of a file that it moved."""
+        changes = changes_of(self.repository, commit)
+        return sorted({path for c in changes for path in (c.path, c.old_path) if path is not None})
 
     def deltas(self, commit: StoredCommit) -> list[FileDelta]:
         """What a commit did to each of its files."""
@@ -140,6 +208,11 @@ class Past:
             FileDelta(path, self._version(before), self._version(after))
             for path, before, after in self._changes(commit)
         ]
+
+    def changes(self, commit: StoredCommit) -> list[FileChange]:
+        """What a commit did to its files, as results tell it, in the order of their paths."""
+        changes = changes_of(self.repository, commit)
+        return [described(self.repository, change)[0] for change in changes]
 
     def found_only(self, commit: StoredCommit) -> bool:
         """Whether all that a commit did was to record files that the history had not."""
@@ -155,19 +228,19 @@ class Past:
 
     def _changes(self, commit: StoredCommit) -> Iterator[tuple[str, Known, Known]]:
         before = Tree({}, EMPTY_TREE) if commit.parent is None else self._tree(commit.parent)
-        after = stored_tree(commit.tree, self._repository.load_tree)
-        return changed_paths(before, after, self._repository.load_tree)
+        after = stored_tree(commit.tree, self.repository.load_tree)
+        return changed_paths(before, after, self.repository.load_tree)
 
     def _tree(self, oid: str) -> Tree:
-        return stored_tree(self._repository.commit(oid).tree, self._repository.load_tree)
+        return stored_tree(self.repository.commit(oid).tree, self.repository.load_tree)
 
     def _known(self, oid: str | None, path: str) -> Known:
         if oid is None:
             return None
-        return find_entry(self._tree(oid), path, self._repository.load_tree)
+        return find_entry(self._tree(oid), path, self.repository.load_tree)
 
     def _version(self, known: Known) -> Version | None:
-        return Version(self._repository.blob(known[1]), known[0]) if known else None
+        return Version(self.repository.blob(known[1]), known[0]) if known else None
 
 
 def unknown_commit(name: str) -> Refused:
@@ -177,26 +250,3 @@ def unknown_commit(name: str) -> Refused:
         f"{name}: there is no such commit in this workspace's history. Send a full id, a unique "
         "prefix of at least 4 digits, HEAD or HEAD~n; `log` lists the ids.",
     )
-
-
-def resolve_commit(repository: ShadowRepository, head: str | None, name: str) -> str:
-    """The full id of a commit parameter. Raises Refused (unknown_commit)."""
-    from_head = _FROM_HEAD.fullmatch(name)
-    if from_head:
-        steps = 0 if from_head[1] is None else int(from_head[1] or 1)
-        for step, commit in enumerate(repository.walk(head)):
-            if step == steps:
-                return commit.oid
-        raise unknown_commit(name)
-    if not 4 <= len(name) <= 40 or not set(name.lower()) <= set("0123456789abcdef"):
-        raise unknown_commit(name)
-    found = repository.commits_with_prefix(name.lower())
-    if len(found) > 1:
-        shown = ", ".join(oid[:12] for oid in found[:5])
-        raise refuse(
-            Kind.UNKNOWN_COMMIT,
-            f"{name}: {len(found)} commits begin so ({shown}); send more digits",
-        )
-    if not found:
-        raise unknown_commit(name)
-    return found[0]

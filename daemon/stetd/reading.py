@@ -1,4 +1,4 @@
-"""Everything that only reads: files, log, show, diff. Runs beside the writer.
+"""Reading files, and what differs between them. Runs beside the writer.
 
 Every call opens its own handle on the shadow repository, so nothing here blocks the
 writer or shares state with it. The caller has waited until the commits it may have been
@@ -10,38 +10,29 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from typing import TypeVar
 
 from stet.wire.failures import Kind, Refused, refuse
-from stet.wire.results import (
-    CommitInfo,
-    DiffResult,
-    FileChange,
-    LogResult,
-    ReadResult,
-    ShowResult,
-)
+from stet.wire.results import DiffResult, FileChange, ReadResult
 from stetd.editing.text import Document, looks_binary
-from stetd.history.commits import StoredCommit, rfc3339
 from stetd.history.objects import (
     EMPTY_TREE,
     Image,
     Tree,
     changed_paths,
     files_under,
-    find_entry,
     object_id,
     stored_tree,
 )
-from stetd.history.undoing import walk_standing
-from stetd.params import Diff, Log, Read
-from stetd.past import resolve_commit
+from stetd.indexed_past import look_back
+from stetd.params import Diff, Read
+from stetd.past import Past
+from stetd.storage.commit_changes import PathChange, described
 from stetd.storage.shadow_repo import ShadowRepository, line_diff
 from stetd.storage.worktree import Worktree
 
-_DEFAULT_LIMIT = 50
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +44,15 @@ class Place:
     head: str | None
     directory: str
     max_file_bytes: int
+    #: Called when the query index was found to be damaged.
+    on_damage: Callable[[], None] = lambda: None
 
 
-@contextmanager
-def _opened(place: Place) -> Iterator[ShadowRepository]:
+def looking_back(place: Place, run: Callable[[Past], T]) -> T:
+    """Ask the history of a place; ``run`` may be called twice."""
     repository = ShadowRepository(place.shadow)
     try:
-        yield repository
+        return look_back(repository, place.head, run, place.on_damage)
     finally:
         repository.close()
 
@@ -121,175 +114,32 @@ def _content_now(place: Place, path: str) -> tuple[bytes, str]:
 
 def _content_at(place: Place, params: Read) -> tuple[bytes, str]:
     path = canonical(place, params.path)
-    with _opened(place) as repository:
+
+    def look(past: Past) -> tuple[bytes, str]:
         assert params.at is not None, "BUG: no commit to read at"
-        commit = repository.commit(resolve_commit(repository, place.head, params.at))
-        tree = stored_tree(commit.tree, repository.load_tree)
-        entry = find_entry(tree, path, repository.load_tree)
-        if entry is None:
-            raise refuse(
-                Kind.FILE_NOT_FOUND,
-                f"{params.path}: the history has no such file at {commit.oid[:8]}; "
-                "it holds only files that edits have touched. Read it without `at`, or at a commit "
-                "that `log` gives for this path",
-                path=params.path,
-            )
-        return repository.blob(entry[1]), f"{stat.S_IMODE(entry[0]):o}"
+        oid = past.resolve(params.at)
+        version = past.file_at(oid, path)
+        if version is None:
+            raise no_such_file_at(params.path, oid)
+        return version.data, f"{stat.S_IMODE(version.git_mode):o}"
+
+    return looking_back(place, look)
+
+
+def no_such_file_at(path: str, oid: str) -> Refused:
+    """The refusal of a path that the history does not have at a commit."""
+    return refuse(
+        Kind.FILE_NOT_FOUND,
+        f"{path}: the history has no such file at {oid[:8]}; "
+        "it holds only files that edits have touched. Read it without `at`, or at a commit "
+        "that `log` gives for this path",
+        path=path,
+    )
 
 
 def canonical(place: Place, path: str) -> str:
     """A request's path as the history spells it. It need not exist any more."""
     return place.worktree.resolver.canonical(path, place.directory)
-
-
-# -- commits
-
-
-def _changes_of(
-    repository: ShadowRepository, commit: StoredCommit
-) -> Iterator[tuple[str, tuple[int, str] | None, tuple[int, str] | None]]:
-    before = Tree({}, EMPTY_TREE)
-    if commit.parent is not None:
-        before = stored_tree(repository.commit(commit.parent).tree, repository.load_tree)
-    after = stored_tree(commit.tree, repository.load_tree)
-    return changed_paths(before, after, repository.load_tree)
-
-
-def _describe(
-    repository: ShadowRepository,
-    path: str,
-    before: tuple[int, str] | None,
-    after: tuple[int, str] | None,
-) -> tuple[FileChange, str]:
-    old = repository.blob(before[1]) if before else None
-    new = repository.blob(after[1]) if after else None
-    modes = (before[0] if before else None, after[0] if after else None)
-    diff = line_diff(path, old, new, modes=modes)
-    change = FileChange(
-        path=path,
-        status="A" if before is None else "D" if after is None else "M",
-        before=before[1] if before else None,
-        after=after[1] if after else None,
-        added=diff.added,
-        removed=diff.removed,
-    )
-    return change, diff.text
-
-
-def _commit_info(
-    repository: ShadowRepository, commit: StoredCommit, reverted_by: str | None
-) -> tuple[CommitInfo, str]:
-    described = [_describe(repository, *change) for change in _changes_of(repository, commit)]
-    meta = commit.meta
-    info = CommitInfo(
-        commit=commit.oid,
-        parent=commit.parent,
-        time=rfc3339(meta.time),
-        kind=meta.kind,
-        method=meta.method,
-        agent=meta.agent,
-        session=meta.session,
-        request=meta.request,
-        peer=meta.peer,
-        message=meta.message,
-        files=[change for change, _ in described],
-        reverts=list(meta.reverts),
-        reverted_by=reverted_by,
-    )
-    return info, "".join(text for _, text in described)
-
-
-def show(place: Place, name: str) -> ShowResult:
-    """One commit with its diff."""
-    with _opened(place) as repository:
-        oid = resolve_commit(repository, place.head, name)
-        for commit, reverted_by in walk_standing(repository.walk(place.head)):
-            if commit.oid == oid:
-                info, diff = _commit_info(repository, commit, reverted_by)
-                fields = {name: getattr(info, name) for name in CommitInfo.__struct_fields__}
-                return ShowResult(**fields, diff=diff)
-    raise refuse(Kind.UNKNOWN_COMMIT, f"{name}: this commit is not part of the history")
-
-
-def _seconds(value: str | float | None, name: str) -> float | None:
-    if value is None or isinstance(value, int | float):
-        return value
-    try:
-        return datetime.fromisoformat(value).timestamp()
-    except ValueError as error:
-        raise refuse(
-            Kind.INVALID_PARAMS,
-            f"{name}: {value!r} is no time; send RFC 3339 (2026-11-21T12:00:00Z) or seconds",
-        ) from error
-
-
-def _filter(
-    repository: ShadowRepository, place: Place, params: Log
-) -> Callable[[StoredCommit], bool]:
-    since, until = _seconds(params.since, "since"), _seconds(params.until, "until")
-    path = canonical(place, params.path) if params.path else None
-
-    def by_metadata(commit: StoredCommit) -> bool:
-        meta = commit.meta
-        return (
-            (params.session is None or meta.session == params.session)
-            and (params.agent is None or meta.agent == params.agent)
-            and (params.method is None or meta.method == params.method)
-            and (since is None or meta.time >= since)
-            and (until is None or meta.time <= until)
-        )
-
-    def by_path(commit: StoredCommit) -> bool:
-        if not path:
-            return True
-        return any(
-            changed == path or changed.startswith(path + "/")
-            for changed, _, _ in _changes_of(repository, commit)
-        )
-
-    def by_text(commit: StoredCommit) -> bool:
-        if params.text is None or params.text in commit.meta.message:
-            return True
-        _, diff = _commit_info(repository, commit, None)
-        return any(
-            params.text in line[1:]
-            for line in diff.split("\n")
-            if line[:1] in ("+", "-") and not line.startswith(("+++ ", "--- "))
-        )
-
-    return lambda commit: by_metadata(commit) and by_path(commit) and by_text(commit)
-
-
-def log(place: Place, params: Log) -> LogResult:
-    """A page of the history, newest first.
-
-    The cursor is the id of the last commit of the page: it stays valid while history
-    grows, because nothing before it ever changes.
-    """
-    limit = params.limit or _DEFAULT_LIMIT
-    with _opened(place) as repository:
-        wanted = _filter(repository, place, params)
-        started = params.cursor is None
-        page: list[CommitInfo] = []
-        for commit, reverted_by in walk_standing(repository.walk(place.head)):
-            if not started:
-                started = commit.oid == params.cursor
-                continue
-            if not wanted(commit):
-                continue
-            if len(page) == limit:
-                return LogResult(page, page[-1].commit)
-            page.append(_commit_info(repository, commit, reverted_by)[0])
-    if not started:
-        raise refuse(
-            Kind.INVALID_PARAMS,
-            f"cursor {params.cursor!r} is not from this workspace's log; "
-            "start again without a cursor",
-        )
-    return LogResult(page, None)
-
-
-# -- diff
 
 
 def diff(place: Place, params: Diff) -> DiffResult:
@@ -298,30 +148,34 @@ def diff(place: Place, params: Diff) -> DiffResult:
     Against the workspace only the files of the commit are compared: the history knows no
     others.
     """
-    with _opened(place) as repository:
-        before = _tree_of(repository, place, params.from_ or "HEAD")
-        if params.to is not None:
-            after = _tree_of(repository, place, params.to)
-            changes = list(changed_paths(before, after, repository.load_tree))
+    return looking_back(place, lambda past: _diff(past, place, params))
+
+
+def _diff(past: Past, place: Place, params: Diff) -> DiffResult:
+    repository = past.repository
+    before = _tree_of(past, params.from_ or "HEAD")
+    paths = [canonical(place, path) for path in params.paths or []]
+    if params.to is not None:
+        after = _tree_of(past, params.to)
+        changes = changed_paths(before, after, repository.load_tree)
+    else:
+        changes = _against_workspace(repository, place, before)
+    found = []
+    for path, old, new in changes:
+        if paths and not any(path == p or path.startswith(p + "/") or not p for p in paths):
+            continue
+        if params.to is None:
+            found.append(_describe_workspace(repository, place, path, old))
         else:
-            changes = list(_against_workspace(repository, place, before))
-        paths = [canonical(place, path) for path in params.paths or []]
-        described = []
-        for path, old, new in changes:
-            if paths and not any(path == p or path.startswith(p + "/") or not p for p in paths):
-                continue
-            if params.to is None:
-                described.append(_describe_workspace(repository, place, path, old))
-            else:
-                described.append(_describe(repository, path, old, new))
-    return DiffResult("".join(text for _, text in described), [change for change, _ in described])
+            found.append(described(repository, PathChange(path, old, new)))
+    return DiffResult("".join(text for _, text in found), [told for told, _ in found])
 
 
-def _tree_of(repository: ShadowRepository, place: Place, name: str) -> Tree:
-    if name == "HEAD" and place.head is None:
+def _tree_of(past: Past, name: str) -> Tree:
+    if name == "HEAD" and past.head is None:
         return Tree({}, EMPTY_TREE)
-    commit = repository.commit(resolve_commit(repository, place.head, name))
-    return stored_tree(commit.tree, repository.load_tree)
+    commit = past.repository.commit(past.resolve(name))
+    return stored_tree(commit.tree, past.repository.load_tree)
 
 
 def _present(place: Place, path: str) -> tuple[Image | None, bytes | None]:

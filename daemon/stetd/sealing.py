@@ -163,9 +163,11 @@ def _result(
     moved_from = {item.old_path for item in draft.files if item.old_path}
     stood = {work.target.path: work.before for work in works}
     for item, work in zip(draft.files, works, strict=True):
-        if _unchanged(work) or (work.after is None and work.target.path in moved_from):
-            continue
         moved = stood.get(item.old_path) if item.old_path else None
+        if _unchanged(work) and moved is None:
+            continue
+        if work.after is None and work.target.path in moved_from:
+            continue
         old_path = item.old_path if moved else None
         change, text = describe_change(work, moved or work.before, old_path)
         files.append(change)

@@ -17,7 +17,7 @@ class Histories:
     """A shadow repository that grows by a commit at a time."""
 
     def __init__(self, directory: Path) -> None:
-        self.path = str(directory / "shadow")
+        self.path = str(directory / "workspaces" / "shadow")
         create_repository(self.path, Disk())
         self.repository = ShadowRepository(self.path)
         self.head = Head(None, Tree({}, EMPTY_TREE), 0)

@@ -79,6 +79,15 @@ def test_a_path_that_was_moved_away_and_made_anew_is_told_too(histories: Histori
     ]
 
 
+def test_a_move_onto_a_file_that_was_the_same_is_told(histories: Histories) -> None:
+    histories.commit({"a": "1\n", "b": "1\n"})
+    oid = histories.commit({"a": None, "b": "1\n"}, moves=(("a", "b"),))
+    row = commit_row(histories.repository, histories.repository.commit(oid))
+    assert [("b", "R", "a", 0, 0)] == [
+        (f.path, f.status, f.old_path, f.added, f.removed) for f in row.files
+    ]
+
+
 def test_a_move_of_what_was_not_there_is_an_addition(histories: Histories) -> None:
     histories.commit({"x": "1\n"})
     oid = histories.commit({"b": "1\n"}, moves=(("a", "b"),))

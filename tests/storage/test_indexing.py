@@ -32,7 +32,7 @@ def histories(tmp_path: Path) -> Histories:
 
 @pytest.fixture
 def indexer(tmp_path: Path) -> Iterator[Indexer]:
-    started = Indexer(str(tmp_path / "index"), lambda: True)
+    started = Indexer(lambda: True)
     started.start()
     yield started
     started.close()
@@ -41,7 +41,7 @@ def indexer(tmp_path: Path) -> Iterator[Indexer]:
 def indexed(indexer: Indexer, histories: Histories) -> list[str]:
     """The ids in the index, oldest first, once the thread has nothing to do."""
     assert indexer.wait(_PATIENCE_S)
-    index = HistoryIndex.for_reading(indexer.path("shadow"))
+    index = HistoryIndex.for_reading(HistoryIndex.path_for(histories.path))
     assert index is not None
     last = index.last()
     found = [index.oid(n) or "" for n in range(1, (last[0] if last else 0) + 1)]
@@ -65,7 +65,7 @@ def test_another_history_is_indexed_anew(indexer: Indexer, histories: Histories)
     indexer.follow(histories.path)
     assert histories.oids == indexed(indexer, histories)
     shutil.rmtree(histories.path)
-    other = Histories(Path(histories.path).parent)
+    other = Histories(Path(histories.path).parent.parent)
     other.commit({"b": "other\n"})
     indexer.follow(other.path)
     assert other.oids == indexed(indexer, other)
@@ -95,7 +95,7 @@ def test_a_damaged_file_is_made_anew(
         histories.commit({f"{number}": f"{number}\n"})
     indexer.follow(histories.path)
     indexed(indexer, histories)
-    path = Path(indexer.path("shadow"))
+    path = Path(HistoryIndex.path_for(histories.path))
     content = path.read_bytes()
     if damage == "removed":
         path.unlink()
@@ -115,14 +115,14 @@ def test_a_damaged_file_is_made_anew(
 def test_it_stops_in_the_middle_of_its_work(tmp_path: Path, histories: Histories) -> None:
     for number in range(300):
         histories.commit({"a": f"{number}\n"})
-    slow = Indexer(str(tmp_path / "index"), lambda: False)
+    slow = Indexer(lambda: False)
     slow.start()
     slow.follow(histories.path)
     time.sleep(0.1)
     begun = time.monotonic()
     slow.close()
     assert time.monotonic() - begun < 5
-    index = GrowingIndex.open(slow.path("shadow"))
+    index = GrowingIndex.open(HistoryIndex.path_for(histories.path))
     list(catch_up(index, histories.repository, histories.oids[-1]))
     assert (300, histories.oids[-1]) == index.last()
     index.close()
@@ -132,4 +132,4 @@ def test_a_repository_without_commits_makes_no_file(indexer: Indexer, histories:
     indexer.follow(histories.path)
     indexer.follow(histories.path + "-that-is-not-there")
     assert indexer.wait(_PATIENCE_S)
-    assert not os.path.exists(indexer.path("shadow"))
+    assert not os.path.exists(HistoryIndex.path_for(histories.path))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from stetd.history.commits import CommitMeta
+
 
 class Hunk(NamedTuple):
     """Old lines that became new lines; lines count from 0, either number may be 0."""
@@ -65,3 +67,15 @@ class Wanted:
     since: float | None = None
     until: float | None = None
     text: str | None = None
+
+
+def meets(meta: CommitMeta, wanted: Wanted) -> bool:
+    """Whether a commit is wanted as far as its metadata tell; path and text are not looked at."""
+    return (
+        wanted.session in (None, meta.session)
+        and wanted.agent in (None, meta.agent)
+        and wanted.method in (None, meta.method)
+        and wanted.kind in (None, meta.kind)
+        and (wanted.since is None or meta.time >= wanted.since)
+        and (wanted.until is None or meta.time <= wanted.until)
+    )

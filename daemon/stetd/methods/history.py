@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stetd import reading
+from stetd import history_reading, reading
 from stetd.caller import Caller, Method, Params
 from stetd.params import Diff, Log, Read, Show, convert
 
@@ -14,12 +14,12 @@ async def _read(caller: Caller, params: Params) -> object:
 
 async def _log(caller: Caller, params: Params) -> object:
     log = convert(Log, "log", params)
-    return await caller.reading(lambda place: reading.log(place, log))
+    return await caller.reading(lambda place: history_reading.log(place, log))
 
 
 async def _show(caller: Caller, params: Params) -> object:
     show = convert(Show, "show", params)
-    return await caller.reading(lambda place: reading.show(place, show.commit))
+    return await caller.reading(lambda place: history_reading.show(place, show.commit))
 
 
 async def _diff(caller: Caller, params: Params) -> object:

@@ -62,14 +62,22 @@ def changes_of(repository: ShadowRepository, commit: StoredCommit) -> Iterator[P
     """The files of a commit, in the order of their paths."""
     load = repository.load_tree
     before, after = trees_around(repository, commit)
-    came_from = {new: old for old, new in commit.meta.moves if find_entry(before, old, load)}
-    moved_away = set(came_from.values())
-    for path, old, new in changed_paths(before, after, load):
-        if path in came_from and new is not None:
-            source = came_from[path]
-            yield PathChange(path, find_entry(before, source, load), new, source)
-        elif new is not None or path not in moved_away:
-            yield PathChange(path, old, new)
+    changed = (PathChange(*change) for change in changed_paths(before, after, load))
+    if not commit.meta.moves:
+        yield from changed
+        return
+    changes = {change.path: change for change in changed}
+    moved = [
+        PathChange(new, stood, now, old)
+        for old, new in commit.meta.moves
+        if (stood := find_entry(before, old, load)) and (now := find_entry(after, new, load))
+    ]
+    for move in moved:
+        assert move.old_path is not None, "BUG: a move from nowhere"
+        if move.old_path in changes and changes[move.old_path].after is None:
+            del changes[move.old_path]
+    changes.update((move.path, move) for move in moved)
+    yield from (changes[path] for path in sorted(changes))
 
 
 def described(repository: ShadowRepository, change: PathChange) -> tuple[FileChange, str]:

@@ -37,6 +37,12 @@ class HistoryIndex:
         #: Whether texts are indexed: this SQLite may lack FTS5 or its trigrams.
         self.has_text = "changed_text" in tables
 
+    @staticmethod
+    def path_for(repository: str) -> str:
+        """Where the index of a shadow repository lies: ``<state>/index/<name>.sqlite3``."""
+        workspaces, name = os.path.split(os.path.abspath(repository))
+        return os.path.join(os.path.dirname(workspaces), "index", f"{name}.sqlite3")
+
     @classmethod
     def for_reading(cls, path: str) -> HistoryIndex | None:
         """The index as a reader uses it; None if there is none of this version."""
@@ -207,6 +213,15 @@ class HistoryIndex:
             parameters,
         )
 
+    def moving(self, after: int, upto: int) -> list[int]:
+        """The commits after one, among the first ``upto``, that moved files, newest first."""
+        rows = self.db.execute(
+            "SELECT DISTINCT n FROM files INDEXED BY files_moved"
+            " WHERE old_path IS NOT NULL AND n > ? AND n <= ? ORDER BY n DESC",
+            (after, upto),
+        )
+        return [n for (n,) in rows]
+
     def of_request(self, request: str, upto: int) -> Iterator[tuple[int, str]]:
         """(n, id) of the commits with this request id, newest first."""
         return self._rows(
@@ -217,12 +232,10 @@ class HistoryIndex:
     def touches(self, n: int, paths: Sequence[str]) -> bool:
         """Whether a commit changed one of these files, or one below them; "" is the root."""
         numbers = [number for path in paths if (number := self.path_number(path)) is not None]
-        return "" in paths or any(
-            self.db.execute(
-                "SELECT 1 FROM touched WHERE path = ? AND n = ?", (number, n)
-            ).fetchone()
-            for number in numbers
-        )
+        if "" in paths and self.db.execute("SELECT 1 FROM files WHERE n = ?", (n,)).fetchone():
+            return True
+        sql = "SELECT 1 FROM touched WHERE path = ? AND n = ?"
+        return any(self.db.execute(sql, (number, n)).fetchone() for number in numbers)
 
 
 _BEYOND = (1 << 62) - 1

@@ -56,6 +56,7 @@ CREATE TABLE files (
     PRIMARY KEY (path, n)
 ) WITHOUT ROWID;
 CREATE INDEX files_of_commit ON files (n);
+CREATE INDEX files_moved ON files (n) WHERE old_path IS NOT NULL;
 CREATE TABLE touched (
     path INTEGER NOT NULL, n INTEGER NOT NULL, PRIMARY KEY (path, n)
 ) WITHOUT ROWID;

@@ -1,0 +1,127 @@
+"""Reading the history: log and show. Runs beside the writer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from stet.wire.failures import Kind, Refused, refuse
+from stet.wire.results import CommitInfo, LogResult, ShowResult
+from stetd.history.commit_rows import Wanted, meets
+from stetd.history.commits import rfc3339
+from stetd.params import Log
+from stetd.past import Found, Past, UnknownCursor
+from stetd.reading import Place, canonical, looking_back
+from stetd.storage.commit_changes import changes_of, described, has_text
+
+_DEFAULT_LIMIT = 50
+#: Commits that are searched for a text before a page is given as it is.
+_MOST_SEARCHED = 2000
+
+
+def show(place: Place, name: str) -> ShowResult:
+    """One commit with its diff."""
+    return looking_back(place, lambda past: _show(past, name))
+
+
+def _show(past: Past, name: str) -> ShowResult:
+    [found] = past.find([past.resolve(name)])
+    changes = changes_of(past.repository, found.commit)
+    diff = "".join(described(past.repository, change)[1] for change in changes)
+    info = _commit_info(past, found)
+    fields = {name: getattr(info, name) for name in CommitInfo.__struct_fields__}
+    return ShowResult(**fields, diff=diff)
+
+
+def _commit_info(past: Past, found: Found) -> CommitInfo:
+    commit, meta = found.commit, found.commit.meta
+    return CommitInfo(
+        commit=commit.oid,
+        parent=commit.parent,
+        time=rfc3339(meta.time),
+        kind=meta.kind,
+        method=meta.method,
+        agent=meta.agent,
+        session=meta.session,
+        request=meta.request,
+        peer=meta.peer,
+        message=meta.message,
+        files=past.changes(commit),
+        reverts=list(meta.reverts),
+        reverted_by=found.undone_by,
+    )
+
+
+def log(place: Place, params: Log) -> LogResult:
+    """A page of the history, newest first.
+
+    The cursor is the id of the last commit that was looked at: it stays valid while history
+    grows, because nothing before it ever changes. A search for a text that is found rarely,
+    and not through the index, gives short or empty pages with a cursor: it has to look into
+    the commits themselves, and nobody should wait long for an answer.
+    """
+    wanted = Wanted(
+        path=canonical(place, params.path) or None if params.path is not None else None,
+        session=params.session,
+        agent=params.agent,
+        method=params.method,
+        kind=params.kind,
+        since=_seconds(params.since, "since"),
+        until=_seconds(params.until, "until"),
+        text=params.text or None,
+    )
+    limit = params.limit or _DEFAULT_LIMIT
+    try:
+        return looking_back(place, lambda past: _page(past, wanted, limit, params.cursor))
+    except UnknownCursor as error:
+        raise _unknown_cursor(params.cursor) from error
+
+
+def _page(past: Past, wanted: Wanted, limit: int, cursor: str | None) -> LogResult:
+    page: list[CommitInfo] = []
+    searched = 0
+    last = cursor
+    for found in _without_other_paths(past, wanted, cursor):
+        if searched == _MOST_SEARCHED:
+            return LogResult(page, last)
+        if wanted.text is not None:
+            searched += 1
+            if not has_text(past.repository, found.commit, wanted.text):
+                last = found.commit.oid
+                continue
+        if len(page) == limit:
+            return LogResult(page, page[-1].commit)
+        last = found.commit.oid
+        page.append(_commit_info(past, found))
+    return LogResult(page, None)
+
+
+def _without_other_paths(past: Past, wanted: Wanted, cursor: str | None) -> Iterator[Found]:
+    """What is wanted but for its text."""
+    for found in past.candidates(wanted, cursor):
+        if meets(found.commit.meta, wanted) and (
+            wanted.path is None or past.is_touching(found.commit, [wanted.path])
+        ):
+            yield found
+
+
+def _unknown_cursor(cursor: str | None) -> Refused:
+    return refuse(
+        Kind.INVALID_PARAMS,
+        f"cursor {cursor!r} is not from this workspace's log; start again without a cursor",
+    )
+
+
+def _seconds(value: str | float | None, name: str) -> float | None:
+    """A time in seconds since 1970. One that is written without an offset is in UTC."""
+    if value is None or isinstance(value, int | float):
+        return value
+    try:
+        moment = datetime.fromisoformat(value)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError) as error:
+        raise refuse(
+            Kind.INVALID_PARAMS,
+            f"{name}: {value!r} is no time; send RFC 3339 (2026-11-21T12:00:00Z; without an "
+            "offset it is in UTC) or seconds since 1970",
+        ) from error

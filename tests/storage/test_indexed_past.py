@@ -1,0 +1,195 @@
+"""The history asked through the index answers as the history that is walked, wherever it ends."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stet.wire.failures import Refused
+from stetd.history.commit_rows import Wanted
+from stetd.indexed_past import IndexedPast, look_back
+from stetd.indexing import catch_up
+from stetd.past import Past, UnknownCursor
+from stetd.storage.growing_index import GrowingIndex
+from stetd.storage.history_index import HistoryIndex
+from storage.histories import Histories
+
+PATHS = ["a", "d/a", "d/e/b"]
+NAMES = [None, "x", "y"]
+KINDS = ["edit", "edit", "edit", "restore", "undo", "undo", "redo", "rollback", "outside"]
+
+one_commit = st.fixed_dictionaries(
+    {
+        "kind": st.sampled_from(KINDS),
+        "files": st.dictionaries(st.sampled_from(PATHS), st.sampled_from(["", "1\n", "2\n", None])),
+        "reverts": st.sets(st.integers(0, 15), max_size=3),
+        "session": st.sampled_from(NAMES),
+        "agent": st.sampled_from(NAMES),
+        "request": st.sampled_from(NAMES),
+        "move": st.sampled_from([None, ("a", "d/a"), ("d/a", "a")]),
+    }
+)
+
+
+def build(histories: Histories, told: list[dict[str, Any]]) -> None:
+    now: dict[str, str] = {}
+    for each in told:
+        files: dict[str, str | bytes | None] = dict(each["files"])
+        moves: tuple[tuple[str, str], ...] = ()
+        if each["move"] and each["move"][0] in now:
+            old, new = each["move"]
+            files |= {old: None, new: now[old]}
+            moves = ((old, new),)
+        for path, content in files.items():
+            now.pop(path, None)
+            if content is not None:
+                now[path] = str(content)
+        before = histories.oids
+        taken = tuple(before[n] for n in sorted(each["reverts"]) if n < len(before))
+        histories.commit(
+            files,
+            kind=each["kind"],
+            method="restore" if each["kind"] == "restore" else "patch",
+            session=each["session"],
+            agent=each["agent"],
+            request=each["request"],
+            reverts=taken if each["kind"] in ("undo", "redo", "rollback") else (),
+            moves=moves,
+        )
+
+
+def answer(past: Past, method: str, *arguments: Any) -> Any:
+    try:
+        answered = getattr(past, method)(*arguments)
+        return list(answered) if isinstance(answered, Iterator) else answered
+    except Refused as refusal:
+        return str(refusal)
+    except UnknownCursor:
+        return "unknown cursor"
+
+
+def questions(oids: list[str]) -> Iterator[tuple[Any, ...]]:
+    """What is asked of both: a method and its arguments."""
+    yield ("standing",)
+    yield "find", oids
+    for steps in range(len(oids) + 2):
+        yield "resolve", f"HEAD~{steps}"
+    for oid in [*oids, "f" * 40]:
+        yield "resolve", oid[:12]
+        yield "resolve", oid
+        yield "find", [oid]
+        yield "after", oid
+        yield "candidates", Wanted(), oid
+        for path in PATHS:
+            yield "touches", path, oid
+    for session in NAMES:
+        for paths in ([], ["d"], ["a", "d/a"], [""]):
+            yield "standing_edits", session, None, paths
+            yield "standing_edits", session, "x", paths
+        yield "of_request", "x", session
+        yield "of_request", "z", session
+
+
+def changes_and_steps(past: Past) -> list[Any]:
+    commits = [found.commit for found in past.standing()]
+    return [
+        *(past.changes(commit) for commit in commits),
+        *(past.is_touching(commit, [path]) for commit in commits for path in ["d", "a", ""]),
+        *(past.steps_back(commits[at::3]) for at in range(min(3, len(commits)))),
+    ]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(one_commit, min_size=1, max_size=16), st.data())
+def test_every_answer_is_that_of_the_walk(
+    tmp_path_factory: pytest.TempPathFactory, told: list[dict[str, Any]], data: st.DataObject
+) -> None:
+    histories = Histories(tmp_path_factory.mktemp("h"))
+    build(histories, told)
+    upto = data.draw(st.integers(0, len(told)), "indexed")
+    head = data.draw(st.integers(max(upto - 2, 1), len(told)), "head")
+    index = GrowingIndex.open(HistoryIndex.path_for(histories.path))
+    list(catch_up(index, histories.repository, histories.oids[upto - 1] if upto else None))
+    walked = Past(histories.repository, histories.oids[head - 1])
+    indexed = IndexedPast(histories.repository, histories.oids[head - 1], index)
+    for question in questions(histories.oids[:head]):
+        assert answer(walked, *question) == answer(indexed, *question), question
+    assert changes_and_steps(walked) == changes_and_steps(indexed)
+    index.close()
+    histories.repository.close()
+
+
+@pytest.fixture
+def histories(tmp_path: Path) -> Histories:
+    made = Histories(tmp_path)
+    for number in range(40):
+        made.commit({f"d/{number % 3}": f"{number}\n"}, session="s")
+    index = GrowingIndex.open(HistoryIndex.path_for(made.path))
+    list(catch_up(index, made.repository, made.oids[-1]))
+    index.close()
+    return made
+
+
+def asked(histories: Histories) -> tuple[list[str], list[str]]:
+    """What was asked (by the class that answered), and what came out."""
+    classes = []
+
+    def run(past: Past) -> list[str]:
+        classes.append(type(past).__name__)
+        found = [each.commit.oid for each in past.candidates(Wanted(path="d/1"), None)]
+        return [oid for oid in found if past.changes(past.repository.commit(oid))]
+
+    damage: list[str] = []
+    found = look_back(histories.repository, histories.oids[-1], run, lambda: damage.append("!"))
+    return [*classes, *damage], [
+        oid
+        for oid in found
+        if Past(histories.repository, oid).is_touching(histories.repository.commit(oid), ["d/1"])
+    ]
+
+
+def expected(histories: Histories) -> list[str]:
+    return [oid for n, oid in enumerate(histories.oids) if n % 3 == 1][::-1]
+
+
+def test_the_index_is_used_where_it_is_sound(histories: Histories) -> None:
+    assert (["IndexedPast"], expected(histories)) == asked(histories)
+
+
+@pytest.mark.parametrize("size", [0, 100, 4096, 9000, 40000])
+def test_a_damaged_index_changes_no_answer(histories: Histories, size: int) -> None:
+    path = Path(HistoryIndex.path_for(histories.path))
+    content = path.read_bytes()
+    path.write_bytes(content[:size])
+    classes, found = asked(histories)
+    assert expected(histories) == found
+    assert "Past" == [name for name in classes if name != "!"][-1]
+
+
+def test_an_index_of_garbage_is_walked_around_and_reported(histories: Histories) -> None:
+    path = Path(HistoryIndex.path_for(histories.path))
+    path.write_bytes(os.urandom(path.stat().st_size))
+    classes, found = asked(histories)
+    assert ({"Past", "!"}, expected(histories)) == (set(classes), found)
+
+
+def test_an_index_that_names_commits_which_are_not_there_is_walked_around(
+    histories: Histories,
+) -> None:
+    index = GrowingIndex.open(HistoryIndex.path_for(histories.path))
+    index.db.execute("UPDATE commits SET oid = randomblob(20) WHERE n = 5")
+    index.close()
+    classes, found = asked(histories)
+    assert ({"IndexedPast", "Past", "!"}, expected(histories)) == (set(classes), found)
+
+
+def test_no_index_is_no_damage(histories: Histories) -> None:
+    os.unlink(HistoryIndex.path_for(histories.path))
+    assert (["Past"], expected(histories)) == asked(histories)
+    assert not os.path.exists(HistoryIndex.path_for(histories.path))
