@@ -9,14 +9,14 @@ from __future__ import annotations
 import stat
 from collections.abc import Mapping, Sequence
 
-from stet.wire.failures import Failure, Kind, Refused
+from stet.wire.failures import Failure, Kind, Refused, refuse
 from stetd.call_world import CallWorld
 from stetd.drafts import Draft, DraftFile
 from stetd.history.commits import StoredCommit
 from stetd.history.file_undoing import FileConflict, Version
 from stetd.history.objects import EXECUTABLE, LINK
 from stetd.history.taking_back import InTheWay, TakingBack
-from stetd.history.undoing import FOUND
+from stetd.history.undoing import FOUND, TAKES_BACK, UndoneTwice, undone_twice
 from stetd.past import Past
 from stetd.storage.shadow_repo import merge_file
 from stetd.storage.worktree import OnDisk
@@ -29,7 +29,13 @@ _LONGEST_SUBJECT = 120
 def take_back(
     past: Past, world: CallWorld, chosen: Sequence[StoredCommit], kind: str, subject: str
 ) -> Draft:
-    """A draft that takes commits back, newest first. Raises Refused (conflict, ...)."""
+    """A draft that takes commits back, newest first.
+
+    Raises Refused: conflict, nothing_to_undo (something would be undone twice), ...
+    """
+    twice = would_undo_twice(past, chosen)
+    if twice is not None:
+        raise _twice(twice)
     work = TakingBack(lambda path: look(world, path), merge_file)
     permissions: dict[str, int] = {}
     wanted = {commit.oid for commit in chosen}
@@ -49,6 +55,30 @@ def take_back(
         reverts=tuple(commit.oid for commit in chosen),
         leftover_directories=[d for commit in chosen for d in commit.meta.directories],
         record_always=True,
+    )
+
+
+def would_undo_twice(past: Past, chosen: Sequence[StoredCommit]) -> UndoneTwice | None:
+    """What would be undone a second time if these were taken back (newest first)."""
+    wanted = {commit.oid for commit in chosen if commit.meta.kind in TAKES_BACK}
+    if not wanted:
+        return None
+    found = past.find(wanted)
+    while more := {oid for each in found for oid in _taken_back(each.commit)} - wanted:
+        wanted |= more
+        found = past.find(wanted)
+    return undone_twice(found, [commit.oid for commit in chosen if commit.oid in wanted])
+
+
+def _taken_back(commit: StoredCommit) -> tuple[str, ...]:
+    return commit.meta.reverts if commit.meta.kind in TAKES_BACK else ()
+
+
+def _twice(found: UndoneTwice) -> Refused:
+    return refuse(
+        Kind.NOTHING_TO_UNDO,
+        f"this would undo {found.commit[:8]} a second time, which {found.by[:8]} has undone "
+        f"already; nothing was changed. Take {found.by[:8]} back first.",
     )
 
 

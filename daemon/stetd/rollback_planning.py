@@ -14,7 +14,7 @@ from stetd.drafts import Draft
 from stetd.history.commits import StoredCommit
 from stetd.history.undoing import FOUND, TAKES_BACK, choose_for_rollback, is_edit
 from stetd.past import Past
-from stetd.reverting import counted, listed, take_back
+from stetd.reverting import counted, listed, take_back, would_undo_twice
 from stetd.undo_planning import session_of
 from stetd.workspace import Base, Workspace
 
@@ -41,6 +41,8 @@ def plan_rollback(workspace: Workspace, base: Base, call: EditCall, world: CallW
         )
 
     chosen = choose_for_rollback(past.after(to), passes)
+    if would_undo_twice(past, chosen) is not None:
+        chosen = choose_for_rollback(past.after(to), passes, sparing=False)
     if not chosen:
         raise refuse(
             Kind.NOTHING_TO_UNDO,

@@ -1,82 +1,32 @@
-"""Taking one file's change back around later edits, and which commits are undone."""
+"""Which commits stand, and what a rollback takes back, against models that are slow and plain."""
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from stetd.history.commits import CommitMeta, StoredCommit
-from stetd.history.file_undoing import FileConflict, Version, take_back_file
-from stetd.history.undoing import walk_standing
-from stetd.storage.shadow_repo import merge_file
-
-FILE, EXECUTABLE, LINK = 0o100644, 0o100755, 0o120000
-
-
-def version(text: str, mode: int = FILE) -> Version:
-    return Version(text.encode(), mode)
-
-
-OLD, NEW = version("1\n2\n3\n4\n5\n"), version("1\nTWO\n3\n4\n5\n")
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "now", "expected"),
-    [
-        (OLD, NEW, NEW, OLD),
-        (OLD, NEW, OLD, OLD),
-        (None, NEW, NEW, None),
-        (OLD, None, None, OLD),
-        (None, NEW, None, None),
-        (OLD, NEW, version("1\nTWO\n3\n4\nfive\n"), version("1\n2\n3\n4\nfive\n")),
-        (OLD, NEW, version("0\n1\nTWO\n3\n4\n5\n"), version("0\n1\n2\n3\n4\n5\n")),
-        (OLD, version("1\n2\n3\n4\n5\n", EXECUTABLE), version("x\n", EXECUTABLE), version("x\n")),
-        (
-            OLD,
-            NEW,
-            version("1\nTWO\n3\n4\n5\n", EXECUTABLE),
-            version("1\n2\n3\n4\n5\n", EXECUTABLE),
-        ),
-    ],
+from stetd.history.undoing import (
+    REDOABLE,
+    TAKES_BACK,
+    UndoneTwice,
+    choose_for_rollback,
+    is_edit,
+    undone_twice,
+    walk_standing,
 )
-def test_taken_back(
-    before: Version | None, after: Version | None, now: Version | None, expected: Version | None
-) -> None:
-    assert take_back_file("a", before, after, now, merge_file) == expected
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "now", "hunk"),
-    [
-        (OLD, NEW, version("1\ntwo\n3\n4\n5\n"), "<<<<<<<"),
-        (OLD, None, version("again\n"), "the commit deleted this file"),
-        (None, NEW, version("changed\n"), "the commit created this file"),
-        (OLD, NEW, None, "this file was deleted since"),
-        (version("x", LINK), version("y", LINK), version("z", LINK), "symbolic link"),
-        (Version(b"\0a", FILE), Version(b"\0b", FILE), Version(b"\0c", FILE), "binary"),
-    ],
-)
-def test_conflict(
-    before: Version | None, after: Version | None, now: Version | None, hunk: str
-) -> None:
-    conflict = take_back_file("a", before, after, now, merge_file)
-    assert isinstance(conflict, FileConflict)
-    assert hunk in conflict.hunks[0]
-
-
-def test_merging_keeps_every_byte_that_nobody_changed() -> None:
-    tail = bytes(range(1, 256)).replace(b"\n", b"") + b"\r\nlast\r\n"
-    merged = take_back_file(
-        "a",
-        Version(b"one\r\n\r\n\r\n\r\n" + tail, FILE),
-        Version(b"ONE\r\n\r\n\r\n\r\n" + tail, FILE),
-        Version(b"ONE\r\n\r\n\r\n\r\n" + tail + b"more", FILE),
-        merge_file,
+def commit(
+    oid: str, kind: str = "edit", *reverts: str, session: str = "s", method: str | None = None
+) -> StoredCommit:
+    meta = CommitMeta(
+        kind=kind, time=0, subject="s", reverts=reverts, session=session, method=method
     )
-    assert merged == Version(b"one\r\n\r\n\r\n\r\n" + tail + b"more", FILE)
-
-
-def commit(oid: str, kind: str = "edit", *reverts: str) -> StoredCommit:
-    meta = CommitMeta(kind=kind, time=0, subject="s", reverts=reverts)
     return StoredCommit(oid, "t", None, meta)
 
 
@@ -105,3 +55,164 @@ def test_edit_undone_twice_in_a_row_is_undone_by_the_later() -> None:
 
 def test_restore_takes_nothing_back() -> None:
     assert standing(commit("x", "restore", "e"), commit("e")) == {"x": None, "e": None}
+
+
+def test_restores_are_edits_unless_recovery_made_them() -> None:
+    kinds = ["edit", "observed", "undo", "redo", "rollback", "outside", "snapshot"]
+    assert [kind for kind in kinds if is_edit(commit("x", kind).meta)] == ["edit", "observed"]
+    assert is_edit(commit("x", "restore", method="restore").meta)
+    assert not is_edit(commit("x", "restore", method="recovery").meta)
+
+
+def everything(_: StoredCommit) -> bool:
+    return True
+
+
+def rolled_back(*newest_first: StoredCommit) -> list[str]:
+    return [c.oid for c in choose_for_rollback(newest_first, everything)]
+
+
+def test_a_rollback_takes_edits_back_newest_first() -> None:
+    assert rolled_back(commit("b"), commit("a")) == ["b", "a"]
+
+
+def test_a_rollback_leaves_what_is_undone_already() -> None:
+    assert rolled_back(commit("u", "undo", "a"), commit("b"), commit("a")) == ["b"]
+
+
+def test_a_rollback_takes_back_the_undo_of_what_came_before_it() -> None:
+    assert rolled_back(commit("u", "undo", "before"), commit("a")) == ["u", "a"]
+
+
+def test_a_rollback_takes_back_an_undo_of_both_and_then_the_later_edit() -> None:
+    assert rolled_back(commit("u", "undo", "a", "before"), commit("a")) == ["u", "a"]
+
+
+def test_a_rollback_sees_through_a_redo() -> None:
+    story = [commit("r", "redo", "u"), commit("u", "undo", "a"), commit("a")]
+    assert rolled_back(*story) == ["a"]
+    story = [commit("r", "redo", "u"), commit("u", "undo", "before")]
+    assert rolled_back(*story) == []
+
+
+# -- random histories
+
+
+@dataclass
+class History:
+    """Commits, oldest first."""
+
+    commits: list[StoredCommit]
+
+    def undone(self, at: int, without: frozenset[str] = frozenset()) -> set[str]:
+        """What is undone after so many commits: the definition, word by word.
+
+        ``without``: as if these had never been made.
+        """
+        made = [c for c in self.commits[:at] if c.oid not in without]
+
+        @cache
+        def is_undone(oid: str) -> bool:
+            return any(
+                other.meta.kind in TAKES_BACK
+                and oid in other.meta.reverts
+                and not is_undone(other.oid)
+                for other in made
+            )
+
+        return {c.oid for c in made if is_undone(c.oid)}
+
+    def edits(self, at: int, without: frozenset[str] = frozenset()) -> set[str]:
+        """The edits that are in the files after so many commits."""
+        undone = self.undone(at, without)
+        made = [c for c in self.commits[:at] if is_edit(c.meta) and c.oid not in without]
+        return {c.oid for c in made if c.oid not in undone}
+
+    def twice(self, chosen: list[str]) -> UndoneTwice | None:
+        """What undone_twice says of these (newest first), and whether it says the truth."""
+        reachable = set(chosen)
+        for c in reversed(self.commits):
+            if c.oid in reachable:
+                reachable.update(c.meta.reverts)
+        walked = walk_standing(reversed(self.commits))
+        refused = undone_twice([each for each in walked if each[0].oid in reachable], chosen)
+        steps = [chosen[: step + 1] for step in range(len(chosen))]
+        assert (refused is not None) is any(map(self._twice, steps))
+        return refused
+
+    def _twice(self, chosen: list[str]) -> bool:
+        later = History([*self.commits, commit("later", "undo", *chosen)])
+        undone = later.undone(len(later.commits))
+        named = [oid for c in later.commits if c.oid not in undone for oid in c.meta.reverts]
+        return len(named) != len(set(named))
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> History:
+    """Histories as the daemon makes them: only what stands is taken back, and not twice."""
+    history = History([])
+    for number in range(draw(st.integers(1, 12))):
+        undone = history.undone(number)
+        stands = [c for c in history.commits if c.oid not in undone]
+        kind = draw(st.sampled_from(["edit", "edit", "undo", "redo", "rollback"]))
+        session = draw(st.sampled_from("st"))
+        some = [c.oid for c in stands if kind != "redo" or c.meta.kind in REDOABLE]
+        reverts: list[str] = []
+        if kind == "rollback":
+            later = history.commits[draw(st.integers(0, number)) :]
+            reverts = [c.oid for c in choose(history, later, everything)]
+        elif kind != "edit" and some:
+            reverts = draw(st.lists(st.sampled_from(some), min_size=1, max_size=3, unique=True))
+            reverts = [c.oid for c in reversed(history.commits) if c.oid in reverts]
+        if not reverts or history.twice(reverts):
+            kind, reverts = "edit", []
+        history.commits.append(commit(f"{kind}{number}", kind, *reverts, session=session))
+    return history
+
+
+def choose(
+    history: History, later: list[StoredCommit], passes: Callable[[StoredCommit], bool]
+) -> list[StoredCommit]:
+    """As planning does: sparing if it can be."""
+    chosen = choose_for_rollback(reversed(later), passes)
+    if history.twice([c.oid for c in chosen]):
+        return choose_for_rollback(reversed(later), passes, sparing=False)
+    return chosen
+
+
+@settings(deadline=None)
+@given(histories())
+def test_what_stands_is_what_the_definition_says(history: History) -> None:
+    found = list(walk_standing(reversed(history.commits)))
+    undone = history.undone(len(history.commits))
+    assert {c.oid for c, by in found if by is not None} == undone
+    for c, by in found:
+        takers = [o.oid for o in history.commits if c.oid in o.meta.reverts]
+        assert by == next((oid for oid in reversed(takers) if oid not in undone), None)
+
+
+@settings(deadline=None, max_examples=200)
+@given(history=histories(), at=st.integers(0, 12), sessions=st.sampled_from(["s", "st"]))
+def test_a_rollback_leaves_the_files_as_if_what_it_is_about_had_not_been(
+    history: History, at: int, sessions: str
+) -> None:
+    """The changes of what it chooses, taken back in this order, fit and give that state."""
+    end, at = len(history.commits), min(at, len(history.commits))
+    later = history.commits[at:]
+    chosen = choose(history, later, lambda c: (c.meta.session or "") in sessions)
+    if history.twice([c.oid for c in chosen]):
+        assert sessions != "st", "a rollback of everything is never refused for that"
+        return
+    files = history.edits(end)
+    for each in chosen:
+        number = history.commits.index(each)
+        before, after = history.edits(number), history.edits(number + 1)
+        assert after - before <= files, "taken back twice"
+        assert not files & (before - after), "brought back twice"
+        files = files - (after - before) | (before - after)
+    concerned = frozenset(c.oid for c in later if (c.meta.session or "") in sessions)
+    assert files == history.edits(end, without=concerned)
+    if sessions == "st":
+        assert files == history.edits(at)
+    history.commits.append(commit("rollback", "rollback", *(c.oid for c in chosen)))
+    assert history.edits(end + 1) == files

@@ -20,15 +20,21 @@ Undoing an undo is redo, under another name. A restore sets one file; it says no
 commits, so it takes none back and is an edit like another. What the daemon saw for the first
 time can't be taken back: there is nothing earlier to go back to.
 
+No commit may be undone by two that stand: taking one of them back would bring its change back
+to the files though the other still says that it is undone. That would happen when an undo is
+made to stand again whose edit was undone another time meanwhile; such a call is refused, naming
+the commit that has to be taken back first (:func:`undone_twice`).
+
 A rollback takes back what came after a commit and passes its filters, newest first: edits that
 stand, and undos, redos and rollbacks too, because what they took back stood at that commit. One
-that took back nothing but commits that the rollback takes back as well can stay: they are undone
-already.
+that concerns nothing but edits that the rollback is about can stay as it is: they are undone in
+the end, whatever it says of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from stetd.history.commits import CommitMeta, StoredCommit
 
@@ -77,22 +83,77 @@ def walk_standing(walk: Iterable[StoredCommit]) -> Iterator[tuple[StoredCommit, 
         yield commit, standing.reverted_by(commit)
 
 
+class UndoneTwice(NamedTuple):
+    """A commit that would be undone a second time, and the other one that undoes it."""
+
+    commit: str
+    by: str
+
+
+def undone_twice(
+    reachable: Iterable[tuple[StoredCommit, str | None]], chosen: Sequence[str]
+) -> UndoneTwice | None:
+    """Whether two commits come to take back the same one while ``chosen`` are taken back.
+
+    ``reachable``: the chosen commits, what they took back, what that took back and so on,
+    newest first, each with the standing commit that took it back so far. ``chosen``: newest
+    first; each step counts, because the files go through each.
+    """
+    known = list(reachable)
+    for step in range(len(chosen)):
+        found = _undone_twice(known, set(chosen[: step + 1]))
+        if found is not None:
+            return found
+    return None
+
+
+def _undone_twice(
+    known: Sequence[tuple[StoredCommit, str | None]], chosen: Collection[str]
+) -> UndoneTwice | None:
+    oids = {commit.oid for commit, _ in known}
+    takers: dict[str, list[str]] = {}
+    for commit, undone_by in known:
+        own = takers.get(commit.oid, [])
+        if undone_by is not None and undone_by not in oids:
+            own.append(undone_by)
+        if len(own) + (commit.oid in chosen) > 1:
+            return UndoneTwice(commit.oid, undone_by if undone_by in own else own[0])
+        if not own and commit.oid not in chosen and commit.meta.kind in TAKES_BACK:
+            for oid in commit.meta.reverts:
+                takers.setdefault(oid, []).append(commit.oid)
+    return None
+
+
 def choose_for_rollback(
-    later: Iterable[StoredCommit], passes: Callable[[StoredCommit], bool]
+    later: Iterable[StoredCommit],
+    passes: Callable[[StoredCommit], bool],
+    *,
+    sparing: bool = True,
 ) -> list[StoredCommit]:
     """What a rollback takes back of the commits after its ``to``, both newest first.
 
     ``passes``: whether a commit is one that the rollback is about (its filters and kinds).
+    ``sparing``: what concerns only such commits stays; without it, all that stands is taken
+    back step by step, which for a rollback without filters undoes nothing twice.
     """
     commits = list(later)
+    known = {commit.oid: commit for commit in commits}
     concerned = {commit.oid for commit in commits if passes(commit)}
+
+    def is_about_others(oid: str) -> bool:
+        """Whether a commit is to stay, or takes back what is, over however many others."""
+        commit = known.get(oid)
+        if commit is None or oid in concerned or commit.meta.kind not in TAKES_BACK:
+            return oid not in concerned
+        return any(map(is_about_others, commit.meta.reverts))
+
     standing = Standing()
     chosen = []
     for commit in commits:
-        if commit.oid in concerned and not standing.is_undone(commit):
-            takes_back = commit.meta.kind in TAKES_BACK
-            if not (takes_back and concerned.issuperset(commit.meta.reverts)):
-                standing.take_back(commit, "the rollback")
-                chosen.append(commit)
+        takes_back = sparing and commit.meta.kind in TAKES_BACK
+        stays = takes_back and not any(map(is_about_others, commit.meta.reverts))
+        if commit.oid in concerned and not standing.is_undone(commit) and not stays:
+            standing.take_back(commit, "the rollback")
+            chosen.append(commit)
         standing.reverted_by(commit)
     return chosen
