@@ -186,9 +186,10 @@ MISTAKES: dict[str, tuple[Callable[[Edit, random.Random], Edit | None], float]] 
     "tabs in the file": (_tabs_in_the_file, 0.8),
     "trailing space": (_trailing_space, 0.8),
     "typographic characters": (_typographic, 0.8),
-    "a wrong first line": (_wrong_first_line, 0.5),
-    "a wrong first line, shifted": (_wrong_first_line_shifted, 0.5),
-    "a wrong last line": (_wrong_last_line, 0.5),
+    # half of them have a word changed, which no rung may let pass
+    "a wrong first line": (_wrong_first_line, 0.3),
+    "a wrong first line, shifted": (_wrong_first_line_shifted, 0.3),
+    "a wrong last line": (_wrong_last_line, 0.3),
     "a wrong middle line": (_wrong_middle_line, 0.0),
     "blank lines around it": (_blank_edges, 0.7),
     "a copy elsewhere": (_copied_elsewhere, 0.0),

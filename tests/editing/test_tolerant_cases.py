@@ -395,16 +395,16 @@ CASES = [
     Case(
         "a first line that is not in the file, the same in both texts",
         b"def f(a, b):\n    one()\n    two()\n",
-        "def f(a):\n    one()\n    two()\n",
-        "def f(a):\n    one()\n    three()\n",
+        "# it does what it says\n    one()\n    two()\n",
+        "# it does what it says\n    one()\n    three()\n",
         b"def f(a, b):\n    one()\n    three()\n",
         Rung.TRIM_EDGES,
     ),
     Case(
         "a last line that is not in the file, the same in both texts",
         b"one()\ntwo()\nend\n",
-        "one()\ntwo()\nfinish\n",
-        "ONE()\ntwo()\nfinish\n",
+        "one()\ntwo()\n# ...\n",
+        "ONE()\ntwo()\n# ...\n",
         b"ONE()\ntwo()\nend\n",
         Rung.TRIM_EDGES,
     ),
@@ -454,6 +454,55 @@ REFUSALS = [
         "h\nm\nt\n",
         "h\nM\nt\n",
         Rung.TRIM_EDGES,
+    ),
+    Refusal(
+        "what was meant is gone, and a passage is left with another name above it",
+        b"def get_b():\n    x = 1\n    return x\n",
+        "def get_a():\n    x = 1\n    return x\n",
+        "def get_a():\n    x = 2\n    return x\n",
+        NOWHERE,
+    ),
+    Refusal(
+        "what was meant is gone, and a passage is left with another word below it",
+        b"one()\ntwo()\nend\n",
+        "one()\ntwo()\nfinish\n",
+        "ONE()\ntwo()\nfinish\n",
+        NOWHERE,
+    ),
+    Refusal(
+        "lines put around others are not put there twice",
+        b"def f():\n    if ok:\n        go()\n        stop()\n",
+        "    go()\n    stop()\n",
+        "    if ok:\n        go()\n        stop()\n",
+        NOWHERE,
+    ),
+    Refusal(
+        "nor are lines added to a text that was trimmed",
+        b"a()  \nb()\nc()\n",
+        "\na()\n\n",
+        "\na()\nb()\n\n",
+        NOWHERE,
+    ),
+    Refusal(
+        "one line without indentation for several, of which only the first may lack it",
+        b"class A:\n    def f(self):\n        go() \n",
+        "go()\t\n",
+        "go()\n        stop()\n",
+        NOWHERE,
+    ),
+    Refusal(
+        "steps of two spaces where the file has four",
+        b"def f():\n    if a:\n        b()\n    go()\n",
+        "  go()  \n",
+        "  if c:\n    go()\n",
+        NOWHERE,
+    ),
+    Refusal(
+        "nothing between a lone carriage return and a newline would make them one",
+        b"\ra\n",
+        "a",
+        "",
+        NOWHERE,
     ),
     # what no rung relaxes
     Refusal("a word that differs", b"return value\n", "return values\n", "return 1\n", NOWHERE),
@@ -636,6 +685,12 @@ def test_no_line_is_dropped_from_a_text_that_changes_nothing(case: Case) -> None
 )
 def test_a_second_copy_makes_it_ambiguous(case: Case) -> None:
     assert case.rung == edited(case.before + case.before, case.old, case.new)
+
+
+def test_one_line_found_within_another_gives_way_to_several_with_its_indentation() -> None:
+    before = b"def f():\r\n    if a:\r\n        go()\r\n"
+    after = b"def f():\r\n    if a:\r\n        if ok:\r\n            go()\r\n"
+    assert (after, Rung.INDENT) == edited(before, "go()\n", "if ok:\n    go()\n")
 
 
 def test_names_are_unique() -> None:

@@ -98,6 +98,8 @@ class Change:
             if not all(line.startswith(take) for line in new):
                 return None
             kept = [line[len(take) :] for line in new]
+            if self._in_another_unit(new, around):
+                return None
             if not self._foreign(kept, around):
                 return [put + line for line in kept]
         if self._tabs_for_spaces(new):
@@ -105,6 +107,22 @@ class Change:
         if self._spaces_for_tabs(new):
             return self._to_spaces(new, around)
         return None
+
+    def _in_another_unit(self, new: Sequence[str], around: Sequence[str]) -> bool:
+        """Whether the new lines descend in steps of spaces that are not the file's.
+
+        Steps that are a whole part of the file's unit; or larger ones, if they also explain how
+        deep the text is. Shifted as they are, such lines would stand between the file's levels.
+        """
+        unit = spaces_unit(around)
+        if unit is None or _pure_kind([*self.text, *new]) != " ":
+            return False
+        steps = {len(b) - len(a) for a, b in pairwise([self.text[0], *new]) if len(b) > len(a)}
+        width, depth = len(self.text[0]), len(self.place[0])
+        return any(
+            (step < unit and unit % step == 0) or (step > unit and width * unit == depth * step > 0)
+            for step in steps
+        )
 
     def _foreign(self, kept: Sequence[str], around: Sequence[str]) -> bool:
         """Whether what the change leaves alone is indentation of another kind than the place's.

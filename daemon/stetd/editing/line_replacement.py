@@ -105,11 +105,23 @@ def reindented_replacement(
         index for index, line in enumerate(contents) if shared[index] is None and not is_blank(line)
     ]
     changed = change.apply([indentation_of(contents[index]) for index in filled], around)
-    if filled and changed is None:
+    if (filled and changed is None) or _only_first_lacks_indentation(change, contents):
         return None
     for index, indentation in zip(filled, changed or [], strict=True):
         contents[index] = indentation + contents[index].lstrip(INDENTATION)
     return _written(found, sent, shared, contents, terminator, False, forgiven)
+
+
+def _only_first_lacks_indentation(change: Change, contents: Sequence[str]) -> bool:
+    """Whether the text may begin with the first character that can be seen.
+
+    Then its first line lacks the indentation of the place, and the others don't. One old line
+    can't tell that from a text that lacks it everywhere.
+    """
+    if len(change.text) > 1 or change.verbatim is None or not change.verbatim[1]:
+        return False
+    later = (line for line in contents[1:] if not is_blank(line))
+    return any(indentation_of(line).startswith(change.place[0]) for line in later)
 
 
 def _written(

@@ -16,22 +16,27 @@ by a rung above. Less of the text is left to tell the place by, so this rung is 
 * a line that is dropped because both texts have it must stand nowhere in the file. If it
   does, the text was meant for that place, or stands here with other lines in between, or
   with an indentation that no rung accepts; dropping it must not make that acceptable;
+* no line like it may stand in its place: no rung lets a word differ, also not in this way;
 * lines that are added beside dropped blank lines must not leave in doubt where they belong.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from itertools import dropwhile
 
+from rapidfuzz import fuzz
+
 from stetd.editing import choosing, line_replacement, rungs
 from stetd.editing.normal_forms import (
+    INDENTATION,
     NormalForms,
     bare,
     indentation_of,
 )
 from stetd.editing.rungs import Finder, Place, Rung, Search
-from stetd.editing.text import Document, is_blank
+from stetd.editing.text import Document, is_blank, split_lines
 from stetd.editing.trimming import Trimmed, trimmings
 from stetd.editing.typography import folded_text
 
@@ -53,11 +58,18 @@ _WHOLE_LINES: tuple[tuple[Rung, Finder], ...] = (
     (Rung.TYPOGRAPHY, rungs.typographic_lines),
     (Rung.INDENT_TYPOGRAPHY, rungs.indent_and_typography),
 )
+#: Rungs that take the text as it is.
+_LITERAL = (Rung.EXACT, Rung.LINE_ENDINGS)
+#: Tolerant rungs that find a text within lines.
+_STRETCHES = (Rung.LINE_ENDINGS, Rung.TYPOGRAPHY)
 _BOM = "\ufeff"
 #: How many lines around a place tell the file's unit of indentation.
 _NEIGHBOURHOOD = 40
 #: How many lines a text may have left out before the blank lines that it ends with.
 _FURTHER_OFF = 4
+#: Lines without a word in common that are more alike than this (of 100) differ by a word.
+_LIKENESS = 50
+_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +108,28 @@ def locate(
     """
     assert old, "BUG: an empty text stands everywhere"
     found = _climb(document, old, new, _LADDER, near_line)
+    if isinstance(found, Match) and _is_applied(document, found, old, new):
+        return None
     if found is None and old.startswith(_BOM):
         return _at_beginning(document, old, new)
     return found if found is not None else _trim_edges(document, old, new)
+
+
+def _is_applied(document: Document, match: Match, old: str, new: str) -> bool:
+    """Whether what was found, with tolerance, is part of the new text, which stands there.
+
+    An edit that puts lines around others, sent again, finds them by their other indentation.
+    """
+    if match.rung in _LITERAL or not new or new == old:
+        return False
+    found = _climb(document, new, new, _LADDER)
+    if isinstance(found, Match):
+        around = found.start <= match.start and match.end <= found.end
+        return around and found.end - found.start > match.end - match.start
+    first, size = document.line_at(match.start), len(split_lines(old)[0])
+    more = len(split_lines(new)[0]) - size
+    lines = found.lines if found else ()
+    return any(line <= first <= line + more for line in lines) and more > 0
 
 
 def _at_beginning(document: Document, old: str, new: str) -> Match | Several | None:
@@ -140,6 +171,12 @@ def match_at(document: Document, place: Place, old: str, new: str, rung: Rung) -
     if text is None:
         return None
     text = apart_from_carriage_return(document, place.start, text)
+    around = (
+        document.text[max(0, place.start - 1) : place.start],
+        document.text[place.end : place.end + 1],
+    )
+    if not text and around == ("\r", "\n"):
+        return None  # the two would become one terminator, and two lines one
     if document.bom and place.start == 0:
         text = text.removeprefix(_BOM)
     return Match(place.start, place.end, rung, text)
@@ -156,6 +193,8 @@ def _replacement(document: Document, place: Place, old: str, new: str, rung: Run
     """What to write at a place, or None when that can't be told."""
     if rung is Rung.EXACT and ("\r" not in document.text or "\n" not in new):
         return new
+    if rung in _STRETCHES and _lacks_indentation(document, place, old, new):
+        return None
     matched = document.text[place.start : place.end]
     terminator = document.terminator_near(place.end)
     if place.change is not None:
@@ -167,6 +206,19 @@ def _replacement(document: Document, place: Place, old: str, new: str, rung: Run
     return line_replacement.replacement(
         old, new, matched, terminator, literal=literal, forgiven=place.forgiven
     )
+
+
+def _lacks_indentation(document: Document, place: Place, old: str, new: str) -> bool:
+    """Whether one line was found without its indentation, and several are to take its place.
+
+    As given, the others would stand where the text has them, not where the file would. The
+    rungs that look for whole lines can tell.
+    """
+    start = document.line_starts[document.line_at(place.start) - 1]
+    before = document.text[start : place.start]
+    if not before or before.strip(INDENTATION) or len(split_lines(old)[0]) > 1:
+        return False
+    return not all(map(is_blank, split_lines(new)[0][1:]))
 
 
 def indentations_around(document: Document, place: Place) -> list[str]:
@@ -191,12 +243,40 @@ def _trim_edges(document: Document, old: str, new: str) -> Match | Several | Non
         if len(lines) > 1 or len(matches) > 1:
             return Several(Rung.TRIM_EDGES, tuple(sorted(lines)[: rungs.PLACES]))
         for match, one in matches.values():
-            if any(_stands(document, dropped) for dropped in one.dropped):
+            dropped = filter(None, (one.dropped_first, one.dropped_last))
+            if any(_stands(document, line) for line in dropped):
+                return None
+            if _differs_by_words(document, match, one):
                 return None
             if _blank_lines_stand_further_off(document, match, one):
                 return None
-            return replace(match, rung=Rung.TRIM_EDGES)
+            match = replace(match, rung=Rung.TRIM_EDGES)
+            return None if _is_applied(document, match, one.old, one.new) else match
     return None
+
+
+def _differs_by_words(document: Document, match: Match, trimmed: Trimmed) -> bool:
+    """Whether a line like a dropped one stands in its place.
+
+    Then the text means a passage that differs by a word from the one that was found: a function
+    with the same body and another name, say, the one that was meant being gone by now.
+    """
+    first = document.line_at(match.start) - 1
+    after = document.line_at(max(match.start, match.end - 1))
+    above = next((line for line in document.lines[:first][::-1] if not is_blank(line)), "")
+    below = next((line for line in document.lines[after:] if not is_blank(line)), "")
+    return (bool(trimmed.dropped_first) and _alike(trimmed.dropped_first, above)) or (
+        bool(trimmed.dropped_last) and _alike(trimmed.dropped_last, below)
+    )
+
+
+def _alike(line: str, other: str) -> bool:
+    """Whether one line may be the other with some words changed."""
+    mine, theirs = bare(folded_text(line.rstrip("\r\n"))), bare(folded_text(other))
+    if _WORD.sub("w", mine) == _WORD.sub("w", theirs):
+        return True
+    shared = not set(_WORD.findall(mine)).isdisjoint(_WORD.findall(theirs))
+    return shared or fuzz.ratio(mine, theirs) > _LIKENESS
 
 
 def _blank_lines_stand_further_off(document: Document, match: Match, trimmed: Trimmed) -> bool:

@@ -29,17 +29,18 @@ _NOTHING, _BLANK_LINES, _SHARED_LINE = range(3)
 class Trimmed:
     """What is left of old and new text.
 
-    ``cost``: how much was dropped. ``dropped``: the lines dropped because both texts have
-    them. ``core``: the old text without any blank lines at its edges, by which it must be
-    told apart from other places. ``grows_up`` and ``grows_down``: lines are added between
-    the remainder and blank lines that were dropped there.
+    ``cost``: how much was dropped. ``dropped_first`` and ``dropped_last``: the line dropped at
+    that edge because both texts have it, or "". ``core``: the old text without any blank lines
+    at its edges, by which it must be told apart from other places. ``grows_up`` and
+    ``grows_down``: lines are added between the remainder and blank lines that were dropped there.
     """
 
     old: str
     new: str
     core: str
     cost: int
-    dropped: tuple[str, ...]
+    dropped_first: str
+    dropped_last: str
     grows_up: bool
     grows_down: bool
 
@@ -63,9 +64,8 @@ def _trimmed(old: list[str], new: list[str], at_head: int, at_tail: int) -> Trim
     if tail is None:
         return None
     old, new, last = tail[0][::-1], tail[1][::-1], tail[2]
-    dropped = first + last
     blank = _leading_blanks(old)
-    if blank == len(old) or (dropped and not _telling(old, new)):
+    if blank == len(old) or ((first or last) and not _telling(old, new)):
         return None
     if at_tail and new and _terminated(old[-1]) != _terminated(new[-1]):
         return None
@@ -75,7 +75,8 @@ def _trimmed(old: list[str], new: list[str], at_head: int, at_tail: int) -> Trim
         "".join(new),
         "".join(core),
         at_head + at_tail,
-        dropped,
+        first,
+        last,
         grows_up=at_head == _BLANK_LINES and _grows(old, new),
         grows_down=at_tail == _BLANK_LINES and _grows(old[::-1], new[::-1]),
     )
@@ -83,19 +84,19 @@ def _trimmed(old: list[str], new: list[str], at_head: int, at_tail: int) -> Trim
 
 def _without_first(
     old: list[str], new: list[str], amount: int
-) -> tuple[list[str], list[str], tuple[str, ...]] | None:
+) -> tuple[list[str], list[str], str] | None:
     """Trim one edge, and what was shared there; None when there is nothing of that kind."""
     if amount == _NOTHING:
-        return old, new, ()
+        return old, new, ""
     blank = _leading_blanks(old)
     if amount == _BLANK_LINES and not blank:
         return None
     old, new = old[blank:], new[min(blank, _leading_blanks(new)) :]
     if amount == _BLANK_LINES:
-        return old, new, ()
+        return old, new, ""
     if not old or not new or old[0] != new[0]:
         return None
-    return old[1:], new[1:], (old[0],)
+    return old[1:], new[1:], old[0]
 
 
 def _lines(text: str) -> list[str]:

@@ -30,6 +30,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -63,6 +64,8 @@ class Placer:
         self._file = FileLines.of(document)
         self._first = first
         self._cursor = 0
+        #: The line after the last one that has been changed, but for lines put at the end.
+        self._changed = 0
         self._known = {
             hunk.index: [text for text in hunk.anchors if self._standing(text, 0)] for hunk in hunks
         }
@@ -77,13 +80,21 @@ class Placer:
         if isinstance(found, Placed) and found.rung is not Rung.EXACT:
             found = self._unless_applied(found)
         if isinstance(found, Placed):
+            found = replace(found, early=self._is_early(found))
             self._done[self._signature(hunk)] += 1
             insort(self._starts, (found.start, len(self.placed)))
             self._largest = max(self._largest, found.size)
             self.placed.append(found)
-            if not found.early and found.size:
-                self._cursor = found.end
+            if found.size:
+                self._cursor = max(self._cursor, found.end)
         return found
+
+    def _is_early(self, placed: Placed) -> bool:
+        """Whether it changes lines before those that hunks above it have changed."""
+        early = bool(placed.groups) and placed.groups[0].start < self._changed
+        ends = (group.end for group in placed.groups if placed.size)
+        self._changed = max([self._changed, *ends])
+        return early
 
     def _unless_applied(self, placed: Placed) -> Placed | Problem:
         """A place found with tolerance, unless it is part of the new lines, which stand there.
@@ -124,8 +135,8 @@ class Placer:
         return chosen
 
     def _at(self, hunk: Hunk, option: Option, *, described: bool = False) -> Placed:
-        form, early = option.form, option.place < self._cursor
-        return Placed(hunk, form.lines, option.place, form.size, option.rung, early, described)
+        form = option.form
+        return Placed(hunk, form.lines, option.place, form.size, option.rung, described=described)
 
     def _absent(self, hunk: Hunk, forms: Sequence[Form], anchors: Sequence[str]) -> Problem:
         for form in forms:
@@ -331,7 +342,7 @@ class Placer:
         shared_out = len(anchors) == self._left[self._signature(hunk)]
         if len(anchors) > 1 and (early or not (shared_out or self._first)):
             return Problem(Reason.SEVERAL, hunk, tuple(anchors[:PLACES]), anchor=texts[-1])
-        placed = Placed(hunk, hunk.lines, anchors[0], 1, Rung.EXACT, early)
+        placed = Placed(hunk, hunk.lines, anchors[0], 1, Rung.EXACT)
         other = self._disturbed_by(placed)
         if other is not None:
             return Problem(Reason.OVERLAP, hunk, (anchors[0] + 1,), other=other.hunk)
