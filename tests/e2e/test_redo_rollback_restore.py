@@ -1,0 +1,465 @@
+"""redo, rollback and restore: commits of their own, whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from e2e.running_daemon import Client, Site, fsck
+
+TEN = "".join(f"line {n}\n" for n in range(1, 11))
+
+
+def upper(*numbers: int, text: str = TEN) -> bytes:
+    """The file with these lines edited."""
+    for number in numbers:
+        text = text.replace(f"line {number}\n", f"LINE {number}\n")
+    return text.encode()
+
+
+def edit(client: Client, number: int, path: str = "a.txt") -> str:
+    """Edit a line; the commit."""
+    old, new = f"line {number}\n", f"LINE {number}\n"
+    patches = [{"operation": "replace", "oldText": old, "newText": new}]
+    commit: str = client.call("patch", path=path, patches=patches)["commit"]
+    return commit
+
+
+@pytest.fixture
+def ten(site: Site) -> Iterator[Site]:
+    """A workspace with ten lines in a file."""
+    site.write("a.txt", TEN)
+    yield site
+    assert fsck(site.shadow) == ""
+
+
+# -- redo
+
+
+def test_redo_makes_the_newest_undo_as_if_it_had_not_been(ten: Site) -> None:
+    first, second = edit(ten.agent, 1), edit(ten.agent, 5)
+    undos = [ten.agent.call("undo")["commit"] for _ in range(2)]
+    assert ten.bytes_of("a.txt") == upper()
+    for undo, expected in zip(reversed(undos), (upper(1), upper(1, 5)), strict=True):
+        result = ten.agent.call("redo")
+        assert result["undone"] == [undo]
+        assert ten.bytes_of("a.txt") == expected
+    [newest] = ten.log(limit=1)
+    assert (newest["kind"], newest["method"], newest["reverts"]) == ("redo", "redo", [undos[0]])
+    log = {each["commit"]: each["reverted_by"] for each in ten.log()}
+    assert (log[first], log[second], log[undos[0]]) == (None, None, newest["commit"])
+    refusal = ten.agent.refusal("redo")
+    assert refusal.kind == "nothing_to_undo"
+    assert refusal.message == (
+        "there is no undo left to redo in session 'conv-1'. Each undo is redone once."
+    )
+
+
+def test_a_redo_merges_around_later_edits_or_is_refused(ten: Site) -> None:
+    edit(ten.agent, 1)
+    undo = ten.agent.call("undo")["commit"]
+    other = edit(ten.agent, 9)
+    ten.agent.call("redo")
+    assert ten.bytes_of("a.txt") == upper(1, 9)
+    ten.agent.call("undo", commits=[other])
+    ten.agent.call("undo")
+    ten.write("a.txt", TEN.replace("line 1\n", "line one\n"))
+    before = ten.picture()
+    assert ten.agent.refusal("redo").kind == "conflict"
+    assert ten.agent.refusal("redo", commits=[undo]).kind == "nothing_to_undo"
+    assert ten.picture() == before
+
+
+def test_redo_of_one_that_is_redone_names_the_redo(ten: Site) -> None:
+    edit(ten.agent, 1)
+    undo = ten.agent.call("undo")["commit"]
+    redo = ten.agent.call("redo", commits=[undo])["commit"]
+    refusal = ten.agent.refusal("redo", commits=[undo])
+    assert refusal.kind == "nothing_to_undo"
+    assert refusal.message == f"{undo[:8]} is redone already, by {redo[:8]}."
+
+
+def test_redo_of_an_edit_names_the_undo_that_it_could_mean(ten: Site) -> None:
+    first = edit(ten.agent, 1)
+    undo = ten.agent.call("undo")["commit"]
+    refusal = ten.agent.refusal("redo", commits=[first])
+    assert refusal.kind == "invalid_params"
+    assert refusal.message == (
+        f"redo takes undos and rollbacks, but {first[:8]} is of kind edit; it was undone by "
+        f"{undo[:8]}, which can be redone."
+    )
+    redo = ten.agent.call("redo")["commit"]
+    refusal = ten.agent.refusal("redo", commits=[redo])
+    assert refusal.message.endswith(f"is of kind redo; to take it back, use undo: {redo[:8]}.")
+
+
+def test_undoing_a_redo_undoes_the_edit_again_and_that_can_be_redone(ten: Site) -> None:
+    first = edit(ten.agent, 1)
+    undo = ten.agent.call("undo")["commit"]
+    redo = ten.agent.call("redo")["commit"]
+    again = ten.agent.call("undo", commits=[redo])["commit"]
+    assert ten.bytes_of("a.txt") == upper()
+    log = {each["commit"]: each["reverted_by"] for each in ten.log()}
+    assert (log[first], log[undo], log[redo], log[again]) == (undo, None, again, None)
+    assert ten.agent.refusal("undo").kind == "nothing_to_undo"
+    assert ten.agent.call("redo")["undone"] == [again]
+    assert ten.bytes_of("a.txt") == upper(1)
+
+
+def test_an_agent_redoes_its_own_undos_and_the_person_all(ten: Site) -> None:
+    other = ten.another("conv-2")
+    edit(ten.agent, 1)
+    edit(other, 5)
+    undo = other.call("undo")["commit"]
+    assert ten.agent.refusal("redo").kind == "nothing_to_undo"
+    assert ten.agent.refusal("redo", commits=[undo]).kind == "not_permitted"
+    assert ten.person.call("redo")["undone"] == [undo]
+    assert ten.bytes_of("a.txt") == upper(1, 5)
+
+
+def test_what_would_be_undone_twice_is_refused(ten: Site) -> None:
+    first = edit(ten.agent, 1)
+    undo = ten.agent.call("undo")["commit"]
+    redo = ten.agent.call("redo")["commit"]
+    second = ten.agent.call("undo", commits=[first])["commit"]
+    before = ten.picture()
+    refusal = ten.agent.refusal("undo", commits=[redo])
+    assert ten.picture() == before
+    assert refusal.kind == "nothing_to_undo"
+    assert refusal.message == (
+        f"this would undo {first[:8]} a second time, which {second[:8]} has undone already; "
+        f"nothing was changed. Take {second[:8]} back first."
+    )
+    ten.agent.call("undo", commits=[second])
+    ten.agent.call("undo", commits=[redo])
+    assert ten.bytes_of("a.txt") == upper()
+    assert {each["commit"]: each["reverted_by"] for each in ten.log()}[first] == undo
+
+
+# -- rollback
+
+
+@pytest.fixture
+def two(ten: Site) -> Site:
+    """Edits of two agents: conv-1 lines 1, 5 and dir/b.txt; conv-2 lines 3 and 9."""
+    other = ten.another("conv-2", agent="other")
+    ten.commits = [edit(ten.agent, 1), edit(other, 3), edit(ten.agent, 5)]  # type: ignore[attr-defined]
+    ten.overwrite("dir/b.txt", "b\n")
+    edit(other, 9)
+    return ten
+
+
+def first_of(site: Site) -> str:
+    """The first edit's commit."""
+    return str(site.commits[0])  # type: ignore[attr-defined]
+
+
+def test_a_rollback_takes_back_everything_after_a_commit_in_one(two: Site) -> None:
+    ids = [each["commit"] for each in two.log()]
+    result = two.person.call("rollback", to=first_of(two), message="enough")
+    assert two.bytes_of("a.txt") == upper(1)
+    assert not (two.root / "dir").exists()
+    assert result["undone"] == ids[:4]
+    [newest] = two.log(limit=1)
+    assert (newest["kind"], newest["reverts"]) == ("rollback", ids[:4])
+    assert newest["message"] == f"rollback to {first_of(two)[:8]}: 4 commits\n\nenough"
+    assert result["message"].startswith(
+        f"Rolled back to {first_of(two)[:8]}, taking back 4 commits:\n  {ids[0][:8]} patch a.txt"
+    )
+
+
+@pytest.mark.parametrize(
+    ("filters", "left", "b_stands"),
+    [
+        ({"session": "conv-2"}, (1, 5), True),
+        ({"agent": "tester"}, (1, 3, 9), False),
+        ({"paths": ["dir"]}, (1, 3, 5, 9), False),
+        ({"paths": ["a.txt"], "agent": "other"}, (1, 5), True),
+    ],
+)
+def test_a_rollback_is_filtered(
+    two: Site, filters: dict[str, Any], left: tuple[int, ...], b_stands: bool
+) -> None:
+    two.person.call("rollback", to=first_of(two), **filters)
+    assert two.bytes_of("a.txt") == upper(*left)
+    assert (two.root / "dir/b.txt").exists() is b_stands
+
+
+def test_an_agents_rollback_is_about_its_own(two: Site) -> None:
+    two.agent.call("rollback", to=first_of(two))
+    assert two.bytes_of("a.txt") == upper(1, 3, 9)
+    assert not (two.root / "dir").exists()
+    refusal = two.agent.refusal("rollback", to=first_of(two))
+    assert refusal.kind == "nothing_to_undo"
+    refusal = two.agent.refusal("rollback", to=first_of(two), session="conv-2")
+    assert refusal.kind == "not_permitted"
+
+
+def test_a_rollback_can_be_undone_and_redone(two: Site) -> None:
+    rollback = two.person.call("rollback", to=first_of(two))["commit"]
+    undo = two.person.call("undo", commits=[rollback])["commit"]
+    assert two.bytes_of("a.txt") == upper(1, 3, 5, 9)
+    assert two.bytes_of("dir/b.txt") == b"b\n"
+    assert two.person.call("redo")["undone"] == [undo]
+    assert two.bytes_of("a.txt") == upper(1)
+    assert two.person.call("redo", commits=[rollback])["files"][0]["path"] == "a.txt"
+    assert two.bytes_of("a.txt") == upper(1, 3, 5, 9)
+
+
+def test_a_rollback_to_before_an_undo_brings_the_edit_back(ten: Site) -> None:
+    first = edit(ten.agent, 1)
+    ten.agent.call("undo")
+    edit(ten.agent, 5)
+    ten.person.call("rollback", to=first)
+    assert ten.bytes_of("a.txt") == upper(1)
+
+
+def test_a_rollback_keeps_what_a_person_wrote_unless_told_otherwise(ten: Site) -> None:
+    first = edit(ten.agent, 1)
+    ten.write("a.txt", upper(1) + b"by hand\n")
+    edit(ten.agent, 5)
+    edit(ten.agent, 9)
+    ten.person.call("rollback", to=first)
+    assert ten.bytes_of("a.txt") == upper(1) + b"by hand\n"
+    assert ten.person.refusal("rollback", to=first).kind == "nothing_to_undo"
+    assert ten.agent.refusal("rollback", to=first, include_outside=True).kind == "not_permitted"
+    result = ten.person.call("rollback", to=first, include_outside=True)
+    assert ten.bytes_of("a.txt") == upper(1)
+    assert len(result["undone"]) == 1
+
+
+def test_a_rollback_with_outside_edits_never_removes_what_was_only_found(ten: Site) -> None:
+    first = edit(ten.agent, 1)
+    ten.write("mine.txt", TEN)
+    edit(ten.agent, 5, "mine.txt")
+    ten.person.call("rollback", to=first, include_outside=True)
+    assert ten.bytes_of("mine.txt") == TEN.encode()
+    assert ten.bytes_of("a.txt") == upper(1)
+
+
+def test_a_rollback_in_conflict_changes_nothing(two: Site) -> None:
+    two.write("a.txt", upper(1, 3, 5, 9).replace(b"LINE 9\n", b"line nine\n"))
+    before = two.picture()
+    refusal = two.person.refusal("rollback", to=first_of(two))
+    assert two.picture() == before
+    assert refusal.kind == "conflict"
+    assert [each["path"] for each in refusal.data["conflicts"]] == ["a.txt"]
+
+
+def test_a_preview_of_a_rollback_changes_nothing(two: Site) -> None:
+    before = two.picture()
+    preview = two.person.call("rollback", to=first_of(two), preview=True)
+    assert two.picture() == before
+    assert preview["commit"] is None
+    done = two.person.call("rollback", to=first_of(two))
+    for key in ("undone", "files", "diff", "message"):
+        assert preview[key] == done[key]
+
+
+@pytest.mark.parametrize("name", ["HEAD~99", "zzzz", "abc", "f" * 40, "0123"])
+def test_a_commit_that_is_none_is_refused(ten: Site, name: str) -> None:
+    edit(ten.agent, 1)
+    before = ten.picture()
+    assert ten.person.refusal("rollback", to=name).kind == "unknown_commit"
+    assert ten.person.refusal("restore", path="a.txt", at=name).kind == "unknown_commit"
+    assert ten.person.refusal("redo", commits=[name]).kind == "unknown_commit"
+    assert ten.picture() == before
+
+
+def test_restricted_mode_refuses_agents_and_not_the_person(two: Site) -> None:
+    undo = two.agent.call("undo")["commit"]
+    two.person.call("mode_set", mode="restricted", scope="workspace")
+    before = two.picture()
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("redo", {}),
+        ("rollback", {"to": first_of(two)}),
+        ("restore", {"path": "a.txt", "at": first_of(two)}),
+    ]
+    for method, params in calls:
+        for preview in (False, True):
+            refusal = two.agent.refusal(method, **params, preview=preview)
+            assert refusal.kind == "tool_disabled"
+    assert two.picture() == before
+    assert two.person.call("redo")["undone"] == [undo]
+    two.person.call("restore", path="a.txt", at=first_of(two))
+    assert two.bytes_of("a.txt") == upper(1)
+    assert two.person.call("rollback", to=first_of(two))["commit"]
+
+
+# -- restore
+
+
+def test_restore_makes_a_file_what_it_was(two: Site) -> None:
+    result = two.person.call("restore", path="a.txt", at=first_of(two), message="looked better")
+    assert two.bytes_of("a.txt") == upper(1)
+    assert result["message"] == f"Restored a.txt as it was after {first_of(two)[:8]}."
+    assert "undone" not in result
+    [newest] = two.log(limit=1)
+    assert (newest["kind"], newest["reverts"]) == ("restore", [])
+    assert newest["message"] == f"restore a.txt as of {first_of(two)[:8]}\n\nlooked better"
+    assert two.bytes_of("dir/b.txt") == b"b\n"
+    refusal = two.person.refusal("restore", path="a.txt", at=first_of(two))
+    assert refusal.kind == "no_change"
+
+
+def test_a_restore_counts_as_an_edit(two: Site) -> None:
+    restore = two.person.call("restore", path="a.txt", at=first_of(two))["commit"]
+    undo = two.person.call("undo")
+    assert undo["undone"] == [restore]
+    assert two.bytes_of("a.txt") == upper(1, 3, 5, 9)
+    two.person.call("redo")
+    assert two.bytes_of("a.txt") == upper(1)
+
+
+def test_restore_removes_a_file_that_was_not_there(two: Site) -> None:
+    result = two.person.call("restore", path="dir/b.txt", at=first_of(two))
+    assert [each["status"] for each in result["files"]] == ["D"]
+    assert result["message"] == f"Removed dir/b.txt: there was none after {first_of(two)[:8]}."
+    assert not (two.root / "dir").exists()
+    two.person.call("undo")
+    assert two.bytes_of("dir/b.txt") == b"b\n"
+
+
+def test_restore_brings_a_removed_file_back_with_its_mode(ten: Site) -> None:
+    ten.write("key", "secret\n", mode=0o600)
+    first = ten.replace("key", "secret", "public")["commit"]
+    ten.agent.call("apply_patch", input="*** Begin Patch\n*** Delete File: key\n*** End Patch")
+    edit(ten.agent, 1)
+    ten.person.call("restore", path="key", at=first)
+    assert ten.bytes_of("key") == b"public\n"
+    assert (ten.root / "key").stat().st_mode & 0o777 == 0o600
+
+
+def test_restore_to_before_a_file_was_known_takes_it_as_it_was_found(ten: Site) -> None:
+    ten.write("b.txt", "b\n")
+    old = ten.replace("b.txt", "b", "bb")["commit"]
+    edit(ten.agent, 1)
+    result = ten.person.call("restore", path="a.txt", at=old)
+    assert ten.bytes_of("a.txt") == TEN.encode()
+    [warning] = result["warnings"]
+    assert "the history knows a.txt only since" in warning
+    assert ten.person.refusal("restore", path="c.txt", at=old).kind == "file_not_found"
+
+
+def test_restore_overwrites_what_a_person_wrote_and_keeps_it_in_the_history(ten: Site) -> None:
+    first = edit(ten.agent, 1)
+    ten.write("a.txt", "by hand\n")
+    result = ten.person.call("restore", path="a.txt", at=first)
+    assert ten.bytes_of("a.txt") == upper(1)
+    shown = ten.person.call("read", path="a.txt", at=result["outside"])
+    assert shown["text"] == "by hand\n"
+
+
+def test_an_agent_restores_a_file_only_if_all_since_is_its_own(ten: Site) -> None:
+    first = edit(ten.agent, 1)
+    edit(ten.agent, 5)
+    ten.agent.call("restore", path="a.txt", at=first)
+    assert ten.bytes_of("a.txt") == upper(1)
+    other = ten.another("conv-2")
+    theirs = edit(other, 9)
+    refusal = ten.agent.refusal("restore", path="a.txt", at=first)
+    assert refusal.kind == "not_permitted"
+    assert f"{theirs[:8]} (patch a.txt: 1 edit) is not of this session" in refusal.message
+    other.call("restore", path="a.txt", at="HEAD~1")
+    assert ten.bytes_of("a.txt") == upper(1)
+
+
+def test_an_agent_does_not_restore_over_what_a_person_wrote(ten: Site) -> None:
+    first = edit(ten.agent, 1)
+    edit(ten.agent, 5)
+    ten.write("a.txt", upper(1, 5) + b"by hand\n")
+    refusal = ten.agent.refusal("restore", path="a.txt", at=first)
+    assert (refusal.kind, "changed outside" in refusal.message) == ("not_permitted", True)
+    assert ten.bytes_of("a.txt") == upper(1, 5) + b"by hand\n"
+
+
+def test_an_agent_may_restore_to_before_its_own_first_edit(ten: Site) -> None:
+    ten.overwrite("b.txt", "b\n")
+    edit(ten.agent, 1)
+    edit(ten.agent, 5)
+    ten.agent.call("restore", path="a.txt", at="HEAD~3")
+    assert ten.bytes_of("a.txt") == TEN.encode()
+
+
+def test_restore_follows_the_directory_of_the_session(ten: Site) -> None:
+    ten.write("dir/a.txt", TEN)
+    inside = ten.greeted(ten.daemon.agent(), session="conv-3", workspace=str(ten.root / "dir"))
+    first = edit(inside, 1)
+    edit(inside, 5)
+    inside.call("restore", path="a.txt", at=first)
+    assert ten.bytes_of("dir/a.txt") == upper(1)
+    assert ten.bytes_of("a.txt") == TEN.encode()
+
+
+def test_restore_of_a_link_that_took_the_place_of_a_file_leaves_its_target(ten: Site) -> None:
+    first = edit(ten.agent, 1)
+    (ten.root / "a.txt").unlink()
+    ten.write("target.txt", "target\n")
+    (ten.root / "a.txt").symlink_to("target.txt")
+    ten.person.call("restore", path="a.txt", at=first)
+    assert not (ten.root / "a.txt").is_symlink()
+    assert ten.bytes_of("a.txt") == upper(1)
+    assert ten.bytes_of("target.txt") == b"target\n"
+
+
+def test_restore_through_a_link_restores_the_file_that_was_edited(ten: Site) -> None:
+    (ten.root / "link.txt").symlink_to("a.txt")
+    first = edit(ten.agent, 1, "link.txt")
+    edit(ten.agent, 5)
+    ten.person.call("restore", path="link.txt", at=first)
+    assert (ten.root / "link.txt").is_symlink()
+    assert ten.bytes_of("a.txt") == upper(1)
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "message"),
+    [
+        ("rollback", {}, "Object missing required field `to`"),
+        ("rollback", {"to": "HEAD", "last": 2}, "unknown field `last`"),
+        ("rollback", {"to": "HEAD", "paths": []}, "length >= 1"),
+        ("restore", {"path": "a.txt"}, "missing required field `at`"),
+        ("redo", {"commits": []}, "length >= 1"),
+        ("redo", {"last": 1}, "unknown field `last`"),
+    ],
+)
+def test_wrong_parameters_are_refused(
+    ten: Site, method: str, params: dict[str, Any], message: str
+) -> None:
+    refusal = ten.person.refusal(method, **params)
+    assert refusal.kind == "invalid_params"
+    assert message in refusal.message
+
+
+def test_a_request_id_makes_each_of_them_once(two: Site) -> None:
+    first = two.person.call("rollback", to=first_of(two), request_id="r1")
+    again = two.person.call("rollback", to=first_of(two), request_id="r1")
+    assert (again["replayed"], again["commit"]) == (True, first["commit"])
+    assert again["diff"] == first["diff"]
+    redo = two.person.call("redo", request_id="r2")
+    assert two.person.call("redo", request_id="r2")["commit"] == redo["commit"]
+    assert two.person.refusal("redo", commits=["HEAD"], request_id="r2").kind == "invalid_params"
+
+
+def test_untouched_files_keep_bytes_modes_and_times(two: Site) -> None:
+    two.write("other/x.txt", "x\n", mode=0o640)
+    (two.root / "empty").mkdir()
+    before = {k: v for k, v in two.picture().files.items() if k.startswith(("other", "empty"))}
+    two.person.call("rollback", to=first_of(two))
+    two.person.call("redo")
+    two.person.call("restore", path="a.txt", at=first_of(two))
+    after = {k: v for k, v in two.picture().files.items() if k.startswith(("other", "empty"))}
+    assert after == before
+
+
+def test_clipboards_and_modes_are_not_touched(two: Site) -> None:
+    patch = {"operation": "replace", "oldText": "LINE 1\n", "newText": "1\n", "toClipboard": "c"}
+    two.agent.call("patch", path="a.txt", patches=[patch])
+    before = two.picture()
+    two.agent.call("undo")
+    two.agent.call("redo")
+    two.person.call("rollback", to=first_of(two))
+    after = two.picture()
+    assert (after.clipboards, after.mode) == (before.clipboards, before.mode)
+    assert before.clipboards == {"c": "LINE 1\n"}
