@@ -192,6 +192,8 @@ class _Parser:
                 reader.end_of_file(line)
                 self._at += 1
                 return True
+            if text.startswith(END_OF_FILE) and kind != END_OF_FILE:
+                raise unexpected(line, f'"{END_OF_FILE}" alone on its line')
             if kind in ("", END_OF_FILE):
                 raise unexpected(line, _HUNK_LINE)
             return False

@@ -58,8 +58,8 @@ class Placed:
     """A hunk at its place: ``lines``, which are what is left of it, from line ``start`` on.
 
     ``size``: how many lines of the file it covers; for a hunk that only adds this is the line
-    after which it does, if any. ``early``: before the cursor. ``described``: a text after its
-    ``@@`` stands nowhere.
+    after which it does, if any. ``early``: it changes lines before those that a hunk above it
+    changes. ``described``: a text after its ``@@`` stands nowhere.
     """
 
     hunk: Hunk

@@ -141,21 +141,26 @@ def _several(subject: EditSubject, rung: Rung, lines: Sequence[int]) -> Failure:
 
 def _overlap(subject: EditSubject, problem: Problem, path: str) -> Failure:
     assert problem.other is not None, "BUG: an overlap with nothing"
-    other, line = problem.other, problem.places[0] + 1
-    what = "adds the same lines at the place" if problem.identical else "changes the same lines"
+    line = problem.places[0] + 1
+    other = f"hunk {problem.other.number} (line {problem.other.line} of the patch)"
+    what = (
+        f"adds the same lines as {other} at the same place, line {line} of {path}"
+        if problem.identical
+        else f"changes the same lines as {other}, at line {line} of {path}"
+    )
     return subject.failure(
         Kind.OVERLAPPING_EDITS,
-        f"{what} as hunk {other.number} (line {other.line} of the patch), at line {line} of "
-        f"{path}. Leave one of them out, or join the two into one hunk.",
+        f"{what}. Leave one of them out, or join the two into one hunk.",
         line=line,
     )
 
 
-def file_not_found(subject: EditSubject) -> Failure:
+def file_not_found(subject: EditSubject, *, deleting: bool = False) -> Failure:
     """An operation on a file that is not there."""
     return subject.failure(
         Kind.FILE_NOT_FOUND,
-        f"there is no file {subject.path}. Check the path; to create the file use *** Add File.",
+        f"there is no file {subject.path}. Check the path"
+        + ("." if deleting else "; to create the file use *** Add File."),
     )
 
 
@@ -185,10 +190,16 @@ def file_above(subject: EditSubject, above: str) -> Failure:
     )
 
 
-def no_change(subject: EditSubject) -> Failure:
-    """An operation of a patch that leaves everything as it is."""
-    return subject.failure(
-        Kind.NO_CHANGE,
-        f"changes nothing: {subject.path} already reads like this. Nothing was written; if that "
-        "is not what you expected, read the file again.",
+def no_change(subjects: Sequence[EditSubject]) -> Failure:
+    """A patch that leaves everything as it is; ``subjects`` are its operations."""
+    if len(subjects) == 1:
+        return subjects[0].failure(
+            Kind.NO_CHANGE,
+            f"changes nothing: {subjects[0].path} already reads like this. Nothing was written; if "
+            "that is not what you expected, read the file again.",
+        )
+    return Failure(
+        Kind.NO_CHANGE.value,
+        "the patch as a whole changes nothing: after its operations all files are as they were. "
+        "Nothing was written; if that is not what you expected, read them again.",
     )

@@ -90,7 +90,11 @@ class _Performance:
                 self._update(operation)
         except Refused as refused:
             self.failures += (
-                msgspec.structs.replace(failure, index=operation.index)
+                msgspec.structs.replace(
+                    failure,
+                    index=operation.index,
+                    message=f"line {operation.line} of the patch: {failure.message}",
+                )
                 for failure in refused.failures
             )
 
@@ -101,9 +105,8 @@ class _Performance:
         if self.failures:
             raise Refused(*sorted(self.failures, key=lambda failure: failure.index or 0))
         if not any(self.files.planned()):
-            raise Refused(
-                *(refusing.no_change(operation_subject(each, each.path)) for each in operations)
-            )
+            subjects = [operation_subject(each, each.path) for each in operations]
+            raise Refused(refusing.no_change(subjects))
 
     def _files_above(self, operations: Sequence[Operation]) -> list[Failure]:
         makers = {
@@ -141,7 +144,8 @@ class _Performance:
         if self._is_tainted(path):
             return
         if self.files.node(path).data is None:
-            self._fail(refusing.file_not_found(operation_subject(operation, path)), path)
+            subject = operation_subject(operation, path)
+            self._fail(refusing.file_not_found(subject, deleting=True), path)
             return
         self.files.put(path, Node())
 

@@ -1,0 +1,9 @@
+def first():
+    """The first."""
+    a = 1
+    return a
+
+
+def second():
+    a = 1
+    return a

@@ -1,0 +1,9 @@
+def first():
+    a = 1
+    return a
+
+
+def second():
+    a = 1
+    return a
+x = 1

@@ -1,0 +1,8 @@
+def first():
+    a = 1
+    return a
+
+
+def last():
+    a = 2
+    return a

@@ -1,0 +1,8 @@
+def first():
+    a = 2
+    return a
+
+
+def second():
+    a = 3
+    return a

@@ -1,0 +1,6 @@
+class A:
+    def f(self):
+        if x:
+            return 2
+
+        return 3

@@ -1,0 +1,3 @@
+    def f(self):
+        x = 1
+        y = 3
