@@ -1,0 +1,261 @@
+"""Several commits taken back one after the other, and files that were moved: pure."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stetd.history.file_undoing import FileConflict, Version
+from stetd.history.taking_back import FileDelta, InTheWay, TakingBack, Whereabouts
+from stetd.storage.shadow_repo import merge_file
+
+FILE = 0o100644
+Files = dict[str, str]
+
+
+def version(text: str | None) -> Version | None:
+    return None if text is None else Version(text.encode(), FILE)
+
+
+def working(files: Files, blocked: str | None = None) -> TakingBack:
+    """Taking back on these files; ``blocked`` is a path that can't be looked at."""
+
+    def look(path: str) -> Version | None:
+        if path == blocked:
+            raise InTheWay(path, "this is a directory")
+        return version(files.get(path))
+
+    return TakingBack(look, merge_file)
+
+
+def delta(path: str, before: str | None, after: str | None) -> FileDelta:
+    return FileDelta(path, version(before), version(after))
+
+
+def left(work: TakingBack, files: Files) -> Files:
+    """All files as they are afterwards."""
+    after = {**{path: version(text) for path, text in files.items()}, **work.files}
+    return {path: v.data.decode() for path, v in after.items() if v is not None}
+
+
+FIVE, TWO = "1\n2\n3\n4\n5\n", "1\nTWO\n3\n4\n5\n"
+TWO_FIVE, ONLY_FIVE = "1\nTWO\n3\n4\nFIVE\n", "1\n2\n3\n4\nFIVE\n"
+MOVE = [("a", "b")]
+
+
+def test_where_a_file_is_now_follows_moves_backwards() -> None:
+    where = Whereabouts()
+    where.step_over([("b", "c")])
+    assert (where.now("b"), where.now("c"), where.now("d")) == ("c", None, "d")
+    where.step_over([("a", "b"), ("x", "y")])
+    assert (where.now("a"), where.now("b"), where.now("x")) == ("c", None, "y")
+
+
+def test_where_files_that_changed_names_with_each_other_are() -> None:
+    where = Whereabouts()
+    where.step_over([("a", "b"), ("b", "a")])
+    assert (where.now("a"), where.now("b")) == ("b", "a")
+
+
+def test_where_a_file_is_that_was_moved_away_and_back() -> None:
+    where = Whereabouts()
+    where.step_over([("b", "a")])
+    where.step_over([("a", "b")])
+    assert (where.now("a"), where.now("b")) == ("a", None)
+
+
+def test_an_edit_is_taken_back_in_the_file_that_was_moved_since() -> None:
+    files = {"b": TWO_FIVE}
+    work = working(files)
+    work.step_over(MOVE)
+    work.take_back([delta("a", FIVE, TWO)], [])
+    assert (left(work, files), work.conflicts) == ({"b": ONLY_FIVE}, [])
+
+
+def test_a_creation_is_taken_back_under_the_new_name() -> None:
+    files = {"b": FIVE}
+    work = working(files)
+    work.step_over(MOVE)
+    work.take_back([delta("a", None, FIVE)], [])
+    assert (left(work, files), work.conflicts) == ({}, [])
+
+
+def test_an_edit_of_a_file_that_another_one_was_moved_over_is_a_conflict() -> None:
+    files = {"b": "other\n"}
+    work = working(files)
+    work.step_over(MOVE)
+    work.take_back([delta("b", FIVE, TWO)], [])
+    assert work.conflicts == [FileConflict("b", ["this file was deleted since"])]
+
+
+def test_a_creation_of_a_file_that_another_one_was_moved_over_leaves_that() -> None:
+    files = {"b": "other\n"}
+    work = working(files)
+    work.step_over(MOVE)
+    work.take_back([delta("b", None, TWO)], [])
+    assert (left(work, files), work.conflicts) == (files, [])
+
+
+def test_a_deletion_is_taken_back_where_it_was_unless_something_is_there() -> None:
+    files = {"b": TWO}
+    work = working(files)
+    work.step_over(MOVE)
+    work.take_back([delta("b", FIVE, None)], [])
+    assert [c.path for c in work.conflicts] == ["b"]
+    work = working(files)
+    work.step_over(MOVE)
+    work.take_back([delta("a", FIVE, None)], [])
+    assert (left(work, files), work.conflicts) == ({"a": FIVE, "b": TWO}, [])
+
+
+def test_a_move_is_taken_back_with_the_later_changes() -> None:
+    files = {"b": TWO_FIVE}
+    work = working(files)
+    work.take_back([delta("a", FIVE, None), delta("b", None, TWO)], MOVE)
+    assert (left(work, files), work.conflicts) == ({"a": ONLY_FIVE}, [])
+    assert work.moved_from == {"a": "b"}
+
+
+def test_moves_taken_back_one_after_the_other_give_the_first_name() -> None:
+    files = {"c": FIVE}
+    work = working(files)
+    work.take_back([delta("b", FIVE, None), delta("c", None, FIVE)], [("b", "c")])
+    work.take_back([delta("a", FIVE, None), delta("b", None, FIVE)], MOVE)
+    assert (left(work, files), work.conflicts) == ({"a": FIVE}, [])
+    assert work.moved_from == {"a": "c"}
+
+
+def test_after_a_move_was_taken_back_older_edits_are_under_the_old_name() -> None:
+    files = {"b": TWO_FIVE}
+    work = working(files)
+    work.take_back([delta("a", TWO, None), delta("b", None, TWO)], MOVE)
+    work.take_back([delta("a", FIVE, TWO)], [])
+    assert (left(work, files), work.conflicts) == ({"a": ONLY_FIVE}, [])
+
+
+def test_a_move_onto_a_file_gives_that_file_back() -> None:
+    files = {"b": FIVE}
+    work = working(files)
+    work.take_back([delta("a", FIVE, None), delta("b", "old b\n", FIVE)], MOVE)
+    assert (left(work, files), work.conflicts) == ({"a": FIVE, "b": "old b\n"}, [])
+
+
+def test_a_move_that_was_moved_back_by_hand_keeps_its_place() -> None:
+    files = {"a": TWO}
+    work = working(files)
+    work.step_over([("b", "a")])
+    work.take_back([delta("a", FIVE, None), delta("b", None, TWO)], MOVE)
+    assert (left(work, files), work.conflicts) == ({"a": FIVE}, [])
+
+
+def test_a_move_that_a_person_put_back_unrecorded_is_taken_for_done() -> None:
+    files = {"a": FIVE}
+    work = working(files)
+    work.take_back([delta("a", FIVE, None), delta("b", None, FIVE)], MOVE)
+    assert (left(work, files), work.conflicts) == (files, [])
+
+
+@pytest.mark.parametrize(
+    ("files", "later", "conflict"),
+    [
+        (
+            {"c": FIVE},
+            [("b", "c")],
+            FileConflict("b", ["this file was moved on since, to c"]),
+        ),
+        (
+            {"a": "new\n", "b": FIVE},
+            [],
+            FileConflict("a", ["something else stands here since"]),
+        ),
+        ({}, [], FileConflict("b", ["this file was deleted since"])),
+    ],
+)
+def test_a_move_in_conflict(
+    files: Files, later: list[tuple[str, str]], conflict: FileConflict
+) -> None:
+    work = working(files)
+    work.step_over(later)
+    work.take_back([delta("a", FIVE, None), delta("b", None, FIVE)], MOVE)
+    assert work.conflicts == [conflict]
+
+
+def test_every_file_in_conflict_is_told() -> None:
+    files = {"a": "x\n", "b": "y\n"}
+    work = working(files, blocked="c")
+    work.take_back([delta("a", FIVE, TWO), delta("b", None, TWO), delta("c", FIVE, TWO)], [])
+    assert [conflict.path for conflict in work.conflicts] == ["a", "b", "c"]
+    assert work.conflicts[2].hunks == ["this is a directory"]
+
+
+def test_what_was_only_found_stays() -> None:
+    files = {"a": TWO, "b": TWO}
+    work = working(files)
+    work.take_back([delta("a", None, TWO), delta("b", FIVE, TWO)], [], found=True)
+    assert (left(work, files), work.conflicts) == ({"a": TWO, "b": FIVE}, [])
+
+
+# -- the law: taking back everything that was done gives what was there
+
+
+@st.composite
+def stories(draw: st.DrawFn) -> tuple[Files, list[tuple[list[FileDelta], list[tuple[str, str]]]]]:
+    """Files, and calls that created, changed, deleted and moved them, oldest first."""
+    files: Files = {"a": FIVE, "b": "b\n"}
+    calls: list[tuple[list[FileDelta], list[tuple[str, str]]]] = []
+    for number in range(draw(st.integers(1, 8))):
+        what = draw(st.sampled_from(["write", "delete", "move"]))
+        path = draw(st.sampled_from("abc"))
+        other = draw(st.sampled_from("abcd"))
+        if what == "write":
+            new = f"{files.get(path, '')}{number}\n"
+            calls.append(([delta(path, files.get(path), new)], []))
+            files = {**files, path: new}
+        elif path in files and what == "delete":
+            calls.append(([delta(path, files[path], None)], []))
+            files = {p: t for p, t in files.items() if p != path}
+        elif path in files and other not in files:
+            new = f"{files[path]}{number}\n" if draw(st.booleans()) else files[path]
+            changes = [delta(path, files[path], None), delta(other, None, new)]
+            calls.append((changes, [(path, other)]))
+            files = {**{p: t for p, t in files.items() if p != path}, other: new}
+    return files, calls
+
+
+@settings(deadline=None)
+@given(stories())
+def test_taking_everything_back_gives_what_was_there(
+    story: tuple[Files, list[tuple[list[FileDelta], list[tuple[str, str]]]]],
+) -> None:
+    files, calls = story
+    work = working(files)
+    for deltas, moves in reversed(calls):
+        work.take_back(deltas, moves)
+    assert (left(work, files), work.conflicts) == ({"a": FIVE, "b": "b\n"}, [])
+
+
+@settings(deadline=None)
+@given(stories(), st.data())
+def test_taking_some_back_and_that_back_again_is_as_before(
+    story: tuple[Files, list[tuple[list[FileDelta], list[tuple[str, str]]]]], data: st.DataObject
+) -> None:
+    """Undo then redo of any set is the identity, or a conflict."""
+    files, calls = story
+    work = working(files)
+    for deltas, moves in reversed(calls):
+        if data.draw(st.booleans(), "taken back"):
+            work.take_back(deltas, moves)
+        else:
+            work.step_over(moves)
+    if work.conflicts:
+        return
+    undone = left(work, files)
+    paths = sorted({*files, *undone})
+    done = [delta(p, files.get(p), undone.get(p)) for p in paths if files.get(p) != undone.get(p)]
+    moves = [
+        (old, new) for new, old in work.moved_from.items() if new in undone and old not in undone
+    ]
+    again = working(undone)
+    again.take_back(done, moves)
+    assert (left(again, undone), again.conflicts) == (files, [])
