@@ -1,0 +1,343 @@
+"""What undo does about one file, row by row of ARCHITECTURE.md's table, through a real daemon."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.running_daemon import DaemonProcess, Site, fsck
+
+FIVE = "1\n2\n3\n4\n5\n"
+
+
+def move(site: Site, old: str, new: str, old_line: str = "", new_line: str = "") -> str:
+    """Move a file as an agent does, perhaps changing a line; the commit."""
+    hunk = f"@@\n-{old_line}\n+{new_line}\n" if old_line else ""
+    patch = f"*** Begin Patch\n*** Update File: {old}\n*** Move to: {new}\n{hunk}*** End Patch"
+    commit: str = site.agent.call("apply_patch", input=patch)["commit"]
+    return commit
+
+
+def delete(site: Site, path: str) -> str:
+    """Delete a file as an agent does; the commit."""
+    patch = f"*** Begin Patch\n*** Delete File: {path}\n*** End Patch"
+    commit: str = site.agent.call("apply_patch", input=patch)["commit"]
+    return commit
+
+
+def files(site: Site) -> dict[str, bytes]:
+    """Every regular file of the workspace."""
+    found = (path for path in site.root.rglob("*") if path.is_file() and not path.is_symlink())
+    return {str(path.relative_to(site.root)): path.read_bytes() for path in found}
+
+
+def refused(site: Site, commit: str, reason: str, kind: str = "conflict") -> None:
+    """An undo that must be refused for this reason, by the agent and the person."""
+    before = site.picture()
+    for client in (site.agent, site.person):
+        refusal = client.refusal("undo", commits=[commit])
+        assert (refusal.kind, reason in refusal.message) == (kind, True), refusal.message
+        assert site.picture() == before
+
+
+# -- moved since
+
+
+def test_moved_since_the_edit_is_taken_back_under_the_new_name(site: Site) -> None:
+    site.write("a.txt", FIVE)
+    edit = site.replace("a.txt", "2\n", "TWO\n")["commit"]
+    move(site, "a.txt", "dir/b.txt", "4", "FOUR")
+    move(site, "dir/b.txt", "c.txt", "FOUR", "four")
+    result = site.agent.call("undo", commits=[edit])
+    assert files(site) == {"c.txt": b"1\n2\n3\nfour\n5\n"}
+    assert [(each["path"], each["status"]) for each in result["files"]] == [("c.txt", "M")]
+    site.agent.call("redo")
+    assert files(site) == {"c.txt": b"1\nTWO\n3\nfour\n5\n"}
+
+
+def test_moved_since_a_creation_is_taken_back_under_the_new_name(site: Site) -> None:
+    edit = site.overwrite("new/a.txt", FIVE)["commit"]
+    move(site, "new/a.txt", "b.txt")
+    site.agent.call("undo", commits=[edit])
+    assert files(site) == {}
+    assert not (site.root / "new").exists()
+
+
+def test_a_move_is_taken_back_with_what_came_later(site: Site) -> None:
+    site.write("a.sh", FIVE, mode=0o750)
+    moved = move(site, "a.sh", "dir/b.sh", "2", "TWO")
+    site.replace("dir/b.sh", "4\n", "FOUR\n")
+    result = site.agent.call("undo", commits=[moved])
+    assert files(site) == {"a.sh": b"1\n2\n3\nFOUR\n5\n"}
+    assert (site.root / "a.sh").stat().st_mode & 0o777 == 0o750
+    assert not (site.root / "dir").exists()
+    [change] = result["files"]
+    assert (change["path"], change["status"], change["old_path"]) == ("a.sh", "R", "dir/b.sh")
+    site.agent.call("redo")
+    assert files(site) == {"dir/b.sh": b"1\nTWO\n3\nFOUR\n5\n"}
+    assert (site.root / "dir/b.sh").stat().st_mode & 0o777 == 0o750
+
+
+def test_an_undo_of_a_move_is_itself_followed(site: Site) -> None:
+    site.write("a.txt", FIVE)
+    edit = site.replace("a.txt", "2\n", "TWO\n")["commit"]
+    moved = move(site, "a.txt", "b.txt")
+    late = site.replace("b.txt", "4\n", "FOUR\n")["commit"]
+    site.agent.call("undo", commits=[moved])
+    site.agent.call("undo", commits=[late, edit])
+    assert files(site) == {"a.txt": FIVE.encode()}
+
+
+def test_everything_of_a_session_with_moves_is_taken_back(site: Site) -> None:
+    site.write("a.txt", FIVE)
+    site.replace("a.txt", "2\n", "TWO\n")
+    move(site, "a.txt", "b.txt", "4", "FOUR")
+    site.overwrite("a.txt", "another\n")
+    move(site, "b.txt", "c.txt")
+    site.agent.call("undo", last=99)
+    assert files(site) == {"a.txt": FIVE.encode()}
+
+
+def test_a_move_that_was_moved_on_is_a_conflict(site: Site) -> None:
+    site.write("a.txt", FIVE)
+    first = move(site, "a.txt", "b.txt")
+    move(site, "b.txt", "c.txt")
+    refused(site, first, "this file was moved on since, to c.txt")
+
+
+def test_a_move_whose_old_name_is_taken_is_a_conflict(site: Site) -> None:
+    site.write("a.txt", FIVE)
+    first = move(site, "a.txt", "b.txt")
+    site.write("a.txt", "mine\n")
+    refused(site, first, "something else stands here since")
+
+
+# -- deleted, created
+
+
+def test_deleted_since_is_a_conflict(site: Site) -> None:
+    site.write("a.txt", FIVE)
+    edit = site.replace("a.txt", "2\n", "TWO\n")["commit"]
+    delete(site, "a.txt")
+    refused(site, edit, "this file was deleted since")
+
+
+def test_a_deletion_is_taken_back_unless_something_new_is_there(site: Site) -> None:
+    site.write("dir/a.txt", FIVE, mode=0o600)
+    site.replace("dir/a.txt", "2\n", "TWO\n")
+    gone = delete(site, "dir/a.txt")
+    site.write("dir/a.txt", "new\n")
+    refused(site, gone, "the commit deleted this file; it was created again since")
+    (site.root / "dir/a.txt").unlink()
+    site.agent.call("undo", commits=[gone])
+    assert files(site) == {"dir/a.txt": b"1\nTWO\n3\n4\n5\n"}
+    assert (site.root / "dir/a.txt").stat().st_mode & 0o777 == 0o600
+
+
+def test_created_and_deleted_since_stays_deleted(site: Site) -> None:
+    edit = site.overwrite("a.txt", FIVE)["commit"]
+    delete(site, "a.txt")
+    result = site.agent.call("undo", commits=[edit])
+    assert (result["files"], files(site)) == ([], {})
+
+
+# -- contents
+
+
+def test_binary_changed_since_is_a_conflict_and_else_comes_back(site: Site) -> None:
+    site.write("a.bin", b"\0one")
+    edit = site.overwrite("a.bin", "text\n")["commit"]
+    site.write("a.bin", b"\0two")
+    refused(site, edit, "this is a binary file; it was changed since")
+    site.write("a.bin", "text\n")
+    site.agent.call("undo", commits=[edit])
+    assert files(site) == {"a.bin": b"\0one"}
+
+
+@pytest.mark.parametrize("number", range(40))
+def test_merging_gives_what_git_merge_file_gives(site: Site, number: int) -> None:
+    """Terminators, a BOM, bytes that are no UTF-8, no newline at the end, an empty file."""
+    dice = random.Random(number)
+    pieces = [b"one", b"two \xe9", b"", b"\xff\xfe", b"caf\xc3\xa9", b"\ttab", b"x \r"]
+    ends = [b"\n", b"\r\n", b"\n", b"\r\n\n"]
+    head = dice.choice([b"", b"\xef\xbb\xbf"])
+    lines = [b"%d " % n + dice.choice(pieces) + dice.choice(ends) for n in range(8)]
+    if dice.random() < 0.5:
+        lines[-1] = lines[-1].rstrip(b"\r\n")
+    before = head + b"".join(lines)
+    site.write("a.txt", before)
+    edit = site.agent.call(
+        "patch",
+        path="a.txt",
+        patches=[{"operation": "replace", "oldText": f"{dice.randrange(8)} ", "newText": "NEW\n"}],
+    )["commit"]
+    after = site.bytes_of("a.txt")
+    now = after.splitlines(keepends=True)
+    for _ in range(dice.randrange(1, 3)):
+        at = dice.randrange(len(now) + 1)
+        now[at : at + dice.randrange(2)] = [b"by hand\xff" + dice.choice([*ends, b""])]
+    site.write("a.txt", b"".join(now))
+    expected = git_merge(after, b"".join(now), before)
+    if expected is None:
+        refused(site, edit, "the same or adjacent lines were changed since")
+    else:
+        site.agent.call("undo", commits=[edit])
+        assert site.bytes_of("a.txt") == expected
+
+
+def git_merge(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
+    """What ``git merge-file`` makes of it; None: a conflict."""
+    with tempfile.TemporaryDirectory() as name:
+        paths = []
+        for number, content in enumerate((ours, base, theirs)):
+            path = Path(name, str(number))
+            path.write_bytes(content)
+            paths.append(str(path))
+        done = subprocess.run(["git", "merge-file", "-p", *paths], capture_output=True, check=False)
+    return done.stdout if done.returncode == 0 else None
+
+
+def test_an_empty_file_is_a_file(site: Site) -> None:
+    site.write("a.txt", "")
+    edit = site.overwrite("a.txt", "x\n")["commit"]
+    made = site.overwrite("b.txt", "")["commit"]
+    site.agent.call("undo", commits=[edit])
+    assert files(site) == {"a.txt": b"", "b.txt": b""}
+    site.agent.call("undo", commits=[made])
+    assert files(site) == {"a.txt": b""}
+
+
+# -- modes
+
+
+def test_an_execution_bit_set_since_stays(site: Site) -> None:
+    site.write("a.sh", FIVE)
+    edit = site.replace("a.sh", "2\n", "TWO\n")["commit"]
+    (site.root / "a.sh").chmod(0o755)
+    site.agent.call("undo", commits=[edit])
+    assert files(site) == {"a.sh": FIVE.encode()}
+    assert (site.root / "a.sh").stat().st_mode & 0o777 == 0o755
+
+
+def test_an_execution_bit_that_a_commit_set_is_taken_back(site: Site) -> None:
+    """Only a person sets one; the person may take that back."""
+    site.write("a.sh", FIVE)
+    site.replace("a.sh", "2\n", "TWO\n")
+    (site.root / "a.sh").chmod(0o755)
+    outside = site.replace("a.sh", "4\n", "FOUR\n")["outside"]
+    site.person.call("undo", commits=[outside])
+    assert files(site) == {"a.sh": b"1\nTWO\n3\nFOUR\n5\n"}
+    assert (site.root / "a.sh").stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o664, 0o700, 0o444])
+def test_permission_bits_that_git_cannot_say_stay_and_come_back(site: Site, mode: int) -> None:
+    site.write("a.txt", FIVE, mode=mode)
+    edit = site.replace("a.txt", "2\n", "TWO\n")["commit"]
+    site.agent.call("undo", commits=[edit])
+    assert (site.root / "a.txt").stat().st_mode & 0o777 == mode
+    delete(site, "a.txt")
+    site.agent.call("undo")
+    assert (site.root / "a.txt").stat().st_mode & 0o777 == mode
+
+
+# -- links and directories
+
+
+def test_a_link_that_a_person_made_and_unmade_is_in_the_history(site: Site) -> None:
+    site.write("a.txt", FIVE)
+    site.write("b.txt", "b\n")
+    edit = site.replace("a.txt", "2\n", "TWO\n")["commit"]
+    (site.root / "a.txt").unlink()
+    (site.root / "a.txt").symlink_to("b.txt")
+    refused(site, edit, "this is, or was, a symbolic link; it was changed since")
+    restored = site.person.call("restore", path="a.txt", at=edit)
+    site.person.call("undo", commits=[restored["commit"]])
+    assert os.readlink(site.root / "a.txt") == "b.txt"
+    site.person.call("redo")
+    assert files(site) == {"a.txt": b"1\nTWO\n3\n4\n5\n", "b.txt": b"b\n"}
+
+
+def test_a_directory_in_the_way_is_a_conflict(site: Site) -> None:
+    site.write("a", FIVE)
+    edit = site.replace("a", "2\n", "TWO\n")["commit"]
+    (site.root / "a").unlink()
+    site.write("a/below.txt", "x\n")
+    refused(site, edit, "a: later changes are in the way, so nothing was changed: this is a dir")
+
+
+def test_a_file_where_a_directory_is_needed_is_a_conflict(site: Site) -> None:
+    site.write("dir/a.txt", FIVE)
+    gone = delete(site, "dir/a.txt")
+    if (site.root / "dir").exists():
+        (site.root / "dir").rmdir()
+    site.write("dir", "a file\n")
+    refused(site, gone, "dir is not a directory")
+
+
+def test_a_directory_that_is_gone_is_made_again(site: Site) -> None:
+    site.write("dir/deep/a.txt", FIVE)
+    gone = delete(site, "dir/deep/a.txt")
+    for name in ("dir/deep", "dir"):
+        if (site.root / name).exists():
+            (site.root / name).rmdir()
+    site.agent.call("undo", commits=[gone])
+    assert files(site) == {"dir/deep/a.txt": FIVE.encode()}
+
+
+# -- several files
+
+
+def test_one_file_in_conflict_keeps_all_as_they_are(site: Site) -> None:
+    site.write("a.txt", FIVE)
+    site.write("b.txt", FIVE)
+    calls = [
+        {"method": "patch_file", "params": {"path": path, "changes": [change]}}
+        for path in ("a.txt", "b.txt")
+        for change in [{"search": "2\n", "replace": "TWO\n"}]
+    ]
+    edit = site.agent.call("transaction", calls=calls)["commit"]
+    site.write("b.txt", FIVE)
+    site.write("b.txt", "1\ntwo\n3\n4\n5\n")
+    refused(site, edit, "b.txt: later changes are in the way")
+
+
+def test_a_file_over_the_limit_is_refused(limited: Site) -> None:
+    limited.write("a.txt", FIVE)
+    edit = limited.replace("a.txt", "2\n", "TWO\n")["commit"]
+    limited.write("a.txt", b"x" * 5000)
+    refused(limited, edit, "a.txt: this file has 5,000 bytes", kind="file_too_large")
+    refusal = limited.person.refusal("restore", path="a.txt", at=edit)
+    assert refusal.kind == "file_too_large"
+    (limited.root / "a.txt").unlink()
+    limited.person.call("restore", path="a.txt", at=edit)
+    assert files(limited) == {"a.txt": b"1\nTWO\n3\n4\n5\n"}
+
+
+@pytest.fixture
+def limited() -> Any:
+    """A workspace of a daemon that takes files up to 4,096 bytes."""
+    daemon = DaemonProcess({"max_file_bytes": 4096})
+    try:
+        daemon.start()
+        yield daemon.site("w")
+    finally:
+        daemon.close()
+
+
+def test_the_shadow_repository_is_sound_after_all_of_it(site: Site) -> None:
+    site.write("a.txt", FIVE)
+    first = move(site, "a.txt", "b.txt", "2", "TWO")
+    site.agent.call("undo")
+    site.agent.call("redo")
+    site.person.call("rollback", to="HEAD~3")
+    assert files(site) == {"a.txt": FIVE.encode()}
+    assert fsck(site.shadow) == ""
+    trailer = site.git("log", "-1", "--format=%(trailers:key=Stet-Moved,valueonly)", first)
+    assert trailer.strip() == '["a.txt","b.txt"]'
