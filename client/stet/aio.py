@@ -92,6 +92,7 @@ class AsyncSession:
     log = _sends(calls.log)
     show = _sends(calls.show)
     diff = _sends(calls.diff)
+    verify = _sends(calls.verify)
     clipboard_list = _sends(calls.clipboard_list)
     clipboard_get = _sends(calls.clipboard_get)
     clipboard_set = _sends(calls.clipboard_set)

@@ -32,6 +32,7 @@ from stet.wire.results import (
     ShowResult,
     StatusResult,
     Tools,
+    VerifyResult,
     WorkspaceInfo,
     WorkspaceList,
 )
@@ -300,6 +301,15 @@ def diff(
     # "from" is a keyword of Python, so it can be no parameter.
     params = {"from": from_} if from_ is not None else {}
     return Call("diff", params | _given(to=to, paths=paths), DiffResult)
+
+
+def verify(*, expect: str | None = None, workspace: str | None = None) -> Call[VerifyResult]:
+    """Check that the whole history is there and unchanged (control). Takes time.
+
+    ``expect``: a commit's id, noted earlier, that must be part of it. ``workspace``: the root
+    of another workspace than the session's.
+    """
+    return Call("verify", _given(expect=expect, workspace=workspace), VerifyResult)
 
 
 def clipboard_list() -> Call[ClipboardList]:

@@ -22,6 +22,15 @@ def io_failure(error: OSError) -> Refused:
     return Refused(Failure(kind.value, f"{where}{what}. {advice}"))
 
 
+def damaged_history(what: str) -> Refused:
+    """Something that the history needs can't be read; ``what`` is its object's id."""
+    return refuse(
+        Kind.IO_ERROR,
+        f"the history is damaged: object {what} is missing or can't be read. Nothing was changed. "
+        "A person must look at it: stet verify names what is damaged and says what to do.",
+    )
+
+
 def outcome_unknown() -> Refused:
     """It can't be said whether the call stands: the next start settles it."""
     return refuse(

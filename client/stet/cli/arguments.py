@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 
-from stet.cli import administration, doctor, editing, history, oops, taking_back
+from stet.cli import administration, auditing, doctor, editing, history, oops, taking_back
 from stet.cli.output import Output
 from stet.version import __version__
 
@@ -62,6 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_editing(commands)
     _add_history(commands)
     _add_taking_back(commands)
+    _add_auditing(commands)
     _add_administration(commands)
     return parser
 
@@ -187,6 +188,13 @@ def _add_filters(command: argparse.ArgumentParser) -> None:
         action="append",
         metavar="P",
         help="only edits that touched this file or directory (repeatable)",
+    )
+
+
+def _add_auditing(commands: _Commands) -> None:
+    verify = commands.add("verify", "check that the history is whole", auditing.verify)
+    verify.add_argument(
+        "--expect", metavar="COMMIT", help="an id noted earlier, which must still be in the history"
     )
 
 

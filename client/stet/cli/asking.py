@@ -17,6 +17,7 @@ import msgspec
 import stet
 from stet.calls import Call
 from stet.cli.output import Output
+from stet.session import TIMEOUT
 
 T = TypeVar("T")
 
@@ -32,11 +33,15 @@ def agent(arguments: argparse.Namespace) -> stet.Session:
 
 
 def person(
-    arguments: argparse.Namespace, *, workspace: bool = True, session: str | None = None
+    arguments: argparse.Namespace,
+    *,
+    workspace: bool = True,
+    session: str | None = None,
+    timeout: float | None = TIMEOUT,
 ) -> stet.Session:
     """A session on control.sock; without ``workspace`` for what is no workspace's."""
     directory = arguments.directory if workspace else None
-    return stet.connect(directory, session=session, agent="person", control=True)
+    return stet.connect(directory, session=session, agent="person", control=True, timeout=timeout)
 
 
 def ask(session: stet.Session, call: Call[T], output: Output) -> T | None:

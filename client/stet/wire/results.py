@@ -220,6 +220,40 @@ class WorkspaceList(msgspec.Struct, frozen=True):
     workspaces: list[WorkspaceInfo]
 
 
+class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Something that is wrong with a history; ``message`` is a sentence for a person.
+
+    ``kind``: damaged_object, missing_object, wrong_object, damaged_pack, damaged_index,
+    missing_pack, missing_index, malformed, reverts, count, reference, journal, pin, replaced,
+    expect, more. ``what``: the file or reference concerned, relative to the repository;
+    ``commit``: the one that needs it; ``path``: in the workspace.
+    """
+
+    kind: str
+    message: str
+    what: str | None = None
+    commit: str | None = None
+    object: str | None = None
+    path: str | None = None
+
+
+class VerifyResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a history is whole. ``objects`` counts those that were read and found whole.
+
+    ``changed_outside``: how many files of the workspace are other than the newest commit has
+    them, which is no problem; None if the directory is away. ``warnings``: what is odd and may
+    have a good reason.
+    """
+
+    ok: bool
+    commits: int
+    objects: int
+    problems: list[Problem]
+    head: str | None = None
+    changed_outside: int | None = None
+    warnings: list[str] = []
+
+
 class Tools(msgspec.Struct, frozen=True):
     """Tool definitions in one vendor's shape."""
 

@@ -1,0 +1,77 @@
+"""``stet verify``: whether the history is whole."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+
+from stet import calls
+from stet.cli import asking
+from stet.cli.output import Output
+from stet.render import Line, Span, visible
+from stet.wire.results import VerifyResult
+
+_NOT_WHOLE = 1
+
+
+def verify(arguments: argparse.Namespace, output: Output) -> int:
+    """Verify the history of the workspace; 1 if something is wrong with it."""
+    # A long history takes minutes.
+    with asking.person(arguments, timeout=None) as session:
+        result = session.perform(calls.verify(expect=arguments.expect))
+        shadow = session.hello.workspace.shadow if session.hello.workspace else ""
+    if output.as_json:
+        output.value(result)
+    else:
+        output.lines(_verified(result, shadow), long=True)
+    return 0 if result.ok else _NOT_WHOLE
+
+
+def _verified(result: VerifyResult, shadow: str) -> Iterator[Line]:
+    counts = f"{result.commits:,} commits and {result.objects:,} objects"
+    if result.ok:
+        yield (Span("The history is whole", "bold green"), Span(f": {counts}."))
+        if result.head is not None:
+            yield (
+                Span("Its newest commit is "),
+                Span(result.head, "yellow"),
+                Span("; noted elsewhere, stet verify --expect can tell a cut-off history."),
+            )
+    else:
+        number = len(result.problems)
+        noun = "problem" if number == 1 else "problems"
+        yield (Span(f"{number} {noun}", "bold red"), Span(f" among {counts}:"))
+        for problem in result.problems:
+            yield (Span("  " + visible(problem.message)),)
+    for warning in result.warnings:
+        yield (Span(f"  warning: {visible(warning)}", "yellow"),)
+    if result.changed_outside:
+        noun = "file was" if result.changed_outside == 1 else "files were"
+        yield (Span(f"{result.changed_outside:,} {noun} changed outside since.", "dim"),)
+    if not result.ok:
+        yield from _advice(result, shadow)
+
+
+def _advice(result: VerifyResult, shadow: str) -> Iterator[Line]:
+    """What to do, by what kinds of problems there are."""
+    kinds = {problem.kind for problem in result.problems}
+    yield ()
+    if kinds & {"damaged_object", "missing_object", "damaged_pack", "damaged_index"} or (
+        kinds & {"missing_pack", "wrong_object"}
+    ):
+        yield _text("Your files are not affected; reading, diffing and undoing what is damaged is.")
+        yield _text("Stop stetd, put the files named above back from a backup of")
+        yield _text(f"  {visible(shadow)}")
+        yield _text("start it, and verify again. Whatever is lost for good stays named here.")
+    if kinds & {"reference"}:
+        yield _text("stetd puts its references right when it starts: stop it and run stet status.")
+    if kinds & {"journal"}:
+        yield _text("Do not stop stetd before its state directory is copied: what the journal has")
+        yield _text("lost may still be in its memory, and it goes to Git within a second.")
+    if kinds & {"malformed", "reverts", "count", "expect", "replaced"}:
+        yield _text("Somebody, or something, other than stetd has written to the history. Keep a")
+        yield _text("copy of it, and compare it with a backup before you rely on it.")
+
+
+def _text(text: str) -> Line:
+    return (Span(text),)

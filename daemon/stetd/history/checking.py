@@ -1,0 +1,138 @@
+"""Whether commits and trees are such as stetd writes. Pure.
+
+An id proves that an object is what it was when it was named; these checks prove that it was
+made as :mod:`stetd.history.commits` and :mod:`stetd.history.objects` make them, so that a
+history that somebody put together with other tools does not pass.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from stetd.history.objects import EXECUTABLE, FILE, LINK, TREE
+from stetd.history.undoing import TAKES_BACK
+
+#: Every kind of commit (CONTRACT.md 3, CommitInfo).
+KINDS = frozenset(
+    {"edit", "outside", "undo", "redo", "rollback", "restore", "snapshot", "observed"}
+)
+#: Kinds that are always made by a call. (Recovery makes some of kind restore itself.)
+_CALLS = frozenset({"edit", *TAKES_BACK})
+#: Kinds that take nothing back.
+_TAKE_NOTHING_BACK = frozenset({"edit", "outside", "observed", "snapshot"})
+_HEADER = re.compile(
+    rb"tree ([0-9a-f]{40})\n(?:parent ([0-9a-f]{40})\n)?"
+    rb"author [^<>\n]+ <[^<>\n]*> ([0-9]{1,15}) \+0000\n"
+    rb"committer stetd <stetd@stet\.invalid> ([0-9]{1,15}) \+0000\n\n"
+)
+_TRAILER = re.compile(r"Stet-([A-Z][A-Za-z-]*): ?(.*)")
+_ID = re.compile(r"[0-9a-f]{40}")
+_PERMISSIONS = re.compile(r"[0-7]{1,4}( .*)?")
+_PEER = re.compile(r"[0-9]+( .*)?")
+_MANY = frozenset({"Reverts", "Permissions", "Directory", "Moved"})
+_MODES = {b"%o" % mode: mode for mode in (FILE, EXECUTABLE, LINK, TREE)}
+_NO_NAMES = frozenset({"", ".", "..", ".git"})
+
+
+class CheckedCommit(NamedTuple):
+    """What verification needs of a commit, and what is wrong with it, a sentence each."""
+
+    tree: str
+    parent: str | None
+    time: int
+    reverts: tuple[str, ...]
+    faults: list[str]
+
+
+def check_commit(content: bytes) -> CheckedCommit | None:
+    """A commit object's content, judged; None if it is no commit that stetd could write."""
+    header = _HEADER.match(content)
+    if header is None:
+        return None
+    faults: list[str] = []
+    if header[3] != header[4]:
+        faults.append("author and committer have different times")
+    trailers = _trailers(content[header.end() :].decode("utf-8", "replace"), faults)
+    reverts = tuple(trailers.get("Reverts", ()))
+    _check_trailers(trailers, faults)
+    return CheckedCommit(
+        header[1].decode(),
+        header[2].decode() if header[2] else None,
+        int(header[4]),
+        tuple(oid for oid in reverts if _ID.fullmatch(oid)),
+        faults,
+    )
+
+
+def _trailers(message: str, faults: list[str]) -> dict[str, list[str]]:
+    """The last paragraph as trailers."""
+    found: dict[str, list[str]] = {}
+    paragraphs = message.rstrip("\n").split("\n\n")
+    if len(paragraphs) < 2:
+        faults.append("it has no trailers")
+        return found
+    for line in paragraphs[-1].split("\n"):
+        trailer = _TRAILER.fullmatch(line)
+        if trailer is None:
+            faults.append(f"among its trailers stands {line[:60]!r}")
+            continue
+        found.setdefault(trailer[1], []).append(trailer[2])
+    return found
+
+
+def _check_trailers(trailers: Mapping[str, list[str]], faults: list[str]) -> None:
+    for key, values in trailers.items():
+        if len(values) > 1 and key not in _MANY:
+            faults.append(f"it says Stet-{key} {len(values)} times")
+    kind = trailers.get("Kind", [""])[0]
+    if kind not in KINDS:
+        faults.append(f"its kind is {kind!r}" if kind else "it says no kind")
+        return
+    if kind in _CALLS and "Method" not in trailers:
+        faults.append("it says no method")
+    forms = (("Reverts", _ID), ("Permissions", _PERMISSIONS), ("Peer", _PEER))
+    for key, form in forms:
+        wrong = [value for value in trailers.get(key, ()) if not form.fullmatch(value)]
+        if wrong:
+            faults.append(f"its Stet-{key} is {wrong[0][:60]!r}")
+    if kind in TAKES_BACK and not trailers.get("Reverts"):
+        faults.append(f"it is of kind {kind} and takes nothing back")
+    if kind in _TAKE_NOTHING_BACK and trailers.get("Reverts"):
+        faults.append(f"it is of kind {kind} and says that it takes commits back")
+
+
+class TreeEntry(NamedTuple):
+    """One entry of a stored tree."""
+
+    mode: int
+    oid: str
+
+
+def check_tree(content: bytes) -> tuple[dict[str, TreeEntry], list[str]]:
+    """The entries of a tree object, and what is wrong with it, a sentence each."""
+    entries: dict[str, TreeEntry] = {}
+    faults: list[str] = []
+    at, last = 0, b""
+    while at < len(content):
+        space = content.find(b" ", at)
+        zero = content.find(b"\0", space)
+        if space < 0 or zero < 0 or zero + 21 > len(content):
+            faults.append("it ends within an entry")
+            break
+        mode = _MODES.get(content[at:space])
+        raw = content[space + 1 : zero]
+        at = zero + 21
+        name = raw.decode("utf-8", "replace")
+        if mode is None:
+            faults.append(f"{name!r} has a mode that stetd does not write")
+            continue
+        if name.lower() in _NO_NAMES or "/" in name or name.encode() != raw:
+            faults.append(f"{name!r} is no name for a file")
+        key = raw + (b"/" if mode == TREE else b"")
+        if key <= last or name in entries:
+            faults.append(f"{name!r} is not in its place")
+        last = key
+        entries[name] = TreeEntry(mode, content[zero + 1 : at].hex())
+    return entries, faults

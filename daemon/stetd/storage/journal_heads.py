@@ -1,0 +1,142 @@
+"""What the journal on disk says of a history: its head and how many commits it has.
+
+Read beside the writer and without changing anything, unlike recovery, which it must agree
+with: the newest checkpoint, then the records after its watermark that no abort voids.
+Segments may be dropped while this reads (a checkpoint was taken); then FileNotFoundError is
+raised, and the caller asks again with a new position.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from stetd.storage.journal import Position
+from stetd.storage.journal_format import (
+    Abort,
+    Change,
+    Checkpoint,
+    CommitRecord,
+    FormatError,
+    Record,
+    read_segment,
+)
+
+
+class Commits(NamedTuple):
+    """The commits of one record: (id, parent), oldest first."""
+
+    place: tuple[int, int]
+    number: int
+    commits: list[tuple[str, str | None]]
+
+
+class JournalHead(NamedTuple):
+    """A history as the journal has it.
+
+    ``recorded`` are the commits since the checkpoint, oldest first. ``damage`` says, a
+    sentence each, which parts of the journal can't be read and where it contradicts itself.
+    """
+
+    head: str | None
+    commits: int
+    checkpoint: str | None
+    recorded: list[str]
+    damage: list[str]
+
+
+def read_heads(directory: str, until: Position, workspace: str) -> JournalHead:
+    """What the journal says of a workspace, up to a position that the writer gave.
+
+    Raises FileNotFoundError (see above), OSError.
+    """
+    damage: list[str] = []
+    checkpoint: Checkpoint | None = None
+    changes: list[Commits] = []
+    voided: set[int] = set()
+    for place, record in _records(directory, until, damage):
+        match record:
+            case Checkpoint():
+                checkpoint = record
+            case Change() if record.workspace == workspace:
+                changes.append(_commits(place, record.number, record.commits))
+            case Abort() if record.workspace == workspace:
+                voided.update(record.voided)
+                changes.append(_commits(place, record.number, record.commits))
+            case _:
+                continue
+    if checkpoint is not None:
+        _check_segments(directory, range(checkpoint.segment, until.segment + 1))
+    head, count = _start(checkpoint, workspace)
+    mark = (checkpoint.segment, checkpoint.offset) if checkpoint else (0, 0)
+    standing = [c for c in changes if c.place >= mark and c.number not in voided]
+    return _follow(head, count, standing, damage)
+
+
+def _check_segments(directory: str, needed: range) -> None:
+    for number in needed:
+        path = os.path.join(directory, _segment_name(number))
+        if not os.path.exists(path):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+
+
+def _segment_name(number: int) -> str:
+    return f"{number:08d}.wal"
+
+
+def _commits(place: tuple[int, int], number: int, commits: Iterable[CommitRecord]) -> Commits:
+    return Commits(place, number, [(commit.oid, commit.parent) for commit in commits])
+
+
+def _start(checkpoint: Checkpoint | None, workspace: str) -> tuple[str | None, int]:
+    for known in checkpoint.workspaces if checkpoint else ():
+        if known.name == workspace:
+            return known.head, known.commits
+    return None, 0
+
+
+def _follow(
+    start: str | None, count: int, standing: list[Commits], damage: list[str]
+) -> JournalHead:
+    head = start
+    recorded: list[str] = []
+    for change in standing:
+        for oid, parent in change.commits:
+            if parent != head:
+                damage.append(
+                    f"record {change.number} of the journal continues {parent}, but the history "
+                    f"stood at {head}"
+                )
+            head = oid
+            recorded.append(oid)
+    return JournalHead(head, count + len(recorded), start, recorded, damage)
+
+
+def _records(
+    directory: str, until: Position, damage: list[str]
+) -> Iterator[tuple[tuple[int, int], Record]]:
+    names = (name for name in os.listdir(directory) if name.endswith(".wal"))
+    numbers = sorted(int(name[:-4]) for name in names if name[:-4].isdigit())
+    _check_segments(directory, range(until.segment, until.segment + 1))
+    for number in numbers:
+        if number > until.segment:
+            break
+        name = _segment_name(number)
+        with open(os.path.join(directory, name), "rb") as file:
+            data = file.read(until.offset) if number == until.segment else file.read()
+        if number == until.segment and len(data) < until.offset:
+            damage.append(f"segment {name} of the journal is cut short")
+        try:
+            records, end = read_segment(data)
+        except FormatError as error:
+            damage.append(f"segment {name} of the journal can't be read: {error}")
+            continue
+        rest = data[end:]
+        if rest.strip(b"\0") or (number == until.segment and rest):
+            damage.append(
+                f"segment {name} of the journal is damaged at byte {end}, and the rest of it lost"
+            )
+        for offset, record in records:
+            yield (number, offset), record

@@ -1,0 +1,507 @@
+"""Verifying a history: that it is whole, as it was made, and the one that the journal knows.
+
+The chain is followed from the head to the root. Every object that it needs must be there, of
+the right kind and with the right id (so must be every other object that lies in the repository),
+every commit and tree such as stetd writes. The head, its reference and the number of commits
+must be those of the journal, so a history that was cut off, moved back or replaced by another is
+noticed; the journal can be forged together with it, and against that helps only a commit's id
+noted elsewhere, ``expect``.
+
+Everything here yields between small steps, so that whoever runs it can let others run. At
+100,000 commits it holds the ids of all objects (some ten megabytes), and nothing else that
+grows with the history.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
+
+from stet.wire.failures import Kind, Refused
+from stet.wire.results import Problem, VerifyResult
+from stetd.history.checking import CheckedCommit, TreeEntry, check_commit, check_tree
+from stetd.history.commits import rfc3339
+from stetd.history.objects import TREE
+from stetd.storage.journal_heads import JournalHead
+from stetd.storage.object_checking import Fault, ObjectCheck
+from stetd.storage.references import (
+    HISTORY,
+    DamagedReference,
+    pin_names,
+    pinned,
+    read_reference,
+    references_below,
+)
+from stetd.storage.worktree import Worktree
+
+#: More problems are only counted.
+_MOST_PROBLEMS = 1000
+_TREES = 512
+#: Seconds by which a clock may go back without being mentioned.
+_CLOCK_STEP_S = 300
+_REPLACING_FILES = ("info/grafts", "objects/info/alternates", "shallow")
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What the daemon says of a history, at one moment."""
+
+    head: str | None
+    commits: int
+    journal: JournalHead | None
+    #: Why the journal could not be read.
+    journal_trouble: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is to be verified. ``before`` and ``claim``: heads before and after the reference
+    was read, so that one that moves meanwhile is found between them.
+    """
+
+    shadow: str
+    worktree: Worktree
+    max_file_bytes: int
+    before: Claim
+    reference: str | None
+    claim: Claim
+    expect: str | None = None
+
+
+def read_history_reference(shadow: str) -> str | None:
+    """What ``refs/heads/history`` holds: an id, None, or "" if it is damaged."""
+    try:
+        return read_reference(shadow, HISTORY)
+    except (DamagedReference, OSError):
+        return ""
+
+
+def verify(subject: Subject) -> Generator[None, None, VerifyResult]:
+    """Verify a history; yields often."""
+    run = _Verification(subject)
+    try:
+        yield from run.everything()
+        return run.result()
+    finally:
+        run.check.close()
+
+
+@dataclass
+class _Verification:
+    subject: Subject
+    problems: list[Problem] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    commits: int = 0
+    changed_outside: int | None = None
+    uncounted: int = 0
+    #: Where the chain could not be followed any further.
+    broken_at: str | None = None
+
+    def __post_init__(self) -> None:
+        self.check = ObjectCheck(self.subject.shadow)
+        self._faults: dict[str, Fault] = {}
+        #: Objects that a problem names already.
+        self._named: set[str] = set()
+        self._trees: OrderedDict[str, tuple[dict[str, TreeEntry], list[str]]] = OrderedDict()
+
+    def everything(self) -> Iterator[None]:
+        yield from self.check.scan()
+        for fault in self.check.faults:
+            if fault.oid is not None:
+                self._faults[fault.oid] = fault
+        yield from self._follow_chain()
+        self._add_other_faults()
+        self._check_journal()
+        self._check_what_replaces()
+        yield from self._compare_workspace()
+
+    def result(self) -> VerifyResult:
+        if self.uncounted:
+            self.problems.append(Problem("more", f"and {self.uncounted} more problems"))
+        return VerifyResult(
+            ok=not self.problems,
+            commits=self.commits,
+            objects=self.check.objects,
+            problems=self.problems,
+            head=self.subject.claim.head,
+            changed_outside=self.changed_outside,
+            warnings=self.warnings,
+        )
+
+    def _add(
+        self,
+        kind: str,
+        message: str,
+        *,
+        what: str | None = None,
+        commit: str | None = None,
+        object: str | None = None,  # noqa: A002 - the contract's word
+        path: str | None = None,
+    ) -> None:
+        if len(self.problems) >= _MOST_PROBLEMS:
+            self.uncounted += 1
+            return
+        self.problems.append(Problem(kind, message, what, commit, object, path))
+
+    # -- the chain
+
+    def _follow_chain(self) -> Iterator[None]:
+        subject = self.subject
+        chain = _Chain(subject, self._pins())
+        oid, child = subject.claim.head, None
+        current = self._commit(oid, None) if oid is not None else None
+        while oid is not None and current is not None:
+            chain.pass_by(oid, current, self.commits)
+            self.commits += 1
+            for fault in current.faults:
+                self._add("malformed", f"commit {oid}: {fault}", commit=oid)
+            parent = self._commit(current.parent, oid) if current.parent is not None else None
+            if parent is not None and parent.time - current.time > _CLOCK_STEP_S:
+                self._warn_of_clock(oid, current.time, parent.time)
+            yield from self._compare_trees(oid, current.tree, parent.tree if parent else None)
+            oid, child, current = current.parent, oid, parent
+        if oid is not None:
+            self.broken_at = child
+        self._judge(chain)
+
+    def _commit(self, oid: str, child: str | None) -> CheckedCommit | None:
+        found = self._need(oid, "commit", child, None)
+        if found is None:
+            return None
+        commit = check_commit(found)
+        if commit is None:
+            self._add("malformed", f"commit {oid} is not one that stetd writes", commit=oid)
+        return commit
+
+    def _warn_of_clock(self, oid: str, time: int, before: int) -> None:
+        if len(self.warnings) < 100:
+            self.warnings.append(
+                f"commit {oid} is of {rfc3339(time)}, its parent of {rfc3339(before)}: the clock "
+                "was set back between them"
+            )
+
+    def _pins(self) -> dict[str, list[str]]:
+        """Commit to the pins that name it."""
+        pins: dict[str, list[str]] = {}
+        for name in pin_names(self.subject.shadow):
+            try:
+                oid = pinned(self.subject.shadow, name)
+            except (DamagedReference, OSError):
+                oid = None
+            if oid is None:
+                self._add(
+                    "pin",
+                    f"pin {name} holds no commit's id. Delete it: stet pin --delete {name}",
+                    what=f"refs/pins/{name}",
+                )
+            else:
+                pins.setdefault(oid, []).append(name)
+        return pins
+
+    def _judge(self, chain: _Chain) -> None:
+        """What following the chain has shown about what points into it."""
+        claim = self.subject.claim
+        if self.broken_at is None and claim.head is not None and self.commits != claim.commits:
+            self._add(
+                "count",
+                f"the history has {self.commits} commits, but {claim.commits} were made in it",
+                what=HISTORY,
+            )
+        self._judge_reference(chain)
+        beyond = f" (it can't be followed back beyond {self.broken_at})" if self.broken_at else ""
+        for oid, children in sorted(chain.reverts.items()):
+            if not self.broken_at:
+                self._add(
+                    "reverts",
+                    f"commit {children[0]} takes back {oid}, which is no commit before it",
+                    commit=children[0],
+                    object=oid,
+                )
+        for oid, names in sorted(chain.pins.items()):
+            for name in names:
+                self._add(
+                    "pin",
+                    f"pin {name} names {oid}, which is not in the history{beyond}. "
+                    f"Delete it: stet pin --delete {name}",
+                    what=f"refs/pins/{name}",
+                    object=oid,
+                )
+        if self.subject.expect is not None and not chain.expected:
+            self._add(
+                "expect",
+                f"the history does not have commit {self.subject.expect}, which it had when that "
+                f"id was noted{beyond}: it was cut off, or replaced by another",
+                commit=self.subject.expect,
+            )
+
+    def _judge_reference(self, chain: _Chain) -> None:
+        subject = self.subject
+        name, head = HISTORY, subject.claim.head
+        if subject.reference == "":
+            self._add("reference", f"{name} does not hold a commit's id", what=name)
+        elif subject.reference is None and subject.before.head is not None:
+            self._add("reference", f"{name} is gone; it should name {head}", what=name)
+        elif subject.reference is not None and not chain.reference_in_place:
+            how = "" if chain.reference_at is None else f" ({chain.reference_at} commits back)"
+            self._add(
+                "reference",
+                f"{name} names {subject.reference}{how}, but the newest commit is {head}",
+                what=name,
+                commit=subject.reference,
+            )
+
+    # -- objects
+
+    def _need(self, oid: str, kind: str, commit: str | None, path: str | None) -> bytes | None:
+        """The content of an object that the history needs; None after telling why not."""
+        if not self._is_there(oid, kind, commit, path):
+            return None
+        found = self.check.read(oid)
+        if found is None:  # gone since it was checked
+            self._name_missing(oid, kind, commit, path)
+            return None
+        return found[1]
+
+    def _is_there(self, oid: str, kind: str, commit: str | None, path: str | None) -> bool:
+        found = self.check.kind_of(oid)
+        if found is None:
+            self.check.refresh(oid)
+            found = self.check.kind_of(oid)
+        if found == kind:
+            return True
+        if found is None:
+            self._name_missing(oid, kind, commit, path)
+        else:
+            self._add(
+                "wrong_object",
+                f"{_needed_by(commit, path)} needs {oid} as a {kind}, but that is a {found}",
+                commit=commit,
+                object=oid,
+                path=path,
+            )
+        return False
+
+    def _name_missing(self, oid: str, kind: str, commit: str | None, path: str | None) -> None:
+        if oid in self._named:
+            return
+        self._named.add(oid)
+        fault = self._faults.get(oid)
+        where = f"{fault.path}: {fault.why}" if fault else "it is in no file of the repository"
+        self._add(
+            "damaged_object" if fault else "missing_object",
+            f"{kind} {oid}, which {_needed_by(commit, path)} needs, is "
+            f"{'damaged' if fault else 'missing'}: {where}",
+            what=fault.path if fault else None,
+            commit=commit,
+            object=oid,
+            path=path,
+        )
+
+    def _add_other_faults(self) -> None:
+        """The damage that no commit needs, or of which there is a whole copy."""
+        missing = any(p.kind == "missing_object" for p in self.problems)
+        for fault in self.check.faults:
+            if fault.oid is None:
+                self._add(fault.kind, f"{fault.path}: {fault.why}", what=fault.path)
+            elif fault.oid not in self._named:
+                whole = self.check.kind_of(fault.oid) is not None
+                why = "another copy of it is whole" if whole else "no commit is known to need it"
+                self._add(
+                    fault.kind,
+                    f"object {fault.oid} is damaged ({why}): {fault.path}: {fault.why}",
+                    what=fault.path,
+                    object=fault.oid,
+                )
+        for path in self.check.unindexed if missing else ():
+            self._add(
+                "missing_index",
+                f"{path} has no index, so nothing in it is found. Make one: git index-pack "
+                f"{os.path.join(self.subject.shadow, path)}",
+                what=path,
+            )
+
+    # -- trees
+
+    def _compare_trees(self, commit: str, new: str, old: str | None) -> Iterator[None]:
+        """Check everything in a commit's tree that its parent's does not have in its place."""
+        waiting = [(new, old, "")] if new != old else []
+        while waiting:
+            new, old, prefix = waiting.pop()
+            before = self._tree(old, None, "") if old is not None else {}
+            for name, entry in (self._tree(new, commit, prefix) or {}).items():
+                yield
+                known = (before or {}).get(name)
+                if known == entry:
+                    continue
+                path = prefix + name
+                if entry.mode == TREE:
+                    beside = known.oid if known is not None and known.mode == TREE else None
+                    waiting.append((entry.oid, beside, path + "/"))
+                else:
+                    self._is_there(entry.oid, "blob", commit, path)
+
+    def _tree(self, oid: str, commit: str | None, path: str) -> dict[str, TreeEntry] | None:
+        """The entries of a tree; ``commit`` None: of one that is judged another time."""
+        known = self._trees.get(oid)
+        if known is None:
+            content = self._tree_content(oid, commit, path)
+            if content is None:
+                return None
+            known = self._trees[oid] = check_tree(content)
+            if len(self._trees) > _TREES:
+                self._trees.popitem(last=False)
+        self._trees.move_to_end(oid)
+        entries, faults = known
+        if faults and commit is not None and oid not in self._named:
+            self._named.add(oid)
+            for fault in faults:
+                self._add(
+                    "malformed",
+                    f"tree {oid} ({path or 'the root'} of commit {commit}): {fault}",
+                    commit=commit,
+                    object=oid,
+                )
+        return entries
+
+    def _tree_content(self, oid: str, commit: str | None, path: str) -> bytes | None:
+        if commit is not None:
+            return self._need(oid, "tree", commit, path.rstrip("/") or None)
+        found = self.check.read(oid)
+        return found[1] if found and found[0] == "tree" else None
+
+    # -- the journal, and what git would show instead
+
+    def _check_journal(self) -> None:
+        claim = self.subject.claim
+        journal = claim.journal
+        if journal is None:
+            self._add(
+                "journal", f"the journal can't be read: {claim.journal_trouble}", what="journal"
+            )
+            return
+        for sentence in journal.damage:
+            self._add("journal", sentence, what="journal")
+        if journal.damage:
+            return
+        if (journal.head, journal.commits) != (claim.head, claim.commits):
+            self._add(
+                "journal",
+                f"the journal has the history at {journal.head} with {journal.commits} commits, "
+                f"the daemon at {claim.head} with {claim.commits}",
+                what="journal",
+            )
+
+    def _check_what_replaces(self) -> None:
+        """What makes plain git show another history than the one that is stored."""
+        shadow = self.subject.shadow
+        for name in references_below(shadow, "refs/replace"):
+            self._add(
+                "replaced",
+                f"{name} makes git show another object in the place of {name.rsplit('/', 1)[1]}. "
+                f"Remove it: git --git-dir {shadow} replace -d {name.rsplit('/', 1)[1]}",
+                what=name,
+            )
+        for name in _REPLACING_FILES:
+            if os.path.lexists(os.path.join(shadow, name)):
+                self._add(
+                    "replaced", f"{name} makes git show another history; stetd makes no such file",
+                    what=name,
+                )  # fmt: skip
+        try:
+            with open(os.path.join(shadow, "HEAD"), "rb") as file:
+                whole = file.read(100) == b"ref: " + HISTORY.encode() + b"\n"
+        except OSError:
+            whole = False
+        if not whole:
+            self._add(
+                "reference", f"HEAD does not point to {HISTORY}; stetd writes it anew when it "
+                "starts", what="HEAD",
+            )  # fmt: skip
+
+    # -- the workspace
+
+    def _compare_workspace(self) -> Iterator[None]:
+        """Count the files that are other than the newest commit has them: no problem, but told."""
+        head = self.subject.claim.head
+        commit = self._quiet_commit(head) if head is not None else None
+        if self.subject.worktree.gone():
+            return
+        self.changed_outside = 0
+        waiting = [(commit.tree, "")] if commit is not None else []
+        while waiting:
+            oid, prefix = waiting.pop()
+            for name, entry in (self._tree(oid, None, prefix) or {}).items():
+                yield
+                if entry.mode == TREE:
+                    waiting.append((entry.oid, f"{prefix}{name}/"))
+                elif self._present(prefix + name) != entry:
+                    self.changed_outside += 1
+
+    def _quiet_commit(self, oid: str) -> CheckedCommit | None:
+        found = self.check.read(oid)
+        return check_commit(found[1]) if found and found[0] == "commit" else None
+
+    def _present(self, path: str) -> TreeEntry | None:
+        worktree = self.subject.worktree
+        try:
+            target = worktree.resolver.resolve(path, follow_last=False)
+        except Refused:
+            return None
+        try:
+            if target.path != path:
+                return None
+            found = worktree.read(target, self.subject.max_file_bytes)
+        except Refused as refusal:
+            if refusal.kind not in (Kind.NOT_A_FILE, Kind.FILE_TOO_LARGE):
+                raise
+            return None
+        except OSError:
+            return None
+        finally:
+            target.close()
+        image = found.image if found else None
+        return TreeEntry(image.git_mode, image.oid) if image else None
+
+
+def _needed_by(commit: str | None, path: str | None) -> str:
+    if commit is None:
+        return "the journal"
+    return f"commit {commit}" + (f" ({path})" if path else "")
+
+
+class _Chain:
+    """What is looked for along the chain, and was found."""
+
+    def __init__(self, subject: Subject, pins: dict[str, list[str]]) -> None:
+        self._subject = subject
+        #: What is still looked for: taken back by a newer commit, or pinned.
+        self.reverts: dict[str, list[str]] = {}
+        self.pins = pins
+        self.expected = False
+        self.reference_at: int | None = None
+        self._before_at: int | None = None
+
+    def pass_by(self, oid: str, commit: CheckedCommit, distance: int) -> None:
+        """The next commit; ``distance`` commits are newer."""
+        subject = self._subject
+        self.reverts.pop(oid, None)
+        self.pins.pop(oid, None)
+        for other in commit.reverts:
+            self.reverts.setdefault(other, []).append(oid)
+        if subject.expect is not None and oid.startswith(subject.expect):
+            self.expected = True
+        if oid == subject.reference:
+            self.reference_at = distance
+        if oid == subject.before.head:
+            self._before_at = distance
+
+    @property
+    def reference_in_place(self) -> bool:
+        """Whether the reference named a commit not older than the head before it was read."""
+        if self._subject.reference in (self._subject.claim.head, self._subject.before.head):
+            return True
+        if self.reference_at is None:
+            return False
+        return self._before_at is None or self.reference_at <= self._before_at
