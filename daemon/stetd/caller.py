@@ -24,6 +24,7 @@ from stet.wire.failures import Kind, refuse
 from stet.wire.results import EditResult, ModeResult, Peer
 from stetd.call_world import EditCall
 from stetd.config import Settings
+from stetd.feed import Feed, Subscriber
 from stetd.indexing import Indexer
 from stetd.params import Common, check_label, convert
 from stetd.reading import Place
@@ -57,6 +58,10 @@ class Shared:
     on_shutdown: Callable[[], None] = field(default=lambda: None)
 
     def close(self) -> None:
+    feed: Feed = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.feed = Feed(self.writer.events, self.background, self.readers)
         """End the reading threads."""
         self.readers.shutdown()
 
@@ -77,6 +82,11 @@ class Caller:
     greeted: bool = False
 
     @property
+    #: Sends this client an event; None where the connection can't.
+    notify: Callable[[object], None] | None = None
+    subscription: Subscriber | None = None
+    #: The connection is over.
+    gone: bool = False
     def state(self) -> State:
         """The writer's state; only to be touched on its thread."""
         return self.shared.writer.state
@@ -96,6 +106,12 @@ class Caller:
 
     def open_workspace(self) -> Workspace:
         """Give this connection's workspace; on the writer thread."""
+    def unsubscribe(self) -> None:
+        """Send no more events."""
+        if self.subscription is not None:
+            self.shared.feed.remove(self.subscription)
+            self.subscription = None
+
         workspace = self.state.open.get(self.workspace or "")
         if workspace is None:
             raise refuse(

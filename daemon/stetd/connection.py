@@ -28,6 +28,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol, cast, runtime_checkable
 
+from stet.wire.events import LostEvent
 from stet.wire.failures import Failure, Kind, Refused, code_of, refuse
 from stet.wire.framing import Encoding, FrameError, Framer, enclose
 from stet.wire.messages import (
@@ -125,7 +126,7 @@ class ClientConnection(asyncio.Protocol):
         self._broken = False  # nothing more can be understood: a frame could not be cut
         self._heard = self._loop.time()
         self._sent = 0
-        self._missed_events = 0
+        self._lost_events = 0
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
     # -- asyncio.Protocol ------------------------------------------------------------------
@@ -163,9 +164,9 @@ class ClientConnection(asyncio.Protocol):
         """Go on after the client took its replies."""
         self._replies_waiting = False
         self._cancel("unread")
-        if self._missed_events:
-            missed, self._missed_events = self._missed_events, 0
-            self.notify({"event": "missed", "count": missed})
+        if self._lost_events:
+            lost, self._lost_events = self._lost_events, 0
+            self.notify(LostEvent(lost))
         self._advance()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's name
@@ -182,11 +183,11 @@ class ClientConnection(asyncio.Protocol):
     def notify(self, event: object) -> None:
         """Send an event to the client, unless it doesn't take what it was sent already.
 
-        Events are never waited for and never pile up: the ones that a slow client missed are
-        counted, and it is told the count when it reads again.
+        Events are never waited for and never pile up: the ones that a slow client did not take
+        are counted, and it is told the count when it reads again.
         """
         if self._replies_waiting:
-            self._missed_events += 1
+            self._lost_events += 1
         elif self._framer.encoding is not None:
             self._send(encode_event(self._framer.encoding, event))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable
 
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import Peer
@@ -39,8 +40,14 @@ class Connection:
             self._caller.check_greeted(name)
         return await method.run(self._caller, params)
 
+    def notify_with(self, notify: Callable[[object], None]) -> None:
+        """Take the function that sends this client an event."""
+        self._caller.notify = notify
+
     def disconnected(self) -> None:
-        """The client is gone. What it asked for goes on."""
+        """The client is gone. What it asked for goes on, but it is told nothing more."""
+        self._caller.gone = True
+        self._caller.unsubscribe()
 
 
 def _unknown(name: str) -> Refused:

@@ -137,6 +137,12 @@ class Verify(Params, frozen=True):
     expect: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{12,40}$")] | None = None
 
 
+class Subscribe(Params, frozen=True):
+    """``events`` left out: all of them; an empty list: no more."""
+
+    events: list[str] | None = None
+
+
 class ClipboardKey(Params, frozen=True):
     """A clipboard's name."""
 

@@ -19,11 +19,12 @@ from typing import Any, TypeVar
 import msgspec
 
 from stet.wire.failures import Kind, Refused, refuse
-from stet.wire.results import EditResult
+from stet.wire.results import EditResult, FileChange
 from stetd.call_planning import plan_call
 from stetd.call_world import EditCall
 from stetd.checkpointing import Checkpoints, WriterLimits
 from stetd.drafts import Who
+from stetd.events import Events
 from stetd.failpoints import hit
 from stetd.grace import GraceWatch, LateWrite, seal_late_write
 from stetd.history.objects import NewObject
@@ -106,6 +107,8 @@ class Writer:
         self.background = background
         self.read_only: str | None = None
         #: Number of the last record that made a commit anywhere.
+        #: What subscribers are told of.
+        self.events = Events()
         self.git_number = 0
         self._requests = requests
         self._limits = limits
@@ -443,14 +446,24 @@ class Writer:
         for work in prepared.files:
             self._grace.watch(workspace, work)
         if record.commits:
-            self.to_git(workspace, record.number, prepared.objects)
+            own = prepared.result.files if prepared.result.commit is not None else None
+            self.to_git(workspace, record.number, prepared.objects, own)
 
     def _note_unsynced(self, workspace: Workspace, prepared: Prepared) -> None:
         unsynced = self.state.unsynced.setdefault(workspace.name, set())
         unsynced.update(work.target.path for work in prepared.files)
 
-    def to_git(self, workspace: Workspace, number: int, objects: list[NewObject]) -> None:
-        """Let Git follow: what record ``number`` has added to the workspace's history."""
+    def to_git(
+        self,
+        workspace: Workspace,
+        number: int,
+        objects: list[NewObject],
+        files: Sequence[FileChange] | None = None,
+    ) -> None:
+        """Let Git follow, and subscribers: what record ``number`` has added to the history.
+
+        ``files``: those of the last commit, where they are known.
+        """
         assert workspace.head.commit is not None, "BUG: a commit without a head"
         workspace.number = self.git_number = number
         self.background.write(number, workspace.shadow, objects, workspace.head.commit)
@@ -462,6 +475,9 @@ class Writer:
         voided = [o.prepared for o in outcomes if o.prepared is not None]
         jobs = [outcome.job for outcome in outcomes]
         # The names were changed and changed back: on disk they may be either.
+        self.events.committed(
+            workspace.name, workspace.root, workspace.shadow, number, objects, files
+        )
         self._note_unsynced(workspace, voided[0])
         try:
             aborted = abort(

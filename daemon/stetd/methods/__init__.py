@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stetd.caller import Method
-from stetd.methods import clipboards, editing, greeting, history, modes, running, workspaces
+from stetd.methods import (
+    clipboards,
+    editing,
+    events,
+    greeting,
+    history,
+    modes,
+    running,
+    workspaces,
+)
 
 #: Every method there is, by its name.
 METHODS: Mapping[str, Method] = {
@@ -20,4 +29,5 @@ METHODS: Mapping[str, Method] = {
     **modes.METHODS,
     **workspaces.METHODS,
     **running.METHODS,
+    **events.METHODS,
 }

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import msgspec
 
+from stet.wire.events import ModeEvent
 from stet.wire.failures import Kind, refuse
 from stet.wire.results import ModeResult
 from stetd.caller import Caller, Method, Params
+from stetd.events import ModeChanged
 from stetd.params import ModeSetting, NoParams, convert, not_permitted
-from stetd.session.sessions import MODES, RESTRICTED
+from stetd.session.sessions import MODES, RESTRICTED, Session
 from stetd.storage.journal_format import ModeSet
+from stetd.workspace import Workspace
 
 
 async def _mode_get(caller: Caller, params: Params) -> ModeResult:
@@ -50,6 +53,7 @@ def _set_mode(caller: Caller, setting: ModeSetting) -> ModeResult:
     if setting.scope == "workspace":
         caller.shared.writer.record(ModeSet(workspace.name, None, setting.mode))
         workspace.mode = setting.mode
+        _tell(caller, workspace, None)
         return caller.mode_result(caller.own_session(), workspace)
     name = setting.session or caller.session
     session = state.sessions.get((workspace.name, name)) if name else None
@@ -62,7 +66,20 @@ def _set_mode(caller: Caller, setting: ModeSetting) -> ModeResult:
     caller.shared.writer.record(ModeSet(workspace.name, session.name, setting.mode))
     session = msgspec.structs.replace(session, mode=setting.mode)
     state.sessions[workspace.name, session.name] = session
+    _tell(caller, workspace, session)
     return caller.mode_result(session, workspace)
+
+
+def _tell(caller: Caller, workspace: Workspace, session: Session | None) -> None:
+    """Let subscribers know that a mode was set; on the writer thread."""
+    event = ModeEvent(
+        workspace=workspace.root,
+        session=session.name if session else None,
+        mode=caller.state.effective_mode(session, workspace),
+        session_mode=session.mode if session else None,
+        workspace_mode=workspace.mode,
+    )
+    caller.shared.writer.events.tell(ModeChanged(workspace.name, event))
 
 
 METHODS = {

@@ -1,0 +1,96 @@
+"""Events as typed values: the ``params`` of the notifications that ``subscribe`` asks for.
+
+    {"event": "commit", "workspace": ROOT, "commit": CommitInfo}
+    {"event": "mode", "workspace": ROOT, "session": NAME | null, "mode": ..,
+     "session_mode": .. | null, "workspace_mode": ..}
+    {"event": "upgrade_request", "workspace": ROOT, "request": .., "session": .., "agent": ..,
+     "reason": .., "time": .., "status": "pending" | "approved" | "denied"}
+    {"event": "lost", "count": N | null}
+
+Commits come in the order of the history, each with its parent, so that a reader sees where
+one is missing. ``lost`` stands where events were left out, because the subscriber did not
+take them in time. Unknown events are to be ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from stet.wire.results import CommitInfo
+
+#: What can be subscribed to.
+EVENTS = ("commit", "mode", "upgrade_request")
+
+
+class CommitEvent(msgspec.Struct, frozen=True, tag_field="event", tag="commit", omit_defaults=True):
+    """A commit was made in the workspace with this root.
+
+    ``files_left_out``: so many of its files are not listed, because they are too many;
+    ``show`` has them.
+    """
+
+    workspace: str
+    commit: CommitInfo
+    files_left_out: int = 0
+
+
+class ModeEvent(msgspec.Struct, frozen=True, tag_field="event", tag="mode"):
+    """The mode of a session was set, or (``session`` None) that of a workspace.
+
+    ``mode`` is the one that holds: the stricter of the other two.
+    """
+
+    workspace: str
+    session: str | None
+    mode: str
+    session_mode: str | None
+    workspace_mode: str
+
+
+class UpgradeRequestEvent(
+    msgspec.Struct, frozen=True, tag_field="event", tag="upgrade_request", kw_only=True
+):
+    """A session asks for write access, or its request was decided (``status``)."""
+
+    workspace: str
+    request: str
+    session: str
+    agent: str | None
+    reason: str
+    time: str
+    status: str
+
+
+class LostEvent(msgspec.Struct, frozen=True, tag_field="event", tag="lost"):
+    """``count`` events are missing here (None: nobody knows how many)."""
+
+    count: int | None
+
+
+AnyEvent = CommitEvent | ModeEvent | UpgradeRequestEvent | LostEvent
+
+
+class Subscribed(msgspec.Struct, frozen=True):
+    """The answer to ``subscribe``: what is subscribed, and where the histories stand.
+
+    ``heads`` has the newest commit of each workspace by its root; every later commit will
+    come as an event. ``head`` is that of the connection's own workspace.
+    """
+
+    events: list[str]
+    head: str | None
+    heads: dict[str, str | None]
+
+
+def read_event(params: Mapping[str, Any]) -> AnyEvent | None:
+    """A notification's params as a value; None for one that this version does not know.
+
+    Raises msgspec.ValidationError for a known event of another shape.
+    """
+    if params.get("event") not in (*EVENTS, "lost"):
+        return None
+    event: AnyEvent = msgspec.convert(params, AnyEvent)
+    return event

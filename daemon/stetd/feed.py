@@ -1,0 +1,181 @@
+"""Subscribers, and what they are told. Runs on the event loop, but for :meth:`Feed.add`.
+
+The notes of :mod:`stetd.events` are taken one after the other by one task, so that all
+subscribers see the order of the history. Which files a commit changed is known where a call
+made it; for others (outside edits, snapshots) it is read from Git on a reading thread, once
+Git has it. Where that fails, the event counts as lost.
+
+Who is told what: control.sock everything of its workspace, or of all when it has none;
+agent.sock the commits of its workspace, and modes and requests of its own session or of the
+workspace. A subscriber that does not take its events is nobody's burden: its connection drops
+and counts them (:meth:`stetd.connection.ClientConnection.notify`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+
+from stet.wire.events import AnyEvent, CommitEvent, LostEvent
+from stet.wire.failures import Refused
+from stet.wire.results import CommitInfo, FileChange
+from stetd.events import Committed, Events, ModeChanged, Note, Overflow, UpgradeRequested
+from stetd.history.commits import CommitMeta, StoredCommit, parse_commit, rfc3339
+from stetd.past import Past
+from stetd.storage.background import Background
+from stetd.storage.shadow_repo import MissingObject, ShadowRepository
+
+#: Files of one commit that an event lists.
+MOST_FILES = 1000
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class Subscriber:
+    """One connection's subscription.
+
+    ``workspace`` None: of all. ``session``: only what concerns it, of what concerns one;
+    None: of all. Nothing is sent before ``begin``, so that the answer to ``subscribe`` comes
+    first.
+    """
+
+    notify: Callable[[object], None]
+    events: Sequence[str]
+    workspace: str | None
+    session: str | None
+    #: Number of the last note that it is not told, because it was there before.
+    after: int = 0
+    _waiting: list[AnyEvent] | None = field(default_factory=list)
+
+    def begin(self) -> None:
+        """Send from now on, first what has come already."""
+        waiting, self._waiting = self._waiting or [], None
+        for event in waiting:
+            self.notify(event)
+
+    def tell(self, event: AnyEvent) -> None:
+        """Send an event, or keep it until ``begin``, which is a moment away."""
+        if self._waiting is None:
+            self.notify(event)
+        else:
+            self._waiting.append(event)
+
+    def lost(self, note: Note) -> int:
+        """How many events this subscriber misses if the note is not told."""
+        if isinstance(note, Overflow):
+            counts = note.counts
+            return sum(counts[name] for name in counts if self.workspace in (None, name))
+        return int(self.wants(note))
+
+    def wants(self, note: Note) -> bool:
+        """Whether what happened is this subscriber's affair."""
+        if isinstance(note, Overflow):
+            return self.lost(note) > 0
+        if self.workspace not in (None, note.workspace):
+            return False
+        if isinstance(note, Committed):
+            return "commit" in self.events
+        name = "mode" if isinstance(note, ModeChanged) else "upgrade_request"
+        own = self.session is None or note.event.session in (None, self.session)
+        return name in self.events and own
+
+
+class Feed:
+    """Takes the notes and tells the subscribers."""
+
+    def __init__(self, events: Events, background: Background, readers: Executor) -> None:
+        self._events = events
+        self._background = background
+        self._readers = readers
+        self._subscribers: frozenset[Subscriber] = frozenset()
+        self._changing = threading.Lock()
+        self._telling: asyncio.Task[None] | None = None
+
+    def add(self, subscriber: Subscriber, loop: asyncio.AbstractEventLoop) -> None:
+        """Tell this one too, all that happens from now on. On the writer thread."""
+        subscriber.after = self._events.number
+
+        def wake() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended: nobody is left
+                loop.call_soon_threadsafe(self._tell_soon)
+
+        with self._changing:
+            self._subscribers |= {subscriber}
+            self._events.listen(wake)
+
+    def remove(self, subscriber: Subscriber) -> None:
+        """Tell this one nothing more."""
+        with self._changing:
+            self._subscribers -= {subscriber}
+            if not self._subscribers:
+                self._events.listen(None)
+
+    def _tell_soon(self) -> None:
+        if self._telling is None or self._telling.done():
+            self._telling = asyncio.get_running_loop().create_task(self._tell_all())
+
+    async def _tell_all(self) -> None:
+        while (taken := self._events.take()) is not None:
+            number, note = taken
+            wanting = [s for s in self._subscribers if s.after < number and s.wants(note)]
+            if not wanting:
+                continue
+            event = await self._event(note)
+            for subscriber in wanting:
+                if subscriber in self._subscribers:
+                    subscriber.tell(event or LostEvent(subscriber.lost(note)))
+            await asyncio.sleep(0)  # a long queue must not keep the loop from its clients
+
+    async def _event(self, note: Note) -> AnyEvent | None:
+        """What to tell; None where it can't be told."""
+        if isinstance(note, Overflow):
+            return None
+        if isinstance(note, ModeChanged | UpgradeRequested):
+            return note.event
+        files = note.files
+        if files is None:
+            loop = asyncio.get_running_loop()
+            try:
+                files = await loop.run_in_executor(self._readers, self._files_of, note)
+            except (Refused, MissingObject, OSError, RuntimeError) as error:
+                _log.warning("commit %s can't be told to subscribers: %s", note.oid, error)
+                return None
+        return _commit_event(note, files)
+
+    def _files_of(self, note: Committed) -> list[FileChange]:
+        self._background.require(note.number)
+        repository = ShadowRepository(note.shadow)
+        try:
+            return Past(repository, note.oid).changes(repository.commit(note.oid))
+        finally:
+            repository.close()
+
+
+def _commit_event(note: Committed, files: Sequence[FileChange]) -> CommitEvent:
+    commit = parse_commit(note.oid, note.content)
+    shown = sorted(files, key=lambda each: each.path)[:MOST_FILES]
+    return CommitEvent(note.root, _info(commit, commit.meta, shown), len(files) - len(shown))
+
+
+def _info(commit: StoredCommit, meta: CommitMeta, files: list[FileChange]) -> CommitInfo:
+    """A commit as ``log`` gives it the moment it was made: nothing has undone it yet."""
+    return CommitInfo(
+        commit=commit.oid,
+        parent=commit.parent,
+        time=rfc3339(meta.time),
+        kind=meta.kind,
+        method=meta.method,
+        agent=meta.agent,
+        session=meta.session,
+        request=meta.request,
+        peer=meta.peer,
+        message=meta.message,
+        files=files,
+        reverts=list(meta.reverts),
+    )

@@ -1,0 +1,349 @@
+"""``subscribe`` through a real daemon: what happens is told, in order, to whom it concerns."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.running_daemon import BOTH, DaemonProcess, Site
+from stet.wire.framing import UNLIMITED_FRAME, Encoding, Framer, enclose
+from stet.wire.messages import Event, Reply, decode_reply, decode_result, encode_request
+
+PATIENCE_S = 20.0
+
+
+class Listener:
+    """A connection that takes replies and events as they come."""
+
+    def __init__(
+        self, site: Site, name: str = "control.sock", encoding: Encoding = Encoding.JSON
+    ) -> None:
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.connect(str(site.daemon.runtime / name))
+        self._socket.settimeout(PATIENCE_S)
+        self._encoding = encoding
+        self._framer = Framer(UNLIMITED_FRAME, encoding)
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def send(self, method: str, **params: Any) -> None:
+        self._socket.sendall(
+            enclose(self._encoding, encode_request(self._encoding, 1, method, params))
+        )
+
+    def hello(self, site: Site, **more: Any) -> None:
+        self.send("hello", protocol=1, workspace=str(site.root), **more)
+        assert isinstance(self.next(), Reply)
+
+    def subscribe(self, **params: Any) -> dict[str, Any]:
+        self.send("subscribe", **params)
+        reply = self.next()
+        assert isinstance(reply, Reply)
+        assert reply.error is None, reply.error
+        assert reply.result is not None
+        answer: dict[str, Any] = decode_result(self._encoding, reply.result, dict[str, Any])
+        return answer
+
+    def next(self) -> Reply | Event:
+        while (frame := self._framer.next_frame()) is None:
+            data = self._socket.recv(1 << 16)
+            assert data, "the daemon hung up"
+            self._framer.feed(data)
+        return decode_reply(self._encoding, frame)
+
+    def event(self) -> dict[str, Any]:
+        event = self.next()
+        assert isinstance(event, Event)
+        return event.params
+
+    def has_nothing(self, seconds: float = 0.3) -> bool:
+        self._socket.settimeout(seconds)
+        try:
+            self.next()
+        except TimeoutError:
+            return True
+        finally:
+            self._socket.settimeout(PATIENCE_S)
+        return False
+
+
+@pytest.fixture
+def listen(site: Site) -> Iterator[Callable[..., Listener]]:
+    """A listener on the site's workspace that is subscribed already."""
+    opened: list[Listener] = []
+
+    def subscribed(
+        name: str = "control.sock", *, events: list[str] | None = None, **hello: Any
+    ) -> Listener:
+        listener = Listener(site, name)
+        opened.append(listener)
+        listener.hello(site, **hello)
+        listener.subscribe(**({} if events is None else {"events": events}))
+        return listener
+
+    yield subscribed
+    for each in opened:
+        each.close()
+
+
+@pytest.mark.parametrize("encoding", BOTH)
+def test_every_commit_is_told_as_log_has_it_in_its_order(site: Site, encoding: Encoding) -> None:
+    (site.root / "a").write_text("one\ntwo\n")
+    with closing(Listener(site, encoding=encoding)) as listener:
+        listener.hello(site)
+        assert listener.subscribe() == {
+            "events": ["commit", "mode", "upgrade_request"],
+            "head": None,
+            "heads": {str(site.root): None},
+        }
+        site.replace("a", "one", "1", message="because")
+        (site.root / "a").write_text("1\nzwei\n")
+        site.overwrite("b/new", "x\n")
+        site.replace("a", "1", "un")
+        site.agent.call("undo", preview=True)
+        site.agent.call("undo")
+        told = [listener.event() for _ in range(6)]
+        log = site.log()
+
+    for commit in log:  # what was undone later was not undone when it was told
+        commit["reverted_by"] = None
+    assert [(each["event"], each["workspace"]) for each in told] == [("commit", str(site.root))] * 6
+    assert [each["commit"] for each in told] == log[::-1]
+    assert [each["kind"] for each in log[::-1]] == [
+        "outside", "edit", "edit", "outside", "edit", "undo",
+    ]  # fmt: skip
+
+
+def test_subscribing_says_where_the_history_stands(site: Site) -> None:
+    commit = site.overwrite("a", "x\n")["commit"]
+    with closing(Listener(site)) as listener:
+        listener.hello(site)
+        assert listener.subscribe(events=["commit"])["head"] == commit
+
+
+def test_nothing_is_told_twice_or_left_out_between_the_head_and_the_events(site: Site) -> None:
+    """While calls go on at full speed, new subscribers chain onto the head they are given."""
+    with closing(Listener(site)) as first:
+        first.hello(site)
+        first.subscribe()
+        for number in range(60):
+            edit = {"operation": "overwrite", "newText": f"{number}\n"}
+            site.agent.send("patch", path="a", patches=[edit])
+        for _ in range(10):
+            with closing(Listener(site)) as listener:
+                listener.hello(site)
+                head = listener.subscribe(events=["commit"])["head"]
+                following = first_of(listener)
+                assert following in (None, head)
+        for _ in range(60):
+            site.agent.receive()
+        parents = [first.event()["commit"]["parent"] for _ in range(60)]
+    assert parents[1:] == [each["commit"] for each in site.log(limit=100)[:0:-1]]
+
+
+def test_the_first_event_follows_the_head_that_subscribe_gave(site: Site) -> None:
+    for number in range(20):
+        with closing(Listener(site)) as listener:
+            listener.hello(site)
+            listener.send("subscribe", events=["commit"])
+            site.agent.send(
+                "patch",
+                path="a",
+                patches=[{"operation": "overwrite", "newText": f"{number}\n"}],
+            )
+            reply = listener.next()
+            assert isinstance(reply, Reply)
+            assert reply.result is not None
+            head = decode_result(Encoding.JSON, reply.result, dict[str, Any])["head"]
+            commit = site.agent.result_of(site.agent.receive())["commit"]
+            if head != commit:
+                assert listener.event()["commit"]["parent"] == head
+            else:
+                assert listener.has_nothing(0.02)
+
+
+def test_refused_and_previewed_calls_are_not_told(
+    site: Site, listen: Callable[..., Listener]
+) -> None:
+    (site.root / "a").write_text("one\n")
+    listener = listen()
+    site.agent.refusal("patch", path="a", patches=[{"operation": "replace", "oldText": "zwei"}])
+    site.replace("a", "one", "two", preview=True)
+    assert listener.has_nothing()
+
+
+def test_outside_edits_of_a_contended_call_and_late_writes_are_told(
+    site: Site, listen: Callable[..., Listener]
+) -> None:
+    (site.root / "a").write_text("one\n")
+    listener = listen()
+    with (site.root / "a").open("r+") as held:
+        site.replace("a", "one", "two")
+        held.seek(0)
+        held.write("late\n")
+    kinds = [listener.event()["commit"]["kind"] for _ in range(4)]
+    assert kinds == ["outside", "edit", "outside", "outside"]
+
+
+def test_modes_are_told(site: Site, listen: Callable[..., Listener]) -> None:
+    listener = listen()
+    site.person.call("mode_set", mode="restricted", session=site.session)
+    site.person.call("mode_set", mode="restricted", scope="workspace")
+    event = {
+        "event": "mode",
+        "workspace": str(site.root),
+        "session": site.session,
+        "mode": "restricted",
+        "session_mode": "restricted",
+        "workspace_mode": "unrestricted",
+    }
+    assert listener.event() == event
+    assert listener.event() == {
+        **event,
+        "session": None,
+        "session_mode": None,
+        "workspace_mode": "restricted",
+    }
+
+
+def test_an_agent_is_told_of_its_own_session_and_of_all_commits_of_its_workspace(
+    site: Site, listen: Callable[..., Listener]
+) -> None:
+    agent = listen("agent.sock", session="other")
+    site.person.call("mode_set", mode="restricted", session=site.session)
+    site.person.call("mode_set", mode="restricted", session="other")
+    site.person.call("mode_set", mode="unrestricted", session=site.session)
+    site.overwrite("a", "x\n")
+    assert agent.event()["session"] == "other"
+    assert agent.event()["commit"]["session"] == site.session
+    assert agent.has_nothing(0.1)
+
+
+def test_only_what_was_asked_for_is_told_and_asking_again_changes_it(
+    site: Site, listen: Callable[..., Listener]
+) -> None:
+    listener = listen(events=["mode"])
+    site.overwrite("a", "x\n")
+    site.person.call("mode_set", mode="unrestricted", scope="workspace")
+    assert listener.event()["event"] == "mode"
+    listener.subscribe(events=["commit"])
+    site.person.call("mode_set", mode="unrestricted", scope="workspace")
+    site.overwrite("a", "y\n")
+    assert listener.event()["event"] == "commit"
+    listener.subscribe(events=[])
+    site.overwrite("a", "z\n")
+    assert listener.has_nothing()
+
+
+def test_workspaces_are_told_apart_and_control_without_one_is_told_of_all(
+    shared_daemon: DaemonProcess, site: Site, listen: Callable[..., Listener]
+) -> None:
+    other = shared_daemon.site(f"{site.root.name}-other")
+    own = listen()
+    with closing(Listener(site)) as of_all:
+        heads = of_all.subscribe()["heads"]
+        assert heads[str(site.root)] is None
+        assert heads[str(other.root)] is None
+        other.overwrite("a", "x\n")
+        site.overwrite("a", "x\n")
+        assert [of_all.event()["workspace"] for _ in range(2)] == [str(other.root), str(site.root)]
+    assert own.event()["workspace"] == str(site.root)
+    assert own.has_nothing(0.1)
+
+
+@pytest.mark.parametrize(
+    ("params", "complaint"),
+    [
+        ({"events": ["comit"]}, "there is no event 'comit'; events are: commit, mode"),
+        ({"events": "commit"}, "Expected `array | null`, got `str`"),
+        ({"event": []}, "unknown field `event`"),
+    ],
+)
+def test_a_wrong_subscription_is_refused(
+    site: Site, params: dict[str, Any], complaint: str
+) -> None:
+    refusal = site.person.refusal("subscribe", **params)
+    assert refusal.kind == "invalid_params"
+    assert complaint in refusal.message
+
+
+def test_an_agent_says_hello_first(site: Site) -> None:
+    client = site.daemon.agent()
+    assert client.refusal("subscribe").kind == "hello_required"
+
+
+def test_one_that_does_not_read_slows_nobody_and_is_told_how_much_it_lost(
+    own_site: Site,
+) -> None:
+    """Every commit is told or counted; the daemon keeps no more than a few MiB for it."""
+    site = own_site
+    listener = Listener(site)
+    listener._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    listener.hello(site)
+    listener.subscribe(events=["commit"])
+    why = "w" * 60_000
+    calls = 80
+    before = resident(site.daemon.process.pid)
+    for number in range(calls):
+        site.overwrite("a", f"{number}\n", message=why)
+    grown = resident(site.daemon.process.pid) - before
+    told: list[str] = []
+    lost = 0
+    while len(told) + lost < calls:
+        event = listener.event()
+        if event["event"] == "lost":
+            lost += event["count"]
+        else:
+            told.append(event["commit"]["commit"])
+    commits = [each["commit"] for each in site.log(limit=calls)[::-1]]
+    listener.close()
+    assert told[0] == commits[0]
+    assert [each for each in commits if each in set(told)] == told
+    assert lost > calls // 2
+    assert grown < 60 << 20
+
+
+def test_subscribers_that_vanish_are_forgotten(site: Site) -> None:
+    for _ in range(20):
+        with closing(Listener(site)) as listener:
+            listener.hello(site)
+            listener.subscribe()
+    for number in range(3):
+        site.overwrite("a", f"{number}\n")
+    assert len(site.log()) == 3
+
+
+def test_recovery_is_not_told_and_the_history_goes_on_from_the_head(own_site: Site) -> None:
+    site = own_site
+    last = site.overwrite("a", "x\n")["commit"]
+    site.daemon.kill()
+    site.daemon.start()
+    site.connect()
+    with closing(Listener(site)) as listener:
+        listener.hello(site)
+        assert listener.subscribe()["head"] == last
+        site.overwrite("a", "y\n")
+        assert listener.event()["commit"]["parent"] == last
+
+
+def first_of(listener: Listener) -> str | None:
+    """The parent of the first commit that is told within a moment."""
+    listener._socket.settimeout(0.05)
+    try:
+        parent: str = listener.event()["commit"]["parent"]
+    except TimeoutError:
+        return None
+    return parent
+
+
+def resident(pid: int) -> int:
+    """Bytes of memory that a process holds."""
+    statm = Path(f"/proc/{pid}/statm").read_text().split()
+    return int(statm[1]) * os.sysconf("SC_PAGE_SIZE")
