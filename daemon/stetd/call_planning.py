@@ -19,6 +19,7 @@ from stetd.call_world import CallWorld, EditCall
 from stetd.drafts import Draft
 from stetd.editing.dialects import DIALECTS
 from stetd.editing.edits import Plan
+from stetd.indexed_past import look_back
 from stetd.params import Common, IfMatch, convert, split_common
 from stetd.restore_planning import plan_restore
 from stetd.rollback_planning import plan_rollback
@@ -56,7 +57,12 @@ def plan_call(
             if plan.results:
                 draft.result = list(plan.results) if len(plan.results) > 1 else plan.results[0]
             return draft
-        return _TAKING_BACK[call.method](workspace, base, call, world)
+        plan_taking_back = _TAKING_BACK[call.method]
+        return look_back(
+            workspace.repository,
+            base.head.commit,
+            lambda past: plan_taking_back(past, workspace, call, world),
+        )
     finally:
         world.close()
 

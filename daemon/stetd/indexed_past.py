@@ -253,7 +253,8 @@ class IndexedPast(Past):
                 raise UnknownCursor
             first = position - 1
         for n in range(first, self._joint, -1):
-            yield self._found(n)
+            if meets(self._commit(n).meta, wanted):
+                yield self._found(n)
         for n, oid in self._index.select(wanted, min(first, self._joint)):
             yield self._found(n, self.repository.commit(oid))
 

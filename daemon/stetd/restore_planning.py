@@ -25,7 +25,7 @@ from stetd.history.taking_back import InTheWay
 from stetd.history.undoing import FOUND
 from stetd.past import Past, Touch, Touches
 from stetd.reverting import conflict, full_mode, look
-from stetd.workspace import Base, Workspace
+from stetd.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,8 @@ class _Then:
     found_later: bool
 
 
-def plan_restore(workspace: Workspace, base: Base, call: EditCall, world: CallWorld) -> Draft:
+def plan_restore(past: Past, workspace: Workspace, call: EditCall, world: CallWorld) -> Draft:
     """Plan a ``restore``. Raises Refused: no_change, file_not_found, not_permitted, ..."""
-    past = Past(workspace.repository, base.head.commit)
     at = past.resolve(call.params["at"])
     path, touches = _known_path(past, workspace, call, at)
     then = _then(touches)

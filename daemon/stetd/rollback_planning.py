@@ -16,12 +16,11 @@ from stetd.history.undoing import FOUND, TAKES_BACK, choose_for_rollback, is_edi
 from stetd.past import Past
 from stetd.reverting import counted, listed, take_back, would_undo_twice
 from stetd.undo_planning import session_of
-from stetd.workspace import Base, Workspace
+from stetd.workspace import Workspace
 
 
-def plan_rollback(workspace: Workspace, base: Base, call: EditCall, world: CallWorld) -> Draft:
+def plan_rollback(past: Past, workspace: Workspace, call: EditCall, world: CallWorld) -> Draft:
     """Plan a ``rollback``. Raises Refused: conflict, nothing_to_undo, unknown_commit, ..."""
-    past = Past(workspace.repository, base.head.commit)
     to = past.resolve(call.params["to"])
     session, agent = session_of(call), call.params.get("agent")
     include_outside = bool(call.params.get("include_outside"))

@@ -6,19 +6,21 @@ What stands is defined in :mod:`stetd.history.undoing`; what becomes of the file
 
 from __future__ import annotations
 
+from itertools import islice
+
 from stet.wire.failures import Kind, Refused, refuse
 from stetd.call_world import CallWorld, EditCall
 from stetd.drafts import Draft
+from stetd.history.commit_rows import Wanted
 from stetd.history.commits import StoredCommit
-from stetd.history.undoing import FOUND, REDOABLE, TAKES_BACK, is_edit
+from stetd.history.undoing import FOUND, REDOABLE, TAKES_BACK
 from stetd.past import Found, Past
 from stetd.reverting import counted, listed, named, shortened, take_back
-from stetd.workspace import Base, Workspace
+from stetd.workspace import Workspace
 
 
-def plan_undo(workspace: Workspace, base: Base, call: EditCall, world: CallWorld) -> Draft:
+def plan_undo(past: Past, workspace: Workspace, call: EditCall, world: CallWorld) -> Draft:
     """Plan an ``undo``. Raises Refused: conflict, nothing_to_undo, unknown_commit, ..."""
-    past = Past(workspace.repository, base.head.commit)
     chosen = _choose_for_undo(past, workspace, call)
     what = named(chosen[0]) if len(chosen) == 1 else counted(chosen)
     draft = take_back(past, world, chosen, "undo", shortened(f"undo {what}"))
@@ -26,9 +28,8 @@ def plan_undo(workspace: Workspace, base: Base, call: EditCall, world: CallWorld
     return draft
 
 
-def plan_redo(workspace: Workspace, base: Base, call: EditCall, world: CallWorld) -> Draft:
+def plan_redo(past: Past, _: Workspace, call: EditCall, world: CallWorld) -> Draft:
     """Plan a ``redo``: take undos and rollbacks back. Raises as :func:`plan_undo`."""
-    past = Past(workspace.repository, base.head.commit)
     chosen = _choose_for_redo(past, call)
     what = named(chosen[0]) if len(chosen) == 1 else counted(chosen)
     draft = take_back(past, world, chosen, "redo", shortened(f"redo {what}"))
@@ -63,19 +64,7 @@ def _newest_edits(past: Past, workspace: Workspace, call: EditCall) -> list[Stor
     session, agent = session_of(call), params.get("agent")
     last = 1 if params.get("last") is None else params["last"]
     paths = [workspace.worktree.resolver.canonical(path) for path in params.get("paths") or []]
-    chosen: list[StoredCommit] = []
-    for commit, undone_by in past.standing():
-        if undone_by is not None or not is_edit(commit.meta):
-            continue
-        if session is not None and commit.meta.session != session:
-            continue
-        if agent is not None and commit.meta.agent != agent:
-            continue
-        if paths and not past.is_touching(commit, paths):
-            continue
-        chosen.append(commit)
-        if len(chosen) == last:
-            break
+    chosen = list(islice(past.standing_edits(session, agent, paths), last))
     if not chosen:
         raise refuse(
             Kind.NOTHING_TO_UNDO,
@@ -139,10 +128,13 @@ def _choose_for_redo(past: Past, call: EditCall) -> list[StoredCommit]:
 
 def _newest_undo(past: Past, call: EditCall) -> StoredCommit:
     session = session_of(call)
-    for commit, undone_by in past.standing():
-        own = session is None or commit.meta.session == session
-        if own and undone_by is None and commit.meta.kind in REDOABLE:
-            return commit
+    newest: set[str] = set()
+    for kind in REDOABLE:
+        found = past.candidates(Wanted(session=session, kind=kind), after=None)
+        standing = (c.oid for c, undone_by in found if undone_by is None and c.meta.kind == kind)
+        newest.update(islice(standing, 1))
+    if newest:
+        return past.find(newest)[0].commit
     raise refuse(
         Kind.NOTHING_TO_UNDO,
         "there is no undo left to redo"

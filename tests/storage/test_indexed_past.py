@@ -86,6 +86,7 @@ def questions(oids: list[str]) -> Iterator[tuple[Any, ...]]:
         yield "find", [oid]
         yield "after", oid
         yield "candidates", Wanted(), oid
+        yield "candidates", Wanted(session="x", kind="undo"), oid
         for path in PATHS:
             yield "touches", path, oid
     for session in NAMES:
