@@ -6,7 +6,8 @@ For each the rungs of ``seeking`` are tried in order; the first with a place dec
 One place after the cursor: that is it. Several are settled by
 
 * ``@@``: under a line that stands once, the nearest place after it. A line that stands several
-  times is settled when all its places lead to one. A hunk may also hold the line itself;
+  times is settled when all its places lead to one. A hunk may also hold the line itself. A
+  place behind the end of the block that the line opens is not settled by it;
 * ``*** End of File``: only a place at the end counts, blank lines after it forgiven;
 * the count: as many identical hunks, not placed yet, as there are places;
 * ``ambiguous: "first"``: the first one.
@@ -34,6 +35,7 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 
+from stetd.editing.apply_patch.blocks import leaves_block
 from stetd.editing.apply_patch.forms import (
     ORDER,
     Filter,
@@ -43,7 +45,7 @@ from stetd.editing.apply_patch.forms import (
     forms_of,
     options_of,
 )
-from stetd.editing.apply_patch.operations import REMOVED, Hunk
+from stetd.editing.apply_patch.operations import ADDED, REMOVED, Hunk
 from stetd.editing.apply_patch.placed import Placed, Problem, Reason
 from stetd.editing.apply_patch.seeking import FileLines, Found, Run
 from stetd.editing.rungs import PLACES, Rung
@@ -97,15 +99,20 @@ class Placer:
         return early
 
     def _unless_applied(self, placed: Placed) -> Placed | Problem:
-        """A place found with tolerance, unless it is part of the new lines, which stand there.
+        """A place found with tolerance, unless the new lines stand in the file.
 
-        A hunk that puts lines around others, sent again, finds them by their indentation.
+        As in ``matching``: a hunk that was sent before finds other places by tolerance.
         """
-        new = tuple(line.text for line in placed.lines if line.sign != REMOVED)
-        if len(new) <= placed.size:
-            return placed
-        for found in self._file.climb(Run(new)):
-            if any(at <= placed.start and placed.end <= at + len(new) for at in found.places):
+        old = [line.text for line in placed.lines if line.sign != ADDED]
+        new = [line.text for line in placed.lines if line.sign != REMOVED]
+        adds = any(line.sign == ADDED and not is_blank(line.text) for line in placed.lines)
+        telling = adds and sum(not is_blank(line) for line in new) > 1
+        for found in self._file.climb(Run(tuple(new))) if new and new != old else ():
+            around = (
+                at <= placed.start and placed.end <= at + len(new) and len(new) > placed.size
+                for at in found.places
+            )
+            if telling or any(around):
                 return Problem(Reason.ABSENT, placed.hunk)
         return placed
 
@@ -239,7 +246,8 @@ class Placer:
             counting = self._nearest(hunk, anchors)
             options = options_of(forms, search, counting, nearest=True)
             if options:
-                return self._settled(hunk, options)
+                chosen = self._settled(hunk, options)
+                return self._within_block(hunk, anchors, chosen)
         anchors = self._chain(texts, 0)
         if not anchors:
             return Problem(Reason.ANCHORS_APART, hunk, anchor=texts[-1])
@@ -249,9 +257,28 @@ class Placer:
         if not options:
             return self._taken(hunk, forms, anchors)
         if len({option.core for option in options}) == 1:
-            return options[0]
+            return self._within_block(hunk, anchors, options[0])
         following = [option for option in options if option.place >= self._cursor]
         return following[0] if self._first and following else _several(hunk, options)
+
+    def _within_block(
+        self, hunk: Hunk, anchors: Sequence[int], chosen: Option | Problem
+    ) -> Option | Problem:
+        """The place, unless it is one of several and not in the block of its ``@@`` line."""
+        if isinstance(chosen, Problem) or self._first:
+            return chosen
+        above = bisect_left(anchors, chosen.place) - 1
+        if above < 0 or not leaves_block(self._file.lines, anchors[above], chosen.place):
+            return chosen
+        everywhere = next(
+            found for found in self._file.climb(chosen.form.run) if found.rung is chosen.rung
+        )
+        if len(everywhere.places) == 1:
+            return chosen
+        options = [Option(chosen.form, place, chosen.rung) for place in everywhere.places]
+        kind = self._signature(hunk)
+        shared_out = len(options) == self._left[kind] + self._done[kind]
+        return chosen if shared_out else _several(hunk, options)
 
     def _taken(self, hunk: Hunk, forms: Sequence[Form], anchors: Sequence[int]) -> Problem | None:
         """The overlap, if what stands under the anchors is taken by other hunks."""
