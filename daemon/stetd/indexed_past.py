@@ -174,11 +174,14 @@ class IndexedPast(Past):
         return Found(commit or self._commit(n), None if by is None else self._oid(by))
 
     def _affected(self) -> set[int]:
-        """The indexed commits of which the commits after the joint may have changed whether
-        they stand.
+        """The commits up to the joint that stand otherwise, perhaps, than the index has it.
+
+        The commits after the joint took them back, or those that had taken them back; or it
+        is the index that knows of later ones (it may be ahead of the head that is asked for).
         """
         affected: set[int] = set()
         waiting = [n for n in self._taken_back if n <= self._joint]
+        waiting += self._index.taken_back_after(self._joint)
         for n in self._taken_back:
             if n > self._joint:
                 reverts = self._commit(n).meta.reverts

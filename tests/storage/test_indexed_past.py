@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from stet.wire.failures import Refused
@@ -106,7 +106,7 @@ def changes_and_steps(past: Past) -> list[Any]:
     ]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(st.lists(one_commit, min_size=1, max_size=16), st.data())
 def test_every_answer_is_that_of_the_walk(
     tmp_path_factory: pytest.TempPathFactory, told: list[dict[str, Any]], data: st.DataObject

@@ -130,6 +130,11 @@ class HistoryIndex:
         )
         return [by for (by,) in rows]
 
+    def taken_back_after(self, n: int) -> list[int]:
+        """What the commits after the n-th took back."""
+        rows = self.db.execute("SELECT DISTINCT target FROM reverts WHERE by_n > ?", (n,))
+        return [target for (target,) in rows]
+
     def took_back(self, n: int) -> list[int]:
         """The commits that this one took back, newest first."""
         rows = self.db.execute(
