@@ -163,7 +163,7 @@ class _Verification:
             yield from self._compare_trees(oid, current.tree, parent.tree if parent else None)
             oid, child, current = current.parent, oid, parent
         if oid is not None:
-            self.broken_at = child
+            self.broken_at = child or "the newest commit"
         self._judge(chain)
 
     def _commit(self, oid: str, child: str | None) -> CheckedCommit | None:
@@ -172,7 +172,7 @@ class _Verification:
             return None
         commit = check_commit(found)
         if commit is None:
-            self._add("malformed", f"commit {oid} is not one that stetd writes", commit=oid)
+            self._add("malformed", f"commit {oid} can't be read as a commit", commit=oid)
         return commit
 
     def _warn_of_clock(self, oid: str, time: int, before: int) -> None:

@@ -27,6 +27,12 @@ _HEADER = re.compile(
     rb"author [^<>\n]+ <[^<>\n]*> ([0-9]{1,15}) \+0000\n"
     rb"committer stetd <stetd@stet\.invalid> ([0-9]{1,15}) \+0000\n\n"
 )
+#: Enough of anybody's commit to follow the history beyond it.
+_ANY_HEADER = re.compile(
+    rb"tree ([0-9a-f]{40})\n(?:parent ([0-9a-f]{40})\n)?"
+    rb"(?:[^\n]+\n)*?author [^\n]* ([0-9]{1,15}) [^\n]*\n"
+    rb"committer [^\n]* ([0-9]{1,15}) [^\n]*\n"
+)
 _TRAILER = re.compile(r"Stet-([A-Z][A-Za-z-]*): ?(.*)")
 _ID = re.compile(r"[0-9a-f]{40}")
 _PERMISSIONS = re.compile(r"[0-7]{1,4}( .*)?")
@@ -47,14 +53,18 @@ class CheckedCommit(NamedTuple):
 
 
 def check_commit(content: bytes) -> CheckedCommit | None:
-    """A commit object's content, judged; None if it is no commit that stetd could write."""
+    """A commit object's content, judged; None if it can't be read as a commit at all."""
+    faults: list[str] = []
     header = _HEADER.match(content)
     if header is None:
-        return None
-    faults: list[str] = []
-    if header[3] != header[4]:
+        faults.append("its header is not one that stetd writes")
+        header = _ANY_HEADER.match(content)
+        if header is None:
+            return None
+    elif header[3] != header[4]:
         faults.append("author and committer have different times")
-    trailers = _trailers(content[header.end() :].decode("utf-8", "replace"), faults)
+    message = content.partition(b"\n\n")[2]
+    trailers = _trailers(message.decode("utf-8", "replace"), faults)
     reverts = tuple(trailers.get("Reverts", ()))
     _check_trailers(trailers, faults)
     return CheckedCommit(
