@@ -494,13 +494,12 @@ def many_outcomes(base: str) -> None:
 
 def _open_handles() -> int:
     """How many handles are open, but for packs and the index: those come and go by themselves."""
-    files = []
+    count = 0
     for handle in os.listdir("/proc/self/fd"):
         with suppress(FileNotFoundError):  # the one that listed them
-            files.append(os.readlink(f"/proc/self/fd/{handle}"))
-    return sum(
-        1 for name in files if not name.endswith((".pack", ".idx")) and "/index/" not in name
-    )
+            name = os.readlink(f"/proc/self/fd/{handle}")
+            count += not (name.endswith((".pack", ".idx")) or "/index/" in name)
+    return count
 
 
 async def _one_of_each_outcome(agent: Agent, numbers: Iterator[int]) -> None:
