@@ -13,19 +13,13 @@
     environment = "*** Environment ID:" text             ignored
 
 A line that has no sign is refused, never guessed at, save an empty one: inside a hunk it is an
-empty context line, and between operations it is nothing. What a hunk does with those at its
-edges is decided where it is looked for; but where it has no other old line they are dropped
-here, and one *between* its added lines is refused: it is a ``+`` that was forgotten, and to
-look for the one blank line of a file would be a guess.
-
-A lone ``\\r`` inside a hunk's line ends a line of a file, so such a line becomes two.
+empty context line, and between operations it is nothing.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 from stetd.editing.apply_patch.envelope import (
     END,
@@ -36,14 +30,13 @@ from stetd.editing.apply_patch.envelope import (
     unexpected,
     unwrap,
 )
+from stetd.editing.apply_patch.hunk_reading import END_OF_FILE, RANGE, HunkReader
 from stetd.editing.apply_patch.operations import (
     ADDED,
     CONTEXT,
     REMOVED,
     Add,
     Delete,
-    Hunk,
-    HunkLine,
     Operation,
     Update,
 )
@@ -51,15 +44,13 @@ from stetd.editing.refusals import visible
 from stetd.editing.text import WHITE_SPACE, is_blank
 
 ADD, DELETE, UPDATE = "*** Add File:", "*** Delete File:", "*** Update File:"
-MOVE, END_OF_FILE = "*** Move to:", "*** End of File"
+MOVE = "*** Move to:"
 _ENVIRONMENT = "*** Environment ID:"
 _MARK = "***"
 
 _OPERATION = f'"{ADD} <path>", "{DELETE} <path>", "{UPDATE} <path>" or "{END}"'
 _HUNK_LINE = 'a line that begins with " ", "-" or "+", a line "@@", or the next "*** " line'
 _NO_NEWLINE = re.compile(r"\\ ?[Nn]o newline at end of (?:file|line).*")
-#: Groups: old start, old length, what stands after it.
-_RANGE = re.compile(r"@@+ -(\d{1,9})(?:,(\d{1,9}))?(?: [-+]\d+(?:,\d+)?)+ @@+(?: ?(.*))?")
 _LEFTOVER = re.compile(r"diff --git .*|index [0-9a-f]{4,}\.\.[0-9a-f]{4,}.*")
 _OLD_NAME = re.compile(r"--- (?:a/\S.*|/dev/null)(?:\t.*)?")
 _NEW_NAME = re.compile(r"\+\+\+ (?:b/\S.*|/dev/null)(?:\t.*)?")
@@ -121,7 +112,7 @@ class _Parser:
         if before:
             self._skip_end_of_file()
         self._skip_leftovers()
-        reader = _HunkReader(first)
+        reader = HunkReader(first)
         while self._hunk_line(reader):
             pass
         reader.close(self._peek())
@@ -176,12 +167,12 @@ class _Parser:
         names = [line.text for line in self._lines[self._at : self._at + 2]]
         if len(names) == 2 and _OLD_NAME.fullmatch(names[0]) and _NEW_NAME.fullmatch(names[1]):
             self._at += 2
-        if _RANGE.fullmatch(self._peek().text):
+        if RANGE.fullmatch(self._peek().text):
             self._at += 1
 
     # -- Update
 
-    def _hunk_line(self, reader: _HunkReader) -> bool:
+    def _hunk_line(self, reader: HunkReader) -> bool:
         """Read one line of hunks; False where they are over."""
         line = self._peek()
         text = line.text
@@ -220,7 +211,7 @@ class _Parser:
         return line.number, path
 
     def _move_after_hunks(
-        self, before: tuple[int, str] | None, reader: _HunkReader
+        self, before: tuple[int, str] | None, reader: HunkReader
     ) -> tuple[int, str] | None:
         """The move after the hunks, which ``*** End of File`` may follow."""
         line = self._peek()
@@ -292,108 +283,6 @@ class _Parser:
         if stripped(self._peek()) == END_OF_FILE:
             self._at += 1
             self._skip_blank()
-
-
-class _HunkReader:
-    """Puts the lines of an update together to hunks."""
-
-    def __init__(self, first_index: int) -> None:
-        self.hunks: list[Hunk] = []
-        #: ``*** End of File`` has been read, and no hunk begun since.
-        self.ended = False
-        self._first_index = first_index
-        self._places: list[PatchLine] = []
-        self._anchors: list[str] = []
-        self._range: tuple[int, int] | None = None
-        self._lines: list[HunkLine] = []
-
-    def place(self, line: PatchLine) -> None:
-        """``@@``, with or without a text."""
-        if any(not each.bare for each in self._lines):
-            self.close(line)
-        self._lines.clear()
-        self.ended = False
-        self._places.append(line)
-        found = _RANGE.fullmatch(line.text.rstrip(WHITE_SPACE))
-        if found:
-            self._range = int(found[1]), int(found[2] or 1)
-        anchor = found[3] or "" if found else line.text[2:].removeprefix(" ")
-        if not is_blank(anchor):
-            self._anchors.append(anchor)
-
-    def line(self, line: PatchLine) -> None:
-        """A line with a sign."""
-        self._refuse_after_end(line)
-        *inner, last = line.text[1:].split("\r")
-        sign = line.text[0]
-        self._lines += (HunkLine(sign, text, line.number, "\r") for text in inner)
-        self._lines.append(HunkLine(sign, last, line.number, line.end))
-
-    def blank(self, line: PatchLine) -> None:
-        """A line without anything."""
-        if not self.ended:
-            self._lines.append(HunkLine(CONTEXT, "", line.number, bare=True))
-
-    def unended(self, line: PatchLine) -> None:
-        """Git's remark on the line before."""
-        self._refuse_after_end(line)
-        if not self._lines:
-            raise unexpected(line, "a line of a hunk before it")
-        self._lines[-1] = replace(self._lines[-1], unended=True)
-
-    def end_of_file(self, line: PatchLine | None = None) -> None:
-        """``*** End of File``: the last hunk stands at the end."""
-        if line is not None and not self.hunks:
-            raise unexpected(line, f"a hunk before {visible(END_OF_FILE)}")
-        self.ended = True
-        if self.hunks:
-            self.hunks[-1] = replace(self.hunks[-1], end_of_file=True)
-
-    def close(self, following: PatchLine) -> None:
-        """End the hunk that is being read, if there is one."""
-        lines = self._lines
-        if all(line.bare for line in lines):
-            if self._places:
-                place = self._places[-1]
-                raise unexpected(
-                    following, f"a line of the hunk {visible(place.text)} in line {place.number}"
-                )
-            lines.clear()
-            return
-        start = self._places[0].number if self._places else lines[0].number
-        number = len(self.hunks)
-        hunk = Hunk(
-            start,
-            self._first_index + number,
-            number + 1,
-            tuple(self._anchors),
-            _normalized(lines),
-            range=self._range,
-        )
-        self.hunks.append(hunk)
-        self._places, self._anchors, self._lines, self._range = [], [], [], None
-
-    def _refuse_after_end(self, line: PatchLine) -> None:
-        if self.ended:
-            raise unexpected(line, f'a line "@@" before another hunk, after "{END_OF_FILE}"')
-
-
-def _normalized(lines: Sequence[HunkLine]) -> tuple[HunkLine, ...]:
-    """The lines of a hunk, without bare ones that can't be meant, terminators settled."""
-    if all(line.end == "\r\n" or line.bare for line in lines):
-        lines = [replace(line, end="\n") for line in lines]
-    if any(line.sign != ADDED and not line.bare for line in lines):
-        return tuple(lines)
-    first = next(index for index, line in enumerate(lines) if not line.bare)
-    last = next(index for index in range(len(lines) - 1, -1, -1) if not lines[index].bare)
-    inner = lines[first : last + 1]
-    forgotten = next((line for line in inner if line.bare), None)
-    if forgotten is not None:
-        raise Malformed(
-            forgotten.number,
-            'received "" among added lines; expected "+" also before a blank line that is added.',
-        )
-    return tuple(inner)
 
 
 def _header(line: PatchLine) -> tuple[str, str]:

@@ -270,12 +270,12 @@ class Placer:
         above = bisect_left(anchors, chosen.place) - 1
         if above < 0 or not leaves_block(self._file.lines, anchors[above], chosen.place):
             return chosen
-        everywhere = next(
-            found for found in self._file.climb(chosen.form.run) if found.rung is chosen.rung
-        )
-        if len(everywhere.places) == 1:
+        climbed = self._file.climb(chosen.form.run)
+        everywhere = next((found for found in climbed if found.rung is chosen.rung), None)
+        places = everywhere.places if everywhere else [chosen.place]
+        if len(places) == 1 and everywhere:
             return chosen
-        options = [Option(chosen.form, place, chosen.rung) for place in everywhere.places]
+        options = [Option(chosen.form, place, chosen.rung) for place in places]
         kind = self._signature(hunk)
         shared_out = len(options) == self._left[kind] + self._done[kind]
         return chosen if shared_out else _several(hunk, options)
@@ -358,9 +358,12 @@ class Placer:
 
     def _addition(self, hunk: Hunk) -> Placed | Problem:
         """After the ``@@`` line, else at the end of the file."""
-        texts = self._known[hunk.index]
-        if not texts or hunk.end_of_file:
-            return self._appended(hunk, described=len(texts) < len(hunk.anchors))
+        texts, count = self._known[hunk.index], self._file.count
+        if hunk.range not in (None, (count, 0)) and count and not hunk.end_of_file:
+            return Problem(Reason.RANGE_ALONE, hunk)
+        if not texts or hunk.end_of_file or hunk.range:
+            described = len(texts) < len(hunk.anchors) and not hunk.range
+            return Placed(hunk, hunk.lines, count, 0, Rung.EXACT, described=described)
         anchors = self._chain(texts, self._cursor)
         early = not anchors
         anchors = anchors or self._chain(texts, 0)
@@ -374,12 +377,6 @@ class Placer:
         if other is not None:
             return Problem(Reason.OVERLAP, hunk, (anchors[0] + 1,), other=other.hunk)
         return placed
-
-    def _appended(self, hunk: Hunk, *, described: bool) -> Placed | Problem:
-        count = self._file.count
-        if hunk.range is not None and count and hunk.range != (count, 0):
-            return Problem(Reason.RANGE_ALONE, hunk)
-        return Placed(hunk, hunk.lines, count, 0, Rung.EXACT, described=described)
 
 
 def _several(hunk: Hunk, options: Sequence[Option]) -> Problem:

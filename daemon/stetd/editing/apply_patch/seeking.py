@@ -197,7 +197,7 @@ class FileLines:
     def climb(self, run: Run, first: int = 0) -> Iterator[Found]:
         """The places of ``run`` from line ``first`` on, by each rung that finds any, in order.
 
-        The places of a rung include those of the rungs above it.
+        ``indent`` comes twice if it finds more places than those of one uniform change.
         """
         known, rest = self._climbed.setdefault((run.lines, first), ([], self._climb(run, first)))
         for number in range(len(Rung) + 1):

@@ -1,0 +1,169 @@
+"""Where runs of lines stand, whichever way they are looked for, and how long it takes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from patch_calls import unplaced, updated
+from stetd.editing.apply_patch import seeking
+from stetd.editing.apply_patch.blocks import leaves_block
+from stetd.editing.apply_patch.seeking import FileLines, Run, without_white_space
+from stetd.editing.normal_forms import bare, without_trailing_space
+from stetd.editing.rungs import Rung
+from stetd.editing.text import Document
+from stetd.editing.typography import folded_text
+
+LINES = st.sampled_from(["a", "b", "a ", " a", "\ta", "  b", "\u2018a\u2019", "'a'", "", " ", "c"])
+
+KEYS: dict[Rung, Callable[[str], str]] = {
+    Rung.EXACT: str,
+    Rung.TRAILING_SPACE: without_trailing_space,
+    Rung.INDENT: without_white_space,
+    Rung.TYPOGRAPHY: lambda line: without_trailing_space(folded_text(line)),
+    Rung.INDENT_TYPOGRAPHY: lambda line: bare(folded_text(line)),
+}
+
+
+def alike(lines: list[str], run: list[str], rung: Rung) -> list[int]:
+    """Where a run stands, told in the simplest way."""
+    key = KEYS[rung]
+    wanted = [key(line) for line in run]
+    keys = [key(line) for line in lines]
+    return [at for at in range(len(lines)) if keys[at : at + len(run)] == wanted]
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(LINES, min_size=1, max_size=30),
+    st.lists(st.lists(LINES, min_size=1, max_size=3), min_size=1, max_size=8),
+    st.sampled_from([0, 1, 3, 1000]),
+    st.sampled_from([0, 2, 500]),
+    st.integers(0, 5),
+)
+def test_runs_are_found_alike_in_the_text_and_in_the_tables(
+    lines: list[str], runs: list[list[str]], searches: int, common: int, first: int
+) -> None:
+    document = Document.from_bytes("".join(f"{line}\n" for line in lines).encode())
+    file = FileLines.of(document)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(seeking, "_SEARCHES", searches)
+        patched.setattr(seeking, "_COMMON", common)
+        for run in runs:
+            for found in file.climb(Run(tuple(run)), first):
+                expected = [at for at in alike(lines, run, found.rung) if at >= first]
+                assert set(found.places) <= set(expected)
+                if found.rung in (Rung.EXACT, Rung.TRAILING_SPACE, Rung.TYPOGRAPHY):
+                    assert expected == found.places
+                assert sorted(found.places) == found.places
+                assert found.all
+            stands = bool(alike(lines, run, Rung.EXACT))
+            assert not stands or file.stands(Run(tuple(run)))
+
+
+BLOCKS = """\
+class A:
+    def f(
+        self,
+    ):
+        return 1
+
+    def g(self):
+        return 2
+int main()
+{
+    x();
+}
+int other()
+top = 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("opening", "line", "leaves"),
+    [
+        (0, 7, False),
+        (1, 4, False),
+        (1, 7, True),
+        (6, 7, False),
+        (0, 8, True),
+        (8, 10, False),
+        (8, 12, True),
+        (12, 13, False),
+        (13, 13, False),
+    ],
+)
+def test_a_block_ends_where_a_line_is_indented_no_deeper(
+    opening: int, line: int, leaves: bool
+) -> None:
+    assert leaves is leaves_block(BLOCKS.split("\n"), opening, line)
+
+
+# -- large files. The limits are twenty times what it takes on an idle machine of 2026: they
+# tell what grows with the square from what does not, and nothing else.
+
+COUNT = 100_000
+
+
+def numbered(count: int = COUNT) -> list[str]:
+    return [f"    line {number}" if number % 7 else "    }" for number in range(count)]
+
+
+def hunks(lines: list[str], shown: Callable[[str], str]) -> tuple[list[str], list[str]]:
+    """A thousand hunks over the lines, and the lines after them."""
+    sent: list[str] = []
+    after = list(lines)
+    for at in range(10, COUNT - 10, 100):
+        sent += ["@@", f" {shown(lines[at])}", f"-{shown(lines[at + 1])}", f"+{shown('    new')}"]
+        after[at + 1] = "    new"
+    return sent, after
+
+
+def joined(lines: list[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def within(seconds: float, run: Callable[[], object]) -> None:
+    start = time.perf_counter()
+    run()
+    assert time.perf_counter() - start < seconds
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [lambda line: line, lambda line: f"{line} ", lambda line: f"  {line}"],
+    ids=["exact", "trailing space", "indentation"],
+)
+def test_a_thousand_hunks_in_a_hundred_thousand_lines(shown: Callable[[str], str]) -> None:
+    lines = numbered()
+    sent, after = hunks(lines, shown)
+    expected = [line if line != shown("    new") else "    new" for line in after]
+
+    def run() -> None:
+        found = updated(joined(lines), *sent)
+        assert [line.rstrip() for line in expected] == [
+            line.rstrip() for line in found.decode().split("\n")[:-1]
+        ]
+
+    within(20, run)
+
+
+def test_a_miss_in_a_hundred_thousand_lines() -> None:
+    data = joined(numbered())
+    within(4, lambda: unplaced(data, "-line that is not there", "+x"))
+
+
+def test_fifty_lines_against_a_hundred_thousand_that_are_the_same() -> None:
+    data = joined(["same"] * COUNT)
+    within(4, lambda: unplaced(data, *["-same"] * 50, "+x"))
+    within(4, lambda: unplaced(data, *["- same"] * 50, "+x"))
+    within(4, lambda: updated(data, *["-same"] * 50, "+x", "*** End of File"))
+
+
+def test_many_hunks_that_stand_everywhere_are_given_up() -> None:
+    data = joined(numbered())
+    within(20, lambda: unplaced(data, *["@@", "-}", "+x"] * 1000))
