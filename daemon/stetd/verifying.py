@@ -21,9 +21,14 @@ from dataclasses import dataclass, field
 
 from stet.wire.failures import Kind, Refused
 from stet.wire.results import Problem, VerifyResult
-from stetd.history.checking import CheckedCommit, TreeEntry, check_commit, check_tree
+from stetd.history.checking import (
+    TREE_MODE,
+    CheckedCommit,
+    RawTree,
+    check_commit,
+    check_tree,
+)
 from stetd.history.commits import rfc3339
-from stetd.history.objects import TREE
 from stetd.storage.journal_heads import JournalHead
 from stetd.storage.object_checking import Fault, ObjectCheck
 from stetd.storage.references import (
@@ -104,7 +109,7 @@ class _Verification:
         self._faults: dict[str, Fault] = {}
         #: Objects that a problem names already.
         self._named: set[str] = set()
-        self._trees: OrderedDict[str, tuple[dict[str, TreeEntry], list[str]]] = OrderedDict()
+        self._trees: OrderedDict[str, tuple[RawTree, list[str]]] = OrderedDict()
 
     def everything(self) -> Iterator[None]:
         yield from self.check.scan()
@@ -329,20 +334,19 @@ class _Verification:
         waiting = [(new, old, "")] if new != old else []
         while waiting:
             new, old, prefix = waiting.pop()
-            before = self._tree(old, None, "") if old is not None else {}
-            for name, entry in (self._tree(new, commit, prefix) or {}).items():
+            before = (self._tree(old, None, "") if old is not None else None) or {}
+            entries = self._tree(new, commit, prefix) or {}
+            for name, (mode, oid) in sorted(entries.items() - before.items()):
                 yield
-                known = (before or {}).get(name)
-                if known == entry:
+                path = prefix + name.decode("utf-8", "replace")
+                if mode != TREE_MODE:
+                    self._is_there(oid.hex(), "blob", commit, path)
                     continue
-                path = prefix + name
-                if entry.mode == TREE:
-                    beside = known.oid if known is not None and known.mode == TREE else None
-                    waiting.append((entry.oid, beside, path + "/"))
-                else:
-                    self._is_there(entry.oid, "blob", commit, path)
+                known = before.get(name)
+                beside = known[1].hex() if known is not None and known[0] == mode else None
+                waiting.append((oid.hex(), beside, path + "/"))
 
-    def _tree(self, oid: str, commit: str | None, path: str) -> dict[str, TreeEntry] | None:
+    def _tree(self, oid: str, commit: str | None, path: str) -> RawTree | None:
         """The entries of a tree; ``commit`` None: of one that is judged another time."""
         known = self._trees.get(oid)
         if known is None:
@@ -432,18 +436,19 @@ class _Verification:
         waiting = [(commit.tree, "")] if commit is not None else []
         while waiting:
             oid, prefix = waiting.pop()
-            for name, entry in (self._tree(oid, None, prefix) or {}).items():
+            for name, (mode, entry) in (self._tree(oid, None, prefix) or {}).items():
                 yield
-                if entry.mode == TREE:
-                    waiting.append((entry.oid, f"{prefix}{name}/"))
-                elif self._present(prefix + name) != entry:
+                path = prefix + name.decode("utf-8", "replace")
+                if mode == TREE_MODE:
+                    waiting.append((entry.hex(), path + "/"))
+                elif self._present(path) != (mode, entry):
                     self.changed_outside += 1
 
     def _quiet_commit(self, oid: str) -> CheckedCommit | None:
         found = self.check.read(oid)
         return check_commit(found[1]) if found and found[0] == "commit" else None
 
-    def _present(self, path: str) -> TreeEntry | None:
+    def _present(self, path: str) -> tuple[bytes, bytes] | None:
         worktree = self.subject.worktree
         try:
             target = worktree.resolver.resolve(path, follow_last=False)
@@ -462,7 +467,7 @@ class _Verification:
         finally:
             target.close()
         image = found.image if found else None
-        return TreeEntry(image.git_mode, image.oid) if image else None
+        return (b"%o" % image.git_mode, bytes.fromhex(image.oid)) if image else None
 
 
 def _needed_by(commit: str | None, path: str | None) -> str:

@@ -118,10 +118,10 @@ def test_a_tree_is_given_by_name() -> None:
         + entry(b"120000", "ü".encode())
     )
     entries, found = check_tree(content)
-    assert {name: tuple(each) for name, each in entries.items()} == {
-        "a.b": (0o100644, BLOB),
-        "a": (0o40000, EMPTY_TREE),
-        "ü": (0o120000, BLOB),
+    assert entries == {
+        b"a.b": (b"100644", bytes.fromhex(BLOB)),
+        b"a": (b"40000", bytes.fromhex(EMPTY_TREE)),
+        "ü".encode(): (b"120000", bytes.fromhex(BLOB)),
     }
     assert found == []
 

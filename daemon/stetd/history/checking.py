@@ -7,6 +7,7 @@ history that somebody put together with other tools does not pass.
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -38,8 +39,10 @@ _ID = re.compile(r"[0-9a-f]{40}")
 _PERMISSIONS = re.compile(r"[0-7]{1,4}( .*)?")
 _PEER = re.compile(r"[0-9]+( .*)?")
 _MANY = frozenset({"Reverts", "Permissions", "Directory", "Moved"})
-_MODES = {b"%o" % mode: mode for mode in (FILE, EXECUTABLE, LINK, TREE)}
-_NO_NAMES = frozenset({"", ".", "..", ".git"})
+_ENTRY = re.compile(rb"([^ \0]*) ([^\0]*)\0((?s:.{20}))")
+TREE_MODE = b"%o" % TREE
+_MODES = {b"%o" % mode for mode in (FILE, EXECUTABLE, LINK, TREE)}
+_NO_NAMES = frozenset({b"", b".", b"..", b".git"})
 
 
 class CheckedCommit(NamedTuple):
@@ -113,36 +116,53 @@ def _check_trailers(trailers: Mapping[str, list[str]], faults: list[str]) -> Non
         faults.append(f"it is of kind {kind} and says that it takes commits back")
 
 
-class TreeEntry(NamedTuple):
-    """One entry of a stored tree."""
-
-    mode: int
-    oid: str
+#: Name to mode and id, all as they are stored.
+RawTree = dict[bytes, tuple[bytes, bytes]]
 
 
-def check_tree(content: bytes) -> tuple[dict[str, TreeEntry], list[str]]:
+def check_tree(content: bytes) -> tuple[RawTree, list[str]]:
     """The entries of a tree object, and what is wrong with it, a sentence each."""
-    entries: dict[str, TreeEntry] = {}
+    found = _ENTRY.findall(content)
+    entries = {name: (mode, oid) for mode, name, oid in found}
+    names = b"/".join(entries)
+    keys = [name + b"/" if mode == TREE_MODE else name for mode, name, _ in found]
+    sound = (
+        len(content) == len(names) - len(found) + 1 + sum(22 + len(mode) for mode, _, _ in found)
+        and {mode for mode, _, _ in found} <= _MODES
+        and names.count(b"/") == len(found) - 1
+        and _NO_NAMES.isdisjoint(names.lower().split(b"/"))
+        and all(map(operator.lt, keys, keys[1:]))
+        and _is_utf8(names)
+    )
+    return entries, [] if sound or not content else _tree_faults(content)
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _tree_faults(content: bytes) -> list[str]:
+    """The same, entry by entry: what is wrong with each."""
     faults: list[str] = []
+    names: set[bytes] = set()
     at, last = 0, b""
     while at < len(content):
-        space = content.find(b" ", at)
-        zero = content.find(b"\0", space)
-        if space < 0 or zero < 0 or zero + 21 > len(content):
-            faults.append("it ends within an entry")
-            break
-        mode = _MODES.get(content[at:space])
-        raw = content[space + 1 : zero]
-        at = zero + 21
-        name = raw.decode("utf-8", "replace")
-        if mode is None:
-            faults.append(f"{name!r} has a mode that stetd does not write")
-            continue
-        if name.lower() in _NO_NAMES or "/" in name or name.encode() != raw:
-            faults.append(f"{name!r} is no name for a file")
-        key = raw + (b"/" if mode == TREE else b"")
-        if key <= last or name in entries:
-            faults.append(f"{name!r} is not in its place")
-        last = key
-        entries[name] = TreeEntry(mode, content[zero + 1 : at].hex())
-    return entries, faults
+        entry = _ENTRY.match(content, at)
+        if entry is None:
+            return [*faults, "it ends within an entry"]
+        mode, name, _ = entry.groups()
+        shown = repr(name.decode("utf-8", "replace"))
+        if mode not in _MODES:
+            faults.append(f"{shown} has a mode that stetd does not write")
+        if name.lower() in _NO_NAMES or b"/" in name or not _is_utf8(name):
+            faults.append(f"{shown} is no name for a file")
+        key = name + b"/" if mode == TREE_MODE else name
+        if key <= last or name in names:
+            faults.append(f"{shown} is not in its place")
+        names.add(name)
+        at, last = entry.end(), key
+    return faults
