@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from stet import calls
+from stet.aio_event_stream import AsyncEventStream
 from stet.calls import Call
 from stet.conversation import Answer, Conversation, Introduction, outcome
 from stet.errors import ConnectionLost, StetError, TimedOut
@@ -171,6 +172,20 @@ class AsyncSession:
 
     async def perform(self, call: Call[T]) -> T:
         """Carry out one call. Raises StetError."""
+    def events(self, *names: str) -> AsyncEventStream:
+        """What happens, as an asynchronous iterator; see :meth:`stet.Session.events`.
+
+        It is subscribed from ``async with session.events() as events`` on, or from its first
+        event.
+        """
+        return AsyncEventStream(
+            self._endpoint,
+            self._introduction,
+            names,
+            encoding=self._encoding,
+            timeout=self._timeout,
+        )
+
 
         async def attempt() -> T:
             link = await self._linked()

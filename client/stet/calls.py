@@ -20,6 +20,7 @@ import msgspec
 
 from stet.changes import Change
 from stet.patches import Patch
+from stet.wire.events import Subscribed
 from stet.wire.results import (
     ClipboardList,
     ClipboardName,
@@ -310,6 +311,11 @@ def verify(*, expect: str | None = None, workspace: str | None = None) -> Call[V
     of another workspace than the session's.
     """
     return Call("verify", _given(expect=expect, workspace=workspace), VerifyResult)
+
+
+def subscribe(events: Sequence[str] | None = None) -> Call[Subscribed]:
+    """Let the connection be told what happens; ``session.events()`` is what you want."""
+    return Call("subscribe", _given(events=events), Subscribed)
 
 
 def clipboard_list() -> Call[ClipboardList]:

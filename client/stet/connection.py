@@ -7,6 +7,8 @@ reconnecting and trying again is :mod:`stet.session`'s.
 
 from __future__ import annotations
 
+import contextlib
+import math
 import select
 import socket
 import time
@@ -14,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from stet.conversation import Answer, Conversation
-from stet.errors import ConnectionLost, TimedOut
+from stet.errors import ConnectionLost, GarbledReply, TimedOut
 from stet.wire.framing import Encoding
 
 _RECEIVE_BYTES = 256 * 1024
@@ -54,6 +56,27 @@ class Connection:
             while (answer := self._conversation.next_answer()) is not None:
                 yield (-1 if answer.id is None else positions.pop(answer.id)), answer
 
+    def next_event(self, deadline: float | None) -> Mapping[str, Any] | None:
+        """The params of the next notification; None when there is none by the deadline.
+
+        Raises ConnectionLost and GarbledReply, after which the connection must be closed.
+        """
+        events = self._conversation.events
+        while not events:
+            answer = self._conversation.next_answer()
+            if answer is not None:
+                raise answer.error or GarbledReply("the daemon answered what was not asked")
+            if not events:
+                if not self._wait_to_receive(deadline):
+                    return None
+                self._receive()
+        return events.popleft()
+
+    def interrupt(self) -> None:
+        """Let another thread that waits for something lose the connection."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
     @property
     def ended(self) -> bool:
         """Whether the daemon has closed an idle connection, as it does when it stops."""
@@ -86,6 +109,11 @@ class Connection:
                 "the daemon did not answer in time. A call that changes something may still be "
                 "carried out: ask again with the same request_id to learn its outcome"
             )
+
+    def _wait_to_receive(self, deadline: float | None) -> bool:
+        self._poll.modify(self._socket, select.POLLIN)
+        remaining = None if deadline is None else max(0.0, deadline - time.monotonic())
+        return bool(self._poll.poll(None if remaining is None else math.ceil(remaining * 1000)))
 
     def _receive(self) -> None:
         try:

@@ -11,6 +11,7 @@ Who opens sockets, waits and retries: :mod:`stet.connection` and :mod:`stet.aio`
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -52,6 +53,8 @@ class Conversation:
         self.encoding = encoding
         #: Ids of the requests that have not been answered.
         self.waiting: set[int] = set()
+        #: Params of the notifications that came; only after ``subscribe`` do any come.
+        self.events: deque[dict[str, Any]] = deque()
         self._framer = Framer(UNLIMITED_FRAME, encoding)
         self._last_id = 0
 
@@ -78,7 +81,7 @@ class Conversation:
         self._framer.feed(data)
 
     def next_answer(self) -> Answer | None:
-        """The next answer, None when more bytes are needed. Events are passed over.
+        """The next answer, None when more bytes are needed. Events go to ``events``.
 
         Raises GarbledReply when what came in is not an answer to anything; the connection
         is then of no more use.
@@ -92,7 +95,8 @@ class Conversation:
             except (FrameError, MalformedMessage) as error:
                 raise GarbledReply(f"the daemon's reply is garbled: {error.message}") from error
             if isinstance(message, Event):
-                continue  # nothing here subscribes
+                self.events.append(message.params)
+                continue
             return self._answer(message)
 
     def _answer(self, reply: Reply) -> Answer:
@@ -157,3 +161,7 @@ class Introduction(msgspec.Struct, frozen=True):
     def of_session(self, name: str | None) -> Introduction:
         """The same with the session's name, which the daemon may have made up."""
         return msgspec.structs.replace(self, session=name)
+
+    def in_workspace(self, root: str) -> Introduction:
+        """The same in the workspace with this root."""
+        return msgspec.structs.replace(self, workspace=root)

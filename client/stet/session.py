@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from stet import calls
 from stet.calls import Call
@@ -28,6 +28,9 @@ from stet.spawn import Endpoint, reach
 from stet.version import __version__
 from stet.wire.framing import Encoding
 from stet.wire.results import CommitInfo, HelloResult
+
+if TYPE_CHECKING:
+    from stet.event_stream import EventStream
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -212,6 +215,24 @@ class Session:
 
     def perform(self, call: Call[T]) -> T:
         """Carry out one call. Raises StetError."""
+    def events(self, *names: str) -> EventStream:
+        """What happens from now on, as an iterator of stet.wire.events; all kinds by default.
+
+        ``names``: ``commit``, ``mode``, ``upgrade_request``. Commits come in the order of the
+        history, those too that were made while the daemon was away. The stream has a
+        connection of its own; close it, or use it as a context manager.
+        """
+        from stet.event_stream import EventStream  # few programs need it
+
+        self.open()
+        return EventStream(
+            self._endpoint,
+            self._introduction,
+            names,
+            encoding=self._encoding,
+            timeout=self._timeout,
+        )
+
         (result,) = self.perform_all([call])
         if isinstance(result, StetError):
             raise result

@@ -1,0 +1,216 @@
+"""Events as they happen, for asyncio: ``async for event in session.events(): ...``.
+
+The same as :mod:`stet.event_stream`, awaited. It is subscribed when it is entered
+(``async with session.events() as events``) or first iterated. Nothing is read from the socket
+while nobody waits for an event, so what is not taken waits in the daemon.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import AsyncIterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from stet.calls import Call, subscribe
+from stet.conversation import Conversation, Introduction, outcome
+from stet.errors import ConnectionLost, GarbledReply, StetError, TimedOut
+from stet.event_stream import GONE, readable
+from stet.following import CaughtUp, Follower, Gap, catching_up
+from stet.retrying import FIRST_PAUSE, LONGEST_PAUSE
+from stet.spawn import Endpoint, reach
+from stet.wire.events import EVENTS, AnyEvent, LostEvent
+from stet.wire.framing import Encoding
+from stet.wire.results import HelloResult
+
+T = TypeVar("T")
+
+_RECEIVE_BYTES = 64 * 1024
+
+
+class AsyncEventStream:
+    """An asynchronous iterator of events; ``async with`` subscribes and closes it."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        introduction: Introduction,
+        names: Sequence[str] = (),
+        *,
+        encoding: Encoding,
+        timeout: float | None,
+    ) -> None:
+        self._endpoint = endpoint
+        self._introduction = introduction
+        self._names = tuple(names) or EVENTS
+        self._encoding = encoding
+        self._timeout = timeout
+        self._follower = Follower(self._names)
+        self._ready: deque[AnyEvent] = deque()
+        self._line: _Line | None = None
+        self._subscribed = False
+        self._closed = False
+        #: The newest commit of each workspace, by its root, when it was subscribed.
+        self.heads: dict[str, str | None] = {}
+
+    def __aiter__(self) -> AsyncIterator[AnyEvent]:
+        return self
+
+    async def __anext__(self) -> AnyEvent:
+        if not self._subscribed:
+            await self._subscribe()  # a refusal is told; later on a lost daemon is waited for
+        pause = FIRST_PAUSE
+        while True:
+            if self._closed:
+                raise StopAsyncIteration
+            if self._ready:
+                return self._ready.popleft()
+            try:
+                if self._line is None:
+                    await self._subscribe()  # which may find something to give
+                    continue
+                told = await self._line.next_event()
+                pause = FIRST_PAUSE
+                await self._take(told)
+            except GONE:
+                self._drop()
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, LONGEST_PAUSE)
+
+    async def close(self) -> None:
+        """End the stream; whoever waits for an event stops waiting. May be called twice."""
+        self._closed = True
+        self._drop()
+
+    async def __aenter__(self) -> Self:
+        if not self._subscribed:
+            await self._subscribe()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def _subscribe(self) -> None:
+        line = await self._greeted(self._introduction)
+        try:
+            answer = await line.ask(subscribe(self._names), self._timeout)
+        except BaseException:
+            line.close()
+            raise
+        self._line = line
+        if not self._subscribed:
+            self._subscribed, self.heads = True, answer.heads
+        await self._fill(self._follower.began(answer.heads))
+
+    async def _take(self, told: Mapping[str, object]) -> None:
+        event = readable(told)
+        found = None if event is None else self._follower.take(event)
+        if isinstance(found, Gap):
+            await self._fill(found)
+        elif found is not None:
+            self._ready.append(found)
+
+    async def _fill(self, gap: Gap | None) -> None:
+        if gap is None:
+            return
+        for root in gap.roots:
+            self._ready.extend(await self._missing(root))
+        if gap.then is not None:
+            self._ready.append(gap.then)
+
+    async def _missing(self, root: str) -> list[AnyEvent]:
+        try:
+            line = await self._greeted(self._introduction.in_workspace(root))
+        except GONE:
+            raise
+        except StetError:  # no longer allowed, and so no longer to be read
+            return [LostEvent(None)]
+        try:
+            return self._follower.filled(root, await self._catch_up(line, root))
+        finally:
+            line.close()
+
+    async def _catch_up(self, line: _Line, root: str) -> CaughtUp:
+        catching = catching_up(self._follower.last(root))
+        call = next(catching)
+        while True:
+            page = await line.ask(call, self._timeout)
+            try:
+                call = catching.send(page)
+            except StopIteration as done:
+                caught_up: CaughtUp = done.value
+                return caught_up
+
+    async def _greeted(self, introduction: Introduction) -> _Line:
+        connected = await asyncio.to_thread(reach, self._endpoint, start=False)
+        reader, writer = await asyncio.open_unix_connection(sock=connected)
+        line = _Line(reader, writer, self._encoding)
+        try:
+            await line.ask(Call("hello", introduction.params(), HelloResult), self._timeout)
+        except BaseException:
+            line.close()
+            raise
+        return line
+
+    def _drop(self) -> None:
+        if self._line is not None:
+            self._line.close()
+            self._line = None
+
+
+class _Line:
+    """One connection that is read only while somebody waits for something."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, encoding: Encoding
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._conversation = Conversation(encoding)
+
+    async def ask(self, call: Call[T], timeout: float | None) -> T:
+        """The result of a call. Raises StetError."""
+        _, data = self._conversation.send(call.method, call.params)
+        self._writer.write(data)
+        try:
+            async with asyncio.timeout(timeout):
+                while (answer := self._conversation.next_answer()) is None:
+                    await self._receive()
+        except TimeoutError as error:
+            raise TimedOut("the daemon did not answer in time") from error
+        result = outcome(call, answer, self._conversation.encoding)
+        if isinstance(result, StetError):
+            raise result
+        return result
+
+    async def next_event(self) -> Mapping[str, Any]:
+        """The params of the next notification."""
+        while not self._conversation.events:
+            answer = self._conversation.next_answer()
+            if answer is not None:
+                raise answer.error or GarbledReply("the daemon answered what was not asked")
+            if not self._conversation.events:
+                await self._receive()
+        return self._conversation.events.popleft()
+
+    async def _receive(self) -> None:
+        try:
+            data = await self._reader.read(_RECEIVE_BYTES)
+        except OSError as error:
+            raise ConnectionLost(f"the connection broke: {error.strerror}") from error
+        if not data:
+            raise ConnectionLost("the daemon closed the connection")
+        self._conversation.feed(data)
+
+    def close(self) -> None:
+        """Close the socket at once; whoever waits for it is told."""
+        self._reader.feed_eof()
+        with contextlib.suppress(OSError):
+            self._writer.transport.abort()

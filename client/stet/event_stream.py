@@ -1,0 +1,206 @@
+"""Events as they happen, for programs that block: ``for event in session.events(): ...``.
+
+A stream has a connection of its own, so that calls of the session go on beside it. It lives
+through restarts of the daemon: it waits until one answers again (it starts none), and gives
+what happened meanwhile, from the log (:mod:`stet.following`). What is not taken from it waits
+in the daemon, which counts what becomes too much.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Self, TypeVar
+
+import msgspec
+
+from stet.calls import Call, subscribe
+from stet.connection import Connection
+from stet.conversation import Introduction, outcome
+from stet.errors import (
+    ConnectionLost,
+    DaemonUnreachable,
+    GarbledReply,
+    ShuttingDown,
+    StetError,
+    TimedOut,
+)
+from stet.following import CaughtUp, Follower, Gap, catching_up
+from stet.retrying import FIRST_PAUSE, LONGEST_PAUSE
+from stet.spawn import Endpoint, reach
+from stet.wire.events import EVENTS, AnyEvent, LostEvent, read_event
+from stet.wire.framing import Encoding
+from stet.wire.results import HelloResult
+
+T = TypeVar("T")
+
+#: The connection is gone; another one is worth a try.
+GONE = (ConnectionLost, DaemonUnreachable, ShuttingDown, TimedOut)
+
+
+class EventStream:
+    """An iterator of events; a context manager that closes it.
+
+    Made by :meth:`stet.Session.events`, and subscribed from then on. ``heads`` has the newest
+    commit of each workspace, by its root, at that moment: everything later comes.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        introduction: Introduction,
+        names: Sequence[str] = (),
+        *,
+        encoding: Encoding,
+        timeout: float | None,
+    ) -> None:
+        self._endpoint = endpoint
+        self._introduction = introduction
+        self._names = tuple(names) or EVENTS
+        self._encoding = encoding
+        self._timeout = timeout
+        self._follower = Follower(self._names)
+        self._ready: deque[AnyEvent] = deque()
+        self._connection: Connection | None = None
+        self._closed = threading.Event()
+        self.heads: dict[str, str | None] = {}
+        self._subscribe()
+
+    def __iter__(self) -> Iterator[AnyEvent]:
+        return self
+
+    def __next__(self) -> AnyEvent:
+        event = self.wait()
+        if event is None:
+            raise StopIteration
+        return event
+
+    def wait(self, timeout: float | None = None) -> AnyEvent | None:
+        """The next event; None when none came in ``timeout`` seconds, or after close().
+
+        Raises what the daemon refuses after a reconnect (WorkspaceNotAllowed, say).
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        pause = FIRST_PAUSE
+        while not self._ready and not self._closed.is_set():
+            try:
+                if self._connection is None:
+                    self._subscribe()  # which may find something to give
+                    continue
+                told = self._connection.next_event(deadline)
+                if told is None:
+                    return None
+                pause = FIRST_PAUSE
+                self._take(told)
+            except GONE:
+                self._drop()
+                left = LONGEST_PAUSE if deadline is None else deadline - time.monotonic()
+                if left <= 0:
+                    return None
+                self._closed.wait(min(pause, left))
+                pause = min(pause * 2, LONGEST_PAUSE)
+        return self._ready.popleft() if self._ready and not self._closed.is_set() else None
+
+    def close(self) -> None:
+        """End the stream; a wait in another thread ends too. May be called twice."""
+        self._closed.set()
+        if self._connection is not None:
+            self._connection.interrupt()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+        self._drop()
+
+    def _subscribe(self) -> None:
+        connection = self._greeted(self._introduction)
+        try:
+            answer = self._ask(connection, subscribe(self._names))
+        except BaseException:
+            connection.close()
+            raise
+        self._connection = connection
+        if not self.heads:
+            self.heads = answer.heads
+        self._fill(self._follower.began(answer.heads))
+
+    def _take(self, told: Mapping[str, object]) -> None:
+        event = readable(told)
+        found = None if event is None else self._follower.take(event)
+        if isinstance(found, Gap):
+            self._fill(found)
+        elif found is not None:
+            self._ready.append(found)
+
+    def _fill(self, gap: Gap | None) -> None:
+        if gap is None:
+            return
+        for root in gap.roots:
+            self._ready.extend(self._missing(root))
+        if gap.then is not None:
+            self._ready.append(gap.then)
+
+    def _missing(self, root: str) -> list[AnyEvent]:
+        try:
+            connection = self._greeted(self._introduction.in_workspace(root))
+        except GONE:
+            raise
+        except StetError:  # no longer allowed, and so no longer to be read
+            return [LostEvent(None)]
+        try:
+            return self._follower.filled(root, self._catch_up(connection, root))
+        finally:
+            connection.close()
+
+    def _catch_up(self, connection: Connection, root: str) -> CaughtUp:
+        catching = catching_up(self._follower.last(root))
+        call = next(catching)
+        while True:
+            try:
+                call = catching.send(self._ask(connection, call))
+            except StopIteration as done:
+                caught_up: CaughtUp = done.value
+                return caught_up
+
+    def _greeted(self, introduction: Introduction) -> Connection:
+        connection = Connection(reach(self._endpoint, start=False), self._encoding)
+        try:
+            self._ask(connection, Call("hello", introduction.params(), HelloResult))
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _ask(self, connection: Connection, call: Call[T]) -> T:
+        deadline = None if self._timeout is None else time.monotonic() + self._timeout
+        for _, answer in connection.exchange([(call.method, call.params)], deadline):
+            result = outcome(call, answer, connection.encoding)
+            if isinstance(result, StetError):
+                raise result
+            return result
+        raise AssertionError("BUG: a call without an answer")
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def readable(told: Mapping[str, object]) -> AnyEvent | None:
+    """A notification as an event; None for one of a kind that is not known."""
+    try:
+        return read_event(told)
+    except msgspec.ValidationError as error:
+        raise GarbledReply(
+            f"the daemon's event has another shape than this version of stet knows: {error}"
+        ) from error
