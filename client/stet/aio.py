@@ -93,7 +93,12 @@ class AsyncSession:
     log = _sends(calls.log)
     show = _sends(calls.show)
     diff = _sends(calls.diff)
+    blame = _sends(calls.blame)
     verify = _sends(calls.verify)
+    pin_set = _sends(calls.pin_set)
+    pin_delete = _sends(calls.pin_delete)
+    pin_list = _sends(calls.pin_list)
+    gc = _sends(calls.gc)
     clipboard_list = _sends(calls.clipboard_list)
     clipboard_get = _sends(calls.clipboard_get)
     clipboard_set = _sends(calls.clipboard_set)
@@ -170,8 +175,6 @@ class AsyncSession:
                 return
             filters["cursor"] = page.cursor
 
-    async def perform(self, call: Call[T]) -> T:
-        """Carry out one call. Raises StetError."""
     def events(self, *names: str) -> AsyncEventStream:
         """What happens, as an asynchronous iterator; see :meth:`stet.Session.events`.
 
@@ -186,6 +189,8 @@ class AsyncSession:
             timeout=self._timeout,
         )
 
+    async def perform(self, call: Call[T]) -> T:
+        """Carry out one call. Raises StetError."""
 
         async def attempt() -> T:
             link = await self._linked()

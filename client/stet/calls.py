@@ -22,13 +22,17 @@ from stet.changes import Change
 from stet.patches import Patch
 from stet.wire.events import Subscribed
 from stet.wire.results import (
+    BlameResult,
     ClipboardList,
     ClipboardName,
     ClipboardText,
     DiffResult,
     EditResult,
+    GcResult,
     LogResult,
     ModeResult,
+    PinInfo,
+    PinList,
     ReadResult,
     ShowResult,
     StatusResult,
@@ -262,6 +266,7 @@ def log(
     session: str | None = None,
     agent: str | None = None,
     method: str | None = None,
+    kind: str | None = None,
     since: str | float | None = None,
     until: str | float | None = None,
     text: str | None = None,
@@ -270,8 +275,10 @@ def log(
 ) -> Call[LogResult]:
     """A page of history, newest first, of ``limit`` commits (50 if not given).
 
-    ``since`` and ``until`` are RFC 3339 or seconds since 1970. ``text`` is looked for in
-    added and removed lines and in messages. ``cursor`` is that of the page before.
+    ``since`` and ``until`` are RFC 3339 (without an offset: in UTC) or seconds since 1970.
+    ``kind``: edit, outside, undo, redo, rollback, restore, snapshot or observed. ``text`` is
+    looked for in added and removed lines and in messages; a rare one that is shorter than
+    three characters may give empty pages with a cursor. ``cursor`` is that of the page before.
     """
     return Call(
         "log",
@@ -280,6 +287,7 @@ def log(
             session=session,
             agent=agent,
             method=method,
+            kind=kind,
             since=since,
             until=until,
             text=text,
@@ -304,6 +312,25 @@ def diff(
     return Call("diff", params | _given(to=to, paths=paths), DiffResult)
 
 
+def pin_set(name: str, commit: str = "HEAD", *, move: bool = False) -> Call[PinInfo]:
+    """Name a commit (control); the name works wherever a commit does, also as ``NAME~n``.
+
+    ``move``: let a name that is in use name another commit; otherwise raises AlreadyExists.
+    """
+    params: dict[str, Any] = {"name": name, "commit": commit} | _given(move=move or None)
+    return Call("pin_set", params, PinInfo)
+
+
+def pin_delete(name: str) -> Call[PinInfo]:
+    """Forget a commit's name (control). Raises UnknownCommit."""
+    return Call("pin_delete", {"name": name}, PinInfo, repeatable=False)
+
+
+def pin_list() -> Call[PinList]:
+    """The names of commits."""
+    return Call("pin_list", {}, PinList)
+
+
 def verify(*, expect: str | None = None, workspace: str | None = None) -> Call[VerifyResult]:
     """Check that the whole history is there and unchanged (control). Takes time.
 
@@ -313,9 +340,27 @@ def verify(*, expect: str | None = None, workspace: str | None = None) -> Call[V
     return Call("verify", _given(expect=expect, workspace=workspace), VerifyResult)
 
 
+def gc(*, workspace: str | None = None) -> Call[GcResult]:
+    """Pack a history tightly and drop what nothing needs (control). Takes time.
+
+    ``workspace``: the root of another workspace than the session's. How far it has come is in
+    ``status().work``.
+    """
+    return Call("gc", _given(workspace=workspace), GcResult)
+
+
 def subscribe(events: Sequence[str] | None = None) -> Call[Subscribed]:
     """Let the connection be told what happens; ``session.events()`` is what you want."""
     return Call("subscribe", _given(events=events), Subscribed)
+
+
+def blame(path: str, *, at: str | None = None) -> Call[BlameResult]:
+    """Who wrote each line of a file, as it stands now or was right after the commit ``at``.
+
+    A line that an undo brought back belongs to whoever wrote it; one that was saved since
+    and no commit has yet belongs to no commit.
+    """
+    return Call("blame", _given(path=path, at=at), BlameResult)
 
 
 def clipboard_list() -> Call[ClipboardList]:

@@ -130,7 +130,12 @@ class Session:
     log = _sends(calls.log)
     show = _sends(calls.show)
     diff = _sends(calls.diff)
+    blame = _sends(calls.blame)
     verify = _sends(calls.verify)
+    pin_set = _sends(calls.pin_set)
+    pin_delete = _sends(calls.pin_delete)
+    pin_list = _sends(calls.pin_list)
+    gc = _sends(calls.gc)
     clipboard_list = _sends(calls.clipboard_list)
     clipboard_get = _sends(calls.clipboard_get)
     clipboard_set = _sends(calls.clipboard_set)
@@ -213,8 +218,6 @@ class Session:
                 return
             filters["cursor"] = page.cursor
 
-    def perform(self, call: Call[T]) -> T:
-        """Carry out one call. Raises StetError."""
     def events(self, *names: str) -> EventStream:
         """What happens from now on, as an iterator of stet.wire.events; all kinds by default.
 
@@ -233,6 +236,8 @@ class Session:
             timeout=self._timeout,
         )
 
+    def perform(self, call: Call[T]) -> T:
+        """Carry out one call. Raises StetError."""
         (result,) = self.perform_all([call])
         if isinstance(result, StetError):
             raise result

@@ -25,7 +25,7 @@ from stetd.history.commit_rows import FileRow, Wanted, meets
 from stetd.history.commits import StoredCommit
 from stetd.history.undoing import TAKES_BACK, is_edit
 from stetd.past import Found, Past, Touch, Touches, UnknownCursor, unknown_commit
-from stetd.storage.commit_changes import changes_of, described
+from stetd.storage.commit_changes import changes_of, described, uncompared
 from stetd.storage.history_index import HistoryIndex
 from stetd.storage.shadow_repo import MissingObject, ShadowRepository
 
@@ -89,6 +89,7 @@ class IndexedPast(Past):
                     if target is not None:
                         by = self._numbers[commit.oid]
                         self._taken_back.setdefault(target, []).append(by)
+        self._rows: dict[int, list[FileRow]] = {}
         self._known_undone: dict[int, int | None] = {}
 
     def _find_joint(self) -> None:
@@ -122,7 +123,8 @@ class IndexedPast(Past):
             return None
         return position if position is not None and position <= self._joint else None
 
-    def _oid(self, n: int) -> str:
+    def oid(self, n: int) -> str:
+        """The id of the n-th commit."""
         if n > self._joint:
             return self._walked[self.count - n].oid
         oid = self._index.oid(n)
@@ -130,17 +132,18 @@ class IndexedPast(Past):
             raise DamagedIndex(f"no commit {n}")
         return oid
 
-    def _commit(self, n: int) -> StoredCommit:
+    def commit(self, n: int) -> StoredCommit:
+        """The n-th commit."""
         if n > self._joint:
             return self._walked[self.count - n]
-        return self.repository.commit(self._oid(n))
+        return self.repository.commit(self.oid(n))
 
     def _down_from(self, n: int) -> Iterator[StoredCommit]:
         """The n-th commit and all older ones, newest first."""
         if n > self._joint:
             yield from islice(self._walked, self.count - n, None)
         if self._joint and n > 0:
-            yield from self.repository.walk(self._oid(min(n, self._joint)))
+            yield from self.repository.walk(self.oid(min(n, self._joint)))
 
     # -- what stands
 
@@ -171,7 +174,7 @@ class IndexedPast(Past):
 
     def _found(self, n: int, commit: StoredCommit | None = None) -> Found:
         by = self._undone_by(n)
-        return Found(commit or self._commit(n), None if by is None else self._oid(by))
+        return Found(commit or self.commit(n), None if by is None else self.oid(by))
 
     def _affected(self) -> set[int]:
         """The commits up to the joint that stand otherwise, perhaps, than the index has it.
@@ -184,7 +187,7 @@ class IndexedPast(Past):
         waiting += self._index.taken_back_after(self._joint)
         for n in self._taken_back:
             if n > self._joint:
-                reverts = self._commit(n).meta.reverts
+                reverts = self.commit(n).meta.reverts
                 waiting += [m for oid in reverts if (m := self.number(oid)) is not None]
         while waiting:
             n = waiting.pop()
@@ -193,11 +196,54 @@ class IndexedPast(Past):
                 waiting += self._index.took_back(n)
         return affected
 
+    # -- versions of files
+
+    def last_change(self, path: str, upto: int) -> tuple[int, FileRow] | None:
+        """The newest commit among the first ``upto`` that has this file, and what it did to it.
+
+        A file that was moved away is not a change of the old path. Hunks may be missing.
+        """
+        for n in range(min(upto, self.count), self._joint, -1):
+            for row in self.rows(n):
+                if row.path == path:
+                    return n, row
+        return self._index.last_change(path, min(upto, self._joint))
+
+    def last_move(self, path: str, after: int, upto: int) -> tuple[int, str] | None:
+        """The newest commit after one, among the first ``upto``, that moved a file to a path;
+        and where from.
+        """
+        for n in range(min(upto, self.count), max(after, self._joint), -1):
+            for old, new in self.commit(n).meta.moves:
+                if new == path:
+                    return n, old
+        return self._index.last_move(path, after, min(upto, self._joint))
+
+    def last_with(self, path: str, blob: str, upto: int) -> int | None:
+        """The newest commit among the first ``upto`` that left this content at a path."""
+        for n in range(min(upto, self.count), self._joint, -1):
+            if any((row.path, row.after) == (path, blob) for row in self.rows(n)):
+                return n
+        return self._index.last_with(path, blob, min(upto, self._joint))
+
+    def rows(self, n: int) -> list[FileRow]:
+        """What the n-th commit did to its files. Hunks may be missing."""
+        if n <= self._joint:
+            return self._index.files(n)
+        if n not in self._rows:
+            changes = changes_of(self.repository, self.commit(n))
+            self._rows[n] = [uncompared(change) for change in changes]
+        return self._rows[n]
+
+    def kind(self, n: int) -> str | None:
+        """The kind of the n-th commit."""
+        return self.commit(n).meta.kind if n > self._joint else self._index.kind(n)
+
     # -- finding commits
 
     def ancestor(self, steps: int) -> str | None:
         """The commit that many steps before the newest; None if there are not so many."""
-        return self._oid(self.count - steps) if steps < self.count else None
+        return self.oid(self.count - steps) if steps < self.count else None
 
     def with_prefix(self, prefix: str) -> list[str]:
         """The commits whose id begins so (at least 4 digits), in order of their ids."""
@@ -216,7 +262,7 @@ class IndexedPast(Past):
         wanted = Wanted(session=session, agent=agent)
         paths = () if "" in paths else paths
         for n in range(self.count, self._joint, -1):
-            commit = self._commit(n)
+            commit = self.commit(n)
             if not is_edit(commit.meta) or not meets(commit.meta, wanted):
                 continue
             if self._undone_by(n) is None and (not paths or self.is_touching(commit, paths)):
@@ -231,7 +277,7 @@ class IndexedPast(Past):
         for n in numbers:
             if (paths or n in affected) and self._undone_by(n) is not None:
                 continue
-            commit = self._commit(n)
+            commit = self.commit(n)
             if is_edit(commit.meta) and meets(commit.meta, wanted):
                 yield commit
 
@@ -256,7 +302,7 @@ class IndexedPast(Past):
                 raise UnknownCursor
             first = position - 1
         for n in range(first, self._joint, -1):
-            if meets(self._commit(n).meta, wanted):
+            if meets(self.commit(n).meta, wanted):
                 yield self._found(n)
         for n, oid in self._index.select(wanted, min(first, self._joint)):
             yield self._found(n, self.repository.commit(oid))
@@ -302,7 +348,7 @@ class IndexedPast(Past):
         moved = [self._numbers[c.oid] for c in self._walked if c.meta.moves]
         moved += self._index.moving(oldest, self._joint)
         numbers = sorted({*wanted, *(n for n in moved if n > oldest)}, reverse=True)
-        return [wanted.get(n) or self._commit(n) for n in numbers]
+        return [wanted.get(n) or self.commit(n) for n in numbers]
 
     def touches(self, path: str, since: str) -> Touches:
         """What happened to a path. Raises Refused (unknown_commit) if ``since`` is none."""
@@ -311,8 +357,8 @@ class IndexedPast(Past):
             raise unknown_commit(since)
         later: list[Touch] = []
         for n in self._that_may_touch(path):
-            commit = self._commit(n)
-            before, after = self._known(commit.parent, path), self._known(commit.oid, path)
+            commit = self.commit(n)
+            before, after = self.entry(commit.parent, path), self.entry(commit.oid, path)
             if before != after:
                 touch = Touch(commit, self._version(before), self._version(after))
                 if n <= reached:

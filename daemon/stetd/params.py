@@ -122,6 +122,13 @@ class Show(Params, frozen=True):
     commit: str
 
 
+class Blame(Params, frozen=True):
+    """``at`` defaults to what stands on disk."""
+
+    path: str
+    at: str | None = None
+
+
 class Diff(Params, frozen=True, rename={"from_": "from"}):
     """``from_`` defaults to HEAD, ``to`` to the workspace."""
 
@@ -137,10 +144,30 @@ class Verify(Params, frozen=True):
     expect: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{12,40}$")] | None = None
 
 
+class OneWorkspace(Params, frozen=True):
+    """``workspace``: the root of another than the connection's."""
+
+    workspace: str | None = None
+
+
 class Subscribe(Params, frozen=True):
     """``events`` left out: all of them; an empty list: no more."""
 
     events: list[str] | None = None
+
+
+class PinSetting(Params, frozen=True):
+    """``move``: a pin that names another commit already is moved, not refused."""
+
+    name: str
+    commit: str = "HEAD"
+    move: bool = False
+
+
+class PinName(Params, frozen=True):
+    """A pin's name."""
+
+    name: str
 
 
 class ClipboardKey(Params, frozen=True):

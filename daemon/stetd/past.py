@@ -26,6 +26,7 @@ from stetd.storage.commit_changes import changes_of, described
 from stetd.storage.shadow_repo import ShadowRepository
 
 _FROM_HEAD = re.compile(r"HEAD(?:~([0-9]{0,9}))?")
+_STEPS = re.compile(r"[0-9]{0,9}")
 #: (git mode, blob id); None is no file.
 Known = tuple[int, str] | None
 
@@ -75,7 +76,7 @@ class Past:
                 raise unknown_commit(name)
             return found
         if not 4 <= len(name) <= 40 or not set(name.lower()) <= set("0123456789abcdef"):
-            raise unknown_commit(name)
+            return self._resolve_pin(name)
         named = self.with_prefix(name.lower())
         if len(named) > 1:
             shown = ", ".join(oid[:12] for oid in named[:5])
@@ -86,6 +87,19 @@ class Past:
         if not named:
             raise unknown_commit(name)
         return named[0]
+
+    def _resolve_pin(self, name: str) -> str:
+        """The commit that a pin names, or with ``~n`` after it, the n-th before that one."""
+        pin, tilde, count = name.partition("~")
+        oid = self.repository.pinned(pin)
+        if oid is None or not _STEPS.fullmatch(count):
+            raise unknown_commit(name)
+        steps = int(count or 1) if tilde else 0
+        walk = islice(self.repository.walk(oid), steps, None)
+        found = next((commit.oid for commit in walk), None)
+        if found is None:
+            raise unknown_commit(name)
+        return found
 
     def ancestor(self, steps: int) -> str | None:
         """The commit that many steps before the newest; None if there are not so many."""
@@ -177,7 +191,7 @@ class Past:
         reached = False
         for commit in self.repository.walk(self.head):
             reached = reached or commit.oid == since
-            before, after = self._known(commit.parent, path), self._known(commit.oid, path)
+            before, after = self.entry(commit.parent, path), self.entry(commit.oid, path)
             if before != after:
                 touch = Touch(commit, self._version(before), self._version(after))
                 if reached:
@@ -191,11 +205,11 @@ class Past:
 
     def file_at(self, oid: str, path: str) -> Version | None:
         """A file as a commit left it; None if the history has none there."""
-        return self._version(self._known(oid, path))
+        return self._version(self.entry(oid, path))
 
     def file_now(self, path: str) -> Version | None:
         """A file as the newest commit has it; None if it has none there."""
-        return self._version(self._known(self.head, path))
+        return self._version(self.entry(self.head, path))
 
     def touched(self, commit: StoredCommit) -> list[str]:
         """The paths that a commit changed, both of a file that it moved."""
@@ -234,7 +248,8 @@ class Past:
     def _tree(self, oid: str) -> Tree:
         return stored_tree(self.repository.commit(oid).tree, self.repository.load_tree)
 
-    def _known(self, oid: str | None, path: str) -> Known:
+    def entry(self, oid: str | None, path: str) -> Known:
+        """What a commit (None: none) has at a path."""
         if oid is None:
             return None
         return find_entry(self._tree(oid), path, self.repository.load_tree)

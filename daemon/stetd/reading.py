@@ -59,7 +59,10 @@ def looking_back(place: Place, run: Callable[[Past], T]) -> T:
 
 def read_file(place: Place, params: Read) -> ReadResult:
     """A file of the workspace, or as it was right after a commit."""
-    data, mode = _content_at(place, params) if params.at else _content_now(place, params.path)
+    if params.at:
+        data, mode = _content_at(place, params)
+    else:
+        _, data, mode = content_now(place, params.path)
     if looks_binary(data):
         raise refuse(
             Kind.NOT_TEXT,
@@ -96,7 +99,8 @@ def read_file(place: Place, params: Read) -> ReadResult:
     )
 
 
-def _content_now(place: Place, path: str) -> tuple[bytes, str]:
+def content_now(place: Place, path: str) -> tuple[str, bytes, str]:
+    """The file at a path: its path from the root, links followed, its bytes and permissions."""
     target = place.worktree.resolver.resolve(path, place.directory)
     try:
         found = place.worktree.read(target, place.max_file_bytes)
@@ -109,7 +113,7 @@ def _content_now(place: Place, path: str) -> tuple[bytes, str]:
             f"{os.path.join(place.worktree.root, place.directory)}",
             path=path,
         )
-    return found.data, f"{stat.S_IMODE(found.mode):o}"
+    return target.path, found.data, f"{stat.S_IMODE(found.mode):o}"
 
 
 def _content_at(place: Place, params: Read) -> tuple[bytes, str]:

@@ -9,7 +9,17 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 
-from stet.cli import administration, auditing, doctor, editing, history, oops, taking_back
+from stet.cli import (
+    administration,
+    auditing,
+    blame,
+    doctor,
+    editing,
+    history,
+    oops,
+    taking_back,
+    upkeep,
+)
 from stet.cli.output import Output
 from stet.version import __version__
 
@@ -63,6 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_history(commands)
     _add_taking_back(commands)
     _add_auditing(commands)
+    _add_upkeep(commands)
     _add_administration(commands)
     return parser
 
@@ -127,6 +138,7 @@ def _add_history(commands: _Commands) -> None:
     log.add_argument("--session", metavar="S", help="of this session only")
     log.add_argument("--agent", metavar="A", help="of this agent only")
     log.add_argument("--method", metavar="M", help="by this method only, such as patch")
+    log.add_argument("--kind", metavar="K", help="of this kind only, such as edit or outside")
     log.add_argument("--since", metavar="TIME", help="RFC 3339, seconds since 1970, or 30m, 2h, 3d")
     log.add_argument("--until", metavar="TIME", help="likewise")
     log.add_argument("--text", help="only what added or removed this, or says it in its message")
@@ -135,6 +147,10 @@ def _add_history(commands: _Commands) -> None:
 
     show = commands.add("show", "print one commit with its diff", history.show)
     show.add_argument("commit", nargs="?", default="HEAD", metavar="COMMIT")
+
+    blamed = commands.add("blame", "print who wrote each line of a file", blame.blame)
+    blamed.add_argument("path", metavar="PATH")
+    blamed.add_argument("--at", metavar="COMMIT", help="as it was right after this commit")
 
     diff = commands.add(
         "diff", "print what differs between commits, or a commit and the workspace", history.diff
@@ -196,6 +212,17 @@ def _add_auditing(commands: _Commands) -> None:
     verify.add_argument(
         "--expect", metavar="COMMIT", help="an id noted earlier, which must still be in the history"
     )
+
+    pin = commands.add("pin", "name a commit, or list the names", auditing.pin)
+    pin.add_argument("name", nargs="?", metavar="NAME")
+    pin.add_argument("commit", nargs="?", metavar="COMMIT", help="default HEAD")
+    pin.add_argument("--move", action="store_true", help="let a name in use name another commit")
+    pin.add_argument("--list", action="store_true", help="print the names (so does no name)")
+    pin.add_argument("--delete", metavar="NAME", help="forget a name")
+
+
+def _add_upkeep(commands: _Commands) -> None:
+    commands.add("gc", "pack the history tightly, drop what nothing needs", upkeep.gc)
 
 
 def _add_administration(commands: _Commands) -> None:

@@ -20,6 +20,7 @@ def log(arguments: argparse.Namespace, output: Output) -> None:
         session=arguments.session,
         agent=arguments.agent,
         method=arguments.method,
+        kind=arguments.kind,
         since=_moment(arguments.since),
         until=_moment(arguments.until),
         text=arguments.text,

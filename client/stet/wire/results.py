@@ -129,6 +129,30 @@ class DiffResult(msgspec.Struct, frozen=True):
     files: list[FileChange]
 
 
+class BlameLines(msgspec.Struct, frozen=True, kw_only=True):
+    """A run of lines that one commit wrote: ``count`` lines from ``line`` on, and their text.
+
+    ``kind`` is ``outside`` without a commit for what stands on disk and no commit has, and
+    with one for what was found there.
+    """
+
+    line: int
+    count: int
+    text: str
+    commit: str | None = None
+    kind: str = "outside"
+    agent: str | None = None
+    session: str | None = None
+    time: str | None = None
+
+
+class BlameResult(msgspec.Struct, frozen=True):
+    """Who wrote each line of a file, in order. ``path`` is from the workspace's root."""
+
+    path: str
+    lines: list[BlameLines]
+
+
 class ReadResult(msgspec.Struct, frozen=True):
     """A file or a range of its lines.
 
@@ -220,6 +244,25 @@ class WorkspaceList(msgspec.Struct, frozen=True):
     workspaces: list[WorkspaceInfo]
 
 
+class PinInfo(msgspec.Struct, frozen=True):
+    """A name for a commit, and the commit's time and message.
+
+    ``commit`` is None for a reference that is damaged, ``time`` and ``message`` for a commit
+    that can't be read.
+    """
+
+    name: str
+    commit: str | None
+    time: str | None = None
+    message: str | None = None
+
+
+class PinList(msgspec.Struct, frozen=True):
+    """All pins of a workspace, by name."""
+
+    pins: list[PinInfo]
+
+
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     """Something that is wrong with a history; ``message`` is a sentence for a person.
 
@@ -260,6 +303,28 @@ class Tools(msgspec.Struct, frozen=True):
     tools: list[dict[str, object]]
 
 
+class GcResult(msgspec.Struct, frozen=True):
+    """Bytes of the shadow repository; ``dropped``: objects that no reference needed."""
+
+    bytes_before: int
+    bytes_after: int
+    dropped: int = 0
+
+
+class WorkInfo(msgspec.Struct, frozen=True):
+    """Long work that is being done or waits: ``what`` is the method's name.
+
+    ``done`` of ``total`` steps of this ``phase``; total None: not known. A piece of work that
+    waits has no phase.
+    """
+
+    what: str
+    workspace: str
+    phase: str
+    done: int
+    total: int | None
+
+
 class StatusResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Health and counts. Before ``hello`` on agent.sock only the first two fields are sent."""
 
@@ -278,3 +343,5 @@ class StatusResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     shadow_bytes: int | None = None
     limits: dict[str, int] | None = None
     replacement: dict[str, str] | None = None
+    #: Long work that is being done, and then what waits.
+    work: list[WorkInfo] | None = None

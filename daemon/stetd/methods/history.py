@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from stetd import history_reading, reading
+from stetd import blame_reading, history_reading, reading
 from stetd.caller import Caller, Method, Params
-from stetd.params import Diff, Log, Read, Show, convert
+from stetd.params import Blame, Diff, Log, Read, Show, convert
 
 
 async def _read(caller: Caller, params: Params) -> object:
@@ -22,6 +22,11 @@ async def _show(caller: Caller, params: Params) -> object:
     return await caller.reading(lambda place: history_reading.show(place, show.commit))
 
 
+async def _blame(caller: Caller, params: Params) -> object:
+    blame = convert(Blame, "blame", params)
+    return await caller.reading(lambda place: blame_reading.blame_file(place, blame))
+
+
 async def _diff(caller: Caller, params: Params) -> object:
     diff = convert(Diff, "diff", params)
     return await caller.reading(lambda place: reading.diff(place, diff))
@@ -32,4 +37,5 @@ METHODS = {
     "log": Method(_log),
     "show": Method(_show),
     "diff": Method(_diff),
+    "blame": Method(_blame),
 }

@@ -137,12 +137,18 @@ def commit_row(repository: ShadowRepository, commit: StoredCommit) -> CommitRow:
     )
 
 
+def uncompared(change: PathChange) -> FileRow:
+    """A file's row without counts and hunks."""
+    before, after = (side[1] if side else None for side in (change.before, change.after))
+    return FileRow(change.path, change.status, before, after, change.old_path)
+
+
 def _file_row(
     repository: ShadowRepository, change: PathChange, *, compare: bool
 ) -> tuple[FileRow, str | None]:
     """A file's row, and its added and removed lines (None: too much to be compared)."""
-    before, after = (side[1] if side else None for side in (change.before, change.after))
-    row = FileRow(change.path, change.status, before, after, change.old_path)
+    row = uncompared(change)
+    before, after = row.before, row.after
     oids = [oid for oid in (before, after) if oid is not None]
     if not compare or sum(map(repository.size, oids)) > _COMPARED_BYTES:
         return row, None

@@ -39,6 +39,11 @@ class GrowingIndex(HistoryIndex):
             remove(path)
             return cls(path, open_index(path))
 
+    @classmethod
+    def temporary(cls) -> GrowingIndex:
+        """An index for one question; SQLite keeps it in a file without a name."""
+        return cls("", open_index(""))
+
     def add(self, rows: Sequence[CommitRow]) -> None:
         """Put commits on top of the last one, in one transaction, oldest first."""
         self.db.execute("BEGIN IMMEDIATE")

@@ -123,6 +123,31 @@ class HistoryIndex:
         ).fetchone()
         return (row[-1], _file_row(row)) if row else None
 
+    def last_move(self, path: str, after: int, upto: int) -> tuple[int, str] | None:
+        """The newest commit after one, among the first ``upto``, that moved a file to a path;
+        and where from.
+        """
+        number = self.path_number(path)
+        row = self.db.execute(
+            "SELECT n, paths.path FROM files JOIN paths ON paths.id = files.old_path"
+            " WHERE files.path = ? AND n > ? AND n <= ? ORDER BY n DESC LIMIT 1",
+            (number, after, upto),
+        ).fetchone()
+        return (row[0], row[1]) if row else None
+
+    def last_with(self, path: str, blob: str, upto: int) -> int | None:
+        """The newest commit among the first ``upto`` that left this content at a path."""
+        row = self.db.execute(
+            "SELECT n FROM files WHERE path = ? AND after = ? AND n <= ? ORDER BY n DESC LIMIT 1",
+            (self.path_number(path), bytes.fromhex(blob), upto),
+        ).fetchone()
+        return row[0] if row else None
+
+    def kind(self, n: int) -> str | None:
+        """The kind of the n-th commit."""
+        row = self.db.execute("SELECT kind FROM commits WHERE n = ?", (n,)).fetchone()
+        return row[0] if row else None
+
     def taken_back_by(self, n: int, upto: int) -> list[int]:
         """The commits among the first ``upto`` that took this one back, newest first."""
         rows = self.db.execute(

@@ -1,0 +1,199 @@
+"""Reading who wrote each line of a file. Runs beside the writer.
+
+The rule is pure (:mod:`stetd.history.blaming`); here its versions come from the query index, and
+their hunks with them: nothing is compared but what the index has not compared yet, and what
+brought lines back. Without an index a small one is made for the one question.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from stet.wire.failures import Kind, refuse
+from stet.wire.results import BlameLines, BlameResult
+from stetd.editing.text import looks_binary
+from stetd.history.blaming import Piece, Place, Run, Step, blame, joined, split
+from stetd.history.commit_rows import CommitRow, FileRow, Hunk
+from stetd.history.commits import StoredCommit, rfc3339
+from stetd.history.undoing import TAKES_BACK
+from stetd.indexed_past import IndexedPast
+from stetd.params import Blame
+from stetd.past import Past
+from stetd.reading import Place as Workspace
+from stetd.reading import canonical, content_now, looking_back, no_such_file_at
+from stetd.storage.commit_changes import commit_row
+from stetd.storage.growing_index import GrowingIndex
+from stetd.storage.shadow_repo import ShadowRepository, compare_lines
+
+_LINE = re.compile(rb"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
+_BOM = "\ufeff"
+_ID = 20
+_BATCH = 500
+
+
+def blame_file(workspace: Workspace, params: Blame) -> BlameResult:
+    """Who wrote each line of a file, as it stands now or was right after a commit."""
+    now = content_now(workspace, params.path) if params.at is None else None
+    path = now[0] if now is not None else canonical(workspace, params.path)
+    data = now[1] if now is not None else None
+    return looking_back(workspace, lambda past: _blame(past, params, path, data))
+
+
+def _blame(past: Past, params: Blame, path: str, data: bytes | None) -> BlameResult:
+    if isinstance(past, IndexedPast):
+        return _blamed(past, params, path, data)
+    index = _index_of_one_file(past.repository, past.head, path)
+    try:
+        return _blamed(IndexedPast(past.repository, past.head, index), params, path, data)
+    finally:
+        index.close()
+
+
+def _blamed(past: IndexedPast, params: Blame, path: str, now: bytes | None) -> BlameResult:
+    upto = past.count
+    if params.at is not None:
+        found = past.number(past.resolve(params.at))
+        if found is None:
+            past.find([past.resolve(params.at)])  # refuses: it is another history's
+        upto = found or 0
+    known = past.file_at(past.oid(upto), path) if upto else None
+    data = now if params.at is None else known.data if known else None
+    if data is None:
+        raise no_such_file_at(params.path, past.oid(upto))
+    if looks_binary(data):
+        raise refuse(
+            Kind.NOT_TEXT,
+            f"{params.path}: this file is binary (a NUL byte at offset {data.index(0)}); it has "
+            "no lines to be told apart. `log` with its path lists the commits that changed it.",
+            path=params.path,
+        )
+    lines = _LINE.findall(data)
+    whole = [Piece(0, 0, len(lines))] if lines else []
+    hunks = () if known is None else compare_lines(known.data, data).hunks
+    kept, saved = split(whole, hunks) if known else ([], whole)
+    runs = blame(kept, Place(upto, path), _Versions(past))
+    runs = joined([*runs, *(Run(piece.line, piece.length, None) for piece in saved)])
+    return BlameResult(path=path, lines=_told(past, runs, lines))
+
+
+def _told(past: IndexedPast, runs: Sequence[Run], lines: Sequence[bytes]) -> list[BlameLines]:
+    commits: dict[int, StoredCommit] = {}
+    told = []
+    for run in runs:
+        text = b"".join(lines[run.line : run.line + run.length]).decode("utf-8", "replace")
+        text = text.removeprefix(_BOM) if run.line == 0 else text
+        line = run.line + 1
+        if run.n is None:
+            told.append(BlameLines(line=line, count=run.length, text=text))
+            continue
+        if run.n not in commits:
+            commits[run.n] = past.commit(run.n)
+        meta = commits[run.n].meta
+        told.append(
+            BlameLines(
+                line=line,
+                count=run.length,
+                text=text,
+                commit=commits[run.n].oid,
+                kind=meta.kind,
+                agent=meta.agent,
+                session=meta.session,
+                time=rfc3339(meta.time),
+            )
+        )
+    return told
+
+
+class _Versions:
+    """The versions of files, for the pure rule."""
+
+    def __init__(self, past: IndexedPast) -> None:
+        self._past = past
+        self._blobs: dict[Place, str | None] = {}
+        self._found: dict[Place, tuple[int, FileRow]] = {}
+
+    def step(self, place: Place) -> Step | None:
+        found = self._found.pop(place, None) or self._past.last_change(place.path, place.n)
+        if found is None or found[1].after is None:
+            return None
+        n, row = found
+        if n < place.n:  # asked for again as the version that it is
+            self._found[Place(n, place.path)] = found
+            return Step(n, (), None)
+        hunks = row.hunks if row.hunks is not None else self._compare(row.before, row.after)
+        before = None if row.before is None else Place(n - 1, row.old_path or row.path)
+        adds = any(hunk.new_lines for hunk in hunks)
+        return Step(n, hunks, before, self._sources(n, row) if adds else ())
+
+    def compare(self, old: Place, new: Place) -> Sequence[Hunk]:
+        return self._compare(self._blob(old), self._blob(new))
+
+    def _sources(self, n: int, row: FileRow) -> list[Place]:
+        """Where the lines may have stood that this commit, if it writes none, brought back."""
+        kind = self._past.kind(n)
+        if kind == "restore" and row.after is not None:
+            then = self._past.last_with(row.path, row.after, n - 1)
+            return [Place(then, row.path)] if then is not None else []
+        if kind not in TAKES_BACK:
+            return []
+        taken = (self._past.number(oid) for oid in self._past.commit(n).meta.reverts)
+        sources: list[Place] = []
+        for number in sorted((each for each in taken if each is not None), reverse=True):
+            names = self._names(row.path, n, number)
+            sources += [
+                Place(number - 1, other.old_path or other.path)
+                for other in self._past.rows(number)
+                if other.before is not None and not names.isdisjoint((other.path, other.old_path))
+            ]
+        return sources
+
+    def _names(self, path: str, upto: int, after: int) -> set[str | None]:
+        """The paths that the file had that is at a path now, back to some commit."""
+        names: set[str | None] = {path}
+        while move := self._past.last_move(path, after, upto):
+            upto, path = move[0] - 1, move[1]
+            names.add(path)
+        return names
+
+    def _blob(self, place: Place) -> str | None:
+        if place not in self._blobs:
+            found = self._past.last_change(place.path, place.n)
+            self._blobs[place] = found[1].after if found else None
+        return self._blobs[place]
+
+    def _compare(self, old: str | None, new: str | None) -> Sequence[Hunk]:
+        if old == new:
+            return ()
+        repository = self._past.repository
+        return compare_lines(
+            repository.blob(old) if old else None, repository.blob(new) if new else None
+        ).hunks
+
+
+def _index_of_one_file(repository: ShadowRepository, head: str | None, path: str) -> GrowingIndex:
+    """An index that knows every commit, and of their files those of the one that is asked for."""
+    names = {path}
+    ids = bytearray()
+    touching: set[str] = set()
+    past = Past(repository, head)
+    for commit in repository.walk(head):
+        ids += bytes.fromhex(commit.oid)
+        for move in commit.meta.moves:
+            if not names.isdisjoint(move):
+                names.update(move)
+        if any(past.entry(commit.oid, n) != past.entry(commit.parent, n) for n in names):
+            touching.add(commit.oid)
+    index = GrowingIndex.temporary()
+    rows: list[CommitRow] = []
+    for at in range(len(ids) - _ID, -1, -_ID):
+        oid = bytes(ids[at : at + _ID]).hex()
+        if oid in touching:
+            rows.append(replace(commit_row(repository, repository.commit(oid)), text=""))
+        else:
+            rows.append(CommitRow(oid=oid, time=0, kind="", subject=""))
+        if len(rows) == _BATCH or at == 0:
+            index.add(rows)
+            rows = []
+    return index

@@ -1,0 +1,156 @@
+"""Who wrote each line of a file. Pure; where versions and hunks come from is the caller's.
+
+The lines of a version are followed back, commit by commit: what a commit did not change goes on
+to the version before it, under the name that the file had then; what it added is its own. With
+one exception: a commit that takes others back, or restores a file, writes nothing itself. Its
+lines stood in an older version (a *source*) and are followed from there, so that a line which was
+deleted and brought back belongs to whoever wrote it first.
+
+A place is a version of a file: the file at ``path`` as the first ``n`` commits left it. All
+routes go to smaller numbers, and the largest number is always dealt with next, so routes that
+meet are followed as one.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from stetd.history.commit_rows import Hunk
+
+
+class Place(NamedTuple):
+    """The file at ``path`` as the first ``n`` commits left it."""
+
+    n: int
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What the newest commit that changed a place did to it.
+
+    ``before``: the place that ``hunks`` are against; None if the commit created the file.
+    ``sources``: older places where the lines that it brought back may have stood, best first.
+    """
+
+    n: int
+    hunks: Sequence[Hunk]
+    before: Place | None
+    sources: Sequence[Place] = ()
+
+
+class Versions(Protocol):
+    """The versions of files."""
+
+    def step(self, place: Place) -> Step | None:
+        """The commit that made this version; None where the history has none."""
+
+    def compare(self, old: Place, new: Place) -> Sequence[Hunk]:
+        """What differs between two versions; all lines, if there is no old one."""
+
+
+class Run(NamedTuple):
+    """Lines ``line`` to ``line + length - 1`` (counted from 0) were written by commit ``n``."""
+
+    line: int
+    length: int
+    n: int | None
+
+
+class Piece(NamedTuple):
+    """Lines of the blamed file that are the lines from ``there`` on of some version."""
+
+    line: int
+    there: int
+    length: int
+
+
+def blame(pieces: Sequence[Piece], start: Place, versions: Versions) -> list[Run]:
+    """Who wrote these lines of a version, in order; None: they stood there before all."""
+    found: list[Run] = []
+    waiting: dict[Place, list[Piece]] = {}
+    order: list[tuple[int, str]] = []
+
+    def follow(place: Place, more: Sequence[Piece]) -> None:
+        if not more:
+            return
+        if place not in waiting:
+            heapq.heappush(order, (-place.n, place.path))
+        waiting.setdefault(place, []).extend(more)
+
+    follow(start, pieces)
+    while order:
+        number, path = heapq.heappop(order)
+        place = Place(-number, path)
+        here = sorted(waiting.pop(place), key=lambda piece: piece.there)
+        step = versions.step(place)
+        if step is None:
+            found += [Run(piece.line, piece.length, None) for piece in here]
+            continue
+        if step.n < place.n:  # others may come to the same version
+            follow(Place(step.n, path), here)
+            continue
+        kept, added = split(here, step.hunks)
+        if step.before is None:
+            added += kept
+        else:
+            follow(step.before, kept)
+        for source in step.sources:
+            if added:
+                stood, added = split(added, versions.compare(source, place))
+                follow(source, stood)
+        found += [Run(piece.line, piece.length, step.n) for piece in added]
+    return joined(found)
+
+
+def split(pieces: Sequence[Piece], hunks: Sequence[Hunk]) -> tuple[list[Piece], list[Piece]]:
+    """Pieces of the new side: those that stood on the old side, by its lines; and the others.
+
+    Both in order; pieces must be in the order of ``there``, hunks in theirs.
+    """
+    kept: list[Piece] = []
+    added: list[Piece] = []
+    at = 0
+    shift = 0
+    for piece in pieces:
+        line, there, left = piece
+        while left:
+            while at < len(hunks) and hunks[at].new_start + hunks[at].new_lines <= there:
+                shift = _shift_after(hunks[at])
+                at += 1
+            hunk = hunks[at] if at < len(hunks) else None
+            inside = hunk is not None and hunk.new_start <= there
+            end = _end(hunk, inside=inside)
+            length = left if end is None else min(left, end - there)
+            if inside:
+                added.append(Piece(line, there, length))
+            else:
+                kept.append(Piece(line, there + shift, length))
+            line, there, left = line + length, there + length, left - length
+    return kept, added
+
+
+def _shift_after(hunk: Hunk) -> int:
+    """From a line after a hunk to its number on the old side."""
+    return hunk.old_start + hunk.old_lines - hunk.new_start - hunk.new_lines
+
+
+def _end(hunk: Hunk | None, *, inside: bool) -> int | None:
+    if hunk is None:
+        return None
+    return hunk.new_start + hunk.new_lines if inside else hunk.new_start
+
+
+def joined(runs: Sequence[Run]) -> list[Run]:
+    """Runs in the order of their lines, neighbours of one commit as one."""
+    result: list[Run] = []
+    for run in sorted(runs):
+        last = result[-1] if result else None
+        if last is not None and last.n == run.n and last.line + last.length == run.line:
+            result[-1] = Run(last.line, last.length + run.length, run.n)
+        else:
+            result.append(run)
+    return result
