@@ -99,6 +99,38 @@ MUTANTS = [
         "        pass",
         ("tests/recovery/test_outside_saves.py", "tests/recovery/test_counterexamples.py"),
     ),
+    Mutant(
+        "no-object-id-check",
+        "a loose object is taken for what its name says",
+        "storage/object_files.py",
+        '    if digest(kind, content).hex() != oid:\n        raise Damaged(name, f"its',
+        '    if False:\n        raise Damaged(name, f"its',
+        ("tests/e2e/test_corruption.py",),
+    ),
+    Mutant(
+        "verify-without-checksums",
+        "packs and their indexes are not checked as files",
+        "storage/object_checking.py",
+        "            if checksum.digest() != expected:",
+        "            if False:",
+        ("tests/e2e/test_corruption.py",),
+    ),
+    Mutant(
+        "verify-without-contents",
+        "files that commits need may be missing",
+        "verifying.py",
+        '                    self._is_there(oid.hex(), "blob", commit, path)',
+        "                    pass",
+        ("tests/e2e/test_corruption.py",),
+    ),
+    Mutant(
+        "verify-trusts-the-reference",
+        "a history that was moved back passes",
+        "verifying.py",
+        "        elif subject.reference is not None and not chain.reference_in_place:",
+        "        elif False:",
+        ("tests/e2e/test_corruption.py",),
+    ),
 ]
 
 

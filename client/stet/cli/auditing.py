@@ -1,4 +1,4 @@
-"""``stet verify``: whether the history is whole."""
+"""``stet verify`` and ``pin``: whether the history is whole, and names for its commits."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from stet import calls
 from stet.cli import asking
 from stet.cli.output import Output
-from stet.render import Line, Span, visible
-from stet.wire.results import VerifyResult
+from stet.cli.usage import UsageError
+from stet.render import Line, Span, ago, short, visible
+from stet.wire.results import PinInfo, VerifyResult
 
 _NOT_WHOLE = 1
 
@@ -75,3 +76,45 @@ def _advice(result: VerifyResult, shadow: str) -> Iterator[Line]:
 
 def _text(text: str) -> Line:
     return (Span(text),)
+
+
+def pin(arguments: argparse.Namespace, output: Output) -> None:
+    """Name a commit, forget a name, or list them."""
+    wanted = [arguments.name is not None, arguments.delete is not None, arguments.list]
+    if sum(wanted) > 1:
+        raise UsageError("pin takes a name, --delete NAME or --list; only one of them")
+    with asking.person(arguments) as session:
+        if arguments.name is not None:
+            call = calls.pin_set(arguments.name, arguments.commit or "HEAD", move=arguments.move)
+            done = asking.ask(session, call, output)
+            pins = [] if done is None else [done]
+        elif arguments.delete is not None:
+            gone = asking.ask(session, calls.pin_delete(arguments.delete), output)
+            if gone is not None:
+                output.lines([_deleted(gone)])
+            return
+        else:
+            found = asking.ask(session, calls.pin_list(), output)
+            pins = found.pins if found else []
+    if not output.as_json:
+        output.lines(_pins(pins, output))
+
+
+def _deleted(pin: PinInfo) -> Line:
+    named = f"; it named {pin.commit}" if pin.commit else ""
+    return (Span(f"Pin {visible(pin.name)} is deleted{named}"),)
+
+
+def _pins(pins: list[PinInfo], output: Output) -> Iterator[Line]:
+    width = max((len(visible(pin.name)) for pin in pins), default=0)
+    for pin in pins:
+        if pin.commit is None or pin.time is None:
+            yield (Span(f"{visible(pin.name):<{width}}"), Span("  damaged: stet verify", "red"))
+            continue
+        time = visible(pin.time) if output.now is None else ago(pin.time, output.now)
+        yield (
+            Span(f"{visible(pin.name):<{width}}", "cyan"),
+            Span(f"  {short(pin.commit)}", "yellow"),
+            Span(f"  {time}", "dim"),
+            Span(f"  {visible((pin.message or '').split(chr(10))[0])}"),
+        )

@@ -1,0 +1,132 @@
+"""References as files: what git sees, names that are none, durability, packed ones."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stetd.storage.disk import Disk
+from stetd.storage.references import (
+    DamagedReference,
+    delete_pin,
+    pin_names,
+    pinned,
+    read_reference,
+    set_pin,
+    why_no_pin_name,
+)
+from stetd.storage.shadow_repo import create_repository
+from storage.histories import Histories
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Histories:
+    histories = Histories(tmp_path)
+    for number in range(3):
+        histories.commit({"a": f"{number}\n"})
+    return histories
+
+
+def git(path: str, *arguments: str) -> str:
+    command = ["git", "--git-dir", path, *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def test_git_shows_a_pin_and_gc_keeps_it(made: Histories) -> None:
+    set_pin(made.path, "before-refactoring", made.oids[0], Disk())
+    assert git(made.path, "for-each-ref", "refs/pins") == (
+        f"{made.oids[0]} commit\trefs/pins/before-refactoring\n"
+    )
+    assert (
+        git(made.path, "log", "-1", "--format=%H", "pins/before-refactoring").strip()
+        == (made.oids[0])
+    )
+    made.repository.set_head(None)
+    git(made.path, "gc", "-q", "--prune=now")
+    assert git(made.path, "rev-list", "--all").split() == [made.oids[0]]
+    assert pinned(made.path, "before-refactoring") == made.oids[0]
+
+
+def test_a_pin_may_be_moved_and_deleted_also_when_it_is_packed(made: Histories) -> None:
+    for name in ("one", "two", "three"):
+        set_pin(made.path, name, made.oids[0], Disk())
+    git(made.path, "pack-refs", "--all", "--prune")
+    assert not Path(made.path, "refs/pins/one").exists()
+    assert pin_names(made.path) == ["one", "three", "two"]
+    set_pin(made.path, "one", made.oids[1], Disk())
+    set_pin(made.path, "two", made.oids[2], Disk())
+    assert pinned(made.path, "one") == made.oids[1]
+    delete_pin(made.path, "two", Disk())
+    delete_pin(made.path, "three", Disk())
+    assert pin_names(made.path) == ["one"]
+    assert [line.split()[2] for line in git(made.path, "for-each-ref").splitlines()] == [
+        "refs/heads/history",
+        "refs/pins/one",
+    ]
+    assert read_reference(made.path, "refs/heads/history") == made.oids[2]
+
+
+@pytest.mark.parametrize("content", [b"", b"\0" * 41, b"ref: refs/heads/history\n", b"a" * 39])
+def test_a_reference_without_an_id_is_damaged(made: Histories, content: bytes) -> None:
+    set_pin(made.path, "x", made.oids[0], Disk())
+    Path(made.path, "refs/pins/x").write_bytes(content)
+    with pytest.raises(DamagedReference):
+        pinned(made.path, "x")
+    assert pin_names(made.path) == ["x"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "", ".", "..", ".hidden", "a..b", "a.lock", "a.tmp", "a.", "a/b", "/a", "a/../b", "-d",
+        "a b", "a\n", "a\0", "ü", "a~1", "a^", "a:b", "a?", "a*", "a[", "a\\b", "@{1}",
+        "HEAD", "head", "Head", "abcd", "ABCD", "0000", "deadbeef", "a" * 40, "x" * 101,
+    ],
+)  # fmt: skip
+def test_what_is_no_name_for_a_pin(made: Histories, name: str) -> None:
+    assert why_no_pin_name(name) is not None
+    assert pinned(made.path, name) is None
+
+
+@pytest.mark.parametrize("name", ["a", "abc", "v1.0", "before_refactoring-2", "abcdefg", "x" * 100])
+def test_what_is_a_name_for_a_pin(name: str) -> None:
+    assert why_no_pin_name(name) is None
+
+
+@given(st.text(st.sampled_from("ab.-_/~@{HEADlock0 "), max_size=12))
+def test_git_takes_every_name_that_is_taken_here(name: str) -> None:
+    if why_no_pin_name(name) is None:
+        subprocess.run(["git", "check-ref-format", f"refs/pins/{name}"], check=True)
+
+
+def test_a_pin_is_durable_before_it_counts(made: Histories) -> None:
+    done: list[str] = []
+
+    class Watched(Disk):
+        def fsync(self, fd: int) -> None:
+            done.append(os.path.relpath(os.readlink(f"/proc/self/fd/{fd}"), made.path))
+            super().fsync(fd)
+
+    set_pin(made.path, "x", made.oids[0], Watched())
+    assert done == ["refs/pins/x.tmp", "refs/pins"]
+    done.clear()
+    delete_pin(made.path, "x", Watched())
+    assert done == ["refs/pins"]
+    set_pin(made.path, "x", made.oids[0], Disk())
+    git(made.path, "pack-refs", "--all", "--prune")
+    done.clear()
+    delete_pin(made.path, "x", Watched())
+    assert done == ["packed-refs.tmp", "."]
+
+
+def test_what_a_kill_left_of_a_pin_is_no_pin_and_is_cleared(made: Histories) -> None:
+    left = Path(made.path, "refs/pins/x.tmp")
+    left.write_bytes(b"ab")
+    assert pin_names(made.path) == []
+    create_repository(made.path, Disk())
+    assert not left.exists()
