@@ -23,7 +23,7 @@ def text(result: BlameResult, now: datetime.datetime | None = NOW) -> str:
 
 
 def run(line: int, text: str, count: int = 1, **fields: str) -> BlameLines:
-    return BlameLines(line=line, count=count, text=text, **fields)  # type: ignore[arg-type]
+    return BlameLines(line=line, count=count, text=text, **fields)
 
 
 def test_the_first_line_of_a_run_says_who() -> None:
