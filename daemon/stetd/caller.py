@@ -28,9 +28,12 @@ from stetd.feed import Feed, Subscriber
 from stetd.indexing import Indexer
 from stetd.params import Common, check_label, convert
 from stetd.reading import Place
+from stetd.refusing import damaged_history
 from stetd.session.sessions import Session
 from stetd.state import State
 from stetd.storage.background import Background
+from stetd.storage.shadow_repo import MissingObject
+from stetd.upkeep import Upkeep
 from stetd.workspace import Workspace
 from stetd.workspaces import Workspaces, check_root
 from stetd.writer import Writer
@@ -50,18 +53,19 @@ class Shared:
     workspaces: Workspaces
     settings: Settings
     indexer: Indexer
+    upkeep: Upkeep
     started: float = field(default_factory=time.monotonic)
     readers: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(4, thread_name_prefix="stet-read")
     )
     #: Set by the server: called when a person asks the daemon to stop.
     on_shutdown: Callable[[], None] = field(default=lambda: None)
-
-    def close(self) -> None:
     feed: Feed = field(init=False)
 
     def __post_init__(self) -> None:
         self.feed = Feed(self.writer.events, self.background, self.readers)
+
+    def close(self) -> None:
         """End the reading threads."""
         self.readers.shutdown()
 
@@ -80,13 +84,13 @@ class Caller:
     session: str | None = None
     agent: str | None = None
     greeted: bool = False
-
-    @property
     #: Sends this client an event; None where the connection can't.
     notify: Callable[[object], None] | None = None
     subscription: Subscriber | None = None
     #: The connection is over.
     gone: bool = False
+
+    @property
     def state(self) -> State:
         """The writer's state; only to be touched on its thread."""
         return self.shared.writer.state
@@ -104,14 +108,14 @@ class Caller:
         """Run something on the writer thread, after the calls that wait already."""
         return await asyncio.wrap_future(self.shared.writer.submit(run))
 
-    def open_workspace(self) -> Workspace:
-        """Give this connection's workspace; on the writer thread."""
     def unsubscribe(self) -> None:
         """Send no more events."""
         if self.subscription is not None:
             self.shared.feed.remove(self.subscription)
             self.subscription = None
 
+    def open_workspace(self) -> Workspace:
+        """Give this connection's workspace; on the writer thread."""
         workspace = self.state.open.get(self.workspace or "")
         if workspace is None:
             raise refuse(
@@ -170,7 +174,10 @@ class Caller:
 
         def wait_and_run() -> T:
             background.require(number)
-            return run(place)
+            try:
+                return run(place)
+            except MissingObject as error:
+                raise damaged_history(str(error)) from error
 
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self.shared.readers, wait_and_run)

@@ -105,6 +105,11 @@ class Settings(BaseSettings):
         default=86_400,
         description="How many seconds, at least, a request_id is remembered for.",
     )
+    gc_idle_s: Seconds = Field(
+        default=60,
+        description="Seconds without a writing call after which a history in which much lies "
+        "about is packed; 0: only by stet gc.",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info",
         description="Least severity that is logged; info has one line per call.",

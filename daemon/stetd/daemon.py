@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from stetd import __version__
 from stetd.checkpointing import WriterLimits
+from stetd.collecting import needed_work
 from stetd.config import Settings
 from stetd.directories import Directories
 from stetd.handlers import Handlers
@@ -25,6 +26,7 @@ from stetd.storage.journal import Journal, JournalBroken, read_journal
 from stetd.storage.journal_format import FormatError, WorkspaceState
 from stetd.storage.request_store import RequestStore
 from stetd.storage.shadow_repo import ShadowRepository
+from stetd.upkeep import Upkeep
 from stetd.workspaces import Workspaces, open_repository
 from stetd.writer import Writer
 
@@ -59,6 +61,7 @@ class Daemon:
     writer: Writer
     background: Background
     indexer: Indexer
+    upkeep: Upkeep
     _stores: list[RequestStore]
 
     @classmethod
@@ -113,12 +116,20 @@ class Daemon:
                 report.torn,
             )
         workspaces = Workspaces(writer, recovery, directories.runtime)
-        indexer = _start_indexing(state, writer, background)
-        handlers = Handlers(writer, background, workspaces, settings, indexer)
-        return cls(handlers, writer, background, indexer, stores)
+        indexer = _start_indexing(state, writer)
+        upkeep = _start_upkeep(state, writer, settings)
+
+        def follow(shadow: str) -> None:
+            indexer.follow(shadow)
+            upkeep.follow(shadow)
+
+        background.on_commits = follow
+        handlers = Handlers(writer, background, workspaces, settings, indexer, upkeep)
+        return cls(handlers, writer, background, indexer, upkeep, stores)
 
     def close(self) -> None:
         """Finish what is queued, write a checkpoint, let everything go."""
+        self.upkeep.close()
         self.writer.submit(self.writer.end_grace).result()
         _checkpoint_now(self.writer)
         self.writer.stop()
@@ -164,14 +175,23 @@ def _recover_workspace(
     _sync_git(state.number, repository, written + objects, workspace.head, background)
 
 
-def _start_indexing(state: State, writer: Writer, background: Background) -> Indexer:
+def _start_indexing(state: State, writer: Writer) -> Indexer:
     """Let the indexes follow Git from now on, and add what they miss."""
     indexer = Indexer(lambda: writer.idle_s > _BUSY_S)
-    background.on_commits = indexer.follow
     for workspace in list(state.open.values()):
         indexer.follow(workspace.shadow)
     indexer.start()
     return indexer
+
+
+def _start_upkeep(state: State, writer: Writer, settings: Settings) -> Upkeep:
+    """Let histories be packed when nothing else is to be done."""
+    upkeep = Upkeep(writer.quiet_s, settings.gc_idle_s)
+    upkeep.needed_by = lambda shadow: needed_work(writer, shadow)
+    for workspace in list(state.open.values()):
+        upkeep.follow(workspace.shadow)
+    upkeep.start()
+    return upkeep
 
 
 def _sync_git(

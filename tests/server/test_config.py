@@ -44,6 +44,7 @@ def test_defaults_are_these(tmp_path: Path) -> None:
         "idle_exit_s": 0,
         "request_record_calls": 10_000,
         "request_record_s": 86_400,
+        "gc_idle_s": 60,
         "log_level": "info",
     }
 

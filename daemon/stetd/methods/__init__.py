@@ -16,7 +16,10 @@ from stetd.methods import (
     greeting,
     history,
     modes,
+    pins,
     running,
+    upkeep,
+    verifying,
     workspaces,
 )
 
@@ -27,7 +30,10 @@ METHODS: Mapping[str, Method] = {
     **history.METHODS,
     **clipboards.METHODS,
     **modes.METHODS,
+    **pins.METHODS,
     **workspaces.METHODS,
     **running.METHODS,
     **events.METHODS,
+    **verifying.METHODS,
+    **upkeep.METHODS,
 }

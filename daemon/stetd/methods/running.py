@@ -8,9 +8,10 @@ import time
 
 import msgspec
 
-from stet.wire.results import StatusResult
+from stet.wire.results import StatusResult, WorkInfo
 from stetd import __version__
 from stetd.caller import PROTOCOL, Caller, Method, Params
+from stetd.collecting import directory_bytes
 from stetd.editing.tokens import MAX_TOKENS
 from stetd.params import NoParams, convert
 
@@ -25,7 +26,7 @@ async def _status(caller: Caller, params: Params) -> StatusResult:
     )
     loop = asyncio.get_running_loop()
     sizes = await loop.run_in_executor(
-        caller.shared.readers, lambda: sum(_directory_bytes(shadow) for shadow in shadows)
+        caller.shared.readers, lambda: sum(directory_bytes(shadow) for shadow in shadows)
     )
     return msgspec.structs.replace(partial, shadow_bytes=sizes)
 
@@ -56,6 +57,11 @@ def _counts(caller: Caller) -> StatusResult:
         limits={name: int(getattr(settings, name)) for name in limited}
         | {"max_tokens": MAX_TOKENS},
         replacement={w.root: w.worktree.replacement for w in state.open.values()},
+        work=[
+            WorkInfo(job.what, job.root, job.progress.phase, job.progress.done, job.progress.total)
+            for job in caller.shared.upkeep.work
+        ]
+        or None,
     )
 
 
@@ -63,17 +69,6 @@ async def _shutdown(caller: Caller, params: Params) -> dict[str, bool]:
     convert(NoParams, "shutdown", params)
     caller.shared.on_shutdown()
     return {"stopping": True}
-
-
-def _directory_bytes(path: str) -> int:
-    total = 0
-    for folder, _, names in os.walk(path):
-        for name in names:
-            try:
-                total += os.lstat(os.path.join(folder, name)).st_size
-            except OSError:
-                continue
-    return total
 
 
 METHODS = {

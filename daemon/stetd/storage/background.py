@@ -23,6 +23,8 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import takewhile
 
@@ -60,6 +62,15 @@ class _Checkpoint:
     failed: Callable[[SyncFailed], None]
 
 
+@dataclass(frozen=True, slots=True)
+class _Task:
+    run: Callable[[], None]
+    future: Future[None]
+
+
+_Item = _Objects | _Checkpoint | _Task
+
+
 @dataclass(slots=True)
 class _Unsynced:
     """What was written to one repository since the last checkpoint, and lately."""
@@ -74,7 +85,9 @@ class _Unsynced:
         for path in sorted(self.files):
             disk.sync_path(path)
         for folder in folders:
-            disk.sync_directory(folder)
+            # Gone if somebody has packed the repository with plain git, which syncs its packs.
+            with suppress(FileNotFoundError):
+                disk.sync_directory(folder)
         # Of packs too: one that a killed daemon wrote may hold what is not written again.
         for folder in ("objects", "objects/pack", "refs/heads", "refs", "."):
             disk.sync_directory(os.path.join(repository, folder))
@@ -86,13 +99,14 @@ class Background:
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
-        self._queue: deque[_Objects | _Checkpoint] = deque()
+        self._queue: deque[_Item] = deque()
         self._changed = threading.Condition()
         self._written = 0
         self._stopping = False
         self._hurried = False
         self._unsynced: dict[str, _Unsynced] = {}
         self._repositories: dict[str, ShadowRepository] = {}
+        self._not_joining: set[str] = set()
         #: Why the last attempt failed; None while all is well.
         self.failure: str | None = None
         #: How many attempts have failed.
@@ -118,10 +132,41 @@ class Background:
         """
         self._put(_Checkpoint(sync_more, done, failed))
 
-    def _put(self, item: _Objects | _Checkpoint) -> None:
+    def run(self, task: Callable[[], None]) -> Future[None]:
+        """Do something on this thread, after all that was handed over before.
+
+        For whoever changes the files of a repository beside it: nothing is written meanwhile.
+        It is not tried again, and must be quick: readers may wait for what comes after it.
+        """
+        future: Future[None] = Future()
+        future.set_running_or_notify_cancel()
+        self._put(_Task(task, future))
+        return future
+
+    def pause_joining(self, repository: str) -> None:
+        """Leave the packs of a repository as they are; on this thread (:meth:`run`)."""
+        self._not_joining.add(repository)
+
+    def resume_joining(self, repository: str) -> None:
+        """Join packs again; on this thread. What was written lately may be gone."""
+        self._not_joining.discard(repository)
+        self.reopen(repository)
+
+    def reopen(self, repository: str) -> None:
+        """Look again at what a repository holds, before anything is written; on this thread.
+
+        libgit2 would otherwise not write again what it has seen in a pack that is gone.
+        """
+        known = self._repositories.pop(repository, None)
+        if known is not None:
+            known.close()
+        if repository in self._unsynced:
+            self._unsynced[repository].recent.clear()
+
+    def _put(self, item: _Item) -> None:
         with self._changed:
             self._queue.append(item)
-            if len(self._queue) == 1 or isinstance(item, _Checkpoint):
+            if len(self._queue) == 1 or not isinstance(item, _Objects):
                 self._changed.notify_all()  # else the thread is gathering, or busy
 
     @property
@@ -186,8 +231,8 @@ class Background:
         for repository in self._repositories.values():
             repository.close()
 
-    def _next_items(self) -> Sequence[_Objects | _Checkpoint]:
-        """What to do next: one checkpoint, or all objects that wait before the next one."""
+    def _next_items(self) -> Sequence[_Item]:
+        """What to do next: one checkpoint or task, or all objects that wait before the next one."""
         with self._changed:
             self._changed.wait_for(lambda: bool(self._queue) or self._stopping)
             if self._queue and isinstance(self._queue[0], _Objects):
@@ -198,8 +243,8 @@ class Background:
 
     def _in_a_hurry(self) -> bool:
         """Whether somebody waits for what is queued: a reader, a checkpoint, the end."""
-        checkpoint = any(isinstance(item, _Checkpoint) for item in self._queue)
-        return self._hurried or self._stopping or checkpoint
+        other = any(not isinstance(item, _Objects) for item in self._queue)
+        return self._hurried or self._stopping or other
 
     def _failed(self, error: Exception) -> None:
         if self.failure is None:
@@ -211,13 +256,15 @@ class Background:
             self._changed.notify_all()
             self._changed.wait_for(lambda: self._stopping or self._hurried, _RETRY_S)
 
-    def _do(self, items: Sequence[_Objects | _Checkpoint]) -> None:
+    def _do(self, items: Sequence[_Item]) -> None:
         by_repository: dict[str, list[_Objects]] = {}
         for item in items:
             if isinstance(item, _Objects):
                 by_repository.setdefault(item.repository, []).append(item)
-            else:
+            elif isinstance(item, _Checkpoint):
                 self._sync(item)
+            else:
+                _carry_out(item)
         for repository, handed_over in by_repository.items():
             self._write(repository, handed_over)
 
@@ -246,7 +293,7 @@ class Background:
         repository.clear_damaged(objects)
         if len(objects) > _MANY:
             unsynced.files.update(write_pack(path, objects.values(), self._disk))
-            joined = merge_packs(path, self._disk)
+            joined = [] if path in self._not_joining else merge_packs(path, self._disk)
             unsynced.files.update(joined)
             if joined:  # this handle knows the packs that are gone
                 self._repositories.pop(path).close()
@@ -262,3 +309,12 @@ class Background:
         if len(recent) > _REMEMBERED:
             recent.clear()
         recent.update(objects)
+
+
+def _carry_out(task: _Task) -> None:
+    try:
+        task.run()
+    except BaseException as error:  # noqa: BLE001 - it belongs to whoever asked
+        task.future.set_exception(error)
+    else:
+        task.future.set_result(None)

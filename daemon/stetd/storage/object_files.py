@@ -273,7 +273,7 @@ class Pack:
         """Kind and content of the entry at an offset, with the deltas it consists of."""
         deltas: list[tuple[int, bytes]] = []
         while (known := self._bases.get(offset)) is None:
-            kind, size, base, at = self._entry_head(offset)
+            kind, size, base, at = self.entry_head(offset)
             data = self._inflated(at, size)
             if kind in _KINDS:
                 known = _KINDS[kind], data
@@ -303,7 +303,7 @@ class Pack:
             _, (_, dropped) = self._bases.popitem(last=False)
             self._bases_bytes -= len(dropped)
 
-    def _entry_head(self, offset: int) -> tuple[int, int, int | bytes, int]:
+    def entry_head(self, offset: int) -> tuple[int, int, int | bytes, int]:
         """Type, size, base (an offset or an id; 0 for none), and where the content begins."""
         head = os.pread(self.fd, 64, offset)
         try:

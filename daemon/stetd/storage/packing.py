@@ -2,7 +2,8 @@
 
 libgit2 holds Python's interpreter lock while it writes, and a loose object costs several
 system calls; a busy daemon writes hundreds of objects a second. So what has gathered is
-written as one pack, without deltas.
+written as one pack, without deltas. What is done when there is time, with deltas, is in
+:mod:`stetd.storage.repacking`.
 
 Formats (Git's documentation, gitformat-pack):
 
@@ -25,7 +26,7 @@ import zlib
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from itertools import accumulate
 
 from stetd.failpoints import hit
@@ -33,6 +34,7 @@ from stetd.history.objects import NewObject
 from stetd.storage.disk import Disk
 
 _TYPES = {"commit": 1, "tree": 2, "blob": 3}
+_DISTANCE_DELTA, _ID_DELTA = 6, 7
 _FAST = 1
 _LARGE_OFFSET = 1 << 31
 #: This many packs are joined to one.
@@ -43,8 +45,8 @@ _MERGED_BYTES = 512 << 10
 _PIECE = 128 << 10
 
 
-def _entry_header(kind: str, size: int) -> bytes:
-    byte = _TYPES[kind] << 4 | size & 0x0F
+def _entry_header(kind: int, size: int) -> bytes:
+    byte = kind << 4 | size & 0x0F
     size >>= 4
     header = bytearray()
     while size:
@@ -55,8 +57,23 @@ def _entry_header(kind: str, size: int) -> bytes:
     return bytes(header)
 
 
-def _packed(item: NewObject) -> bytes:
-    return _entry_header(item.kind, len(item.content)) + zlib.compress(item.content, _FAST)
+def packed_object(kind: str, content: bytes, level: int = _FAST) -> bytes:
+    """An object as a pack's entry, whole."""
+    return _entry_header(_TYPES[kind], len(content)) + zlib.compress(content, level)
+
+
+def packed_delta(base: bytes, delta: bytes, level: int) -> bytes:
+    """An object as a pack's entry: what makes it out of the object with the id ``base``.
+
+    The base is named by its id, not by its distance: the entry means the same wherever in a
+    pack it stands, as long as its base is in the same one.
+    """
+    return delta_header(len(delta)) + base + zlib.compress(delta, level)
+
+
+def delta_header(size: int) -> bytes:
+    """What stands in an entry before the base's id; ``size`` is the delta's length."""
+    return _entry_header(_ID_DELTA, size)
 
 
 def _index(ids: bytes, crcs: array[int], offsets: array[int], checksum: bytes) -> bytes:
@@ -104,38 +121,88 @@ def write_pack(repository: str, objects: Iterable[NewObject], disk: Disk) -> lis
     """
     unique = {item.oid: item for item in objects}
     ids = sorted(unique)
-    entries = (_packed(unique[oid]) for oid in ids)
+    entries = (packed_object(unique[oid].kind, unique[oid].content) for oid in ids)
     return _store(repository, bytes.fromhex("".join(ids)), entries, disk)
 
 
+class PackWriter:
+    """A pack whose entries come one by one, in the order of their ids, which are known before.
+
+    ``ids``: one after the other, 20 bytes each. ``staged_as``: two threads must not write under
+    one name. Every ``sync_every`` bytes what has been written is synced: all of a large pack at
+    once would keep the journal's syncs waiting.
+    """
+
+    def __init__(
+        self,
+        repository: str,
+        ids: bytes,
+        disk: Disk,
+        *,
+        staged_as: str = "new",
+        sync_every: int | None = None,
+    ) -> None:
+        self._folder = _folder(repository)
+        self._ids = ids
+        self._disk = disk
+        self._sync_every = sync_every
+        self._staged = os.path.join(self._folder, f"{staged_as}.pack.tmp")
+        self._crcs, self._offsets = array("I"), array("Q")
+        self._checksum = hashlib.sha1(usedforsecurity=False)
+        self._piece = bytearray(b"PACK" + struct.pack(">II", 2, len(ids) // 20))
+        self._written = self._synced = 0
+        self._fd = disk.open(self._staged, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+
+    def add(self, entry: bytes) -> None:
+        """The next entry."""
+        self._crcs.append(zlib.crc32(entry))
+        self._offsets.append(self._written + len(self._piece))
+        self._piece += entry
+        if len(self._piece) >= _PIECE:
+            self._flush()
+
+    def _flush(self) -> None:
+        self._checksum.update(self._piece)
+        self._disk.write_all(self._fd, bytes(self._piece))
+        self._written += len(self._piece)
+        self._piece = bytearray()
+        if self._sync_every is not None and self._written - self._synced >= self._sync_every:
+            self._disk.fdatasync(self._fd)
+            self._synced = self._written
+
+    def finish(self) -> list[str]:
+        """Give the pack its name, and then its index; the paths of the two files.
+
+        Both are synced before they get their names, which are not synced yet.
+        """
+        assert len(self._crcs) == len(self._ids) // 20, "BUG: entries are missing"
+        self._flush()
+        self._disk.write_all(self._fd, self._checksum.digest())
+        self._disk.fdatasync(self._fd)
+        self.close()
+        name = os.path.join(self._folder, f"pack-{self._checksum.hexdigest()}")
+        hit("git.pack_staged")
+        os.replace(self._staged, name + ".pack")
+        index = _index(self._ids, self._crcs, self._offsets, self._checksum.digest())
+        _store_index(name + ".idx", index, self._disk)
+        return [name + ".pack", name + ".idx"]
+
+    def close(self) -> None:
+        """Give the file back; what is staged is cleared away at the next start."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
 def _store(repository: str, ids: bytes, entries: Iterable[bytes], disk: Disk) -> list[str]:
-    """Write a pack and its index: the ids one after the other, in order, and their entries."""
-    staged = os.path.join(_folder(repository), "new.pack.tmp")
-    crcs, offsets = array("I"), array("Q")
-    checksum = hashlib.sha1(usedforsecurity=False)
-    piece = bytearray(b"PACK" + struct.pack(">II", 2, len(ids) // 20))
-    written = 0
-    fd = disk.open(staged, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    """Write a pack and its index; gives their paths."""
+    writer = PackWriter(repository, ids, disk)
     try:
         for entry in entries:
-            crcs.append(zlib.crc32(entry))
-            offsets.append(written + len(piece))
-            piece += entry
-            if len(piece) >= _PIECE:
-                checksum.update(piece)
-                disk.write_all(fd, bytes(piece))
-                written += len(piece)
-                piece = bytearray()
-        checksum.update(piece)
-        disk.write_all(fd, bytes(piece) + checksum.digest())
-        disk.fdatasync(fd)
+            writer.add(entry)
+        return writer.finish()
     finally:
-        os.close(fd)
-    name = os.path.join(_folder(repository), f"pack-{checksum.hexdigest()}")
-    hit("git.pack_staged")
-    os.replace(staged, name + ".pack")
-    _store_index(name + ".idx", _index(ids, crcs, offsets, checksum.digest()), disk)
-    return [name + ".pack", name + ".idx"]
+        writer.close()
 
 
 def _store_index(path: str, content: bytes, disk: Disk) -> None:
@@ -165,15 +232,44 @@ def merge_packs(repository: str, disk: Disk) -> list[str]:
     sizes = [size for size, _ in packs]
     if len(packs) < _MANY_PACKS or sum(sizes) < 2 * sizes[-1]:
         return []
-    old = [name for _, name in packs]
+    old = [name for _, name in packs if not _has_distances(name)]
+    if len(old) < 2:
+        return []
     written = _join(repository, old, disk)
     disk.sync_directory(_folder(repository))
     hit("git.packs_joined")
     for name in old:
         if name + ".pack" not in written:
-            disk.unlink(name + ".idx")
-            disk.unlink(name + ".pack")
+            remove_pack(name, disk)
     return written
+
+
+def remove_pack(name: str, disk: Disk) -> None:
+    """Remove a pack whose objects lie elsewhere, given its path without ending.
+
+    A kill in between leaves what the next start knows for a leftover (``clear_half_packs``);
+    a pack that has lost its index in some other way it must not take for one.
+    """
+    with suppress(FileNotFoundError):
+        os.replace(name + ".idx", name + ".idx.tmp")
+    hit("git.pack_unindexed")
+    for ending in (".bitmap", ".rev", ".mtimes", ".pack", ".idx.tmp"):  # some are plain git's
+        disk.unlink(name + ending)
+
+
+def clear_half_packs(repository: str) -> None:
+    """Remove packs that a killed process has half written or half removed.
+
+    They are told by their index, which is still, or already, under its temporary name. What
+    is in them is elsewhere as well: in the packs that were to be joined, or in the journal.
+    """
+    for name in os.listdir(_folder(repository)):
+        stem, ending = os.path.join(_folder(repository), name[:-8]), name[-8:]
+        if ending != ".idx.tmp":
+            continue
+        if os.path.exists(stem + ".pack") and not os.path.exists(stem + ".idx"):
+            os.unlink(stem + ".pack")
+        os.unlink(stem + ending)
 
 
 def _mergeable(repository: str) -> Iterator[tuple[int, str]]:
@@ -209,6 +305,13 @@ def _join(repository: str, names: list[str], disk: Disk) -> list[str]:
         return _store(repository, bytes(ids), entries, disk)
 
 
+def _has_distances(name: str) -> bool:
+    """Whether a pack has deltas that say how far away their base is: plain git writes such."""
+    with _mapped(name + ".pack") as pack:
+        places = (start for _, _, start, _ in _entries(0, name, len(pack)))
+        return any(pack[start] >> 4 & 7 == _DISTANCE_DELTA for start in places)
+
+
 def _mapped(path: str) -> mmap.mmap:
     with open(path, "rb") as file:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -217,8 +320,9 @@ def _mapped(path: str) -> mmap.mmap:
 def _entries(number: int, name: str, size: int) -> Iterator[tuple[bytes, int, int, int]]:
     """(id, number, start, end) of the entries of a pack of ``size`` bytes, by id.
 
-    A pack that :func:`write_pack` or a merge has written has no deltas, so an entry means
-    the same in any pack; and it is small enough for 4-byte offsets.
+    Deltas of ours name their base by its id, so an entry means the same in any pack that has
+    its base; of an object that is in several packs all copies but the first pack's are left
+    out, so no two deltas become each other's base. The pack is small enough for 4-byte offsets.
     """
     with open(name + ".idx", "rb") as file:
         index = file.read()

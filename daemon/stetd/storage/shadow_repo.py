@@ -26,8 +26,9 @@ from stetd.history.commits import StoredCommit, parse_commit
 from stetd.history.objects import FILE, NewObject
 from stetd.storage.disk import Disk
 from stetd.storage.object_files import Damaged, Missing, ObjectFiles
+from stetd.storage.packing import clear_half_packs
+from stetd.storage.references import HISTORY, PINS, DamagedReference, pinned, read_reference
 
-HISTORY = "refs/heads/history"
 _TYPES = {"blob": ObjectType.BLOB, "tree": ObjectType.TREE, "commit": ObjectType.COMMIT}
 _REFERENCE = re.compile(rb"[0-9a-f]{40}\n")
 #: The marker has no label where that side is empty.
@@ -85,7 +86,9 @@ _CONFIG = b"""[core]
 [gc]
 \tauto = 0
 """
-_DIRECTORIES = ("", "objects", "objects/info", "objects/pack", "refs", "refs/heads", "refs/tags")
+_DIRECTORIES = (
+    "", "objects", "objects/info", "objects/pack", "refs", "refs/heads", PINS, "refs/tags",
+)  # fmt: skip
 
 
 def create_repository(path: str, disk: Disk) -> None:
@@ -126,7 +129,8 @@ def _clear_leftovers(path: str) -> None:
     """Remove what a killed process left: locks, which would block every later commit, and
     temporary files. The caller holds the daemon's lock.
     """
-    for folder in ("", "refs/heads", "objects", "objects/pack"):
+    clear_half_packs(path)
+    for folder in ("", "refs/heads", PINS, "objects", "objects/pack"):
         directory = os.path.join(path, folder)
         for name in os.listdir(directory):
             if name.endswith((".lock", ".tmp")) or name.startswith("tmp_"):
@@ -142,6 +146,11 @@ class ShadowRepository:
         self._files = ObjectFiles(path)
         self.load_tree = lru_cache(maxsize=256)(self._load_tree)
 
+    def reopen(self) -> None:
+        """Let go of packs that are gone, and see what came in their place."""
+        self.close()
+        self._repo = pygit2.Repository(self.path)
+
     def close(self) -> None:
         """Release files and memory maps."""
         self._files.close()
@@ -156,9 +165,19 @@ class ShadowRepository:
             raise MissingObject(oid) from error
 
     def head(self) -> str | None:
-        """The commit that ``refs/heads/history`` names."""
-        reference = self._repo.references.get(HISTORY)
-        return str(reference.target) if reference else None
+        """The commit that ``refs/heads/history`` names; MissingObject if it is damaged."""
+        return self._reference(HISTORY, lambda: read_reference(self.path, HISTORY))
+
+    def pinned(self, name: str) -> str | None:
+        """The commit that a pin names; None if no pin is called so."""
+        return self._reference(f"{PINS}/{name}", lambda: pinned(self.path, name))
+
+    @staticmethod
+    def _reference(name: str, read: Callable[[], str | None]) -> str | None:
+        try:
+            return read()
+        except (DamagedReference, OSError) as error:
+            raise MissingObject(name) from error
 
     def blob(self, oid: str) -> bytes:
         """A blob's content; MissingObject if it is not there."""

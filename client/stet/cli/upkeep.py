@@ -1,0 +1,69 @@
+"""``stet gc``: long work on a history, with its progress on a terminal."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+import threading
+from collections.abc import Iterator
+
+from stet import calls, render
+from stet.cli import asking
+from stet.cli.output import Output
+from stet.errors import StetError
+from stet.render import Span
+from stet.wire.results import WorkInfo
+
+_LOOK_S = 0.3
+
+
+def gc(arguments: argparse.Namespace, output: Output) -> None:
+    """Pack the history of the workspace."""
+    with asking.person(arguments, timeout=None) as session, _progress(arguments, session.workspace):
+        result = asking.ask(session, calls.gc(), output)
+    if result is not None:
+        sizes = [render.size(number) for number in (result.bytes_before, result.bytes_after)]
+        line = [Span("The history takes "), Span(sizes[1], "bold"), Span(f", {sizes[0]} before")]
+        if result.dropped:
+            line.append(Span(f"; {result.dropped:,} objects that nothing needed are gone"))
+        output.lines([(*line, Span("."))])
+
+
+@contextlib.contextmanager
+def _progress(arguments: argparse.Namespace, root: str | None) -> Iterator[None]:
+    """Show on a terminal how far the daemon has come with what is done inside."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    done = threading.Event()
+    watcher = threading.Thread(target=_watch, args=(arguments, root, done), daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
+        sys.stderr.write("\r\x1b[K")
+        sys.stderr.flush()
+
+
+def _watch(arguments: argparse.Namespace, root: str | None, done: threading.Event) -> None:
+    # On a connection of its own: the other one waits for its answer.
+    with contextlib.suppress(StetError), asking.person(arguments, workspace=False) as session:
+        while not done.wait(_LOOK_S):
+            work = session.status().work or []
+            own = next((each for each in work if each.workspace == root), None)
+            if own is not None:
+                sys.stderr.write(f"\r\x1b[K{progress(own)}")
+                sys.stderr.flush()
+
+
+def progress(work: WorkInfo) -> str:
+    """How far a piece of work has come, in one short line."""
+    if not work.phase:
+        return f"{work.what}: waits for other work"
+    count = f" {work.done:,}" if work.done else ""
+    if work.total:
+        count = f" {min(work.done, work.total):,} of {work.total:,}"
+    return f"{work.what}: {work.phase}{count}"

@@ -1,0 +1,151 @@
+"""Garbage collection beside work, asked for and by itself; killed wherever it is."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from e2e.running_daemon import ConnectionEnded, DaemonProcess, Site, fsck
+from stet.wire.failures import Kind
+
+
+@pytest.fixture
+def place() -> Iterator[Site]:
+    """A daemon that packs a history soon after it has been left alone."""
+    daemon = DaemonProcess({"gc_idle_s": 0.3, "checkpoint_idle_s": 0.1})
+    try:
+        daemon.start()
+        yield daemon.site("w")
+    finally:
+        daemon.close()
+
+
+def edited(site: Site, calls: int, start: int = 0) -> None:
+    lines = [f"line {number} of a file that is edited often\n" for number in range(200)]
+    for number in range(start, start + calls):
+        lines[number * 7 % 200] = f"edit {number}\n"
+        site.overwrite(f"src/{number % 3}.py", "".join(lines))
+
+
+def loose(site: Site) -> list[Path]:
+    return [p for p in Path(site.shadow, "objects").glob("??/*") if p.is_file()]
+
+
+def git_log(site: Site) -> str:
+    return site.git("log", "--format=%H %T", "-p", "history")
+
+
+def test_gc_packs_the_history_and_changes_none_of_it(own_site: Site) -> None:
+    site = own_site
+    edited(site, 60)
+    before = git_log(site)
+    result = site.person.call("gc")
+    assert result["bytes_after"] < result["bytes_before"] * 0.6
+    assert loose(site) == []
+    assert git_log(site) == before
+    assert fsck(site.shadow) == ""
+    verified = site.person.call("verify")
+    assert (verified["ok"], verified["problems"]) == (True, [])
+    again = site.person.call("gc")
+    assert again["bytes_after"] == again["bytes_before"]
+    site.agent.call("undo", last=60)
+    assert not (site.root / "src/0.py").exists()
+    site.restart()
+    assert site.person.call("verify")["ok"] is True
+
+
+def test_gc_is_the_persons_and_works_on_a_workspace_that_is_named(own_site: Site) -> None:
+    assert own_site.agent.refusal("gc").kind == Kind.NOT_PERMITTED
+    edited(own_site, 3)
+    client = own_site.daemon.control()
+    assert client.call("gc", workspace=str(own_site.root))["dropped"] == 0
+    other = client.refusal("gc", workspace=str(own_site.root.parent))
+    assert other.kind == Kind.WORKSPACE_NOT_ALLOWED
+
+
+def test_a_history_left_alone_is_packed_by_itself(place: Site) -> None:
+    for number in range(70):
+        place.overwrite("more/a/b.txt", f"{number}\n")
+        place.log(limit=1)  # makes Git follow at once, in loose objects
+    deadline = time.monotonic() + 20
+    while loose(place) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert loose(place) == []
+    assert fsck(place.shadow) == ""
+    assert place.person.call("verify")["ok"] is True
+
+
+def test_calls_go_on_beside_it(own_site: Site) -> None:
+    site = own_site
+    edited(site, 150)
+    busy = threading.Event()
+
+    def collect() -> None:
+        while not busy.is_set():
+            site.person.call("gc")
+
+    thread = threading.Thread(target=collect)
+    thread.start()
+    try:
+        edited(site, 150, start=150)
+    finally:
+        busy.set()
+        thread.join()
+    assert len(site.git("rev-list", "history").split()) == 300
+    assert fsck(site.shadow) == ""
+    assert site.person.call("verify")["ok"] is True
+    site.restart()
+    assert site.person.call("verify")["ok"] is True
+
+
+def test_a_damaged_history_is_not_collected(own_site: Site) -> None:
+    site = own_site
+    edited(site, 5)
+    blob = site.git("rev-parse", "history~2:src/0.py").strip()
+    Path(site.shadow, "objects", blob[:2], blob[2:]).unlink()
+    before = sorted(loose(site))
+    refusal = site.person.refusal("gc")
+    assert refusal.kind == Kind.IO_ERROR
+    assert blob in refusal.message
+    assert sorted(loose(site)) == before
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        "gc.before_pack",
+        "gc.pack_written",
+        "gc.pack_durable",
+        "gc.before_removing",
+        "git.pack_unindexed",
+        "gc.removed_pack",
+        "gc.removed_loose:2",
+        "gc.swept",
+    ],
+)
+def test_killed_in_the_middle_the_next_start_finds_all(own_site: Site, point: str) -> None:
+    site = own_site
+    edited(site, 20)
+    site.person.call("gc")
+    edited(site, 20, start=20)
+    before = git_log(site)
+    site.daemon.restart(STET_FAILPOINT=point)
+    site.connect()
+    edited(site, 3, start=40)
+    last = site.log(limit=1)[0]["commit"]
+    with pytest.raises(ConnectionEnded):
+        site.person.call("gc")
+    assert site.daemon.wait() == -9
+    site.daemon.start()
+    site.connect()
+    assert site.log(limit=1)[0]["commit"] == last
+    assert git_log(site).endswith(before)
+    assert fsck(site.shadow) == ""
+    assert site.person.call("verify")["problems"] == []
+    assert not list(Path(site.shadow, "objects/pack").glob("*.tmp"))
+    site.person.call("gc")
+    assert git_log(site).endswith(before)

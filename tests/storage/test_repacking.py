@@ -1,0 +1,292 @@
+"""Repositories packed tightly are judged by git itself: strictly whole, every byte as it was."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from stetd import failpoints
+from stetd.history.objects import NewObject, object_id
+from stetd.storage import packing, repacking
+from stetd.storage.disk import Disk
+from stetd.storage.packing import merge_packs, write_pack
+from stetd.storage.reachable import BrokenHistory
+from stetd.storage.repacking import Progress, Repacking
+from stetd.storage.shadow_repo import ShadowRepository, create_repository
+from storage.histories import Histories
+
+
+@pytest.fixture
+def histories(tmp_path: Path) -> Histories:
+    return Histories(tmp_path)
+
+
+def git(repository: str, *arguments: str) -> str:
+    command = ["git", "--git-dir", repository, *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def fsck(repository: str) -> str:
+    command = ["git", "--git-dir", repository, "fsck", "--strict", "--full", "--no-dangling"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return done.stdout + done.stderr.replace("notice: HEAD points to an unborn branch", "").strip()
+
+
+def all_objects(repository: str) -> bytes:
+    """Every object that the references need, as git reads it."""
+    listed = git(repository, "rev-list", "--objects", "--all").split("\n")
+    ids = sorted({line.split(" ")[0] for line in listed if line})
+    command = ["git", "--git-dir", repository, "cat-file", "--batch"]
+    text = "".join(f"{oid}\n" for oid in ids).encode()
+    found = subprocess.run(command, input=text, check=True, capture_output=True).stdout
+    assert b" missing\n" not in found
+    return found
+
+
+def repack(repository: str, *, drop: bool = False, before_sweep: object = None) -> Repacking:
+    def on_background(run: Callable[[], None]) -> None:
+        if callable(before_sweep):
+            before_sweep()
+        run()
+
+    work = Repacking(repository, Disk(), on_background, Progress(), drop=drop)
+    try:
+        for _ in work.steps():
+            pass
+    finally:
+        work.close()
+    return work
+
+
+def grown(histories: Histories, commits: int, start: int = 0) -> None:
+    """A history of edits in a large file and a directory of many files."""
+    lines = [f"line {number} of a file that is edited often\n" for number in range(300)]
+    if start == 0:
+        files = {f"src/file_{number:03}.py": f"# {number}\n" for number in range(60)}
+        histories.commit({**files, "src/large.py": "".join(lines), "a/b/c.txt": "deep\n"})
+    for number in range(start, start + commits):
+        lines[number * 7 % 300] = f"edit {number}\n"
+        histories.commit({"src/large.py": "".join(lines), "a/b/c.txt": f"deep {number}\n"})
+
+
+def objects_bytes(repository: str) -> int:
+    folder = Path(repository) / "objects"
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+def loose(repository: str) -> list[Path]:
+    return [p for p in (Path(repository) / "objects").glob("??/*") if p.is_file()]
+
+
+def packs(repository: str) -> list[str]:
+    return sorted(p.name for p in (Path(repository) / "objects/pack").iterdir())
+
+
+def test_loose_objects_become_one_small_pack_and_git_reads_the_same(histories: Histories) -> None:
+    grown(histories, 80)
+    before, size = all_objects(histories.path), objects_bytes(histories.path)
+    repack(histories.path)
+    assert loose(histories.path) == []
+    assert len(packs(histories.path)) == 2
+    assert all_objects(histories.path) == before
+    assert fsck(histories.path) == ""
+    assert objects_bytes(histories.path) < size / 3
+    reader = ShadowRepository(histories.path)
+    for oid in git(histories.path, "rev-list", "--objects", "--all").split("\n"):
+        reader.size(oid.split(" ")[0]) if oid else None
+    reader.close()
+
+
+def test_a_pass_after_another_packs_what_is_new_and_chains_stay_short(
+    histories: Histories,
+) -> None:
+    for turn in range(6):
+        grown(histories, 50, start=turn * 50)
+        repack(histories.path)
+    before = all_objects(histories.path)
+    repack(histories.path, drop=True)
+    assert all_objects(histories.path) == before
+    assert fsck(histories.path) == ""
+    for name in packs(histories.path):
+        if name.endswith(".idx"):
+            path = os.path.join(histories.path, "objects/pack", name)
+            listed = git(histories.path, "verify-pack", "-v", path).splitlines()
+            depths = [int(line.split()[5]) for line in listed if len(line.split()) == 7]
+            assert max(depths, default=0) <= 30
+
+
+def test_nothing_to_do_changes_nothing(histories: Histories) -> None:
+    grown(histories, 10)
+    repack(histories.path, drop=True)
+    before = packs(histories.path)
+    assert repack(histories.path, drop=True).changed is False
+    assert repack(histories.path).changed is False
+    assert packs(histories.path) == before
+
+
+def test_large_packs_are_not_written_again_for_a_few_objects(histories: Histories) -> None:
+    grown(histories, 60)
+    repack(histories.path)
+    histories.commit({"big.bin": os.urandom(200_000)})
+    repack(histories.path)
+    before = packs(histories.path)
+    histories.commit({"a/b/c.txt": "one more\n"})
+    repack(histories.path)
+    assert set(before) < set(packs(histories.path))
+    assert fsck(histories.path) == ""
+
+
+def test_objects_that_nothing_needs_are_dropped_and_those_of_pins_kept(
+    histories: Histories,
+) -> None:
+    grown(histories, 5)
+    garbage = [NewObject("blob", object_id("blob", c), c) for c in (b"loose one", b"packed one")]
+    histories.repository.write(garbage[:1])
+    write_pack(histories.path, garbage[1:], Disk())
+    kept = histories.oids[-1]
+    pins = Path(histories.path) / "refs/pins"
+    pins.mkdir()
+    (pins / "good").write_text(kept + "\n")
+    back = histories.oids[-3]
+    histories.repository.set_head(back)
+    before = all_objects(histories.path)
+    work = repack(histories.path, drop=True)
+    assert work.dropped == 2
+    assert all_objects(histories.path) == before
+    for item in garbage:
+        command = ["git", "--git-dir", histories.path, "cat-file", "-e", item.oid]
+        assert subprocess.run(command, check=False, capture_output=True).returncode != 0
+    assert fsck(histories.path) == ""
+
+
+def test_an_incremental_pass_drops_nothing(histories: Histories) -> None:
+    grown(histories, 5)
+    content = b"nobody needs this yet"
+    histories.repository.write([NewObject("blob", object_id("blob", content), content)])
+    repack(histories.path)
+    assert git(histories.path, "cat-file", "-p", object_id("blob", content)) == content.decode()
+
+
+def test_what_comes_to_be_needed_while_garbage_is_collected_stays(histories: Histories) -> None:
+    grown(histories, 5)
+    content = b"garbage, at first\n"
+    histories.repository.write([NewObject("blob", object_id("blob", content), content)])
+
+    def commit_it() -> None:
+        histories.commit({"late.txt": content})
+
+    work = repack(histories.path, drop=True, before_sweep=commit_it)
+    assert work.dropped == 0
+    assert git(histories.path, "show", f"{histories.oids[-1]}:late.txt") == content.decode()
+    assert fsck(histories.path) == ""
+
+
+def test_a_history_with_a_missing_object_is_left_as_it_is(histories: Histories) -> None:
+    grown(histories, 5)
+    tree = git(histories.path, "rev-parse", "history^^:src").strip()
+    (Path(histories.path) / "objects" / tree[:2] / tree[2:]).unlink()
+    before = sorted(loose(histories.path))
+    with pytest.raises(BrokenHistory, match=tree):
+        repack(histories.path, drop=True)
+    assert sorted(loose(histories.path)) == before
+
+
+def test_packs_made_by_plain_git_are_understood(histories: Histories) -> None:
+    grown(histories, 60)
+    git(histories.path, "repack", "-a", "-d", "-q")
+    grown(histories, 60, start=60)
+    before = all_objects(histories.path)
+    repack(histories.path)
+    repack(histories.path, drop=True)
+    assert len(packs(histories.path)) == 2
+    assert all_objects(histories.path) == before
+    assert fsck(histories.path) == ""
+
+
+def test_joining_small_packs_leaves_those_of_plain_git_alone(histories: Histories) -> None:
+    grown(histories, 20)
+    git(histories.path, "repack", "-a", "-d", "-q")
+    [by_git] = [n for n in packs(histories.path) if n.endswith(".pack")]
+    for number in range(20):
+        content = b"%d" % number
+        blob = NewObject("blob", object_id("blob", content), content)
+        write_pack(histories.path, [blob], Disk())
+    merge_packs(histories.path, Disk())
+    assert by_git in packs(histories.path)
+    assert fsck(histories.path) == ""
+
+
+def test_joining_small_packs_keeps_deltas_right(histories: Histories) -> None:
+    for turn in range(20):
+        grown(histories, 6, start=turn * 6)
+        write_pack(histories.path, [], Disk()) if turn > 100 else None
+        incremental = Repacking(histories.path, Disk(), lambda run: run(), Progress(), drop=False)
+        incremental._choose_packs = lambda packs, marks: iter(())  # type: ignore[method-assign]
+        for _ in incremental.steps():
+            pass
+        incremental.close()
+    before = all_objects(histories.path)
+    assert len(packs(histories.path)) > 30
+    assert merge_packs(histories.path, Disk()) != []
+    assert all_objects(histories.path) == before
+    assert fsck(histories.path) == ""
+
+
+# -- killed
+
+
+def die_at(monkeypatch: pytest.MonkeyPatch, wanted: str, times: int) -> None:
+    hit = failpoints._armed(f"{wanted}:{times}", None)
+    monkeypatch.setattr(repacking, "hit", hit)
+    monkeypatch.setattr(packing, "hit", hit)
+
+
+@pytest.mark.parametrize("drop", [False, True])
+@pytest.mark.parametrize(
+    ("point", "times"),
+    [
+        ("gc.before_pack", 1),
+        ("git.pack_staged", 1),
+        ("git.pack_staged", 2),
+        ("gc.pack_written", 1),
+        ("gc.pack_durable", 1),
+        ("gc.before_removing", 1),
+        ("git.pack_unindexed", 1),
+        ("git.pack_unindexed", 2),
+        ("gc.removed_pack", 1),
+        ("gc.removed_loose", 1),
+        ("gc.removed_loose", 20),
+        ("gc.swept", 1),
+    ],
+)
+def test_killed_at_any_step_nothing_is_lost(
+    histories: Histories, monkeypatch: pytest.MonkeyPatch, point: str, times: int, drop: bool
+) -> None:
+    grown(histories, 20)
+    repack(histories.path)
+    grown(histories, 20, start=20)
+    histories.repository.close()
+    write_pack(histories.path, [NewObject("blob", object_id("blob", b"g"), b"g")], Disk())
+    before = all_objects(histories.path)
+    child = os.fork()
+    if child == 0:
+        die_at(monkeypatch, point, times)
+        try:
+            repack(histories.path, drop=drop)
+        finally:
+            os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status)
+    assert os.WTERMSIG(status) == signal.SIGKILL
+    assert all_objects(histories.path) == before
+    create_repository(histories.path, Disk())  # what a start does
+    names = packs(histories.path)
+    assert not [name for name in names if name.endswith(".tmp")]
+    assert len([n for n in names if n.endswith(".pack")]) * 2 == len(names)
+    assert fsck(histories.path) == ""
+    repack(histories.path, drop=drop)
+    assert all_objects(histories.path) == before
+    assert fsck(histories.path) == ""
