@@ -1,8 +1,11 @@
-"""Random edits, saves, undos and restarts against a model that knows what must stand.
+"""Random edits, saves, undos, rollbacks and restarts against a model that knows what must stand.
 
 The model is a few dictionaries; what an undo must give is asked of ``git merge-file``, which
 the contract names as the rule. After every step all files are compared byte for byte, and the
 log commit for commit: kind, session, files, and what is undone by what.
+
+How many commits there are can differ from run to run, after a kill. Which rules may run, and
+what they draw, must not depend on it: Hypothesis would find its own data inconsistent.
 """
 
 from __future__ import annotations
@@ -19,16 +22,20 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from hypothesis.stateful import run_state_machine_as_test as run
 
-from e2e.running_daemon import DaemonProcess, Refusal, Site, fsck
+from e2e.running_daemon import Client, DaemonProcess, Refusal, Site, fsck
 
 PATHS = ["a.txt", "dir/b.txt", "dir/sub/c.txt"]
 SESSIONS = ["one", "two"]
+#: Kinds that count as edits, and those that redo takes back.
+EDITS, REDOABLE = ("edit", "restore"), ("undo", "rollback")
 Content = bytes | None
 Changes = dict[str, tuple[Content, Content]]
 _sites = count(1)
+#: Which commit, as a share of all.
+SHARES = st.floats(0, 1, exclude_max=True)
 
 
 @dataclass
@@ -40,7 +47,11 @@ class Commit:
     session: str | None
     changes: Changes
     reverts: list[str] = field(default_factory=list)
-    first_seen: bool = False
+
+    @property
+    def found_only(self) -> bool:
+        """Whether it only records files that the history had not."""
+        return self.kind == "outside" and all(old is None for old, _ in self.changes.values())
 
 
 def git_id(content: Content) -> str | None:
@@ -78,6 +89,14 @@ def taken_back(before: Content, after: Content, now: Content) -> Content:
     return merged
 
 
+def undone_by(commits: list[Commit], name: str) -> str | None:
+    """The newest of these commits that took this one back and is not taken back itself."""
+    for other in reversed(commits):
+        if name in other.reverts and undone_by(commits, other.id) is None:
+            return other.id
+    return None
+
+
 class Histories(RuleBasedStateMachine):
     """One workspace, two agents, a person."""
 
@@ -89,6 +108,7 @@ class Histories(RuleBasedStateMachine):
         self.known: dict[str, bytes] = {}
         self.commits: list[Commit] = []
         self.words = count(1)
+        self.calls = 0
         self.site: Site
 
     @initialize()
@@ -168,48 +188,141 @@ class Histories(RuleBasedStateMachine):
         changes: Changes = {path: (self.disk.get(path), after.encode())}
         self._done(result, "edit", session, changes)
 
-    @precondition(lambda self: self.commits)
-    @rule(data=st.data(), by_person=st.booleans())
-    def undo_one(self, data: st.DataObject, by_person: bool) -> None:
-        commit = data.draw(st.sampled_from(self.commits), "commit")
-        session = commit.session
-        if session is None or by_person:
-            session = None
-        self._undo(session, [commit], {"commits": [commit.id[:12]]})
+    @rule(which=SHARES, by_person=st.booleans())
+    def undo_one(self, which: float, by_person: bool) -> None:
+        if not self.commits:
+            return
+        commit = self.commits[self.place(which)]
+        session = None if by_person else commit.session
+        undone = self.undone_by(commit) is not None or commit.found_only
+        refusal = "nothing_to_undo" if undone else None
+        self._take_back("undo", session, [commit], {"commits": [commit.id[:12]]}, refusal)
 
     @rule(session=st.sampled_from([None, *SESSIONS]), last=st.integers(1, 4))
     def undo_last(self, session: str | None, last: int) -> None:
         chosen = [
             commit
             for commit in reversed(self.commits)
-            if commit.kind == "edit"
+            if commit.kind in EDITS
             and session in (None, commit.session)
             and self.undone_by(commit) is None
         ][:last]
-        self._undo(session, chosen, {"last": last})
+        refusal = None if chosen else "nothing_to_undo"
+        self._take_back("undo", session, chosen, {"last": last}, refusal)
 
-    def _undo(self, session: str | None, chosen: list[Commit], params: dict[str, Any]) -> None:
+    @rule(session=st.sampled_from([None, *SESSIONS]))
+    def redo(self, session: str | None) -> None:
+        chosen = [
+            commit
+            for commit in reversed(self.commits)
+            if commit.kind in REDOABLE
+            and session in (None, commit.session)
+            and self.undone_by(commit) is None
+        ][:1]
+        self._take_back("redo", session, chosen, {}, None if chosen else "nothing_to_undo")
+
+    @rule(which=SHARES)
+    def redo_one(self, which: float) -> None:
+        if not self.commits:
+            return
+        commit = self.commits[self.place(which)]
+        undone = "nothing_to_undo" if self.undone_by(commit) is not None else None
+        refusal = undone if commit.kind in REDOABLE else "invalid_params"
+        self._take_back("redo", None, [commit], {"commits": [commit.id]}, refusal)
+
+    def _take_back(
+        self,
+        method: str,
+        session: str | None,
+        chosen: list[Commit],
+        params: dict[str, Any],
+        refused: str | None,
+    ) -> None:
+        """A call that must take these back, or be refused: for this, or for what the model says."""
         client = self.site.person if session is None else self.agents[session]
-        done = not chosen or any(self.undone_by(c) is not None or c.first_seen for c in chosen)
+        if refused is None and self.undone_twice(chosen):
+            refused = "nothing_to_undo"
+        versions, conflict = self._without(chosen)
+        if refused is None and conflict:
+            refused = "conflict"
+        if refused is not None:
+            self._refused(client, method, params, refused)
+            return
+        result = client.call(method, **params)
+        assert result["undone"] == [commit.id for commit in chosen]
+        changes = {path: (self.disk.get(path), after) for path, after in versions.items()}
+        self._done(result, method, session, changes, result["undone"])
+
+    def _refused(self, client: Client, method: str, params: dict[str, Any], *kinds: str) -> None:
+        before_call = self.site.picture()
+        assert client.refusal(method, **params).kind in kinds
+        assert self.site.picture() == before_call
+
+    def _without(self, chosen: list[Commit]) -> tuple[dict[str, Content], bool]:
+        """What files become when commits are taken back, and whether that is a conflict."""
         versions: dict[str, Content] = {}
         conflict = False
         for commit in chosen:
             for path, (before, after) in commit.changes.items():
+                if commit.kind == "outside" and before is None:
+                    continue  # what was found is never removed
                 now = versions.setdefault(path, self.disk.get(path))
                 try:
                     versions[path] = taken_back(before, after, now)
                 except Conflict:
                     conflict = True
-        if done or conflict:
-            before_call = self.site.picture()
-            refusal = client.refusal("undo", **params)
-            assert refusal.kind == ("nothing_to_undo" if done else "conflict")
-            assert self.site.picture() == before_call
+        return versions, conflict
+
+    @rule(which=SHARES, session=st.sampled_from([None, None, *SESSIONS]), outside=st.booleans())
+    def rollback(self, which: float, session: str | None, outside: bool) -> None:
+        """Its own choice is taken over, if it leaves what it must."""
+        if not self.commits:
             return
-        result = client.call("undo", **params)
-        assert result["undone"] == [commit.id for commit in chosen]
+        at = self.place(which)
+        client = self.site.person if session is None else self.agents[session]
+        params: dict[str, Any] = {"to": self.commits[at].id}
+        if outside and session is None:
+            params["include_outside"] = True
+        later = self.commits[at + 1 :]
+        edits = [c for c in later if c.kind in EDITS and session in (None, c.session)]
+        stand = [c.id for c in edits if self.undone_by(c) is None]
+        stood = self.standing_after(at + 1)
+        before_call = self.site.picture()
+        result = _outcome(client, "rollback", params)
+        if isinstance(result, Refusal):
+            assert self.site.picture() == before_call
+            assert result.kind == "conflict" or (result.kind == "nothing_to_undo" and not stand)
+            return
+        by_id = {commit.id: commit for commit in self.commits}
+        versions, conflict = self._without([by_id[each] for each in result["undone"]])
+        assert not conflict
         changes = {path: (self.disk.get(path), after) for path, after in versions.items()}
-        self._done(result, "undo", session, changes, result["undone"])
+        self._done(result, "rollback", session, changes, result["undone"])
+        assert all(self.undone_by(each) is not None for each in edits)
+        if session is None:
+            earlier = [c for c in self.commits[: at + 1] if self.undone_by(c) is None]
+            assert {c.id for c in earlier} == stood
+
+    @rule(which=SHARES, path=st.sampled_from(PATHS))
+    def restore(self, which: float, path: str) -> None:
+        if not self.commits:
+            return
+        at = self.place(which)
+        params = {"path": path, "at": self.commits[at].id}
+        earlier = [c for c in self.commits[: at + 1] if path in c.changes]
+        later = [c for c in self.commits[at + 1 :] if path in c.changes]
+        if not (earlier or later):
+            self._refused(self.site.person, "restore", params, "file_not_found")
+            return
+        if earlier:
+            then = earlier[-1].changes[path][1]
+        else:
+            then = later[0].changes[path][1] if later[0].kind == "outside" else None
+        if self.disk.get(path) == then:
+            self._refused(self.site.person, "restore", params, "no_change")
+            return
+        result = self.site.person.call("restore", **params)
+        self._done(result, "restore", None, {path: (self.disk.get(path), then)})
 
     def _done(
         self,
@@ -220,6 +333,7 @@ class Histories(RuleBasedStateMachine):
         reverts: list[str] = [],  # noqa: B006 - never changed
     ) -> None:
         """Take over what a call did, and what it found."""
+        self.calls += 1
         found = {
             path: (self.known.get(path), self.disk.get(path))
             for path in changes
@@ -227,8 +341,7 @@ class Histories(RuleBasedStateMachine):
         }
         assert (result["outside"] is not None) is bool(found)
         if found:
-            seen = all(before is None for before, _ in found.values())
-            self.commits.append(Commit(result["outside"], "outside", None, found, [], seen))
+            self.commits.append(Commit(result["outside"], "outside", None, found))
         really = {path: (old, new) for path, (old, new) in changes.items() if old != new}
         self.commits.append(Commit(result["commit"], kind, session, really, reverts))
         assert sorted(each["path"] for each in result["files"]) == sorted(really)
@@ -241,9 +354,10 @@ class Histories(RuleBasedStateMachine):
 
     # -- life goes on
 
-    @precondition(lambda self: len(self.commits) > 3)
     @rule(how=st.sampled_from(["restart", "kill"]))
     def restart(self, how: str) -> None:
+        if self.calls < 3:
+            return
         if how == "kill":
             self.daemon.kill()
             self.daemon.start()
@@ -270,8 +384,7 @@ class Histories(RuleBasedStateMachine):
                     change["before"],
                     change["after"],
                 ]
-            seen = each["message"].startswith("first seen")
-            self.commits.append(Commit(each["commit"], "outside", None, changes, [], seen))
+            self.commits.append(Commit(each["commit"], "outside", None, changes))
             for path, (_, now) in changes.items():
                 self._know(path, now)
 
@@ -283,12 +396,29 @@ class Histories(RuleBasedStateMachine):
 
     # -- what must hold
 
+    def place(self, share: float) -> int:
+        """Which of the commits that is."""
+        return int(share * len(self.commits))
+
     def undone_by(self, commit: Commit) -> str | None:
         """The newest standing commit that took this one back."""
-        for other in reversed(self.commits):
-            if commit.id in other.reverts and self.undone_by(other) is None:
-                return other.id
-        return None
+        return undone_by(self.commits, commit.id)
+
+    def standing_after(self, number: int) -> set[str]:
+        """What stood when there were so many commits."""
+        made = self.commits[:number]
+        return {commit.id for commit in made if undone_by(made, commit.id) is None}
+
+    def undone_twice(self, chosen: list[Commit]) -> bool:
+        """Whether taking these back, one after the other, leads to a commit undone by two."""
+        ids = [commit.id for commit in chosen]
+        for step in range(1, len(ids) + 1):
+            made = [*self.commits, Commit("this call", "undo", None, {}, ids[:step])]
+            stand = [commit for commit in made if undone_by(made, commit.id) is None]
+            named = [each for commit in stand for each in commit.reverts]
+            if len(named) != len(set(named)):
+                return True
+        return False
 
     @invariant()
     def files_are_as_the_model_says(self) -> None:
@@ -327,6 +457,13 @@ class Histories(RuleBasedStateMachine):
             )
             for each in self.site.log(limit=1000)
         ]
+
+
+def _outcome(client: Client, method: str, params: dict[str, Any]) -> dict[str, Any] | Refusal:
+    try:
+        return client.call(method, **params)
+    except Refusal as refusal:
+        return refusal
 
 
 @pytest.fixture
