@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from stet.wire.failures import Failure, Kind, Refused, refuse
 from stetd.call_world import CallWorld
@@ -24,6 +25,8 @@ from stetd.storage.worktree import OnDisk
 #: Commits that the message lists; more are only counted.
 _LISTED = 50
 _LONGEST_SUBJECT = 120
+#: Commits that a conflict names as being in the way.
+_NAMED = 4
 
 
 def take_back(
@@ -47,7 +50,8 @@ def take_back(
         else:
             work.step_over(meta.moves)
     if work.conflicts:
-        raise conflict(work.conflicts)
+        in_the_way = {c.path: _in_the_way(past, world, c.path, chosen) for c in work.conflicts}
+        raise conflict(work.conflicts, in_the_way)
     return Draft(
         kind=kind,
         subject=subject,
@@ -132,19 +136,56 @@ def full_mode(version: Version, found: OnDisk | None, recorded: int | None) -> i
     return stat.S_IFREG | (0o755 if executable else 0o644)
 
 
-def conflict(conflicts: Sequence[FileConflict]) -> Refused:
-    """The refusal of a call that can't be merged, with the hunks."""
-    failures = [
-        Failure(
-            Kind.CONFLICT.value,
-            f"{c.path}: later changes are in the way, so nothing was changed: "
-            + ("the same or adjacent lines were changed since." if c.is_merge else c.hunks[0]),
-            path=c.path,
-        )
-        for c in conflicts
-    ]
-    extra = {"conflicts": [{"path": c.path, "hunks": c.hunks} for c in conflicts]}
-    return Refused(*failures, extra=extra)
+@dataclass(frozen=True, slots=True)
+class InTheWayOf:
+    """Who changed a file since: the standing commits, newest first; ``unrecorded``: on disk."""
+
+    commits: Sequence[StoredCommit] = ()
+    unrecorded: bool = False
+
+    def told(self) -> str:
+        """A sentence for the model, with a space before it; "" if nothing is known."""
+        names = ["an edit outside that is not recorded yet"] if self.unrecorded else []
+        names += [f"{commit.oid[:8]} ({_who(commit)})" for commit in self.commits]
+        more = len(names) - _NAMED
+        if more > 0:
+            names[_NAMED:] = [f"{more} more"]
+        return f" Changed since by: {', '.join(names)}." if names else ""
+
+
+def _in_the_way(
+    past: Past, world: CallWorld, path: str, chosen: Sequence[StoredCommit]
+) -> InTheWayOf:
+    own = {commit.oid for commit in chosen}
+    later = past.touches(path, chosen[-1].oid).later
+    others = {touch.commit.oid for touch in later} - own
+    standing = [f.commit for f in past.find(others) if f.undone_by is None] if others else []
+    try:
+        unrecorded = look(world, path) != past.file_now(path)
+    except InTheWay:
+        unrecorded = True
+    return InTheWayOf(standing, unrecorded)
+
+
+def _who(commit: StoredCommit) -> str:
+    meta = commit.meta
+    return "/".join(name for name in (meta.agent, meta.session) if name) or meta.kind
+
+
+def conflict(
+    conflicts: Sequence[FileConflict], in_the_way: Mapping[str, InTheWayOf] | None = None
+) -> Refused:
+    """The refusal of a call that can't be merged, with the hunks and who is in the way."""
+    failures, told = [], []
+    for each in conflicts:
+        others = (in_the_way or {}).get(each.path, InTheWayOf())
+        why = "the same or adjacent lines were changed since" if each.is_merge else each.hunks[0]
+        message = f"{each.path}: later changes are in the way, so nothing was changed: {why}"
+        message = message.rstrip(".") + "." + others.told()
+        failures.append(Failure(Kind.CONFLICT.value, message, path=each.path))
+        commits = [commit.oid for commit in others.commits]
+        told.append({"path": each.path, "hunks": each.hunks, "commits": commits})
+    return Refused(*failures, extra={"conflicts": told})
 
 
 def named(commit: StoredCommit) -> str:

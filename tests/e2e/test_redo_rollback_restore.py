@@ -268,6 +268,19 @@ def test_a_commit_that_is_none_is_refused(ten: Site, name: str) -> None:
     assert ten.picture() == before
 
 
+def test_a_commit_of_another_workspace_is_none(ten: Site) -> None:
+    edit(ten.agent, 1)
+    other = ten.daemon.site(f"{ten.root.name}-other")
+    other.write("a.txt", TEN + "other\n")
+    foreign = edit(other.agent, 1)
+    before = ten.picture()
+    assert ten.person.refusal("undo", commits=[foreign]).kind == "unknown_commit"
+    assert ten.person.refusal("redo", commits=[foreign]).kind == "unknown_commit"
+    assert ten.person.refusal("rollback", to=foreign).kind == "unknown_commit"
+    assert ten.person.refusal("restore", path="a.txt", at=foreign).kind == "unknown_commit"
+    assert ten.picture() == before
+
+
 def test_restricted_mode_refuses_agents_and_not_the_person(two: Site) -> None:
     undo = two.agent.call("undo")["commit"]
     two.person.call("mode_set", mode="restricted", scope="workspace")

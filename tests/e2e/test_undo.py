@@ -89,6 +89,25 @@ def test_undo_that_cannot_merge_tells_the_hunks_and_changes_nothing(site: Site) 
     [hunk] = conflict["hunks"]
     assert "line five\n" in hunk
     assert "line 5\n" in hunk
+    assert refusal.message == (
+        "a.txt: later changes are in the way, so nothing was changed: the same or adjacent lines "
+        "were changed since. Changed since by: an edit outside that is not recorded yet."
+    )
+
+
+def test_a_conflict_names_who_is_in_the_way(site: Site) -> None:
+    site.write("a.txt", TEN)
+    edit = site.replace("a.txt", "line 5\n", "LINE 5\n")["commit"]
+    site.agent.call("undo", commits=[site.replace("a.txt", "line 9\n", "LINE 9\n")["commit"]])
+    other = site.another("conv-2", agent="other")
+    patches = [{"operation": "replace", "oldText": "LINE 5\n", "newText": "five\n"}]
+    theirs = other.call("patch", path="a.txt", patches=patches)["commit"]
+    undo = site.log()[1]["commit"]
+    refusal = site.agent.refusal("undo", commits=[edit])
+    assert refusal.message.endswith(
+        f" Changed since by: {theirs[:8]} (other/conv-2), {undo[:8]} (tester/conv-1)."
+    )
+    assert refusal.data["conflicts"][0]["commits"] == [theirs, undo]
 
 
 def test_undo_of_a_new_file_removes_it_and_the_directories_made_for_it(site: Site) -> None:
