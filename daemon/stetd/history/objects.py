@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import stat
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -68,14 +69,48 @@ class Entry(NamedTuple):
     tree: Tree | None = None
 
 
-#: Gives the entries of a stored tree: name to (mode, id).
-LoadTree = Callable[[str], Mapping[str, tuple[int, str]]]
+#: Gives the entries of a stored tree by name; the mapping must not be changed.
+LoadTree = Callable[[str], Mapping[str, Entry]]
 Change = tuple[int, str] | None  # (git mode, blob id), None removes
 
 
 def _sort_key(item: tuple[str, Entry]) -> bytes:
     name, entry = item
     return name.encode() + (b"/" if entry.mode == TREE else b"")
+
+
+def _row(name: str, entry: Entry) -> bytes:
+    return b"%o %s\0%s" % (entry.mode, name.encode(), bytes.fromhex(entry.oid))
+
+
+class _Rows:
+    """The entries of a tree as they are stored, in order, with what they are ordered by.
+
+    A directory may have tens of thousands of entries, and a call changes one of them: to make
+    and sort all rows again would take most of the call's time.
+    """
+
+    __slots__ = ("keys", "rows")
+
+    def __init__(self, keys: list[bytes], rows: list[bytes]) -> None:
+        self.keys = keys
+        self.rows = rows
+
+    @classmethod
+    def of(cls, entries: Mapping[str, Entry]) -> _Rows:
+        ordered = sorted((_sort_key(item), _row(*item)) for item in entries.items())
+        return cls([key for key, _ in ordered], [row for _, row in ordered])
+
+    def with_change(self, name: str, old: Entry | None, new: Entry | None) -> None:
+        """Take over that one entry changed, came or went."""
+        if old is not None:
+            at = bisect_left(self.keys, _sort_key((name, old)))
+            del self.keys[at], self.rows[at]
+        if new is not None:
+            key = _sort_key((name, new))
+            at = bisect_left(self.keys, key)
+            self.keys.insert(at, key)
+            self.rows.insert(at, _row(name, new))
 
 
 class Tree:
@@ -85,18 +120,25 @@ class Tree:
     directories, whatever the length of the history.
     """
 
-    __slots__ = ("_oid", "entries")
+    __slots__ = ("_oid", "_rows", "entries")
 
-    def __init__(self, entries: Mapping[str, Entry], oid: str | None = None) -> None:
+    def __init__(
+        self, entries: Mapping[str, Entry], oid: str | None = None, rows: _Rows | None = None
+    ) -> None:
         self.entries = entries
         self._oid = oid
+        self._rows = rows
 
     def serialize(self) -> bytes:
         """The content of the tree object."""
-        return b"".join(
-            b"%o %s\0%s" % (entry.mode, name.encode(), bytes.fromhex(entry.oid))
-            for name, entry in sorted(self.entries.items(), key=_sort_key)
-        )
+        return b"".join(self.rows.rows)
+
+    @property
+    def rows(self) -> _Rows:
+        """The entries as they are stored; must not be changed."""
+        if self._rows is None:
+            self._rows = _Rows.of(self.entries)
+        return self._rows
 
     @property
     def oid(self) -> str:
@@ -110,7 +152,7 @@ def stored_tree(oid: str, load: LoadTree) -> Tree:
     """The tree with this id, its entries loaded (its subtrees not yet)."""
     if oid == EMPTY_TREE:
         return Tree({}, EMPTY_TREE)
-    return Tree({name: Entry(mode, sub) for name, (mode, sub) in load(oid).items()}, oid)
+    return Tree(load(oid), oid)
 
 
 def _child(tree: Tree, name: str, load: LoadTree) -> Tree | None:
@@ -184,8 +226,12 @@ def _changed(
             entries[name] = Entry(TREE, changed.oid, changed)
         elif name in entries and entries[name].mode == TREE:
             del entries[name]
-    content = Tree(entries).serialize()
-    result = Tree(entries, object_id("tree", content))
+    rows = _Rows(list(tree.rows.keys), list(tree.rows.rows))
+    for name in {parts[0] for parts in changes}:
+        if tree.entries.get(name) is not entries.get(name):
+            rows.with_change(name, tree.entries.get(name), entries.get(name))
+    content = b"".join(rows.rows)
+    result = Tree(entries, object_id("tree", content), rows)
     if entries:
         new.append(NewObject("tree", result.oid, content))
     return result
@@ -214,7 +260,8 @@ def changed_paths(
     """
     before = old.entries if old else {}
     after = new.entries if new else {}
-    for name in sorted({*before, *after}):
+    # Trees of tens of thousands of entries mostly differ in one; sets find it soonest.
+    for name in sorted({name for name, _ in before.items() ^ after.items()}):
         one, two = before.get(name), after.get(name)
         if one and two and (one.mode, one.oid) == (two.mode, two.oid):
             continue

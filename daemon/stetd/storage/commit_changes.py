@@ -4,8 +4,9 @@ A file that a commit moved (``Stet-Moved``) is one change with status R, as in t
 call that moved it: its ``before`` is what stood at the old path, and the old path has no entry
 of its own unless something new stands there.
 
-Contents over a limit are not compared: reading them would take the memory that they have. Their
-rows have no counts and no hunks; :func:`described` counts them when somebody asks.
+Contents over a limit are not compared for the index, nor are those of a commit with thousands of
+files: it would take seconds. Their rows have no counts and no hunks; :func:`described` counts them
+when somebody asks.
 """
 
 from __future__ import annotations
@@ -148,15 +149,14 @@ def _file_row(
 ) -> tuple[FileRow, str | None]:
     """A file's row, and its added and removed lines (None: too much to be compared)."""
     row = uncompared(change)
-    before, after = row.before, row.after
-    oids = [oid for oid in (before, after) if oid is not None]
-    if not compare or sum(map(repository.size, oids)) > _COMPARED_BYTES:
+    if not compare:
         return row, None
-    if before == after:
+    if row.before == row.after:
         return row._replace(added=0, removed=0, hunks=()), ""
-    compared = compare_lines(
-        repository.blob(before) if before else None, repository.blob(after) if after else None
-    )
+    before, after = (repository.blob(oid) if oid else None for oid in (row.before, row.after))
+    if len(before or b"") + len(after or b"") > _COMPARED_BYTES:
+        return row, None
+    compared = compare_lines(before, after)
     row = row._replace(added=compared.added, removed=compared.removed, hunks=compared.hunks)
     return row, compared.text
 

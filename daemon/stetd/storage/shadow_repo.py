@@ -14,21 +14,27 @@ import hashlib
 import os
 import re
 import zlib
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
 import pygit2
-from pygit2.enums import ConfigLevel, ObjectType
+from pygit2.enums import ConfigLevel, DiffOption, ObjectType
 
 from stetd.history.commit_rows import Hunk
 from stetd.history.commits import StoredCommit, parse_commit
-from stetd.history.objects import FILE, NewObject
+from stetd.history.objects import FILE, Entry, NewObject
 from stetd.storage.disk import Disk
 from stetd.storage.object_files import Damaged, Missing, ObjectFiles
 from stetd.storage.packing import clear_half_packs
 from stetd.storage.references import HISTORY, PINS, DamagedReference, pinned, read_reference
 
+_TREE_ENTRY = re.compile(rb"([0-7]+) ([^\0]+)\0(.{20})", re.DOTALL)
+#: Trees that one handle remembers, and their entries together (some 200 bytes each).
+_MOST_TREES, _TREE_ENTRIES = 256, 60_000
+#: Commits that one handle remembers.
+_COMMITS = 64
 _TYPES = {"blob": ObjectType.BLOB, "tree": ObjectType.TREE, "commit": ObjectType.COMMIT}
 _REFERENCE = re.compile(rb"[0-9a-f]{40}\n")
 #: The marker has no label where that side is empty.
@@ -137,6 +143,31 @@ def _clear_leftovers(path: str) -> None:
                 os.unlink(os.path.join(directory, name))
 
 
+class _Trees:
+    """The trees that were read last, by id; so many that their entries don't fill the memory."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, Mapping[str, Entry]] = OrderedDict()
+        self._entries = 0
+
+    def find(self, oid: str) -> Mapping[str, Entry] | None:
+        """The entries of a tree, if they are remembered."""
+        found = self._known.get(oid)
+        if found is not None:
+            self._known.move_to_end(oid)
+        return found
+
+    def keep(self, oid: str, entries: Mapping[str, Entry]) -> None:
+        """Remember a tree, and forget what was not asked for the longest."""
+        self._known[oid] = entries
+        self._entries += len(entries)
+        while len(self._known) > 1 and (
+            self._entries > _TREE_ENTRIES or len(self._known) > _MOST_TREES
+        ):
+            _, forgotten = self._known.popitem(last=False)
+            self._entries -= len(forgotten)
+
+
 class ShadowRepository:
     """One handle on a shadow repository."""
 
@@ -144,7 +175,8 @@ class ShadowRepository:
         self.path = path
         self._repo = pygit2.Repository(path)
         self._files = ObjectFiles(path)
-        self.load_tree = lru_cache(maxsize=256)(self._load_tree)
+        self._trees = _Trees()
+        self.commit = lru_cache(maxsize=_COMMITS)(self._load_commit)
 
     def reopen(self) -> None:
         """Let go of packs that are gone, and see what came in their place."""
@@ -183,25 +215,19 @@ class ShadowRepository:
         """A blob's content; MissingObject if it is not there."""
         return self._read(oid)
 
-    def size(self, oid: str) -> int:
-        """A blob's length in bytes; MissingObject if it is not there."""
-        try:
-            _, size = self._repo.odb.read_header(oid)
-        except (KeyError, pygit2.GitError):
-            return len(self._read(oid))
-        return int(size)
+    def load_tree(self, oid: str) -> Mapping[str, Entry]:
+        """A tree's entries by name; MissingObject if it is not there."""
+        known = self._trees.find(oid)
+        if known is None:
+            content = self._read(oid)
+            known = {
+                name.decode(): Entry(int(mode, 8), entry.hex())
+                for mode, name, entry in _TREE_ENTRY.findall(content)
+            }
+            self._trees.keep(oid, known)
+        return known
 
-    def _load_tree(self, oid: str) -> Mapping[str, tuple[int, str]]:
-        content, entries, at = self._read(oid), {}, 0
-        while at < len(content):
-            space = content.index(b" ", at)
-            zero = content.index(b"\0", space)
-            name = content[space + 1 : zero].decode()
-            entries[name] = (int(content[at:space], 8), content[zero + 1 : zero + 21].hex())
-            at = zero + 21
-        return entries
-
-    def commit(self, oid: str) -> StoredCommit:
+    def _load_commit(self, oid: str) -> StoredCommit:
         """A commit with its metadata; MissingObject if it is not there."""
         return parse_commit(oid, self._read(oid))
 
@@ -371,6 +397,13 @@ def line_diff(
         text = _DELETED_FILE.sub(f"deleted file mode {old_mode:o}", text, count=1)
     _, added, removed = patch.line_stats
     return LineDiff(text, added, removed)
+
+
+def unified_hunks(before: bytes, after: bytes) -> bytes:
+    """The hunks of the unified diff of two texts, from the first ``@@`` on, byte for byte."""
+    patch = pygit2.Patch.create_from(before, after, "a", "a", flag=DiffOption.FORCE_TEXT)
+    header, found, hunks = (patch.data or b"").partition(b"\n@@ ")
+    return b"@@ " + hunks if found else b""
 
 
 def compare_lines(before: bytes | None, after: bytes | None) -> LineComparison:
