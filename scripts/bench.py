@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import stet
+from benchmarks import history
 from benchmarks.editing import Calls
 from benchmarks.floors import BOTH, Floors
 from benchmarks.lines import JsonLines
@@ -163,6 +164,9 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="few calls, to see that it works")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
+        "--history", action="store_true", help="instead: long histories and large workspaces"
+    )
+    parser.add_argument(
         "--directory",
         default=os.path.join(_CHECKOUT, ".run"),
         help="where to work; its file system is the one that is measured",
@@ -176,6 +180,11 @@ def main() -> int:
     runtime = tempfile.mkdtemp(prefix="stet-bench-", dir="/tmp")
     try:
         about = environment(directory)
+        if options.history:
+            plan = history.QUICK if options.quick else history.FULL
+            told = partial(print, file=sys.stderr, flush=True)
+            print(history.measure(directory, runtime, plan, told))
+            return 0
         results = measure(directory, runtime, QUICK if options.quick else FULL)
     finally:
         shutil.rmtree(directory)
