@@ -28,6 +28,7 @@ from stet.wire.results import (
     ClipboardText,
     DiffResult,
     EditResult,
+    ExportResult,
     GcResult,
     LogResult,
     ModeResult,
@@ -310,6 +311,36 @@ def diff(
     # "from" is a keyword of Python, so it can be no parameter.
     params = {"from": from_} if from_ is not None else {}
     return Call("diff", params | _given(to=to, paths=paths), DiffResult)
+
+
+def export(
+    format: Literal["mbox", "diff", "jsonl"] = "mbox",  # noqa: A002 - the method's own name
+    *,
+    from_: str | None = None,
+    to: str | None = None,
+    session: str | None = None,
+    agent: str | None = None,
+    method: str | None = None,
+    kind: str | None = None,
+    since: str | float | None = None,
+    until: str | float | None = None,
+    paths: Sequence[str] | None = None,
+    outside: bool = True,
+    limit: int | None = None,
+    cursor: str | None = None,
+) -> Call[ExportResult]:
+    """Edits as an mbox for ``git am``, one combined diff, or JSON lines: one page of it.
+
+    The commits after ``from_``, up to ``to``, that pass the filters, oldest first. What others
+    did in between to the same files is put in as commits of its own, marked, so that it
+    applies; with ``outside=False`` it becomes part of the next commit. ``cursor`` is that of
+    the page before; the contents of all pages together are the export.
+    """
+    # "from" is a keyword of Python, so it can be no parameter.
+    params: dict[str, Any] = {"format": format} | ({} if from_ is None else {"from": from_})
+    params |= _given(to=to, session=session, agent=agent, method=method, kind=kind)
+    params |= _given(since=since, until=until, paths=paths, limit=limit, cursor=cursor)
+    return Call("export", params | ({} if outside else {"outside": False}), ExportResult)
 
 
 def pin_set(name: str, commit: str = "HEAD", *, move: bool = False) -> Call[PinInfo]:

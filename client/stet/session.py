@@ -131,6 +131,7 @@ class Session:
     show = _sends(calls.show)
     diff = _sends(calls.diff)
     blame = _sends(calls.blame)
+    export = _sends(calls.export)
     verify = _sends(calls.verify)
     pin_set = _sends(calls.pin_set)
     pin_delete = _sends(calls.pin_delete)

@@ -26,6 +26,11 @@ def show(place: Place, name: str) -> ShowResult:
 
 def _show(past: Past, name: str) -> ShowResult:
     [found] = past.find([past.resolve(name)])
+    return show_found(past, found)
+
+
+def show_found(past: Past, found: Found) -> ShowResult:
+    """One commit with its diff."""
     changes = changes_of(past.repository, found.commit)
     diff = "".join(described(past.repository, change)[1] for change in changes)
     info = _commit_info(past, found)
@@ -66,8 +71,8 @@ def log(place: Place, params: Log) -> LogResult:
         agent=params.agent,
         method=params.method,
         kind=params.kind,
-        since=_seconds(params.since, "since"),
-        until=_seconds(params.until, "until"),
+        since=seconds(params.since, "since"),
+        until=seconds(params.until, "until"),
         text=params.text or None,
     )
     limit = params.limit or _DEFAULT_LIMIT
@@ -112,7 +117,7 @@ def _unknown_cursor(cursor: str | None) -> Refused:
     )
 
 
-def _seconds(value: str | float | None, name: str) -> float | None:
+def seconds(value: str | float | None, name: str) -> float | None:
     """A time in seconds since 1970. One that is written without an offset is in UTC."""
     if value is None or isinstance(value, int | float):
         return value

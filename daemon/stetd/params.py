@@ -7,7 +7,7 @@ The edit dialects' own parameters are not here: their models are in
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
@@ -154,6 +154,28 @@ class Subscribe(Params, frozen=True):
     """``events`` left out: all of them; an empty list: no more."""
 
     events: list[str] | None = None
+
+
+class Export(Params, frozen=True, rename={"from_": "from"}):
+    """The commits after ``from_``, up to ``to``, that pass the filters; all by default.
+
+    ``outside``: what others did in between and later commits are made on is put in as commits
+    of its own; otherwise it becomes part of those. ``limit`` and ``cursor`` as for ``log``.
+    """
+
+    format: Literal["mbox", "diff", "jsonl"] = "mbox"
+    from_: str | None = None
+    to: str | None = None
+    session: str | None = None
+    agent: str | None = None
+    method: str | None = None
+    kind: str | None = None
+    since: str | float | None = None
+    until: str | float | None = None
+    paths: Annotated[list[str], msgspec.Meta(min_length=1)] | None = None
+    outside: bool = True
+    limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] | None = None
+    cursor: str | None = None
 
 
 class PinSetting(Params, frozen=True):

@@ -32,6 +32,7 @@ from stetd.params import check_label
 from stetd.refusing import (
     TOOL_DISABLED,
     contended,
+    damaged_history,
     io_failure,
     other_call,
     outcome_unknown,
@@ -46,6 +47,7 @@ from stetd.storage.background import Background
 from stetd.storage.journal import Journal, JournalBroken
 from stetd.storage.journal_format import Record
 from stetd.storage.request_store import RequestRecord, RequestStore
+from stetd.storage.shadow_repo import MissingObject
 from stetd.transaction import Prepared, abort, mark_published
 from stetd.workspace import Base, Workspace
 
@@ -105,10 +107,10 @@ class Writer:
         self.state = state
         self.journal = journal
         self.background = background
-        self.read_only: str | None = None
-        #: Number of the last record that made a commit anywhere.
         #: What subscribers are told of.
         self.events = Events()
+        self.read_only: str | None = None
+        #: Number of the last record that made a commit anywhere.
         self.git_number = 0
         self._requests = requests
         self._limits = limits
@@ -163,6 +165,10 @@ class Writer:
         future: Future[T] = _uncancellable()
         self._queue.put(_Task(run, future))
         return future
+
+    def quiet_s(self) -> float:
+        """Seconds since the last writing call was carried out; 0 while some wait."""
+        return time.monotonic() - self._last_work if self._queue.empty() else 0.0
 
     def stop(self) -> None:
         """Finish what is queued, then end the thread."""
@@ -303,6 +309,8 @@ class Writer:
             return _Outcome(job, answer=refusal)
         except OSError as error:
             return _Outcome(job, answer=io_failure(error))
+        except MissingObject as error:
+            return _Outcome(job, answer=damaged_history(str(error)))
         except Exception as error:  # noqa: BLE001 - a defect of ours must not end the writer
             _log.exception("planning %s failed", call.method)
             return _Outcome(job, answer=refuse(Kind.INTERNAL, f"internal error: {error!r}"))
@@ -452,6 +460,8 @@ class Writer:
     def _note_unsynced(self, workspace: Workspace, prepared: Prepared) -> None:
         unsynced = self.state.unsynced.setdefault(workspace.name, set())
         unsynced.update(work.target.path for work in prepared.files)
+        if workspace.touched is not None:
+            workspace.touched.update(work.target.path for work in prepared.files)
 
     def to_git(
         self,
@@ -467,6 +477,9 @@ class Writer:
         assert workspace.head.commit is not None, "BUG: a commit without a head"
         workspace.number = self.git_number = number
         self.background.write(number, workspace.shadow, objects, workspace.head.commit)
+        self.events.committed(
+            workspace.name, workspace.root, workspace.shadow, number, objects, files
+        )
 
     def _abort(
         self, workspace: Workspace, outcomes: list[_Outcome], cause: Exception
@@ -475,9 +488,6 @@ class Writer:
         voided = [o.prepared for o in outcomes if o.prepared is not None]
         jobs = [outcome.job for outcome in outcomes]
         # The names were changed and changed back: on disk they may be either.
-        self.events.committed(
-            workspace.name, workspace.root, workspace.shadow, number, objects, files
-        )
         self._note_unsynced(workspace, voided[0])
         try:
             aborted = abort(

@@ -244,6 +244,22 @@ class WorkspaceList(msgspec.Struct, frozen=True):
     workspaces: list[WorkspaceInfo]
 
 
+class ExportResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A piece of an export, to be appended to the pieces before it.
+
+    ``commits``: how many are in it; ``context``: how many of these are there only because later
+    ones are made on them; ``skipped``: how many were left out because they change no file.
+    ``cursor`` is None at the end.
+    """
+
+    format: str
+    content: str
+    commits: int
+    context: int = 0
+    skipped: int = 0
+    cursor: str | None = None
+
+
 class PinInfo(msgspec.Struct, frozen=True):
     """A name for a commit, and the commit's time and message.
 

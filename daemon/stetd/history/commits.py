@@ -83,7 +83,8 @@ def _one_line(text: str) -> str:
     return _UNSAFE_IN_TRAILER.sub(" ", text).strip()
 
 
-def _author(meta: CommitMeta) -> str:
+def author(meta: CommitMeta) -> str:
+    """A commit's author: the agent, or what the commit is instead of an agent's."""
     name = _UNSAFE_IN_NAME.sub("", meta.agent or meta.kind).strip(" .,;:\"'") or "unnamed"
     return f"{name} <{'agent' if meta.agent else meta.kind}@stet.invalid>"
 
@@ -114,7 +115,7 @@ def commit_object(meta: CommitMeta, tree: str, parent: str | None) -> NewObject:
     lines = [
         f"tree {tree}",
         *([f"parent {parent}"] if parent else []),
-        f"author {_author(meta)} {meta.time} +0000",
+        f"author {author(meta)} {meta.time} +0000",
         f"committer {_COMMITTER} {meta.time} +0000",
         "",
         "\n\n".join(p for p in paragraphs if p) + "\n",

@@ -402,7 +402,7 @@ def line_diff(
 def unified_hunks(before: bytes, after: bytes) -> bytes:
     """The hunks of the unified diff of two texts, from the first ``@@`` on, byte for byte."""
     patch = pygit2.Patch.create_from(before, after, "a", "a", flag=DiffOption.FORCE_TEXT)
-    header, found, hunks = (patch.data or b"").partition(b"\n@@ ")
+    _, found, hunks = (patch.data or b"").partition(b"\n@@ ")
     return b"@@ " + hunks if found else b""
 
 

@@ -1,0 +1,151 @@
+r"""Patches as git applies them, byte for byte. Pure.
+
+    diff --git a/<old> b/<new>
+    deleted file mode <mode>  |  new file mode <mode>  |  old mode <mode>, new mode <mode>
+    similarity index <n>%, rename from <old>, rename to <new>
+    index <id>..<id>[ <mode>]
+    --- a/<old>             (/dev/null where there is none)
+    +++ b/<new>
+    @@ ... @@ hunks  |  GIT binary patch
+
+A name with bytes that are no printable ASCII, or with ``"`` or ``\``, stands in quotes with
+escapes. A binary patch holds the whole content both ways, deflated, in base 85: lines of at most
+52 bytes, each after its length (A to Z for 1 to 26, a to z for 27 to 52). Ids are written in full,
+so that ``git am -3`` finds what a patch was made from.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Callable
+from typing import NamedTuple
+
+from stetd.history.objects import LINK
+
+#: The hunks of a unified diff between two texts, from the first ``@@`` on; empty if same.
+Hunks = Callable[[bytes, bytes], bytes]
+_NO_ID = "0" * 40
+_BINARY_LINE = 52
+_ESCAPES = {7: "\\a", 8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "\\r",
+            34: '\\"', 92: "\\\\"}  # fmt: skip
+
+
+class FileState(NamedTuple):
+    """A file at one side of a patch: Git mode, blob id, content."""
+
+    mode: int
+    oid: str
+    data: bytes
+
+
+def file_patch(
+    path: str,
+    before: FileState | None,
+    after: FileState | None,
+    hunks: Hunks,
+    *,
+    old_path: str | None = None,
+    utf8: bool = False,
+) -> bytes:
+    """The patch that makes one state of a file the other; empty if they are the same.
+
+    ``old_path``: where the file was before. ``utf8``: the patch must be valid UTF-8, so text
+    that is not is patched as binary.
+    """
+    if before == after and old_path is None:
+        return b""
+    if before and after and (before.mode == LINK) != (after.mode == LINK):
+        # Git knows no change of a file into a link.
+        source = old_path or path
+        gone = file_patch(source, before, None, hunks, utf8=utf8)
+        return gone + file_patch(path, None, after, hunks, utf8=utf8)
+    old, new = _quoted("a/" + (old_path or path)), _quoted("b/" + path)
+    lines = [f"diff --git {old} {new}", *_modes(before, after)]
+    data = before.data if before else b"", after.data if after else b""
+    body = b""
+    if data[0] != data[1]:
+        text = None if _is_binary(*data) else hunks(*data)
+        if text is not None and utf8 and not _is_utf8(text):
+            text = None
+        if old_path is not None:
+            lines += _rename(old_path, path, _similarity(*data))
+        mode = f" {after.mode:o}" if before and after and before.mode == after.mode else ""
+        ids = before.oid if before else _NO_ID, after.oid if after else _NO_ID
+        lines.append(f"index {ids[0]}..{ids[1]}{mode}")
+        if text is None:
+            body = b"GIT binary patch\n" + _binary(data[1]) + b"\n" + _binary(data[0]) + b"\n"
+        else:
+            lines.append("--- " + (_ended(old) if before else "/dev/null"))
+            lines.append("+++ " + (_ended(new) if after else "/dev/null"))
+            body = text
+    elif before is None or after is None:  # an empty file
+        ids = before.oid if before else _NO_ID, after.oid if after else _NO_ID
+        lines.append(f"index {ids[0]}..{ids[1]}")
+    elif old_path is not None:
+        lines += _rename(old_path, path, 100)
+    return "".join(line + "\n" for line in lines).encode() + body
+
+
+def _modes(before: FileState | None, after: FileState | None) -> list[str]:
+    if before is None:
+        return [f"new file mode {after.mode:o}"] if after else []
+    if after is None:
+        return [f"deleted file mode {before.mode:o}"]
+    if before.mode != after.mode:
+        return [f"old mode {before.mode:o}", f"new mode {after.mode:o}"]
+    return []
+
+
+def _rename(old: str, new: str, similarity: int) -> list[str]:
+    return [
+        f"similarity index {similarity}%",
+        f"rename from {_quoted(old)}",
+        f"rename to {_quoted(new)}",
+    ]
+
+
+def _similarity(before: bytes, after: bytes) -> int:
+    """How much of the larger content both have, in per cent, by whole lines. Git ignores it."""
+    one, other = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    common = sum(map(len, set(one) & set(other)))
+    return min(99, 100 * common // max(len(before), len(after), 1))
+
+
+def _quoted(name: str) -> str:
+    raw = name.encode()
+    if all(0x20 <= byte < 0x7F and byte not in (34, 92) for byte in raw):
+        return name
+    escaped = (
+        _ESCAPES.get(byte) or (chr(byte) if 0x20 <= byte < 0x7F else f"\\{byte:03o}")
+        for byte in raw
+    )
+    return '"' + "".join(escaped) + '"'
+
+
+def _ended(name: str) -> str:
+    """A name in a ``---`` or ``+++`` line: one with spaces is ended by a tab."""
+    return name + "\t" if " " in name and not name.startswith('"') else name
+
+
+def _is_binary(*contents: bytes) -> bool:
+    return any(b"\0" in content for content in contents)
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _binary(content: bytes) -> bytes:
+    """One direction of a binary patch."""
+    packed = zlib.compress(content)
+    lines = [b"literal %d\n" % len(content)]
+    for start in range(0, len(packed), _BINARY_LINE):
+        piece = packed[start : start + _BINARY_LINE]
+        length = len(piece) + (64 if len(piece) <= 26 else 70)
+        lines.append(bytes([length]) + base64.b85encode(piece, pad=True) + b"\n")
+    return b"".join(lines)

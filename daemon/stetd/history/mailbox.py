@@ -1,0 +1,127 @@
+"""Commits as messages of an mbox that ``git am`` takes, as ``git format-patch`` writes them. Pure.
+
+What an agent said in a message is data here, and must stay so: ``git am`` takes lines such as
+``---`` and ``diff --git`` for the beginning of the patch, ``From: `` and the like at the top for
+headers, and ``From `` for the next message. The first are indented by a space; above a text of the
+agent's stands the author in a line of its own, which ends the headers; the third is written in
+quoted-printable, which also keeps carriage returns, bytes that are no UTF-8, and very long lines.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from email.utils import format_datetime
+
+from stetd.history.commits import CommitMeta, author
+
+#: The date in the first line of every message that format-patch writes; git looks for it.
+_MAGIC = "Mon Sep 17 00:00:00 2001"
+_LONGEST_LINE = 900
+_QUOTED_LINE = 75
+#: git am takes the address for a name of other lengths, in bytes.
+_SHORTEST_NAME, _LONGEST_NAME = 3, 60
+_PATCH_BEGINS = re.compile(r"^(?=diff -|Index: |---(?:[ \t\v\f]*$| \S))", re.MULTILINE)
+_PLAIN_HEADER = re.compile(r"[ !-<>-~]*")  # no =, which could begin an encoded word
+_NEEDS_QUOTING = re.compile(rb"\r|\0|^From |[^\n]{%d}" % _LONGEST_LINE, re.MULTILINE)
+_UNQUOTED = re.compile(rb"[^\t\x20-\x3c\x3e-\x7e]")
+
+
+def message(oid: str, meta: CommitMeta, patch: bytes, *, context: bool, version: str) -> str:
+    """One commit as a message. ``context``: it is there only because later ones need it."""
+    name, _, address = author(meta).rpartition(" ")
+    sender = f"{_encoded(_name(name))} {address}"
+    payload = (
+        (_body(meta, sender, oid, context=context) + "---\n\n").encode("utf-8", "replace")
+        + patch
+        + f"-- \nstet {version}\n\n".encode()
+    )
+    quoted = _NEEDS_QUOTING.search(payload) is not None or not _is_utf8(payload)
+    head = [
+        f"From {oid} {_MAGIC}",
+        f"From: {sender}",
+        f"Date: {format_datetime(datetime.fromtimestamp(meta.time, UTC))}",
+        f"Subject: {_encoded('[PATCH] ' + meta.subject)}",
+        "MIME-Version: 1.0",
+        "Content-Type: text/plain; charset=UTF-8",
+        f"Content-Transfer-Encoding: {'quoted-printable' if quoted else '8bit'}",
+        "",
+    ]
+    body = _quoted_printable(payload) if quoted else payload
+    return "".join(line + "\n" for line in head) + body.decode()
+
+
+def _body(meta: CommitMeta, sender: str, oid: str, *, context: bool) -> str:
+    why = _PATCH_BEGINS.sub(" ", meta.why.replace("\r\n", "\n").strip("\n"))
+    # Ends what git am reads as headers, whatever the message begins with.
+    first = f"From: {sender}\n\n" if why else ""
+    facts: list[tuple[str, str | None]] = [
+        ("Kind", meta.kind),
+        ("Method", meta.method),
+        ("Agent", meta.agent),
+        ("Session", meta.session),
+        ("Request", meta.request),
+        ("Commit", oid),
+        ("Context", "not asked for, but what follows is made on it" if context else None),
+    ]
+    trailers = "".join(f"Stet-{key}: {value}\n" for key, value in facts if value)
+    return first + (why + "\n\n" if why else "") + trailers
+
+
+def _name(name: str) -> str:
+    """A name that git am takes for one."""
+    name = " ".join(name.replace("@", " at ").split())
+    if len(name.encode()) < _SHORTEST_NAME:
+        name = f"agent {name}"
+    return name.encode()[:_LONGEST_NAME].decode("utf-8", "ignore").strip()
+
+
+def _encoded(text: str) -> str:
+    """A header's value, as encoded words (RFC 2047) where it needs them."""
+    text = re.sub(r"[\x00-\x1f\x7f]", " ", text)
+    plain = _PLAIN_HEADER.fullmatch(text) and not re.search(r'[",()\\;<>]', text)
+    if plain and len(text) < _LONGEST_LINE:
+        return text
+    words, word = [], ""
+    for character in text:
+        piece = "".join(
+            "_"
+            if byte == 32
+            else chr(byte)
+            if chr(byte).isalnum() and byte < 128
+            else f"={byte:02X}"
+            for byte in character.encode("utf-8", "replace")
+        )
+        if len(word) + len(piece) > 60:
+            words.append(word)
+            word = ""
+        word += piece
+    return "\n ".join(f"=?UTF-8?q?{each}?=" for each in [*words, word])
+
+
+def _quoted_printable(payload: bytes) -> bytes:
+    return b"\n".join(_quoted_line(line) for line in payload.split(b"\n"))
+
+
+def _quoted_line(line: bytes) -> bytes:
+    quoted = _UNQUOTED.sub(lambda found: b"=%02X" % found[0][0], line)
+    if quoted.startswith(b"From "):
+        quoted = b"=46" + quoted[1:]
+    if quoted.endswith((b" ", b"\t")):
+        quoted = quoted[:-1] + b"=%02X" % quoted[-1]
+    pieces = []
+    while len(quoted) > _QUOTED_LINE:
+        cut = _QUOTED_LINE
+        while b"=" in quoted[cut - 2 : cut]:  # not within =XX
+            cut -= 1
+        pieces.append(quoted[:cut])
+        quoted = quoted[cut:]
+    return b"=\n".join([*pieces, quoted])
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
