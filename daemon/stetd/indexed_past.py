@@ -28,6 +28,7 @@ from stetd.past import Found, Past, Touch, Touches, UnknownCursor, unknown_commi
 from stetd.storage.commit_changes import changes_of, described, uncompared
 from stetd.storage.history_index import HistoryIndex
 from stetd.storage.shadow_repo import MissingObject, ShadowRepository
+from stetd.storage.shallow import read_shallow
 
 T = TypeVar("T")
 #: An index that lags further behind is of no use.
@@ -36,7 +37,11 @@ _FULL_ID = 40
 
 
 class NoIndex(Exception):
-    """The index is not on the head's chain, or too far behind."""
+    """The index is too far behind."""
+
+
+class DamagedIndex(Exception):
+    """The index says what can't be: it is damaged, or of a history that is no more."""
 
 
 def look_back(
@@ -47,7 +52,7 @@ def look_back(
 ) -> T:
     """Ask the history with its index, and without where that turns out to be of no use.
 
-    ``run`` may be called twice. ``on_damage`` is called if the index is damaged.
+    ``run`` may be called twice. ``on_damage`` is called if the index has to be made anew.
     """
     index = None
     try:
@@ -65,12 +70,8 @@ def look_back(
     return run(Past(repository, head))
 
 
-class DamagedIndex(Exception):
-    """The index says what can't be."""
-
-
 class IndexedPast(Past):
-    """The history of one workspace up to a head. Raises NoIndex when it is made."""
+    """The history of one workspace up to a head. Raises NoIndex, DamagedIndex when it is made."""
 
     def __init__(self, repository: ShadowRepository, head: str | None, index: HistoryIndex) -> None:
         super().__init__(repository, head)
@@ -93,6 +94,8 @@ class IndexedPast(Past):
         self._known_undone: dict[int, int | None] = {}
 
     def _find_joint(self) -> None:
+        if not self._index.begins_at(read_shallow(self.repository.path)):
+            raise DamagedIndex("the oldest commits were dropped")
         for commit in self.repository.walk(self.head):
             position = self._index.position(commit.oid)
             if position is not None:
@@ -102,7 +105,7 @@ class IndexedPast(Past):
             if len(self._walked) > _LONGEST_WALK:
                 raise NoIndex
         if self._index.last() is not None:
-            raise NoIndex  # it is another history's
+            raise DamagedIndex("this is another history's")
 
     # -- numbers
 

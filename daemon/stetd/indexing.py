@@ -26,6 +26,7 @@ from stetd.storage.growing_index import GrowingIndex, is_damage
 from stetd.storage.history_index import HistoryIndex
 from stetd.storage.index_schema import remove
 from stetd.storage.shadow_repo import ShadowRepository
+from stetd.storage.shallow import read_shallow
 
 _log = logging.getLogger(__name__)
 #: Seconds for which new commits gather.
@@ -67,8 +68,10 @@ def _find_missing(
 ) -> Iterator[None]:
     """The ids of the commits that are not indexed, newest first, one after the other.
 
-    Clears an index that is on no chain of this head, or ahead of it.
+    Clears an index that is on no chain of this head, or ahead of it, or begins before it.
     """
+    if not index.begins_at(read_shallow(repository.path)):
+        index.clear()
     last = index.last()
     oid = head
     while oid is not None:

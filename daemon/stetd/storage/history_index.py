@@ -17,7 +17,7 @@ from __future__ import annotations
 import heapq
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 import msgspec
@@ -77,6 +77,13 @@ class HistoryIndex:
         """Number and id of the newest indexed commit."""
         row = self.db.execute("SELECT n, oid FROM commits ORDER BY n DESC LIMIT 1").fetchone()
         return (row[0], row[1].hex()) if row else None
+
+    def begins_at(self, cut: Collection[str]) -> bool:
+        """Whether it begins where the history does, whose oldest commits may have been dropped.
+
+        ``cut``: the commits whose parents are not there (:mod:`stetd.storage.shallow`).
+        """
+        return not cut or self.oid(1) in (None, *cut)
 
     def position(self, oid: str) -> int | None:
         """The number of a commit, by its full id; None if it is not indexed."""
