@@ -24,6 +24,7 @@ from stetd.history.taking_back import FileDelta
 from stetd.history.undoing import is_edit, walk_standing
 from stetd.storage.commit_changes import changes_of, described
 from stetd.storage.shadow_repo import ShadowRepository
+from stetd.storage.shallow import read_shallow
 
 _FROM_HEAD = re.compile(r"HEAD(?:~([0-9]{0,9}))?")
 _STEPS = re.compile(r"[0-9]{0,9}")
@@ -63,6 +64,8 @@ class Past:
     def __init__(self, repository: ShadowRepository, head: str | None) -> None:
         self.repository = repository
         self.head = head
+        #: The commits at which the history was cut off: what stood before them is not known.
+        self.cut_off = read_shallow(repository.path)
 
     # -- finding commits
 

@@ -36,6 +36,9 @@ def take_back(
 
     Raises Refused: conflict, nothing_to_undo (something would be undone twice), ...
     """
+    for commit in chosen:
+        if commit.oid in past.cut_off:
+            raise _cut_off(commit)
     twice = would_undo_twice(past, chosen)
     if twice is not None:
         raise _twice(twice)
@@ -68,14 +71,33 @@ def would_undo_twice(past: Past, chosen: Sequence[StoredCommit]) -> UndoneTwice 
     if not wanted:
         return None
     found = past.find(wanted)
-    while more := {oid for each in found for oid in _taken_back(each.commit)} - wanted:
+    while more := {oid for each in found for oid in _taken_back(past, each.commit)} - wanted:
         wanted |= more
         found = past.find(wanted)
     return undone_twice(found, [commit.oid for commit in chosen if commit.oid in wanted])
 
 
-def _taken_back(commit: StoredCommit) -> tuple[str, ...]:
-    return commit.meta.reverts if commit.meta.kind in TAKES_BACK else ()
+def _taken_back(past: Past, commit: StoredCommit) -> list[str]:
+    if commit.meta.kind not in TAKES_BACK:
+        return []
+    if past.cut_off:  # what it took back may have been dropped
+        return [oid for oid in commit.meta.reverts if _is_there(past, oid)]
+    return list(commit.meta.reverts)
+
+
+def _is_there(past: Past, oid: str) -> bool:
+    try:
+        return bool(past.find([oid]))
+    except Refused:
+        return False
+
+
+def _cut_off(commit: StoredCommit) -> Refused:
+    return refuse(
+        Kind.NOTHING_TO_UNDO,
+        f"{commit.oid[:8]} is the oldest commit that the history still has: what stood before it "
+        "was dropped to save space, so there is nothing to go back to.",
+    )
 
 
 def _twice(found: UndoneTwice) -> Refused:

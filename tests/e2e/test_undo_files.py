@@ -331,6 +331,19 @@ def limited() -> Any:
         daemon.close()
 
 
+def test_what_stood_before_the_oldest_commit_is_not_guessed(site: Site) -> None:
+    """Where old history was dropped, the oldest commit has every file, and no parent."""
+    site.write("a.txt", FIVE)
+    edit = site.replace("a.txt", "2\n", "TWO\n")["commit"]
+    site.git("log", "-1")
+    shallow = Path(site.shadow, "shallow")
+    shallow.write_text(f"{edit}\n")
+    try:
+        refused(site, edit, "was dropped to save space", kind="nothing_to_undo")
+    finally:
+        shallow.unlink()
+
+
 def test_the_shadow_repository_is_sound_after_all_of_it(site: Site) -> None:
     site.write("a.txt", FIVE)
     first = move(site, "a.txt", "b.txt", "2", "TWO")
