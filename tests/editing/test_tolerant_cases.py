@@ -498,6 +498,20 @@ REFUSALS = [
         NOWHERE,
     ),
     Refusal(
+        "terminators alone don't tell two places apart",
+        b"a\nb\r\na\r\n",
+        "a\n",
+        "x\n",
+        Rung.LINE_ENDINGS,
+    ),
+    Refusal(
+        "one of two passages that are alike but for indentation was changed already",
+        b"    x = a\n    return x + 1\n  x = a \n  return x\n",
+        "    x = a\n    return x\n",
+        "    x = a\n    return x + 1\n",
+        NOWHERE,
+    ),
+    Refusal(
         "nothing between a lone carriage return and a newline would make them one",
         b"\ra\n",
         "a",
@@ -691,6 +705,11 @@ def test_one_line_found_within_another_gives_way_to_several_with_its_indentation
     before = b"def f():\r\n    if a:\r\n        go()\r\n"
     after = b"def f():\r\n    if a:\r\n        if ok:\r\n            go()\r\n"
     assert (after, Rung.INDENT) == edited(before, "go()\n", "if ok:\n    go()\n")
+
+
+def test_a_line_found_within_another_is_taken_away_with_its_indentation() -> None:
+    before = "a\n    say(\u201chello\u201d)\nb\n".encode()
+    assert (b"a\nb\n", Rung.INDENT_TYPOGRAPHY) == edited(before, 'say("hello")\n', "")
 
 
 def test_names_are_unique() -> None:

@@ -109,20 +109,28 @@ class Change:
         return None
 
     def _in_another_unit(self, new: Sequence[str], around: Sequence[str]) -> bool:
-        """Whether the new lines descend in steps of spaces that are not the file's.
+        """Whether the new lines seem to descend in steps of spaces that are not the file's.
 
-        Steps that are a whole part of the file's unit; or larger ones, if they also explain how
-        deep the text is. Shifted as they are, such lines would stand between the file's levels.
+        Steps that are a whole part of the file's unit; or steps by which the text is as many
+        levels deep as the place is by another usual unit. Shifted as they are, such lines would
+        stand between the file's levels.
         """
-        unit = spaces_unit(around)
-        if unit is None or _pure_kind([*self.text, *new]) != " ":
+        if _pure_kind([*self.text, *new]) != " ":
             return False
+        unit = spaces_unit(around)
         steps = {len(b) - len(a) for a, b in pairwise([self.text[0], *new]) if len(b) > len(a)}
-        width, depth = len(self.text[0]), len(self.place[0])
-        return any(
-            (step < unit and unit % step == 0) or (step > unit and width * unit == depth * step > 0)
-            for step in steps
-        )
+        if unit is not None and any(step < unit and unit % step == 0 for step in steps):
+            return True
+        told = any(len(set(pair)) > 1 for pair in pairwise(map(len, around)))
+        return any(self._explained_by(step, unit if told else None) for step in steps)
+
+    def _explained_by(self, step: int, unit: int | None) -> bool:
+        """Whether text and place are equally many levels deep, if one of the text has ``step``."""
+        levels, odd = divmod(len(self.text[0]), step)
+        if odd or not levels or len(self.place[0]) % levels:
+            return False
+        other = len(self.place[0]) // levels
+        return other != step and (other in _LIKELY_UNITS if unit is None else other == unit)
 
     def _foreign(self, kept: Sequence[str], around: Sequence[str]) -> bool:
         """Whether what the change leaves alone is indentation of another kind than the place's.

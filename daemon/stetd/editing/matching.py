@@ -23,6 +23,7 @@ by a rung above. Less of the text is left to tell the place by, so this rung is 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import dropwhile
 
@@ -40,7 +41,7 @@ from stetd.editing.text import Document, is_blank, split_lines
 from stetd.editing.trimming import Trimmed, trimmings
 from stetd.editing.typography import folded_text
 
-__all__ = ["Match", "Rung", "Several", "locate", "match_at"]
+__all__ = ["Match", "Rung", "Several", "locate", "match_at", "tells"]
 
 _LADDER: tuple[tuple[Rung, Finder], ...] = (
     (Rung.EXACT, rungs.exact),
@@ -62,6 +63,7 @@ _WHOLE_LINES: tuple[tuple[Rung, Finder], ...] = (
 _LITERAL = (Rung.EXACT, Rung.LINE_ENDINGS)
 #: Tolerant rungs that find a text within lines.
 _STRETCHES = (Rung.LINE_ENDINGS, Rung.TYPOGRAPHY)
+_ENDS = ("\n", "\r")
 _BOM = "\ufeff"
 #: How many lines around a place tell the file's unit of indentation.
 _NEIGHBOURHOOD = 40
@@ -70,6 +72,8 @@ _FURTHER_OFF = 4
 #: Lines without a word in common that are more alike than this (of 100) differ by a word.
 _LIKENESS = 50
 _WORD = re.compile(r"\w+")
+#: One line with so many words tells something.
+_TELLING_WORDS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +112,8 @@ def locate(
     """
     assert old, "BUG: an empty text stands everywhere"
     found = _climb(document, old, new, _LADDER, near_line)
+    if isinstance(found, Match) and found.rung is Rung.EXACT and near_line is None:
+        found = _unless_terminators_decide(document, found, old)
     if isinstance(found, Match) and _is_applied(document, found, old, new):
         return None
     if found is None and old.startswith(_BOM):
@@ -115,21 +121,44 @@ def locate(
     return found if found is not None else _trim_edges(document, old, new)
 
 
-def _is_applied(document: Document, match: Match, old: str, new: str) -> bool:
-    """Whether what was found, with tolerance, is part of the new text, which stands there.
+def _unless_terminators_decide(document: Document, match: Match, old: str) -> Match | Several:
+    """An exact match, unless the text stands elsewhere with other terminators.
 
-    An edit that puts lines around others, sent again, finds them by their other indentation.
+    Whoever reads a file does not see them, and sends ``\n``.
+    """
+    if document.eol != "mixed" or "\n" not in old or "\r" in old:
+        return match
+    places = rungs.line_endings(Search(document, old))
+    if len(places) == 1:
+        return match
+    return Several(Rung.LINE_ENDINGS, tuple(document.line_at(place.start) for place in places))
+
+
+def _is_applied(document: Document, match: Match, old: str, new: str) -> bool:
+    """Whether the new text stands in the file, so that what was found may be another place.
+
+    An edit that puts lines around others, sent again, finds them by their other indentation;
+    and one that was sent before finds a passage that was like the one that it has changed. A
+    new text that is part of the old one, or tells too little, may stand there for its own sake.
     """
     if match.rung in _LITERAL or not new or new == old:
         return False
     found = _climb(document, new, new, _LADDER)
+    if found is None:
+        return False
+    if new not in old and tells(split_lines(new)[0]):
+        return True
     if isinstance(found, Match):
         around = found.start <= match.start and match.end <= found.end
         return around and found.end - found.start > match.end - match.start
-    first, size = document.line_at(match.start), len(split_lines(old)[0])
-    more = len(split_lines(new)[0]) - size
-    lines = found.lines if found else ()
-    return any(line <= first <= line + more for line in lines) and more > 0
+    first, more = document.line_at(match.start), len(split_lines(new)[0]) - len(split_lines(old)[0])
+    return more > 0 and any(line <= first <= line + more for line in found.lines)
+
+
+def tells(lines: Sequence[str]) -> bool:
+    """Whether lines that stand somewhere are hardly there for their own sake."""
+    filled = [line for line in lines if not is_blank(line)]
+    return len(filled) > 1 or len(_WORD.findall("".join(filled))) >= _TELLING_WORDS
 
 
 def _at_beginning(document: Document, old: str, new: str) -> Match | Several | None:
@@ -209,16 +238,20 @@ def _replacement(document: Document, place: Place, old: str, new: str, rung: Run
 
 
 def _lacks_indentation(document: Document, place: Place, old: str, new: str) -> bool:
-    """Whether one line was found without its indentation, and several are to take its place.
+    """Whether a text was found without its indentation, and needs to be told with it.
 
-    As given, the others would stand where the text has them, not where the file would. The
-    rungs that look for whole lines can tell.
+    As given, further new lines would stand where the text has them, not where the file would;
+    and after whole lines that are taken away the indentation would stay, before what follows.
+    The rungs that look for whole lines can tell.
     """
     start = document.line_starts[document.line_at(place.start) - 1]
     before = document.text[start : place.start]
-    if not before or before.strip(INDENTATION) or len(split_lines(old)[0]) > 1:
+    given, lines = split_lines(old)[0], split_lines(new)[0]
+    if not before or before.strip(INDENTATION) or is_blank(given[0]):
         return False
-    return not all(map(is_blank, split_lines(new)[0][1:]))
+    if old.endswith(_ENDS) and (not new.endswith(_ENDS) or is_blank(lines[0])):
+        return True
+    return len(given) == 1 and not all(map(is_blank, lines[1:]))
 
 
 def indentations_around(document: Document, place: Place) -> list[str]:

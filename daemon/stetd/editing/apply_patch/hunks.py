@@ -48,6 +48,7 @@ from stetd.editing.apply_patch.forms import (
 from stetd.editing.apply_patch.operations import ADDED, REMOVED, Hunk
 from stetd.editing.apply_patch.placed import Placed, Problem, Reason
 from stetd.editing.apply_patch.seeking import FileLines, Found, Run
+from stetd.editing.matching import tells
 from stetd.editing.rungs import PLACES, Rung
 from stetd.editing.text import Document, is_blank
 
@@ -106,7 +107,7 @@ class Placer:
         old = [line.text for line in placed.lines if line.sign != ADDED]
         new = [line.text for line in placed.lines if line.sign != REMOVED]
         adds = any(line.sign == ADDED and not is_blank(line.text) for line in placed.lines)
-        telling = adds and sum(not is_blank(line) for line in new) > 1
+        telling = adds and tells(new)
         for found in self._file.climb(Run(tuple(new))) if new and new != old else ():
             around = (
                 at <= placed.start and placed.end <= at + len(new) and len(new) > placed.size

@@ -6,8 +6,8 @@ its indentation
     Where the hunk matched with other indentation, added lines get the change that its old
     lines show: one for the whole hunk, if there is one. Else a group of added lines gets the
     change that the lines around it agree on: those it replaces, and the nearest line that is
-    not blank on either side. Without such a change the hunk is refused. Blank lines gain
-    nothing.
+    not blank on either side; at least two must, and the added lines have no other indentation
+    than these. Without such a change the hunk is refused. Blank lines gain nothing.
 
 its terminator
     That of the line which it replaces, in order; what is added beyond these, or replaces
@@ -106,7 +106,8 @@ def _indented(document: Document, placed: Placed) -> list[list[str]] | None:
     shifted = []
     for group, texts in zip(groups, given, strict=True):
         change = _change_near(pairs, group)
-        lines = _shifted(change, texts, around) if change else None
+        known = change and all(is_blank(t) or indentation_of(t) in change.text for t in texts)
+        lines = _shifted(change, texts, around) if change and known else None
         if lines is None and not all(map(is_blank, texts)):
             return None
         shifted.append(texts if lines is None else lines)
