@@ -79,6 +79,33 @@ def test_packed_by_plain_git_it_is_whole(site: Site) -> None:
     assert site.log(limit=100)[-1]["files"][0]["status"] == "A"
 
 
+def test_beside_garbage_collection_it_is_whole(site: Site) -> None:
+    for number in range(150):
+        site.overwrite(f"d{number % 3}/f{number % 11}.txt", f"{number}\n" * 20)
+    collector = site.greeted(site.daemon.control())
+    stop = threading.Event()
+    collected: list[int] = []
+
+    def collect() -> None:
+        while not stop.is_set():
+            collector.call("gc")
+            collected.append(1)
+
+    collecting = threading.Thread(target=collect)
+    collecting.start()
+    try:
+        problems = []
+        for number in range(12):
+            problems += verified(site)["problems"]
+            site.overwrite("more.txt", f"{number}\n")
+    finally:
+        stop.set()
+        collecting.join()
+    assert problems == []
+    assert len(collected) > 1
+    assert fsck(site.shadow) == ""
+
+
 def test_beside_writers_it_is_whole(site: Site) -> None:
     stop = threading.Event()
     made: list[int] = []
