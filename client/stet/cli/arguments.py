@@ -15,6 +15,7 @@ from stet.cli import (
     blame,
     doctor,
     editing,
+    exporting,
     history,
     oops,
     taking_back,
@@ -212,6 +213,25 @@ def _add_auditing(commands: _Commands) -> None:
     verify.add_argument(
         "--expect", metavar="COMMIT", help="an id noted earlier, which must still be in the history"
     )
+
+    export = commands.add(
+        "export", "print edits as patches for git am, or otherwise", exporting.export
+    )
+    export.usage = "stet export [options] [A..B] [PATH..]"
+    export.add_argument("what", nargs="*", metavar="A..B | PATH", help="commits after A up to B")
+    export.add_argument("--format", choices=["mbox", "diff", "jsonl"], default="mbox")
+    export.add_argument("--session", metavar="S", help="of this session only")
+    export.add_argument("--agent", metavar="A", help="of this agent only")
+    export.add_argument("--method", metavar="M", help="by this method only, such as patch")
+    export.add_argument("--since", metavar="TIME", help="RFC 3339, seconds, or 30m, 2h, 3d")
+    export.add_argument("--until", metavar="TIME", help="likewise")
+    export.add_argument(
+        "--no-outside",
+        dest="outside",
+        action="store_false",
+        help="what others did in between becomes part of the commits after it",
+    )
+    export.add_argument("-o", "--output", metavar="FILE", help="write to a file")
 
     pin = commands.add("pin", "name a commit, or list the names", auditing.pin)
     pin.add_argument("name", nargs="?", metavar="NAME")

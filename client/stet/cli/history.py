@@ -21,8 +21,8 @@ def log(arguments: argparse.Namespace, output: Output) -> None:
         agent=arguments.agent,
         method=arguments.method,
         kind=arguments.kind,
-        since=_moment(arguments.since),
-        until=_moment(arguments.until),
+        since=moment(arguments.since),
+        until=moment(arguments.until),
         text=arguments.text,
         limit=arguments.limit,
         cursor=arguments.cursor,
@@ -58,7 +58,7 @@ def diff(arguments: argparse.Namespace, output: Output) -> None:
         output.lines(render.diff(result.diff), long=True)
 
 
-def _moment(text: str | None) -> str | float | None:
+def moment(text: str | None) -> str | float | None:
     """``30m``, ``2h``, ``3d``: that long ago, as seconds since 1970; else as it stands."""
     if text is None:
         return None
