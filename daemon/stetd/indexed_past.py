@@ -244,9 +244,12 @@ class IndexedPast(Past):
 
     # -- finding commits
 
-    def ancestor(self, steps: int) -> str | None:
-        """The commit that many steps before the newest; None if there are not so many."""
-        return self.oid(self.count - steps) if steps < self.count else None
+    def ancestor(self, steps: int, oid: str | None = None) -> str | None:
+        """The commit that many steps before this one (None: the newest), if there is one."""
+        number = self.count if oid is None else self.number(oid)
+        if number is None:
+            return super().ancestor(steps, oid)
+        return self.oid(number - steps) if steps < number else None
 
     def with_prefix(self, prefix: str) -> list[str]:
         """The commits whose id begins so (at least 4 digits), in order of their ids."""

@@ -97,16 +97,14 @@ class Past:
         oid = self.repository.pinned(pin)
         if oid is None or not _STEPS.fullmatch(count):
             raise unknown_commit(name)
-        steps = int(count or 1) if tilde else 0
-        walk = islice(self.repository.walk(oid), steps, None)
-        found = next((commit.oid for commit in walk), None)
+        found = self.ancestor(int(count or 1) if tilde else 0, oid)
         if found is None:
             raise unknown_commit(name)
         return found
 
-    def ancestor(self, steps: int) -> str | None:
-        """The commit that many steps before the newest; None if there are not so many."""
-        walk = islice(self.repository.walk(self.head), steps, None)
+    def ancestor(self, steps: int, oid: str | None = None) -> str | None:
+        """The commit that many steps before this one (None: the newest), if there is one."""
+        walk = islice(self.repository.walk(oid or self.head), steps, None)
         return next((commit.oid for commit in walk), None)
 
     def with_prefix(self, prefix: str) -> list[str]:

@@ -85,6 +85,7 @@ def questions(oids: list[str]) -> Iterator[tuple[Any, ...]]:
         yield "resolve", oid
         yield "find", [oid]
         yield "after", oid
+        yield "ancestor", 2, oid
         yield "candidates", Wanted(), oid
         yield "candidates", Wanted(session="x", kind="undo"), oid
         for path in PATHS:
