@@ -202,8 +202,8 @@ def _swap_indexes(vandal: Vandal) -> Damage:
 def _remove_both(vandal: Vandal) -> Damage:
     index = vandal.choose(vandal.packs(".idx"))
     listed = subprocess.run(
-        ["git", "show-index"], stdin=index.open("rb"), capture_output=True, text=True, check=True
-    ).stdout
+        ["git", "show-index"], input=index.read_bytes(), capture_output=True, check=True
+    ).stdout.decode()
     ids = [line.split()[1] for line in listed.splitlines()]
     vandal.write(index, None)
     vandal.write(index.with_suffix(".pack"), None)
