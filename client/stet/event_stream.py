@@ -104,6 +104,11 @@ class EventStream:
                 pause = min(pause * 2, LONGEST_PAUSE)
         return self._ready.popleft() if self._ready and not self._closed.is_set() else None
 
+    @property
+    def connected(self) -> bool:
+        """Whether the daemon was there when the stream last looked."""
+        return self._connection is not None
+
     def close(self) -> None:
         """End the stream; a wait in another thread ends too. May be called twice."""
         self._closed.set()

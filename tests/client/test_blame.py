@@ -36,13 +36,13 @@ def test_the_first_line_of_a_run_says_who() -> None:
             run(10, "# \x1b[31mby hand"),
         ],
     )
-    blank = " " * 43
+    blank = " " * 39
     assert text(result) == (
-        "aaaaaaaa  bot/conv-1        3 minutes ago   1  def f():\n"
+        "aaaaaaaa  bot/conv-1        3 min ago   1  def f():\n"
         f"{blank} 2      pass\n"
-        "bbbbbbbb  outside           2 hours ago     3  \n"
+        "bbbbbbbb  outside           2 h ago     3  \n"
         + "".join(f"{blank} {number}  \n" for number in range(4, 10))
-        + "          not recorded yet                 10  # \x1b[31mby hand\n"
+        + "          not recorded yet             10  # \x1b[31mby hand\n"
     )
     assert "2026-11-21T11:57:00Z" in text(result, None)
 

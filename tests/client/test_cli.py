@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -257,8 +258,11 @@ def test_a_terminal_gets_relative_times_and_no_escapes_from_files(ws: Installati
     assert "\x1b" not in shown
     assert "+c\\x1b]0;owned\\x07b\r\n" in shown
     assert " ago)" in shown or "just now" in shown
-    coloured = _on_terminal(ws, "show", TERM="xterm-256color", PAGER="cat")
-    assert "\x1b[32m+c\\x1b]0;owned\\x07b\x1b[0m\r\n" in coloured
+    few_colours = _on_terminal(ws, "show", TERM="xterm", COLORTERM="")
+    assert "\x1b[32m+c\\x1b]0;owned\\x07b\x1b[0m\r\n" in few_colours
+    many_colours = _on_terminal(ws, "show", TERM="xterm-256color", COLORTERM="")
+    assert "c\\x1b]0;owned\\x07b" in re.sub(r"\x1b\[[0-9;]*m", "", many_colours)
+    assert "\x1b]" not in few_colours + many_colours
     assert "+c\x1b]0;owned\x07b\n" in ws.stet("show").stdout
 
 

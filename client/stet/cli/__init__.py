@@ -34,7 +34,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _carry_out(arguments: argparse.Namespace, *, prefix: str = "stet: ") -> int:
-    output = Output(as_json=arguments.json, pager=not arguments.no_pager)
+    output = Output(
+        as_json=arguments.json,
+        pager=not arguments.no_pager,
+        dates=getattr(arguments, "dates", None),
+    )
     try:
         status: int = arguments.run(arguments, output) or DONE
         sys.stdout.flush()

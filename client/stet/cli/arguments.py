@@ -20,6 +20,7 @@ from stet.cli import (
     oops,
     taking_back,
     upkeep,
+    watch,
 )
 from stet.cli.output import Output
 from stet.version import __version__
@@ -160,6 +161,13 @@ def _add_history(commands: _Commands) -> None:
     diff.add_argument("commits", nargs="*", metavar="COMMIT")
     diff.set_defaults(paths=[])
 
+    seen = commands.add("watch", "follow edits as they happen, until Ctrl-C", watch.watch)
+    seen.add_argument("--session", metavar="S", help="of this session only")
+    seen.add_argument("--agent", metavar="A", help="of this agent only")
+    seen.add_argument(
+        "--lines", type=int, default=12, metavar="N", help="of each diff (default 12, 0: none)"
+    )
+
 
 def _add_taking_back(commands: _Commands) -> None:
     last = commands.add("oops", "undo the last burst of agent edits, after asking", oops.oops)
@@ -274,6 +282,11 @@ def _add_common(command: argparse.ArgumentParser) -> None:
     )
 
 
+    command.add_argument(
+        "--dates",
+        choices=["relative", "iso"],
+        help="how times are told (default: relative on a terminal)",
+    )
 def _add_writing(command: argparse.ArgumentParser) -> None:
     command.add_argument("--preview", action="store_true", help="show it, and change nothing")
     command.add_argument("-m", "--message", metavar="WHY", help="why; goes into the commit")

@@ -15,4 +15,5 @@ def blame(arguments: argparse.Namespace, output: Output) -> None:
     with asking.person(arguments) as session:
         result = asking.ask(session, call, output)
     if result is not None:
-        output.lines(blame_lines.blame(result, output.now), long=True)
+        lines = blame_lines.blame(result, output.now, output.width, output.tokens)
+        output.lines(lines, long=True)

@@ -44,7 +44,7 @@ def _send_json(
     preview = arguments.preview or True in (params.get("preview"), params.get("dry_run"))
     result = _edited(arguments, output, method, params)
     if result is not None:
-        output.lines(render.edited(result, preview=preview))
+        output.lines(render.edited(result, preview=preview, show_diff=output.diff))
 
 
 def patch_block(arguments: argparse.Namespace, output: Output) -> None:
@@ -54,7 +54,7 @@ def patch_block(arguments: argparse.Namespace, output: Output) -> None:
         params["filepath"] = arguments.path
     result = _edited(arguments, output, "patch_block", params)
     if result is not None:
-        output.lines(render.edited(result, preview=arguments.preview))
+        output.lines(render.edited(result, preview=arguments.preview, show_diff=output.diff))
 
 
 def apply_patch(arguments: argparse.Namespace, output: Output) -> None:
@@ -76,7 +76,7 @@ def send_patch(patch: str, arguments: argparse.Namespace, output: Output) -> Non
         params["ambiguous"] = arguments.ambiguous
     result = _edited(arguments, output, "apply_patch", params)
     if result is not None:
-        output.lines(render.answered(result, preview=arguments.preview))
+        output.lines(render.answered(result, preview=arguments.preview, show_diff=output.diff))
         for warning in result.warnings:
             print(f"warning: {render.visible(warning)}", file=sys.stderr)
 

@@ -31,7 +31,7 @@ def log(arguments: argparse.Namespace, output: Output) -> None:
         page = asking.ask(session, call, output)
     if page is None:
         return
-    lines = list(render.log(page.commits, output.now))
+    lines = list(render.log(page.commits, output.now, output.width))
     if page.cursor is not None and output.terminal:
         more = f"older commits: stet log --cursor {page.cursor}"
         lines.append((render.Span(more, "dim"),))
@@ -43,7 +43,7 @@ def show(arguments: argparse.Namespace, output: Output) -> None:
     with asking.person(arguments) as session:
         commit = asking.ask(session, calls.show(arguments.commit), output)
     if commit is not None:
-        output.lines(render.show(commit, output.now), long=True)
+        output.lines(render.show(commit, output.now, output.diff), long=True)
 
 
 def diff(arguments: argparse.Namespace, output: Output) -> None:
@@ -55,7 +55,7 @@ def diff(arguments: argparse.Namespace, output: Output) -> None:
     with asking.person(arguments) as session:
         result = asking.ask(session, call, output)
     if result is not None:
-        output.lines(render.diff(result.diff), long=True)
+        output.lines(output.diff(result.diff), long=True)
 
 
 def moment(text: str | None) -> str | float | None:

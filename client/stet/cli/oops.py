@@ -39,7 +39,7 @@ def oops(arguments: argparse.Namespace, output: Output) -> None:
             output.lines(_shown(edits, output))
             preview = session.undo(ids, preview=True)  # a conflict is told before asking
             if arguments.preview:
-                output.lines(render.edited(preview, preview=True))
+                output.lines(render.edited(preview, preview=True, show_diff=output.diff))
                 return
             if not (arguments.yes or _agreed(len(ids))):
                 return
@@ -91,7 +91,7 @@ def _stands(commit: CommitInfo) -> bool:
 
 def _shown(edits: list[CommitInfo], output: Output) -> Iterator[Line]:
     yield (Span(f"The last burst, {_edits(len(edits))} by {render.who(edits[0])}:", "bold"),)
-    yield from render.log(edits[:LISTED], output.now)
+    yield from render.log(edits[:LISTED], output.now, output.width)
     if len(edits) > LISTED:
         yield (Span(f"and {len(edits) - LISTED} more"),)
 

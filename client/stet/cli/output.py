@@ -15,21 +15,23 @@ import contextlib
 import datetime
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
-from stet.render import Line, visible
+from stet.diff_lines import diff as plain_diff
+from stet.spans import Line, Span, visible
 
 
 class Output:
     """Standard output of one command."""
 
-    def __init__(self, *, as_json: bool, pager: bool) -> None:
+    def __init__(self, *, as_json: bool, pager: bool, dates: str | None = None) -> None:
         self.as_json = as_json
         self.terminal = sys.stdout.isatty()
         self._pager = pager
+        self._relative = self.terminal if dates is None else dates == "relative"
         self._colour = (
             self.terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         )
@@ -37,7 +39,36 @@ class Output:
     @property
     def now(self) -> datetime.datetime | None:
         """What relative times are relative to; None where times are to be absolute."""
-        return datetime.datetime.now(datetime.UTC) if self.terminal else None
+        return datetime.datetime.now(datetime.UTC) if self._relative else None
+
+    @property
+    def width(self) -> int | None:
+        """The terminal's columns; None where there is none."""
+        import shutil
+
+        return shutil.get_terminal_size().columns if self.terminal else None
+
+    def diff(self, text: str, *, titles: bool = True) -> Iterator[Line]:
+        """A unified diff: with the terminal's colours, or as it stands.
+
+        ``titles``: whether to say which files they are.
+        """
+        if self._colour and self.width is not None and _colour_system() in ("256", "truecolor"):
+            from stet import diff_colours
+
+            ground = os.environ.get("COLORFGBG", "").rpartition(";")[2]
+            grounds = diff_colours.LIGHT if ground in ("7", "15") else diff_colours.DARK
+            return diff_colours.coloured(text, self.width, grounds, titles=titles)
+        return plain_diff(text, titles=titles)
+
+    @property
+    def tokens(self) -> Callable[[str, str], Sequence[Sequence[Span]]] | None:
+        """Gives a file's lines as coloured tokens, by its text and path; None without colour."""
+        if not self._colour:
+            return None
+        from stet.diff_colours import lexed_lines
+
+        return lexed_lines
 
     def value(self, value: Any) -> None:
         """Print a value as JSON."""
@@ -64,22 +95,25 @@ class Output:
         sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
 
     def _coloured(self, lines: Iterable[Line]) -> str:
-        import shutil
-        from io import StringIO
+        from rich.console import COLOR_SYSTEMS
+        from rich.style import Style
 
-        from rich.console import Console
-        from rich.text import Text
-
-        # Rendered into text of its own, so that a pager can have it.
-        console = Console(
-            file=StringIO(), force_terminal=True, width=shutil.get_terminal_size().columns
+        colours = COLOR_SYSTEMS[_colour_system()]
+        return "".join(
+            "".join(
+                Style.parse(span.style).render(visible(span.text), color_system=colours)
+                for span in line
+            )
+            + "\n"
+            for line in lines
         )
-        with console.capture() as capture:
-            for line in lines:
-                console.print(
-                    Text.assemble(*((visible(s.text), s.style) for s in line)), soft_wrap=True
-                )
-        return capture.get()
+
+
+def _colour_system() -> str:
+    """What colours the terminal has, by rich: standard, 256, truecolor."""
+    from rich.console import Console
+
+    return Console(force_terminal=True).color_system or "standard"
 
 
 def _plain(lines: Iterable[Line]) -> str:

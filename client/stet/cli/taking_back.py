@@ -67,7 +67,9 @@ def restore(arguments: argparse.Namespace, output: Output) -> None:
     with asking.person(arguments) as session:
         result = asking.ask(session, call, output)
     if result is not None:
-        output.lines(render.edited(result, preview=arguments.preview), long=True)
+        output.lines(
+            render.edited(result, preview=arguments.preview, show_diff=output.diff), long=True
+        )
 
 
 def _take_back(
@@ -105,10 +107,12 @@ def report(
 ) -> Iterator[Line]:
     """What was taken back, and what that changed, or would."""
     yield (Span(title, "bold"),)
-    yield from render.log(taken_back, output.now)
+    yield from render.log(taken_back, output.now, output.width)
     more = len(result.undone) - len(taken_back) if isinstance(result.undone, list) else 0
     if more > 0:
         yield (Span(f"and {more} more"),)
     yield (Span("Which would change:" if preview else "By:", "bold"),)
     # The message says the same as the lines above, with less about who and when.
-    yield from render.edited(msgspec.structs.replace(result, message=""), preview=preview)
+    yield from render.edited(
+        msgspec.structs.replace(result, message=""), preview=preview, show_diff=output.diff
+    )

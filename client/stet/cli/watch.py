@@ -1,0 +1,149 @@
+"""``stet watch``: edits as they happen, until Ctrl-C.
+
+    14:03:22  my-agent/conv-1  patch src/a.py: 2 edits  +3 -1
+              why it was done
+              ...and the beginning of the diff
+    14:03:40  person           mode: session conv-1 is restricted
+
+With ``--json`` one event a line, as the daemon sends them. It lives through restarts of the
+daemon and misses no commit; what its own terminal can't take in time is read from the log.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import sys
+from collections.abc import Iterator
+from itertools import islice
+
+import msgspec
+
+import stet
+from stet import render
+from stet.cli import asking
+from stet.cli.output import Output
+from stet.event_stream import EventStream
+from stet.log_lines import details, subject_line
+from stet.render import Line, Span
+from stet.spans import line_columns
+from stet.wire.events import AnyEvent, CommitEvent, LostEvent, ModeEvent, UpgradeRequestEvent
+from stet.wire.results import CommitInfo
+
+#: Seconds after which it is looked whether the daemon is still there.
+_LOOK_S = 1.0
+_INDENT = " " * 10
+
+
+def watch(arguments: argparse.Namespace, output: Output) -> int:
+    """Print what happens; 0 when the person ends it."""
+    try:
+        with asking.person(arguments) as session, session.events() as events:
+            if not output.as_json and output.terminal:
+                _tell(output, [(Span(_beginning(session), "dim"),)])
+            _follow(arguments, output, events)
+    except KeyboardInterrupt:
+        if output.terminal:
+            print()
+    return 0
+
+
+def _beginning(session: stet.Session) -> str:
+    return f"watching {render.visible(session.workspace or '')}; Ctrl-C ends it"
+
+
+def _follow(arguments: argparse.Namespace, output: Output, events: EventStream) -> None:
+    # Another session, which would not start the daemon again that somebody has stopped.
+    with stet.connect(arguments.directory, control=True, start=False, timeout=10) as asked:
+        connected = True
+        while True:
+            event = events.wait(_LOOK_S)
+            if events.connected != connected and not output.as_json:
+                connected = events.connected
+                said = "the daemon is back" if connected else "the daemon is gone; waiting for it"
+                _tell(output, [(Span(f"{_clock()}  {said}", "dim"),)])
+            if event is not None and _is_wanted(event, arguments):
+                _show(event, arguments, output, asked)
+
+
+def _is_wanted(event: AnyEvent, arguments: argparse.Namespace) -> bool:
+    if isinstance(event, LostEvent):
+        return True
+    told = event.commit if isinstance(event, CommitEvent) else event
+    if arguments.session is not None and told.session != arguments.session:
+        return False
+    return arguments.agent is None or getattr(told, "agent", None) == arguments.agent
+
+
+def _show(
+    event: AnyEvent, arguments: argparse.Namespace, output: Output, asked: stet.Session
+) -> None:
+    if output.as_json:
+        sys.stdout.write(msgspec.json.encode(event).decode() + "\n")
+        sys.stdout.flush()
+    elif isinstance(event, CommitEvent):
+        diff = _diff_of(event.commit, asked) if arguments.lines else ""
+        _tell(output, committed(event.commit, output, diff, arguments.lines))
+    else:
+        _tell(output, [other(event)])
+
+
+def _diff_of(commit: CommitInfo, asked: stet.Session) -> str:
+    """The diff of a commit; none where the daemon is away, or it was a file's first sight."""
+    if commit.message.startswith("first seen") and commit.kind == "outside":
+        return ""
+    try:
+        return asked.show(commit.commit).diff
+    except stet.StetError:
+        return ""
+
+
+def committed(commit: CommitInfo, output: Output, diff: str, lines: int) -> Iterator[Line]:
+    """A commit: when, who, what, why, and the first lines of its diff."""
+    width = output.width or 10_000
+    head = (
+        Span(f"{_clock(commit.time)}  ", "dim"),
+        Span(f"{render.short(commit.commit)}  ", "yellow"),
+        Span(render.who(commit), render.name_style(commit.agent, commit.session)),
+        Span("  "),
+    )
+    room = max(width - line_columns(head), 20)
+    yield (*head, *subject_line(commit, room))
+    for line in details(commit, max(width - len(_INDENT), 20), said=room):
+        yield (Span(_INDENT), *line)
+    shown = list(islice(output.diff(diff, titles=len(commit.files) > 1), lines + 1))
+    yield from shown[:lines]
+    if len(shown) > lines:
+        yield (Span(f"{_INDENT}... stet show {render.short(commit.commit)} has all of it", "dim"),)
+    if shown:
+        yield ()
+
+
+def other(event: AnyEvent) -> Line:
+    """What else may happen, in a line."""
+    clock = Span(f"{_clock()}  ", "dim")
+    if isinstance(event, ModeEvent):
+        of = "the workspace" if event.session is None else f"session {event.session}"
+        style = "bold red" if event.mode == "restricted" else "bold green"
+        return (clock, Span(render.visible(f"{of} is now ")), Span(event.mode, style))
+    if isinstance(event, UpgradeRequestEvent):
+        text = f"request {event.request} of {event.session}, {event.status}: {event.reason}"
+        return (clock, Span(render.visible(text), "bold yellow"))
+    assert isinstance(event, LostEvent), "BUG: an event of no known kind"
+    count = "some" if event.count is None else f"{event.count:,}"
+    return (clock, Span(f"{count} events were left out; stet log has the commits", "yellow"))
+
+
+def _clock(time: str | None = None) -> str:
+    """The time of day here, of a time as the daemon tells it, or of now."""
+    now = datetime.datetime.now(datetime.UTC)
+    try:
+        moment = now if time is None else datetime.datetime.fromisoformat(time)
+    except ValueError:
+        return "--:--:--"
+    return moment.astimezone().strftime("%H:%M:%S")
+
+
+def _tell(output: Output, lines: list[Line] | Iterator[Line]) -> None:
+    output.lines(lines)
+    sys.stdout.flush()

@@ -1,0 +1,139 @@
+r"""Lines for people as values: text with styles, safe to print, of a known width.
+
+A line is a tuple of spans, a span is text with a style. Styles are rich's ("bold red");
+whoever prints decides whether they are used, so nothing here needs rich or a terminal.
+
+What comes from files and agents may hold terminal escapes: :func:`visible` spells them out.
+A terminal gives wide characters (CJK, emoji) two columns and combining ones none;
+:func:`columns` counts so, and :func:`shortened` and :func:`padded` go by it.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+import zlib
+from typing import NamedTuple
+
+from stet.wire.results import CommitInfo
+
+
+class Span(NamedTuple):
+    """A piece of a line, without line ends."""
+
+    text: str
+    style: str = ""
+
+
+Line = tuple[Span, ...]
+
+#: Digits of an object id that are shown.
+SHORT = 8
+
+# C0 and C1 controls and DEL; the marks that reorder text (bidirectional overrides), which
+# make a line read otherwise than it is; line separators; and lone surrogates. A tab stays.
+_UNSAFE = re.compile(
+    "[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
+#: For agents, by their names; red, green and yellow have a meaning already.
+_NAME_STYLES = ("cyan", "magenta", "blue", "bright_cyan", "bright_magenta", "bright_blue")
+
+
+def visible(text: str) -> str:
+    """The text with control characters spelled out (``\\x1b``), tabs left as they are."""
+    return _UNSAFE.sub(lambda found: _spelled(found[0]), text)
+
+
+def _spelled(character: str) -> str:
+    if character == "\r":
+        return "\\r"
+    number = ord(character)
+    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"
+
+
+def columns(text: str) -> int:
+    """How many columns of a terminal a text takes."""
+    return len(text) if text.isascii() else sum(map(_column_count, text))
+
+
+def _column_count(character: str) -> int:
+    import unicodedata  # ASCII does without
+
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1
+
+
+def shortened(text: str, most: int) -> str:
+    """The text in at most so many columns, the end left out if it must be."""
+    if columns(text) <= most:
+        return text
+    kept, room = [], most - 1
+    for character in text:
+        room -= columns(character)
+        if room < 0:
+            break
+        kept.append(character)
+    return "".join(kept).rstrip() + "…" if most > 0 else ""
+
+
+def padded(text: str, width: int) -> str:
+    """The text with spaces up to a width in columns."""
+    return text + " " * (width - columns(text))
+
+
+def line_columns(line: Line) -> int:
+    """How many columns a line takes."""
+    return sum(columns(span.text) for span in line)
+
+
+def short(commit: str) -> str:
+    """The beginning of an object id, as people read and type it."""
+    return commit[:SHORT]
+
+
+def ago(time: str, now: datetime.datetime) -> str:
+    """How long before ``now`` an RFC 3339 time was: ``3 min ago``; else the time itself."""
+    try:
+        then = datetime.datetime.fromisoformat(time)
+        seconds = (now - then).total_seconds()
+    except (ValueError, TypeError):
+        return visible(time)
+    for unit, length in (
+        ("year", 31557600), ("month", 2629800), ("week", 604800), ("day", 86400),
+    ):  # fmt: skip
+        if seconds >= length:
+            return plural(int(seconds // length), unit) + " ago"
+    for unit, length in (("h", 3600), ("min", 60), ("s", 1)):
+        if seconds >= length:
+            return f"{int(seconds // length)} {unit} ago"
+    return "just now"
+
+
+def when(time: str, now: datetime.datetime | None) -> str:
+    """A time relative to ``now``, or as it was sent where there is none."""
+    return visible(time) if now is None else ago(time, now)
+
+
+def plural(count: int, unit: str) -> str:
+    """``1 line``, ``2 lines``, ``1,000 lines``."""
+    return f"{count:,} {unit}" if count == 1 else f"{count:,} {unit}s"
+
+
+def who(commit: CommitInfo) -> str:
+    """``agent/session`` of a commit, or what it is instead of an agent's."""
+    names = [visible(name) for name in (commit.agent, commit.session) if name]
+    return "/".join(names) or commit.kind
+
+
+def name_style(agent: str | None, session: str | None) -> str:
+    """The colour of an agent, the same everywhere; what nobody did has none.
+
+    The agent's alone: its sessions are of one colour.
+    """
+    name = agent or session
+    if not name:
+        return "dim"
+    if name == "person":
+        return "bold"
+    return _NAME_STYLES[zlib.crc32(name.encode("utf-8", "replace")) % len(_NAME_STYLES)]

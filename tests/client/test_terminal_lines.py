@@ -1,0 +1,270 @@
+"""How history looks on a terminal: what fits is whole, what does not is cut, nothing overflows."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Sequence
+
+import pytest
+
+from stet import blame_lines, diff_colours, diff_lines, log_lines
+from stet.spans import Line, Span, columns, line_columns, name_style, padded, shortened, visible
+from stet.wire.results import BlameLines, BlameResult, CommitInfo, FileChange
+
+NOW = datetime.datetime(2026, 11, 21, 12, 0, 0, tzinfo=datetime.UTC)
+
+
+def text(lines: Iterable[Line]) -> list[str]:
+    return ["".join(span.text for span in line).rstrip() for line in lines]
+
+
+def change(path: str, added: int = 1, removed: int = 1, status: str = "M") -> FileChange:
+    return FileChange(path, status, "1" * 40, "2" * 40, added, removed)
+
+
+def commit(number: str, **fields: object) -> CommitInfo:
+    given: dict[str, object] = {
+        "commit": number * 40,
+        "parent": None,
+        "time": "2026-11-21T11:57:00Z",
+        "kind": "edit",
+        "agent": "bot",
+        "session": "conv-1",
+        "message": "patch a.py: 1 edit",
+        "files": [change("a.py", 3, 0)],
+    }
+    return CommitInfo(**(given | fields))  # type: ignore[arg-type]
+
+
+PAGE: Sequence[CommitInfo] = [
+    commit(
+        "a",
+        agent="person",
+        session=None,
+        kind="undo",
+        message="undo 2 commits",
+        files=[change("b"), change("c/" + "d" * 80, 0, 12, "D")],
+        reverts=["b" * 40, "e" * 40],
+    ),
+    commit("b", reverted_by="a" * 40, message="patch a.py: 1 edit\n\nwhy " + "not " * 40),
+    commit("c", agent="设计助手", session="文档", message="patch docs/介绍.md: 1 edit"),
+    commit("d", agent="a" * 60, message="x" * 300, time="2024-11-21T11:57:00Z"),
+    commit("e", files=[change(f"f{n}") for n in range(20)], message="transaction: 20 files"),
+]
+
+
+@pytest.mark.parametrize(
+    ("expected", "raw"),
+    [(3, "abc"), (4, "漢字"), (1, "e\u0301"), (2, "🙂"), (0, "\u200d"), (0, "")],
+)
+def test_columns_are_what_a_terminal_gives(expected: int, raw: str) -> None:
+    assert expected == columns(raw)
+
+
+@pytest.mark.parametrize(
+    ("expected", "most"),
+    [("介绍ab", 6), ("介绍…", 5), ("介…", 4), ("介…", 3), ("…", 2), ("…", 1), ("", 0)],
+)
+def test_shortening_goes_by_columns(expected: str, most: int) -> None:
+    assert expected == shortened("介绍ab", most)
+
+
+def test_padding_goes_by_columns() -> None:
+    assert padded("介", 4) == "介  "
+    assert padded("long", 2) == "long"
+
+
+def test_names_have_the_same_colour_everywhere() -> None:
+    assert name_style("bot", "a") == name_style("bot", "b") == name_style(None, "bot")
+    assert len({name_style(f"agent-{n}", None) for n in range(50)}) > 3
+    assert name_style(None, None) == "dim"
+
+
+def test_a_commit_of_one_file_that_its_subject_names_takes_one_line() -> None:
+    assert text(log_lines.log([commit("a")], NOW, 80)) == [
+        "aaaaaaaa  3 min ago  bot/conv-1  patch a.py: 1 edit  +3"
+    ]
+
+
+def test_what_was_taken_back_and_by_what() -> None:
+    assert text(log_lines.log(PAGE[:2], NOW, 100)) == [
+        "aaaaaaaa  3 min ago  person      undo 2 commits",
+        "          takes back bbbbbbbb, eeeeeeee",
+        "          M b  +1 -1",
+        f"          D c/{'d' * 80}  -12",
+        "bbbbbbbb  3 min ago  bot/conv-1  patch a.py: 1 edit  +3  undone by aaaaaaaa",
+        f"          {('why ' + 'not ' * 40)[:89]}…",
+    ]
+    undone = next(log_lines.log([PAGE[1]], NOW, 100))
+    assert [span.style for span in undone if span.text.startswith("patch")] == ["dim strike"]
+
+
+def test_a_narrow_terminal_gets_who_and_when_on_a_line_of_their_own() -> None:
+    assert text(log_lines.log([commit("a", reverted_by="b" * 40)], NOW, 40)) == [
+        "aaaaaaaa  bot/conv-1  3 min ago",
+        "  patch a.py: 1 edit  +3",
+        "  undone by bbbbbbbb",
+    ]
+
+
+def test_many_files_are_counted() -> None:
+    lines = text(log_lines.log([PAGE[4]], NOW, 80))
+    assert len(lines) == 8
+    assert lines[-1] == "          and 14 files more  +14 -14"
+
+
+@pytest.mark.parametrize("width", [30, 40, 63, 64, 80, 120, 160])
+def test_no_line_of_a_log_is_wider_than_the_terminal(width: int) -> None:
+    assert max(map(line_columns, log_lines.log(PAGE, NOW, width))) <= width
+
+
+def test_wide_characters_leave_the_columns_aligned() -> None:
+    subjects = [
+        sum(columns(span.text) for span in line[:4])
+        for line in log_lines.log(PAGE[1:3], NOW, 120)
+        if line[0].text.strip()
+    ]
+    assert len(set(subjects)) == 1
+
+
+# -- blame
+
+BLAME = BlameResult(
+    "a.py",
+    [
+        BlameLines(
+            line=1, count=2, text="def f():\n\treturn '" + "x" * 200 + "'\n", commit="a" * 40,
+            kind="edit", agent="bot", session="conv-1", time="2026-11-21T11:57:00Z",
+        ),
+        BlameLines(line=3, count=1, text="# 介绍", commit=None),
+    ],
+)  # fmt: skip
+
+
+def test_blame_leaves_out_what_a_terminal_has_no_room_for() -> None:
+    assert text(blame_lines.blame(BLAME, NOW, 120))[0] == (
+        "aaaaaaaa  bot/conv-1        3 min ago  1  def f():"
+    )
+    assert (
+        text(blame_lines.blame(BLAME, NOW, 80))[0] == "aaaaaaaa  bot           3 min  1  def f():"
+    )
+    assert text(blame_lines.blame(BLAME, NOW, 40))[0] == "bot           1  def f():"
+
+
+@pytest.mark.parametrize("width", [40, 80, 160])
+def test_long_lines_go_on_below_themselves(width: int) -> None:
+    lines = list(blame_lines.blame(BLAME, NOW, width))
+    assert max(map(line_columns, lines)) <= width
+    joined = "".join(line.lstrip() for line in text(lines))
+    assert joined.count("x") == 200
+
+
+def test_blame_is_coloured_token_by_token() -> None:
+    lines = list(blame_lines.blame(BLAME, NOW, 160, diff_colours.lexed_lines))
+    assert Span("def", "magenta") in lines[0]
+    assert text(lines) == text(blame_lines.blame(BLAME, NOW, 160))
+
+
+# -- diffs
+
+DIFF = """\
+diff --git a/src/a.py b/src/a.py
+index 489406a..8606ae8 100644
+--- a/src/a.py
++++ b/src/a.py
+@@ -1,3 +1,4 @@ class A:
+ def greet(name):
+-    print("hello " + name)
++    print("hello, " + name)
++\tprint(1)
+\x20
+@@ -10,2 +11,2 @@
+--- a
++++ b
+ c
+\\ No newline at end of file
+diff --git a/old name b/new
+old mode 100644
+new mode 100755
+similarity index 90%
+rename from old name
+rename to new
+diff --git a/gone b/gone
+deleted file mode 100644
+index 489406a..0000000
+--- a/gone
++++ /dev/null
+@@ -1 +0,0 @@
+-\x1b[31mred\r
+"""
+
+
+def test_a_diff_is_cut_into_files_and_hunks_and_keeps_its_text() -> None:
+    files = diff_lines.files_of(DIFF)
+    assert [len(file.hunks) for file in files] == [2, 0, 1]
+    assert files[0].hunks[1].lines == ["--- a", "+++ b", " c", "\\ No newline at end of file"]
+    assert (files[0].hunks[1].old, files[0].hunks[1].new) == (10, 11)
+    plain = ["".join(span.text for span in line) for line in diff_lines.diff(DIFF)]
+    assert "\n".join(plain) + "\n" == DIFF
+
+
+def test_the_coloured_diff_says_all_of_it() -> None:
+    assert text(diff_colours.coloured(DIFF, 40)) == [
+        "── src/a.py " + "─" * 28,
+        "@@ -1,3 +1,4 @@ class A:",
+        " def greet(name):",
+        '-    print("hello " + name)',
+        '+    print("hello, " + name)',
+        "+    print(1)",
+        "",
+        "@@ -10,2 +11,2 @@",
+        "--- a",
+        "+++ b",
+        " c",
+        "\\ No newline at end of file",
+        "",
+        "── new " + "─" * 33,
+        "   old mode 100644",
+        "   new mode 100755",
+        "   similarity index 90%",
+        "   rename from old name",
+        "   rename to new",
+        "",
+        "── gone " + "─" * 32,
+        "   deleted file mode 100644",
+        "@@ -1 +0,0 @@",
+        "-\\x1b[31mred\\r",
+    ]
+
+
+def test_changed_lines_have_a_ground_to_the_edge_and_what_differs_a_brighter_one() -> None:
+    grounds = diff_colours.DARK
+    lines = list(diff_colours.coloured(DIFF, 40))
+    removed, added = lines[3], lines[4]
+    assert line_columns(removed) == line_columns(added) == 40
+    assert all(" on " in span.style for span in (*removed, *added))
+    assert [span.text for span in added if span.style == grounds.added_part] == [","]
+    assert not [span for span in removed if span.style == grounds.removed_part]
+    # Tokens keep their colours on the ground.
+    assert any(span.style.startswith(grounds.colours["cyan"]) for span in added)
+
+
+def test_what_is_large_is_shown_without_syntax() -> None:
+    long = "x = 1;" * 300
+    many = f"diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -0,0 +1,2 @@\n+def f\n+{long}\n"
+    lines = list(diff_colours.coloured(many, 80))
+    assert lines[2][1].text == "def f"
+    assert text(lines)[3] == "+" + long
+
+
+def test_lines_that_a_lexer_would_change_are_shown_as_they_are() -> None:
+    odd = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -0,0 +1,2 @@\n+\ufeffa\r\n+\r\r\n"
+    assert text(diff_colours.coloured(odd, 80))[2:] == ["+\\ufeffa\\r", "+\\r\\r"]
+
+
+@pytest.mark.parametrize("broken", ["", "\n", "nonsense\n", "@@ -1 +1 @@\n-a\n", "+x\n@@ @@\n"])
+def test_anything_can_be_shown(broken: str) -> None:
+    shown = text(diff_colours.coloured(broken, 30))
+    assert all(visible(line) == line for line in shown)
+    plain = ["".join(span.text for span in line) for line in diff_lines.diff(broken)]
+    assert "\n".join(plain) == broken.removesuffix("\n")
