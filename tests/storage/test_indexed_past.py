@@ -18,6 +18,7 @@ from stetd.indexing import catch_up
 from stetd.past import Past, UnknownCursor
 from stetd.storage.growing_index import GrowingIndex
 from stetd.storage.history_index import HistoryIndex
+from stetd.storage.shadow_repo import MissingObject
 from storage.histories import Histories
 
 PATHS = ["a", "d/a", "d/e/b"]
@@ -70,8 +71,8 @@ def answer(past: Past, method: str, *arguments: Any) -> Any:
         return list(answered) if isinstance(answered, Iterator) else answered
     except Refused as refusal:
         return str(refusal)
-    except UnknownCursor:
-        return "unknown cursor"
+    except (UnknownCursor, MissingObject) as error:
+        return type(error)
 
 
 def questions(oids: list[str]) -> Iterator[tuple[Any, ...]]:
