@@ -9,13 +9,36 @@ from stet import calls, render
 from stet.cli import asking
 from stet.cli.output import Output
 from stet.cli.usage import UsageError
+from stet.wire.results import LogResult
 
+#: Commits of a page, if --limit does not say.
+_PAGE = 50
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
 def log(arguments: argparse.Namespace, output: Output) -> None:
     """Print history, newest first."""
-    call = calls.log(
+    with asking.person(arguments) as session:
+        page = asking.ask(session, _log(arguments, arguments.limit, arguments.cursor), output)
+        if page is None:
+            return
+        # A search that the index can't help with gives short pages, even empty ones.
+        wanted = arguments.limit or _PAGE
+        while page.cursor is not None and len(page.commits) < wanted:
+            call = _log(arguments, wanted - len(page.commits), page.cursor)
+            more = session.perform(call)
+            page = LogResult([*page.commits, *more.commits], more.cursor)
+    lines = list(render.log(page.commits, output.now, output.width))
+    if page.cursor is not None and output.terminal:
+        older = f"older commits: stet log --cursor {page.cursor}"
+        lines.append((render.Span(older, "dim"),))
+    output.lines(lines, long=True)
+
+
+def _log(
+    arguments: argparse.Namespace, limit: int | None, cursor: str | None
+) -> calls.Call[LogResult]:
+    return calls.log(
         arguments.path,
         session=arguments.session,
         agent=arguments.agent,
@@ -24,18 +47,9 @@ def log(arguments: argparse.Namespace, output: Output) -> None:
         since=moment(arguments.since),
         until=moment(arguments.until),
         text=arguments.text,
-        limit=arguments.limit,
-        cursor=arguments.cursor,
+        limit=limit,
+        cursor=cursor,
     )
-    with asking.person(arguments) as session:
-        page = asking.ask(session, call, output)
-    if page is None:
-        return
-    lines = list(render.log(page.commits, output.now, output.width))
-    if page.cursor is not None and output.terminal:
-        more = f"older commits: stet log --cursor {page.cursor}"
-        lines.append((render.Span(more, "dim"),))
-    output.lines(lines, long=True)
 
 
 def show(arguments: argparse.Namespace, output: Output) -> None:
