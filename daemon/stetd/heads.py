@@ -19,6 +19,7 @@ from stetd.history.objects import (
     change_tree,
     find_entry,
     paths_in_the_way,
+    stored_tree,
 )
 from stetd.storage.journal_format import Change, CommitRecord, PathChange
 
@@ -44,17 +45,18 @@ class History:
     commits: list[CommitRecord] = field(default_factory=list)
     objects: list[NewObject] = field(default_factory=list)
 
-    def add(self, meta: CommitMeta, changes: dict[str, Image | None]) -> str:
-        """Put a commit on top."""
+    def add(self, meta: CommitMeta, changes: dict[str, Image | None], tree: str = "") -> str:
+        """Put a commit on top. ``tree``: what is changed, if not what the head has."""
         git = [
             (path, (image.git_mode, image.oid) if image else None)
             for path, image in changes.items()
         ]
-        tree, objects = change_tree(self.head.tree, git, self.load)
-        commit = commit_object(meta, tree.oid, self.head.commit)
-        self.commits.append(CommitRecord(commit.oid, self.head.commit, meta, changes))
+        start = stored_tree(tree, self.load) if tree else self.head.tree
+        result, objects = change_tree(start, git, self.load) if git or not tree else (start, [])
+        commit = commit_object(meta, result.oid, self.head.commit)
+        self.commits.append(CommitRecord(commit.oid, self.head.commit, meta, changes, tree))
         self.objects += [*objects, commit]
-        self.head = Head(commit.oid, tree, self.head.commits + 1)
+        self.head = Head(commit.oid, result, self.head.commits + 1)
         return commit.oid
 
     def add_outside(self, changes: dict[str, Image | None], subject: str) -> str:
@@ -80,6 +82,21 @@ def permissions_of(pairs: Iterable[tuple[str, Image | None]]) -> tuple[tuple[str
         and stat.S_ISREG(image.mode)
         and stat.S_IMODE(image.mode) not in _PLAIN_PERMISSIONS
     )
+
+
+def regraded(
+    triples: Iterable[tuple[str, Image | None, Image | None]],
+) -> tuple[tuple[str, int, int], ...]:
+    """The files (path, before, after) whose permission bits changed in a way Git can't say."""
+    changed = []
+    for path, before, after in triples:
+        if before is None or after is None:
+            continue
+        bits = stat.S_IMODE(before.mode), stat.S_IMODE(after.mode)
+        plain = set(bits) <= set(_PLAIN_PERMISSIONS)
+        if stat.S_ISREG(before.mode) and stat.S_ISREG(after.mode) and len(set(bits)) > 1:
+            changed += [] if plain else [(path, *bits)]
+    return tuple(changed)
 
 
 def outside_changes(

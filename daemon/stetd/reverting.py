@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from stet.wire.failures import Failure, Kind, Refused, refuse
 from stetd.call_world import CallWorld
 from stetd.drafts import Draft, DraftFile
-from stetd.history.commits import StoredCommit
+from stetd.history.commits import CommitMeta, StoredCommit
 from stetd.history.file_undoing import FileConflict, Version
 from stetd.history.objects import EXECUTABLE, LINK
 from stetd.history.taking_back import InTheWay, TakingBack
@@ -43,12 +43,12 @@ def take_back(
     if twice is not None:
         raise _twice(twice)
     work = TakingBack(lambda path: look(world, path), merge_file)
-    permissions: dict[str, int] = {}
+    permissions = Permissions()
     wanted = {commit.oid for commit in chosen}
     for commit in past.steps_back(chosen):
         meta = commit.meta
         if commit.oid in wanted:
-            permissions.update(meta.permissions)
+            permissions.take_back(meta)
             work.take_back(past.deltas(commit), meta.moves, found=meta.kind in FOUND)
         else:
             work.step_over(meta.moves)
@@ -123,7 +123,30 @@ def look(world: CallWorld, path: str) -> Version | None:
     return Version(found.data, found.image.git_mode)
 
 
-def _files(world: CallWorld, work: TakingBack, permissions: Mapping[str, int]) -> list[DraftFile]:
+@dataclass(slots=True)
+class Permissions:
+    """Permission bits as they were before the commits that are taken back, newest first."""
+
+    recorded: dict[str, int] = field(default_factory=dict)
+    #: (before, after) by path, of commits that changed the bits of a file that stayed.
+    regraded: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+
+    def take_back(self, meta: CommitMeta) -> None:
+        """Add a commit that is older than those before."""
+        self.recorded.update(meta.permissions)
+        for path, before, after in meta.regraded:
+            self.recorded[path] = before
+            self.regraded.setdefault(path, []).append((before, after))
+
+    def before(self, path: str, mode: int) -> int:
+        """The mode of a file that stands, taken back where it is as a commit left it."""
+        for before, after in self.regraded.get(path, []):
+            if stat.S_IMODE(mode) == after:
+                mode = stat.S_IFREG | before
+        return mode
+
+
+def _files(world: CallWorld, work: TakingBack, permissions: Permissions) -> list[DraftFile]:
     files = []
     for path, version in work.files.items():
         item = world.draft_file(path, version.data if version else None)
@@ -133,7 +156,11 @@ def _files(world: CallWorld, work: TakingBack, permissions: Mapping[str, int]) -
             moved = world.seen[origin][1]
             item.old_path = origin if work.files[origin] is None else None
         if version is not None:
-            item.mode = full_mode(version, item.found or moved, permissions.get(path))
+            found = item.found or moved
+            item.mode = full_mode(version, found, permissions.recorded.get(path))
+            if found is not None and stat.S_ISREG(found.mode) and version.git_mode != LINK:
+                regraded = permissions.before(path, found.mode)
+                item.mode = item.mode if regraded == found.mode else regraded
         files.append(item)
     return files
 

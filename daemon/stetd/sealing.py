@@ -14,7 +14,7 @@ import msgspec
 from stet.wire.results import EditResult, FileChange
 from stetd import __version__
 from stetd.drafts import Draft, DraftFile, Who
-from stetd.heads import Found, Head, History, outside_changes, permissions_of
+from stetd.heads import Found, Head, History, outside_changes, permissions_of, regraded
 from stetd.history.commits import CommitMeta
 from stetd.history.objects import Image, LoadTree, NewObject, object_id
 from stetd.replacing import FileWork
@@ -89,6 +89,7 @@ def seal(
             peer=who.peer,
             reverts=draft.reverts,
             permissions=permissions,
+            regraded=regraded([(path, before, touched[path]) for path, before in befores]),
             directories=_missing_directories(changed),
             moves=tuple(
                 (f.old_path, f.target.path)

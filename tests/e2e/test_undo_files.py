@@ -354,3 +354,24 @@ def test_the_shadow_repository_is_sound_after_all_of_it(site: Site) -> None:
     assert fsck(site.shadow) == ""
     trailer = site.git("log", "-1", "--format=%(trailers:key=Stet-Moved,valueonly)", first)
     assert trailer.strip() == '["a.txt","b.txt"]'
+
+
+@pytest.mark.parametrize(("first", "second"), [(0o600, 0o644), (0o755, 0o600), (0o640, 0o600)])
+def test_undone_swap_gives_each_file_its_own_bits_again(
+    site: Site, first: int, second: int
+) -> None:
+    site.write("a.txt", "secret\n", mode=first)
+    site.write("b.txt", "public\n", mode=second)
+    steps = [("a.txt", "c.txt"), ("b.txt", "a.txt"), ("c.txt", "b.txt")]
+    moves = "".join(f"*** Update File: {old}\n*** Move to: {new}\n" for old, new in steps)
+    swapped = site.agent.call("apply_patch", input=f"*** Begin Patch\n{moves}*** End Patch")
+
+    def state() -> list[tuple[str, int]]:
+        found = [site.root / name for name in ("a.txt", "b.txt")]
+        return [(path.read_text(), path.stat().st_mode & 0o777) for path in found]
+
+    assert state() == [("public\n", second), ("secret\n", first)]
+    site.agent.call("undo", commits=[swapped["commit"]])
+    assert state() == [("secret\n", first), ("public\n", second)]
+    site.agent.call("redo")
+    assert state() == [("public\n", second), ("secret\n", first)]

@@ -14,6 +14,7 @@ A commit says everything that CONTRACT.md 5 asks for:
     Stet-Peer: 4711 python3
     Stet-Reverts: <commit id>        (one line for each commit taken back)
     Stet-Permissions: 600 <path>     (only where Git's file modes lose something)
+    Stet-Regraded: 600 644 <path>    (only where that changed in a file that stays)
     Stet-Directory: src/new          (one line for each directory that the call made)
     Stet-Moved: ["src/a.py","src/b.py"]     (one line for each file moved: from, to)
     Stet-Version: 0.1.0
@@ -58,6 +59,8 @@ class CommitMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reverts: tuple[str, ...] = ()
     #: Paths whose permission bits are neither 0644 nor 0755, with the bits.
     permissions: tuple[tuple[str, int], ...] = ()
+    #: Files whose bits were changed, unless Git can say both: path, bits before and after.
+    regraded: tuple[tuple[str, int, int], ...] = ()
     #: Directories that did not exist before; taking the commit back removes them if empty.
     directories: tuple[str, ...] = ()
     #: Files that were moved: old path, new path. Trees alone can't tell a move.
@@ -100,6 +103,7 @@ def _trailers(meta: CommitMeta) -> list[str]:
         ("Peer", peer),
         *(("Reverts", oid) for oid in meta.reverts),
         *(("Permissions", f"{mode:o} {path}") for path, mode in meta.permissions),
+        *(("Regraded", f"{old:o} {new:o} {path}") for path, old, new in meta.regraded),
         *(("Directory", path) for path in meta.directories),
         *(("Moved", msgspec.json.encode(move).decode()) for move in meta.moves),
         ("Version", meta.version or None),
@@ -138,6 +142,11 @@ def _parse_moves(lines: list[str]) -> tuple[tuple[str, str], ...]:
     return tuple(msgspec.json.decode(line, type=tuple[str, str]) for line in lines)
 
 
+def _parse_regraded(lines: list[str]) -> tuple[tuple[str, int, int], ...]:
+    fields = (line.split(" ", 2) for line in lines)
+    return tuple((path, int(old, 8), int(new, 8)) for old, new, path in fields)
+
+
 def parse_commit(oid: str, content: bytes) -> StoredCommit:
     """Read a commit object back (the inverse of :func:`commit_object`)."""
     header, _, message = content.decode("utf-8", "replace").partition("\n\n")
@@ -165,6 +174,7 @@ def parse_commit(oid: str, content: bytes) -> StoredCommit:
         peer=_parse_peer(one("Peer")),
         reverts=tuple(trailers.get("Stet-Reverts", [])),
         permissions=_parse_permissions(trailers.get("Stet-Permissions", [])),
+        regraded=_parse_regraded(trailers.get("Stet-Regraded", [])),
         directories=tuple(trailers.get("Stet-Directory", [])),
         moves=_parse_moves(trailers.get("Stet-Moved", [])),
         version=one("Version") or "",
