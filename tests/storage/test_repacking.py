@@ -148,7 +148,7 @@ def test_objects_that_nothing_needs_are_dropped_and_those_of_pins_kept(
     write_pack(histories.path, garbage[1:], Disk())
     kept = histories.oids[-1]
     pins = Path(histories.path) / "refs/pins"
-    pins.mkdir()
+    pins.mkdir(exist_ok=True)
     (pins / "good").write_text(kept + "\n")
     back = histories.oids[-3]
     histories.repository.set_head(back)
