@@ -12,10 +12,11 @@ from stetd import failpoints
 from stetd.history.objects import NewObject, object_id
 from stetd.storage import packing, repacking
 from stetd.storage.disk import Disk
+from stetd.storage.object_files import ObjectFiles
 from stetd.storage.packing import merge_packs, write_pack
 from stetd.storage.reachable import BrokenHistory
 from stetd.storage.repacking import Progress, Repacking
-from stetd.storage.shadow_repo import ShadowRepository, create_repository
+from stetd.storage.shadow_repo import create_repository
 from storage.histories import Histories
 
 
@@ -94,9 +95,9 @@ def test_loose_objects_become_one_small_pack_and_git_reads_the_same(histories: H
     assert all_objects(histories.path) == before
     assert fsck(histories.path) == ""
     assert objects_bytes(histories.path) < size / 3
-    reader = ShadowRepository(histories.path)
-    for oid in git(histories.path, "rev-list", "--objects", "--all").split("\n"):
-        reader.size(oid.split(" ")[0]) if oid else None
+    reader = ObjectFiles(histories.path)
+    for line in git(histories.path, "rev-list", "--objects", "--all").splitlines():
+        reader.read(line.split(" ")[0])
     reader.close()
 
 
