@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import fcntl
+import io
 import os
 import pty
 import shutil
@@ -25,12 +26,12 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from private_daemon import PrivateDaemon
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
 import stet
+from private_daemon import PrivateDaemon
 from stet import calls
 from stet.spawn import Endpoint
 
@@ -79,6 +80,13 @@ class Server:
             writer.write(line.upper())
             await writer.drain()
         self.clients.discard(writer)
+'''
+
+LEAVE = '''
+    def leave(self, writer):
+        """Forget a client, and hang up."""
+        self.clients.discard(writer)
+        writer.close()
 '''
 
 
@@ -160,9 +168,7 @@ def make_history(daemon: PrivateDaemon, workspace: Path) -> None:
                 stet.replace(
                     "        self.clients.discard(writer)\n", "        self.leave(writer)\n"
                 ),
-                stet.append_eof(
-                    '\n    def leave(self, writer):\n        """Forget a client, and hang up."""\n        self.clients.discard(writer)\n        writer.close()\n'
-                ),
+                stet.append_eof(LEAVE),
             ],
         )
         two.patch(
@@ -224,7 +230,7 @@ def happen(daemon: PrivateDaemon, workspace: Path) -> None:
 
 def picture(said: str, width: int, path: Path) -> None:
     """Write an SVG of a terminal with this text, and a PNG if Chromium is there."""
-    console = Console(record=True, width=width, file=open(os.devnull, "w"), force_terminal=True)
+    console = Console(record=True, width=width, file=io.StringIO(), force_terminal=True)
     for line in said.split("\n"):
         console.print(
             Text.from_ansi(line, no_wrap=True),

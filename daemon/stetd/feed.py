@@ -122,15 +122,21 @@ class Feed:
 
     async def _tell_all(self) -> None:
         while (taken := self._events.take()) is not None:
-            number, note = taken
-            wanting = [s for s in self._subscribers if s.after < number and s.wants(note)]
-            if not wanting:
-                continue
-            event = await self._event(note)
-            for subscriber in wanting:
-                if subscriber in self._subscribers:
-                    subscriber.tell(event or LostEvent(subscriber.lost(note)))
+            try:
+                await self._tell(*taken)
+            except Exception:
+                # A defect of ours; the later events must be told all the same.
+                _log.exception("an event could not be told")
             await asyncio.sleep(0)  # a long queue must not keep the loop from its clients
+
+    async def _tell(self, number: int, note: Note) -> None:
+        wanting = [s for s in self._subscribers if s.after < number and s.wants(note)]
+        if not wanting:
+            return
+        event = await self._event(note)
+        for subscriber in wanting:
+            if subscriber in self._subscribers:
+                subscriber.tell(event or LostEvent(subscriber.lost(note)))
 
     async def _event(self, note: Note) -> AnyEvent | None:
         """What to tell; None where it can't be told."""

@@ -404,3 +404,32 @@ def test_a_request_larger_than_the_daemon_takes_is_refused_with_the_reason(
             assert (await session.clipboard_list()).clipboards == []
 
     asyncio.run(awaited())
+
+
+def test_a_terminal_gets_a_table_that_fits_it_and_a_pipe_always_the_same(ws: Installation) -> None:
+    ws.patch("src/a.py", "return 1", "return 10")
+    head = ws.json("log")["commits"][0]["commit"][:8]
+    narrow = _on_terminal(ws, "log", COLUMNS="40").splitlines()
+    assert narrow[0].startswith(f"{head}  cli/cli  ")
+    assert narrow[1] == "  patch src/a.py: 1 edit  +1 -1"
+    wide = _on_terminal(ws, "log", COLUMNS="120").splitlines()
+    assert wide[0].startswith(head)
+    assert wide[0].endswith("  cli/cli  patch src/a.py: 1 edit  +1 -1")
+    assert ws.stet("log", COLUMNS="40").stdout == ws.stet("log", COLUMNS="120").stdout
+
+
+def test_dates_are_relative_or_exact_as_one_likes(ws: Installation) -> None:
+    ws.patch("src/a.py", "return 1", "return 10")
+    time = ws.json("log")["commits"][0]["time"]
+    assert time in ws.stet("log").stdout
+    assert time in _on_terminal(ws, "log", "--dates", "iso", COLUMNS="120")
+    assert time not in _on_terminal(ws, "log", COLUMNS="120")
+    assert time not in ws.stet("log", "--dates", "relative").stdout
+    assert time in ws.stet("log", "--dates", "relative", "--json").stdout
+
+
+def test_a_pager_that_is_quit_early_is_no_error(ws: Installation) -> None:
+    ws.write("big", "".join(f"line {n}\n" for n in range(20_000)))
+    ws.patch("big", "line 0\n", "")
+    assert "first seen: big" in _on_terminal(ws, "show", "HEAD~1", PAGER="head -n 12")
+    assert "first seen: big" in _on_terminal(ws, "show", "HEAD~1", PAGER="no-such-pager")

@@ -13,6 +13,7 @@ from stet.cli import (
     administration,
     auditing,
     blame,
+    completion,
     doctor,
     editing,
     exporting,
@@ -31,7 +32,7 @@ Run = Callable[[argparse.Namespace, Output], int | None]
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """The arguments, with ``run`` in them. Ends the process with 2 on wrong usage."""
     own, paths = _split(argv)
-    arguments = _parser().parse_args(own)
+    arguments = parser().parse_args(own)
     if paths:
         arguments.paths = paths
     return arguments
@@ -62,22 +63,23 @@ class _Commands:
         return _Commands(self._parsers.add_parser(name, help=what, description=what))
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """The parser of all commands."""
+    whole = argparse.ArgumentParser(
         prog="stet",
         allow_abbrev=False,
         description="See what agents did to your files, and take any of it back.",
         epilog="stet COMMAND --help tells more about a command.",
     )
-    parser.add_argument("--version", action="version", version=f"stet {__version__}")
-    commands = _Commands(parser)
+    whole.add_argument("--version", action="version", version=f"stet {__version__}")
+    commands = _Commands(whole)
     _add_editing(commands)
     _add_history(commands)
     _add_taking_back(commands)
     _add_auditing(commands)
     _add_upkeep(commands)
     _add_administration(commands)
-    return parser
+    return whole
 
 
 def _add_editing(commands: _Commands) -> None:
@@ -274,14 +276,13 @@ def _add_administration(commands: _Commands) -> None:
     commands.add("doctor", "check the installation, say what to mend", doctor.doctor)
 
 
+    shell = commands.add(
+        "completion", "print a script that completes stet at TAB", completion.completion
+    )
+    shell.add_argument("shell", choices=completion.SHELLS, metavar="SHELL")
 def _add_common(command: argparse.ArgumentParser) -> None:
     command.add_argument("--json", action="store_true", help="print the result as JSON")
     command.add_argument("--no-pager", action="store_true", help="do not page long output")
-    command.add_argument(
-        "-C", dest="directory", default=".", metavar="DIR", help="act as if started in DIR"
-    )
-
-
     command.add_argument(
         "--dates",
         choices=["relative", "iso"],
@@ -290,6 +291,11 @@ def _add_common(command: argparse.ArgumentParser) -> None:
 def _add_writing(command: argparse.ArgumentParser) -> None:
     command.add_argument("--preview", action="store_true", help="show it, and change nothing")
     command.add_argument("-m", "--message", metavar="WHY", help="why; goes into the commit")
+    command.add_argument(
+        "-C", dest="directory", default=".", metavar="DIR", help="act as if started in DIR"
+    )
+
+
 
 
 def _add_identity(command: argparse.ArgumentParser) -> None:

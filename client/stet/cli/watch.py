@@ -24,7 +24,7 @@ from stet import render
 from stet.cli import asking
 from stet.cli.output import Output
 from stet.event_stream import EventStream
-from stet.log_lines import details, subject_line
+from stet.log_lines import NARROW, details, subject_line
 from stet.render import Line, Span
 from stet.spans import line_columns
 from stet.wire.events import AnyEvent, CommitEvent, LostEvent, ModeEvent, UpgradeRequestEvent
@@ -107,14 +107,19 @@ def committed(commit: CommitInfo, output: Output, diff: str, lines: int) -> Iter
         Span(render.who(commit), render.name_style(commit.agent, commit.session)),
         Span("  "),
     )
-    room = max(width - line_columns(head), 20)
-    yield (*head, *subject_line(commit, room))
-    for line in details(commit, max(width - len(_INDENT), 20), said=room):
-        yield (Span(_INDENT), *line)
+    indent = _INDENT if width >= NARROW else "  "
+    room = width - (line_columns(head) if width >= NARROW else len(indent))
+    if width >= NARROW:
+        yield (*head, *subject_line(commit, room))
+    else:
+        yield head
+        yield (Span(indent), *subject_line(commit, room))
+    for line in details(commit, max(width - len(indent), 20), said=room):
+        yield (Span(indent), *line)
     shown = list(islice(output.diff(diff, titles=len(commit.files) > 1), lines + 1))
     yield from shown[:lines]
     if len(shown) > lines:
-        yield (Span(f"{_INDENT}... stet show {render.short(commit.commit)} has all of it", "dim"),)
+        yield (Span(f"{indent}... stet show {render.short(commit.commit)} has all of it", "dim"),)
     if shown:
         yield ()
 
