@@ -36,6 +36,7 @@ from stet.wire.results import (
     PinList,
     ReadResult,
     ShowResult,
+    SnapshotResult,
     StatusResult,
     Tools,
     VerifyResult,
@@ -378,6 +379,19 @@ def gc(*, workspace: str | None = None) -> Call[GcResult]:
     ``status().work``.
     """
     return Call("gc", _given(workspace=workspace), GcResult)
+
+
+def snapshot(
+    *, message: str | None = None, skip_large: bool = False, workspace: str | None = None
+) -> Call[SnapshotResult]:
+    """The whole workspace as one commit (control), but for what .gitignore files leave out.
+
+    ``message`` says why. ``skip_large`` leaves out files over the limit, which are refused
+    otherwise. Takes time the first time, hardly any where nothing has changed. How far it has
+    come is in ``status().work``.
+    """
+    params = _given(message=message, skip_large=skip_large or None, workspace=workspace)
+    return Call("snapshot", params, SnapshotResult)
 
 
 def subscribe(events: Sequence[str] | None = None) -> Call[Subscribed]:

@@ -137,6 +137,7 @@ class Session:
     pin_delete = _sends(calls.pin_delete)
     pin_list = _sends(calls.pin_list)
     gc = _sends(calls.gc)
+    snapshot = _sends(calls.snapshot)
     clipboard_list = _sends(calls.clipboard_list)
     clipboard_get = _sends(calls.clipboard_get)
     clipboard_set = _sends(calls.clipboard_set)

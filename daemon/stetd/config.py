@@ -105,6 +105,15 @@ class Settings(BaseSettings):
         default=86_400,
         description="How many seconds, at least, a request_id is remembered for.",
     )
+    snapshot_max_files: int = Field(
+        default=100_000,
+        ge=1,
+        description="Files that a snapshot takes at most; it refuses a workspace with more.",
+    )
+    snapshot_max_bytes: Bytes = Field(
+        default=2 << 30,
+        description="Bytes of all files together that a snapshot takes at most.",
+    )
     gc_idle_s: Seconds = Field(
         default=60,
         description="Seconds without a writing call after which a history in which much lies "

@@ -150,6 +150,14 @@ class OneWorkspace(Params, frozen=True):
     workspace: str | None = None
 
 
+class TakeSnapshot(Params, frozen=True):
+    """``skip_large``: leave out files over the limit instead of refusing."""
+
+    message: Annotated[str, msgspec.Meta(max_length=100_000)] | None = None
+    workspace: str | None = None
+    skip_large: bool = False
+
+
 class Subscribe(Params, frozen=True):
     """``events`` left out: all of them; an empty list: no more."""
 

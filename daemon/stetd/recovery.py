@@ -71,6 +71,13 @@ def contents(segments: Iterable[ReadSegment]) -> tuple[Checkpoint | None, list[P
     return checkpoint, records
 
 
+def _lacks(repository: ShadowRepository, error: MissingObject) -> str:
+    return (
+        f"the shadow repository {repository.path} lacks {error}, which the journal says "
+        "is part of its history. Restore the repository from a backup."
+    )
+
+
 class Settled(NamedTuple):
     """What settling has added to the history, and the paths that it or the calls have written."""
 
@@ -261,10 +268,7 @@ class Recovery:
         try:
             head = head_at(repository, start.head if start else None, start.commits if start else 0)
         except MissingObject as error:
-            raise RecoveryError(
-                f"the shadow repository {repository.path} lacks {error}, which the journal says "
-                "is part of its history. Restore the repository from a backup."
-            ) from error
+            raise RecoveryError(_lacks(repository, error)) from error
         replay = self._replays.setdefault(name, Replay((0, 0)))
         history = History(head, repository.load_tree, 0)
         for number, commit in replay.commits:
@@ -273,7 +277,10 @@ class Recovery:
                     f"record {number} of the journal continues commit {commit.parent}, "
                     f"but the history stands at {history.head.commit}"
                 )
-            oid = history.add(commit.meta, commit.changes)
+            try:
+                oid = history.add(commit.meta, commit.changes, commit.tree)
+            except MissingObject as error:
+                raise RecoveryError(_lacks(repository, error)) from error
             if oid != commit.oid:
                 raise RecoveryError(
                     f"record {number} of the journal makes {oid}, not {commit.oid} as it says"

@@ -29,6 +29,8 @@ class Workspace:
         self.head = Head(None, Tree({}, EMPTY_TREE), 0)
         #: Number of the last journal record that made a commit here.
         self.number = 0
+        #: Paths that calls have touched since a snapshot was begun; None: none is being taken.
+        self.touched: set[str] | None = None
         self._disk = disk
         self.worktree = Worktree(root, disk)
 

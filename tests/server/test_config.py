@@ -44,6 +44,8 @@ def test_defaults_are_these(tmp_path: Path) -> None:
         "idle_exit_s": 0,
         "request_record_calls": 10_000,
         "request_record_s": 86_400,
+        "snapshot_max_files": 100_000,
+        "snapshot_max_bytes": 2 << 30,
         "gc_idle_s": 60,
         "log_level": "info",
     }

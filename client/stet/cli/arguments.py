@@ -252,6 +252,9 @@ def _add_auditing(commands: _Commands) -> None:
 
 
 def _add_upkeep(commands: _Commands) -> None:
+    taken = commands.add("snapshot", "commit the whole workspace", upkeep.snapshot)
+    taken.add_argument("-m", "--message", metavar="WHY", help="why; goes into the commit")
+    taken.add_argument("--skip-large", action="store_true", help="leave out files over the limit")
     commands.add("gc", "pack the history tightly, drop what nothing needs", upkeep.gc)
 
 
@@ -273,13 +276,13 @@ def _add_administration(commands: _Commands) -> None:
     tools.add_argument(
         "--custom", action="store_true", help="openai: apply_patch as a custom tool with a grammar"
     )
-    commands.add("doctor", "check the installation, say what to mend", doctor.doctor)
-
-
     shell = commands.add(
         "completion", "print a script that completes stet at TAB", completion.completion
     )
     shell.add_argument("shell", choices=completion.SHELLS, metavar="SHELL")
+    commands.add("doctor", "check the installation, say what to mend", doctor.doctor)
+
+
 def _add_common(command: argparse.ArgumentParser) -> None:
     command.add_argument("--json", action="store_true", help="print the result as JSON")
     command.add_argument("--no-pager", action="store_true", help="do not page long output")
@@ -288,14 +291,14 @@ def _add_common(command: argparse.ArgumentParser) -> None:
         choices=["relative", "iso"],
         help="how times are told (default: relative on a terminal)",
     )
-def _add_writing(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--preview", action="store_true", help="show it, and change nothing")
-    command.add_argument("-m", "--message", metavar="WHY", help="why; goes into the commit")
     command.add_argument(
         "-C", dest="directory", default=".", metavar="DIR", help="act as if started in DIR"
     )
 
 
+def _add_writing(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--preview", action="store_true", help="show it, and change nothing")
+    command.add_argument("-m", "--message", metavar="WHY", help="why; goes into the commit")
 
 
 def _add_identity(command: argparse.ArgumentParser) -> None:

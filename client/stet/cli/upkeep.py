@@ -1,4 +1,4 @@
-"""``stet gc``: long work on a history, with its progress on a terminal."""
+"""``stet gc`` and ``snapshot``: long work on a history, with its progress on a terminal."""
 
 from __future__ import annotations
 
@@ -28,6 +28,27 @@ def gc(arguments: argparse.Namespace, output: Output) -> None:
         if result.dropped:
             line.append(Span(f"; {result.dropped:,} objects that nothing needed are gone"))
         output.lines([(*line, Span("."))])
+
+
+def snapshot(arguments: argparse.Namespace, output: Output) -> None:
+    """Commit the whole workspace."""
+    call = calls.snapshot(message=arguments.message, skip_large=arguments.skip_large)
+    with asking.person(arguments, timeout=None) as session, _progress(arguments, session.workspace):
+        result = asking.ask(session, call, output)
+    if result is None:
+        return
+    total = f"{result.files:,} files, {render.size(result.bytes)}"
+    if result.commit is None:
+        output.lines([(Span(f"Nothing has changed ({total})."),)])
+    else:
+        counts = f"{result.added:,} added, {result.modified:,} modified, {result.removed:,} removed"
+        output.lines([(Span(result.commit[:12], "yellow"), Span(f"  {total}: {counts}"))])
+    for skipped in result.skipped:
+        text = f"left out: {render.visible(skipped.path)}: {render.visible(skipped.why)}"
+        output.lines([(Span(text, "dim"),)])
+    if result.skipped_count > len(result.skipped):
+        more = result.skipped_count - len(result.skipped)
+        output.lines([(Span(f"and {more:,} more left out", "dim"),)])
 
 
 @contextlib.contextmanager

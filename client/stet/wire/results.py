@@ -327,6 +327,29 @@ class GcResult(msgspec.Struct, frozen=True):
     dropped: int = 0
 
 
+class SkippedPath(msgspec.Struct, frozen=True):
+    """Something that a snapshot left out, other than by the workspace's .gitignore files."""
+
+    path: str
+    why: str
+
+
+class SnapshotResult(msgspec.Struct, frozen=True, kw_only=True):
+    """``commit`` is null when nothing has changed. ``files`` and ``bytes`` are the workspace's.
+
+    ``skipped`` has the first hundred of ``skipped_count``.
+    """
+
+    commit: str | None
+    files: int
+    bytes: int
+    added: int
+    modified: int
+    removed: int
+    skipped: list[SkippedPath] = []
+    skipped_count: int = 0
+
+
 class WorkInfo(msgspec.Struct, frozen=True):
     """Long work that is being done or waits: ``what`` is the method's name.
 

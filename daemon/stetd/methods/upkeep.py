@@ -1,4 +1,4 @@
-"""Keeping histories small, for the person: ``gc``."""
+"""Long work on histories, for the person: ``gc``, ``snapshot``."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from concurrent.futures import CancelledError
 from typing import TypeVar
 
 from stet.wire.failures import Kind, refuse
-from stet.wire.results import GcResult
+from stet.wire.results import GcResult, SnapshotResult
 from stetd.caller import Caller, Method, Params, Shared
 from stetd.collecting import Collected, collecting
-from stetd.params import OneWorkspace, convert
-from stetd.refusing import io_failure
+from stetd.params import OneWorkspace, TakeSnapshot, convert
+from stetd.refusing import damaged_history, io_failure
+from stetd.snapshotting import Asked, SnapshotLimits, snapshot
 from stetd.storage.object_files import Damaged
 from stetd.storage.reachable import BrokenHistory
 from stetd.storage.repacking import Progress
+from stetd.storage.shadow_repo import MissingObject
 from stetd.upkeep import Job
 from stetd.workspace import Workspace
 
@@ -59,8 +61,33 @@ async def carried_out(shared: Shared, job: Job[T]) -> T:
         raise refuse(
             Kind.SHUTTING_DOWN, f"{job.what}: the daemon is stopping; ask again when it is back."
         ) from error
+    except MissingObject as error:
+        raise damaged_history(str(error)) from error
     except OSError as error:
         raise io_failure(error) from error
 
 
-METHODS = {"gc": Method(_gc, control=True)}
+async def _snapshot(caller: Caller, params: Params) -> SnapshotResult:
+    wanted = convert(TakeSnapshot, "snapshot", params)
+    message = wanted.message or ""
+    if "\0" in message:
+        raise refuse(Kind.INVALID_PARAMS, "snapshot: message can't contain NUL characters.")
+    workspace = await caught_up(caller, wanted.workspace)
+    shared, settings = caller.shared, caller.shared.settings
+    asked = Asked(caller.agent, caller.session, caller.peer, message, wanted.skip_large)
+    limits = SnapshotLimits(
+        files=settings.snapshot_max_files,
+        bytes=settings.snapshot_max_bytes,
+        file_bytes=settings.max_file_bytes,
+    )
+
+    def start(progress: Progress) -> Generator[None, None, SnapshotResult]:
+        return snapshot(shared.writer, workspace, asked, limits, progress)
+
+    return await carried_out(shared, Job("snapshot", workspace.root, start))
+
+
+METHODS = {
+    "gc": Method(_gc, control=True),
+    "snapshot": Method(_snapshot, control=True),
+}

@@ -61,6 +61,8 @@ class CommitRecord(msgspec.Struct, frozen=True, array_like=True):
     meta: CommitMeta
     #: path to what it becomes; None: removed
     changes: dict[str, Image | None]
+    #: A tree that Git durably holds, to which the changes are made; "": the parent's.
+    tree: str = ""
 
 
 class Opened(_Record, frozen=True):

@@ -1,0 +1,239 @@
+"""Looking at all files of a workspace: which there are, by their stat data; none is read.
+
+What ``.gitignore`` files leave out is passed over, unless the history has it already: as with
+Git, what is tracked stays tracked. Never looked at: ``.git`` in any disguise, embedded bare
+repositories, other file systems, names that no path of the history can have, and what is neither
+a file nor a link. Directories are opened under the workspace's own handle; links are not followed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from stet.wire.failures import Refused
+from stetd.editing.paths import TEMPORARY_PREFIX, check_component, is_git_directory_name
+from stetd.history.ignoring import IgnoreFile, is_ignored
+from stetd.history.objects import TREE, Entry, LoadTree
+from stetd.storage.stat_cache import Stamp, StatCache
+from stetd.storage.worktree import Worktree, read_descriptor
+
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_LARGEST_IGNORE_FILE = 1 << 20
+_MOST_SKIPPED = 100
+#: Names that no rule is about; to ask all rules takes longer than all else.
+_ORDINARY = re.compile(r"(?![Gg][Ii][Tt]~)[A-Za-z0-9_-][A-Za-z0-9_. -]*")
+_NO_LINKS = {".gitattributes", ".gitignore", ".gitmodules", ".mailmap"}
+_BARE = {"HEAD", "objects", "refs"}
+#: Beyond so many times the limit nobody wants to know how many there are.
+_COUNTED = 10
+
+
+class Skipped(NamedTuple):
+    """Something that is not in a snapshot, and why."""
+
+    path: str
+    why: str
+
+
+@dataclass(slots=True, eq=False)
+class Folder:
+    """A directory. ``path`` is "" for the root, else it ends in a slash.
+
+    ``tree`` and ``tracked``: what the history has there. ``entries``: what is known of its
+    files already.
+    """
+
+    path: str
+    tree: str | None
+    tracked: Mapping[str, Entry]
+    stamps: dict[str, Stamp] = field(default_factory=dict)
+    entries: dict[str, Entry] = field(default_factory=dict)
+    #: The stamps under which contents may be known the next time.
+    cached: dict[str, tuple[Stamp, bytes]] = field(default_factory=dict)
+
+
+class _Waiting(NamedTuple):
+    path: str
+    tree: str | None
+    ignores: Sequence[IgnoreFile]
+    #: Left out, but for what the history has in it.
+    ignored: bool
+
+
+class Scan:
+    """The files of a workspace. ``load_tree`` and ``tree`` (None: none yet) say what is tracked."""
+
+    def __init__(
+        self,
+        worktree: Worktree,
+        load_tree: LoadTree,
+        tree: str | None,
+        cache: StatCache,
+        *,
+        max_files: int,
+        max_file_bytes: int,
+    ) -> None:
+        self._worktree = worktree
+        self._load_tree = load_tree
+        self._cache = cache
+        self._max_files = max_files
+        self._max_file_bytes = max_file_bytes
+        self._device = os.stat(worktree.root).st_dev
+        #: The directories, each before those in it.
+        self.folders: list[Folder] = []
+        #: (folder, name) of what has to be read.
+        self.unknown: list[tuple[Folder, str]] = []
+        self.files = self.bytes = self.unknown_bytes = 0
+        #: Files that are too large, largest first: (bytes, path).
+        self.large: list[tuple[int, str]] = []
+        #: How many files there are in each directory of the root.
+        self.by_top = Counter[str]()
+        self.skipped: list[Skipped] = []
+        self.skipped_count = 0
+        self._tree = tree
+
+    def walk(self) -> Iterator[None]:
+        """Look at everything; yields often. Raises OSError for the root only."""
+        waiting = [_Waiting("", self._tree, (), False)]
+        while waiting and self.files <= _COUNTED * self._max_files:
+            here = waiting.pop()
+            below: list[_Waiting] = []
+            yield from self._look_into(here, below)
+            waiting += reversed(below)
+        self.large.sort(reverse=True)
+
+    def skip(self, path: str, why: str) -> None:
+        """Note what is left out, other than by the workspace's own ``.gitignore`` files."""
+        self.skipped_count += 1
+        if len(self.skipped) < _MOST_SKIPPED:
+            self.skipped.append(Skipped(path, why))
+
+    def _look_into(self, here: _Waiting, below: list[_Waiting]) -> Iterator[None]:
+        names = self._names(here)
+        if names is None:
+            return
+        if here.path and names.keys() >= _BARE:
+            self.skip(here.path, "it is a Git repository's own directory")
+            return
+        folder = Folder(here.path, here.tree, self._load_tree(here.tree) if here.tree else {})
+        self.folders.append(folder)
+        ignores = here.ignores
+        if not here.ignored and ".gitignore" in names:
+            own = self._ignore_file(here.path)
+            ignores = [*ignores, own] if own else ignores
+        known = self._cache.folder(here.path)
+        for name in sorted(names):
+            info = names[name]
+            directory = stat.S_ISDIR(info.st_mode)
+            tracked = folder.tracked.get(name)
+            path = here.path + name
+            ignored = here.ignored or is_ignored(path, ignores, directory=directory)
+            if (ignored and tracked is None) or not self._is_usable(path, name, info):
+                continue
+            if directory:
+                tree = tracked.oid if tracked is not None and tracked.mode == TREE else None
+                if not ignored or tree is not None:
+                    below.append(_Waiting(path + "/", tree, ignores, ignored))
+            else:
+                self._take(folder, name, Stamp.of(info), known.get(name))
+            yield
+
+    def _names(self, here: _Waiting) -> dict[str, os.stat_result] | None:
+        """What is in a directory; None if it can't be looked into."""
+        try:
+            target = self._worktree.resolver.resolve(here.path + "x", follow_last=False)
+        except Refused as refusal:
+            self.skip(here.path, refusal.message)
+            return None
+        try:
+            if target.missing or target.path != here.path + "x":
+                return None  # gone, or a link, since it was seen
+            found = {}
+            with os.scandir(target.dir_fd) as entries:
+                for entry in entries:
+                    try:
+                        found[entry.name] = entry.stat(follow_symlinks=False)
+                    except FileNotFoundError:
+                        continue
+            return found
+        except OSError as error:
+            if not here.path:
+                raise
+            self.skip(here.path, error.strerror or repr(error))
+            return None
+        finally:
+            target.close()
+
+    def _is_usable(self, path: str, name: str, info: os.stat_result) -> bool:
+        """Whether the history can have it; if not, that is noted where it is not plain."""
+        if not _ORDINARY.fullmatch(name):
+            if is_git_directory_name(name):
+                return False
+            try:
+                check_component(name, path)
+            except Refused as refusal:
+                if not name.startswith(TEMPORARY_PREFIX):
+                    self.skip(os.fsencode(path).decode("utf-8", "replace"), refusal.message)
+                return False
+        if info.st_dev != self._device:
+            self.skip(path, "it lies on another file system")
+            return False
+        if stat.S_ISLNK(info.st_mode) and name in _NO_LINKS:
+            self.skip(path, "Git does not accept a link of this name")
+            return False
+        return bool(stat.S_IFMT(info.st_mode) in (stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR))
+
+    def _take(
+        self, folder: Folder, name: str, stamp: Stamp, known: tuple[Stamp, bytes] | None
+    ) -> None:
+        path = folder.path + name
+        self.files += 1
+        self.bytes += stamp.size
+        top, slash, _ = path.partition("/")
+        self.by_top[top + slash if slash else "."] += 1
+        if stamp.size > self._max_file_bytes:
+            self.large.append((stamp.size, path))
+        folder.stamps[name] = stamp
+        tracked = folder.tracked.get(name)
+        if known is not None and known[0] == stamp and tracked is not None:
+            oid = known[1].hex()
+            if (tracked.mode, tracked.oid) == (_git_mode(stamp.mode), oid):
+                folder.entries[name] = tracked
+                folder.cached[name] = known
+                return
+        self.unknown.append((folder, name))
+        self.unknown_bytes += stamp.size
+
+    def _ignore_file(self, folder: str) -> IgnoreFile | None:
+        """A directory's ``.gitignore``; Git does not follow one that is a link."""
+        try:
+            target = self._worktree.resolver.resolve(folder + ".gitignore", follow_last=False)
+        except Refused:
+            return None
+        try:
+            if target.missing or target.path != folder + ".gitignore":
+                return None
+            fd = os.open(target.name, _READ, dir_fd=target.dir_fd)
+            try:
+                info = os.fstat(fd)
+                if not stat.S_ISREG(info.st_mode) or info.st_size > _LARGEST_IGNORE_FILE:
+                    return None
+                return IgnoreFile(read_descriptor(fd), folder)
+            finally:
+                os.close(fd)
+        except OSError:
+            return None
+        finally:
+            target.close()
+
+
+def _git_mode(mode: int) -> int:
+    if stat.S_ISLNK(mode):
+        return 0o120000
+    return 0o100755 if mode & stat.S_IXUSR else 0o100644
