@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from patch_calls import unplaced, updated
 from stetd.editing.apply_patch import seeking
-from stetd.editing.apply_patch.blocks import leaves_block
+from stetd.editing.apply_patch.blocks import block_end
 from stetd.editing.apply_patch.seeking import FileLines, Run, without_white_space
 from stetd.editing.normal_forms import bare, without_trailing_space
 from stetd.editing.rungs import Rung
@@ -84,23 +84,15 @@ top = 1
 
 
 @pytest.mark.parametrize(
-    ("opening", "line", "leaves"),
-    [
-        (0, 7, False),
-        (1, 4, False),
-        (1, 7, True),
-        (6, 7, False),
-        (0, 8, True),
-        (8, 10, False),
-        (8, 12, True),
-        (12, 13, False),
-        (13, 13, False),
-    ],
+    ("opening", "end"),
+    [(0, 8), (1, 6), (4, None), (6, 8), (7, None), (8, 12), (12, None), (13, None)],
 )
-def test_a_block_ends_where_a_line_is_indented_no_deeper(
-    opening: int, line: int, leaves: bool
-) -> None:
-    assert leaves is leaves_block(BLOCKS.split("\n"), opening, line)
+def test_a_block_ends_where_a_line_is_indented_no_deeper(opening: int, end: int | None) -> None:
+    assert end == block_end(BLOCKS.split("\n"), opening)
+
+
+def test_the_last_block_ends_with_the_file() -> None:
+    assert block_end(["def f():", "    return 1", ""], 0) == 3
 
 
 # -- large files. The limits are twenty times what it takes on an idle machine of 2026: they

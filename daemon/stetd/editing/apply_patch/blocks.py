@@ -1,4 +1,4 @@
-"""Whether a line still stands in the block that a line above it opens.
+"""Where the block ends that a line opens.
 
 Told by indentation alone, for any language: a line opens a block when the next line that is
 not blank is indented deeper; the block ends at the first line that is indented no deeper than
@@ -17,17 +17,21 @@ _TAB = 8
 _GO_ON = tuple("()[]{}#/*")
 
 
-def leaves_block(lines: Sequence[str], opening: int, line: int) -> bool:
-    """Whether the block that line ``opening`` opens ends before ``line`` (from 0, below it).
+def block_end(lines: Sequence[str], opening: int) -> int | None:
+    """The line after the block that line ``opening`` opens, from 0; None where it opens none.
 
-    False where it opens none: what such a line is about can't be told.
+    Then what the line is about can't be told.
     """
     depth = _depth(lines[opening])
-    following = (each for each in lines[opening + 1 : line + 1] if not is_blank(each))
-    first = next(following, None)
-    if first is None or (_depth(first) <= depth and not first.lstrip().startswith(_GO_ON)):
-        return False
-    return any(_depth(each) <= depth and not each.lstrip().startswith(_GO_ON) for each in following)
+    opens = False
+    for number in range(opening + 1, len(lines)):
+        if is_blank(lines[number]) or lines[number].lstrip().startswith(_GO_ON):
+            opens = opens or not is_blank(lines[number])
+        elif _depth(lines[number]) > depth:
+            opens = True
+        else:
+            return number if opens else None
+    return len(lines) if opens else None
 
 
 def _depth(line: str) -> int:

@@ -6,8 +6,10 @@ For each the rungs of ``seeking`` are tried in order; the first with a place dec
 One place after the cursor: that is it. Several are settled by
 
 * ``@@``: under a line that stands once, the nearest place after it. A line that stands several
-  times is settled when all its places lead to one. A hunk may also hold the line itself. A
-  place behind the end of the block that the line opens is not settled by it;
+  times is settled when all its places lead to one; one before the cursor counts while the
+  cursor is in its block, of a stacked one all in the block of the line before it. A hunk may
+  also hold the line itself. A place behind the end of the block that the line opens is not
+  settled by it, nor a tolerant place that is not the only one in that block;
 * ``*** End of File``: only a place at the end counts, blank lines after it forgiven;
 * the count: as many identical hunks, not placed yet, as there are places;
 * ``ambiguous: "first"``: the first one.
@@ -20,8 +22,8 @@ An ``@@`` text that stands nowhere in the file describes, and has no say.
 
 Two rules are stricter than the order of the rungs alone would be:
 
-* A tolerant place after the cursor is not taken when a place by a stricter rung stands free
-  elsewhere: which one was meant can't be told.
+* A tolerant place after the cursor, or after an ``@@`` line, is not taken when a place by a
+  stricter rung stands free elsewhere: which one was meant can't be told.
 * Under ``@@`` lines that stand before the cursor, a place before the cursor and one after it
   are two.
 """
@@ -35,7 +37,7 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 
-from stetd.editing.apply_patch.blocks import leaves_block
+from stetd.editing.apply_patch.blocks import block_end
 from stetd.editing.apply_patch.forms import (
     ORDER,
     Filter,
@@ -75,6 +77,8 @@ class Placer:
         #: How many hunks of a kind are still to be placed, and how many are.
         self._left = Counter(map(self._signature, hunks))
         self._done: Counter[object] = Counter()
+        #: Where blocks end, by the lines that open them: hunks often stand in the same ones.
+        self._blocks: dict[int, int | None] = {}
 
     def place(self, hunk: Hunk) -> Placed | Problem:
         """The place of the next hunk. One that has none leaves the cursor where it is."""
@@ -248,6 +252,8 @@ class Placer:
             options = options_of(forms, search, counting, nearest=True)
             if options:
                 chosen = self._settled(hunk, options)
+                chosen = self._unless_open(hunk, texts, chosen)
+                chosen = self._unless_tolerant(hunk, forms, anchors, chosen)
                 return self._within_block(hunk, anchors, chosen)
         anchors = self._chain(texts, 0)
         if not anchors:
@@ -258,9 +264,52 @@ class Placer:
         if not options:
             return self._taken(hunk, forms, anchors)
         if len({option.core for option in options}) == 1:
-            return self._within_block(hunk, anchors, options[0])
+            chosen = self._unless_tolerant(hunk, forms, anchors, options[0])
+            return self._within_block(hunk, anchors, chosen)
         following = [option for option in options if option.place >= self._cursor]
         return following[0] if self._first and following else _several(hunk, options)
+
+    def _unless_open(
+        self, hunk: Hunk, texts: Sequence[str], chosen: Option | Problem
+    ) -> Option | Problem:
+        """The place under an ``@@`` line after the cursor, if that is in the block of none.
+
+        Two hunks in a function often name it both: then the line stands before the second, and
+        one like it after the cursor (an overload, say) is not what was meant.
+        """
+        if isinstance(chosen, Problem) or self._first:
+            return chosen
+        before = [at for at in self._chain(texts, 0) if at < self._cursor][-1:]
+        end = self._end_of_block_above(before, self._cursor)
+        return chosen if end is None else self._unless_among(hunk, chosen, self._cursor, end)
+
+    def _unless_tolerant(
+        self, hunk: Hunk, forms: Sequence[Form], anchors: Sequence[int], chosen: Option | Problem
+    ) -> Option | Problem:
+        """The place, unless it is a tolerant one and not the only one that may be meant.
+
+        Others are one by a stricter rung anywhere, and those in the block of its ``@@`` line:
+        the nearest is taken only for text that stands there to the letter.
+        """
+        if isinstance(chosen, Problem) or self._first or chosen.rung is Rung.EXACT:
+            return chosen
+        stricter = self._stricter(hunk, forms, chosen)
+        rival = next((option for option in stricter if option.core != chosen.core), None)
+        if rival:
+            return _several(hunk, [chosen, rival])
+        end = self._end_of_block_above(anchors, chosen.place)
+        return chosen if end is None else self._unless_among(hunk, chosen, chosen.place, end)
+
+    def _unless_among(self, hunk: Hunk, chosen: Option, first: int, end: int) -> Option | Problem:
+        """The place, unless the text stands as well, or better, in lines ``first`` to ``end``."""
+        for found in self._from(hunk, first)(chosen.form):
+            places = [at for at in found.places if at < end and at != chosen.place]
+            if places:
+                options = [Option(chosen.form, at, found.rung) for at in (*places, chosen.place)]
+                return self._settled(hunk, sorted(options, key=lambda option: option.place))
+            if found.rung is chosen.rung:
+                break
+        return chosen
 
     def _within_block(
         self, hunk: Hunk, anchors: Sequence[int], chosen: Option | Problem
@@ -268,8 +317,8 @@ class Placer:
         """The place, unless it is one of several and not in the block of its ``@@`` line."""
         if isinstance(chosen, Problem) or self._first:
             return chosen
-        above = bisect_left(anchors, chosen.place) - 1
-        if above < 0 or not leaves_block(self._file.lines, anchors[above], chosen.place):
+        end = self._end_of_block_above(anchors, chosen.place)
+        if end is None or chosen.place < end:
             return chosen
         climbed = self._file.climb(chosen.form.run)
         everywhere = next((found for found in climbed if found.rung is chosen.rung), None)
@@ -280,6 +329,16 @@ class Placer:
         kind = self._signature(hunk)
         shared_out = len(options) == self._left[kind] + self._done[kind]
         return chosen if shared_out else _several(hunk, options)
+
+    def _end_of_block_above(self, anchors: Sequence[int], line: int) -> int | None:
+        """Where the block of the ``@@`` line above a line ends; None without such, or a block."""
+        above = bisect_left(anchors, line) - 1
+        return self._end_of_block(anchors[above]) if above >= 0 else None
+
+    def _end_of_block(self, opening: int) -> int | None:
+        if opening not in self._blocks:
+            self._blocks[opening] = block_end(self._file.lines, opening)
+        return self._blocks[opening]
 
     def _taken(self, hunk: Hunk, forms: Sequence[Form], anchors: Sequence[int]) -> Problem | None:
         """The overlap, if what stands under the anchors is taken by other hunks."""
@@ -336,15 +395,23 @@ class Placer:
         return nearest
 
     def _chain(self, texts: Sequence[str], first: int) -> list[int]:
-        """The places of the last text, each nearest after one of the text before it."""
+        """The places of the last text, each nearest after one of the text before it.
+
+        Where that opens a block, all that stand in it.
+        """
         places: list[int] | None = None
         for text in texts:
             here = self._standing(text, first)
             if places is None:
                 places = here
-            else:
-                following = (bisect_right(here, place) for place in places)
-                places = sorted({here[at] for at in following if at < len(here)})
+                continue
+            chosen: set[int] = set()
+            for place in places:
+                nearest = bisect_right(here, place)
+                end = self._end_of_block(place)
+                beyond = bisect_left(here, end) if end is not None else 0
+                chosen.update(here[nearest : max(nearest + 1, beyond)])
+            places = sorted(chosen)
         return places or []
 
     def _standing(self, text: str, first: int) -> list[int]:

@@ -1,0 +1,7 @@
+def connect():
+    try:
+        go()
+        raise Timeout
+    except Timeout:
+        if again:
+            raise Timeout

@@ -1,0 +1,8 @@
+class Maker:
+    def make(
+        order=False,
+    ): ...
+
+def make(
+    order=False,
+): ...

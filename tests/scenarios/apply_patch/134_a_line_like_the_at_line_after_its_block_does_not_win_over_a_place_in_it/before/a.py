@@ -1,0 +1,8 @@
+def measure(
+    first: int,
+    limit: int,
+): ...
+def measure(
+    first: str,
+    limit: int,
+): ...
