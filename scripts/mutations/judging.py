@@ -128,22 +128,28 @@ def fits_elsewhere(draft: Draft, after: bytes) -> bool:
 
 def _is_literal_in_lines(draft: Draft, before: str, base: str, got: str) -> bool:
     """The same for dialects that speak in lines, and drop blank ones at the edges of a hunk."""
+    # After an earlier hunk the text may stand once, and before it as well.
+    once = not draft.others
     return any(
-        _is_replacement(sent, before.split("\n"), base.split("\n"), got.split("\n"))
+        _is_replacement(sent, before.split("\n"), base.split("\n"), got.split("\n"), once=once)
         for sent in _without_blank_edges(draft.sent)
     )
 
 
 def _is_replacement(
-    sent: Sequence[Line], before: Sequence[str], base: Sequence[str], got: Sequence[str]
+    sent: Sequence[Line],
+    before: Sequence[str],
+    base: Sequence[str],
+    got: Sequence[str],
+    *,
+    once: bool = True,
 ) -> bool:
     old = [line.text for line in sent if line.tag != ADDED]
     new = [line.text for line in sent if line.tag != GONE]
     places = runs(base, old)
-    if len(places) != 1 or len(runs(before, old)) != 1:
+    if once and not len(places) == len(runs(before, old)) == 1:
         return False
-    [at] = places
-    return list(got) == [*base[:at], *new, *base[at + len(old) :]]
+    return any(list(got) == [*base[:at], *new, *base[at + len(old) :]] for at in places)
 
 
 def _without_blank_edges(lines: Sequence[Line]) -> Iterator[Sequence[Line]]:

@@ -153,11 +153,17 @@ def _gone(draft: Draft, left: Sequence[str], rng: random.Random) -> Draft | None
         others=others,
         possible=False,
     )
-    if runs([text.strip() for text in file], [text.strip() for text in draft.true.old]):
+    if _still_stands(file, draft.true.old):
         return None
     if not elsewhere:
         return made
     return made.with_lines_put(rng.choice([0, len(file)]), ["", *left, ""])
+
+
+def _still_stands(file: Sequence[str], old: Sequence[str]) -> bool:
+    """Whether the old lines stand there but for indentation and blank lines around them."""
+    core = "\n".join(text.strip() for text in old).strip("\n")
+    return bool(runs([text.strip() for text in file], core.split("\n")))
 
 
 def sibling_left(at: int) -> Mistake:
@@ -218,4 +224,6 @@ def changed_since(draft: Draft, rng: random.Random) -> Draft | None:
     true = Hunk(draft.true.first, tuple(lines))
     span = draft.span
     file = (*draft.file[: span.start], *true.old, *draft.file[span.stop :])
+    if _still_stands(file, draft.true.old):
+        return None
     return replace(draft, file=file, ends=("\n",) * len(file), true=true)

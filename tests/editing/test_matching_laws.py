@@ -179,6 +179,9 @@ def reference(text: str, old: str) -> tuple[Rung, set[tuple[int, int]]] | None:
             ),
             (Rung.INDENT_TYPOGRAPHY, _line_places(text, old, _indented_and_folded)),
         ]
+    if not any(map(str.isalnum, old)):
+        shifted = (Rung.INDENT, Rung.INDENT_TYPOGRAPHY)
+        answers = [answer for answer in answers if answer[0] not in shifted]
     if Document(False, text).eol == "mixed" and "\n" in old and "\r" not in old:
         # Terminators alone don't tell which of two places is meant.
         answers = answers[len(exact) == 1 and len(answers[1][1]) > 1 :]

@@ -512,6 +512,13 @@ REFUSALS = [
         NOWHERE,
     ),
     Refusal(
+        "a text without a word, otherwise indented",
+        b"def f() -> None:\n    ...\n",
+        "        ...\n",
+        "        go()\n        ...\n",
+        NOWHERE,
+    ),
+    Refusal(
         "nothing between a lone carriage return and a newline would make them one",
         b"\ra\n",
         "a",

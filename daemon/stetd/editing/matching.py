@@ -251,7 +251,8 @@ def _lacks_indentation(document: Document, place: Place, old: str, new: str) -> 
         return False
     if old.endswith(_ENDS) and (not new.endswith(_ENDS) or is_blank(lines[0])):
         return True
-    return len(given) == 1 and not all(map(is_blank, lines[1:]))
+    alone = sum(not is_blank(line) for line in given) == 1
+    return alone and not all(map(is_blank, lines[1:]))
 
 
 def indentations_around(document: Document, place: Place) -> list[str]:

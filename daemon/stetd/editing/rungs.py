@@ -16,7 +16,7 @@ trim_edges          whole lines (by the rungs above)        in matching
 
 All rungs below exact also ignore how lines are terminated, and forgive a final newline that
 the file's last line lacks. Rungs below line_endings need a line in the text that is not
-blank: white space alone would fit anywhere.
+blank: white space alone would fit anywhere. Where indentation may differ, it needs a word.
 
 A whole-line place takes the last line's terminator exactly when the text ends with one, and
 always its trailing space.
@@ -106,6 +106,11 @@ class Search:
     def blank(self) -> bool:
         """Whether there is white space only."""
         return all(map(is_blank, self.lines))
+
+    @property
+    def telling(self) -> bool:
+        """Whether there is a word: a lone bracket stands anywhere, with other indentation."""
+        return any(map(str.isalnum, self.wanted))
 
     @cached_property
     def _candidates(self) -> list[int]:
@@ -216,6 +221,8 @@ def typographic_lines(search: Search) -> list[Place]:
 
 def indent(search: Search) -> list[Place]:
     """Whole lines that differ by one uniform change of indentation."""
+    if not search.telling:
+        return []
     lines, wanted = search.document.lines, search.lines
     alike = [without_indentation(line) for line in wanted]
     firsts = [
@@ -226,6 +233,8 @@ def indent(search: Search) -> list[Place]:
 
 def indent_and_typography(search: Search) -> list[Place]:
     """Whole lines that differ by typography, trailing space, and one change of indentation."""
+    if not search.telling:
+        return []
     return _uniform(search, search.candidates, search.forms.folded_lines, search.folded_lines)
 
 

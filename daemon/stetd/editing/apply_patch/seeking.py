@@ -11,7 +11,8 @@ typography             but for typography and white space at the ends
 indent+typography      but for all of these, with one change of indentation
 ====================== =================================================================
 
-Runs of blank lines alone stand where they stand exactly: white space would fit anywhere.
+Runs of blank lines alone stand where they stand exactly: white space would fit anywhere. Where
+indentation may differ, a run needs a word.
 
 What a run could match at all is found in the lines as one text, which is linear at worst; after
 some searches by its rarest line, in tables that are made once per document: a thousand runs in
@@ -66,6 +67,11 @@ class Run:
     def blank(self) -> bool:
         """Whether there is white space only."""
         return all(map(is_blank, self.lines))
+
+    @property
+    def telling(self) -> bool:
+        """Whether there is a word: a lone bracket stands anywhere, with other indentation."""
+        return any(map(str.isalnum, "".join(self.lines)))
 
     @cached_property
     def folded(self) -> list[str]:
@@ -251,10 +257,12 @@ class FileLines:
 
         trimmed = alike(without_white_space, run.lines, self.lines)
         yield Rung.TRAILING_SPACE, alike(without_trailing_space, run.lines, self.lines)
-        yield Rung.INDENT, lambda at: trimmed(at) and self._uniform(run, at)
-        yield Rung.INDENT, trimmed
+        if run.telling:
+            yield Rung.INDENT, lambda at: trimmed(at) and self._uniform(run, at)
+            yield Rung.INDENT, trimmed
         yield Rung.TYPOGRAPHY, alike(without_trailing_space, run.folded, self._folded)
-        yield Rung.INDENT_TYPOGRAPHY, lambda at: self._uniform(run, at)
+        if run.telling:
+            yield Rung.INDENT_TYPOGRAPHY, lambda at: self._uniform(run, at)
 
     def _uniform(self, run: Run, place: int) -> bool:
         """Whether one change of indentation explains the difference."""
