@@ -73,7 +73,8 @@ def test_files_of_a_new_repository_are_synced_before_their_directories(tmp_path:
     create_repository(str(tmp_path / "shadow"), Watched())
     assert synced[:2] == ["HEAD.lock", "config.lock"]
     assert set(synced[2:]) == {
-        ".", "objects", "objects/info", "objects/pack", "refs", "refs/heads", "refs/pins", "refs/tags",
+        ".", "objects", "objects/info", "objects/pack",
+        "refs", "refs/heads", "refs/pins", "refs/tags",
     }  # fmt: skip
 
 
