@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pygments.lexer import Lexer
 
 #: Characters of a diff, lines of a hunk and characters of a line that are lexed at most.
-_LEXED_TEXT, _LEXED_LINES, _LEXED_LINE = 400_000, 2000, 1000
+_LEXED_TEXT, _LEXED_LINES, _LEXED_LINE = 100_000, 2000, 1000
 #: Lines of a run and characters of a line that are compared at most.
 _COMPARED_LINES, _COMPARED_LINE = 50, 400
 #: Lines that differ more than this are not compared word by word.

@@ -171,18 +171,23 @@ def status(result: StatusResult) -> Iterator[Line]:
     yield (Span(f"stetd {visible(result.version)}", "bold"), Span(f"  protocol {result.protocol}"))
     facts: list[tuple[str, str | None]] = [
         ("process", None if result.pid is None else str(result.pid)),
-        ("running", None if result.uptime_s is None else _duration(result.uptime_s)),
+        ("running for", None if result.uptime_s is None else _duration(result.uptime_s)),
         ("durability", result.durability),
         ("workspaces", _count(result.workspaces)),
         ("sessions", _count(result.sessions)),
         ("commits", _count(result.commits)),
         ("journal", _size(result.journal_bytes)),
         ("history", _size(result.shadow_bytes)),
-        *((f"replacing in {path}", how) for path, how in (result.replacement or {}).items()),
     ]
     for label, value in facts:
         if value is not None:
-            yield (Span(f"  {visible(label) + ': ':<12}", "dim"), Span(visible(value)))
+            yield (Span(f"  {visible(label) + ': ':<13}", "dim"), Span(visible(value)))
+    for path, how in (result.replacement or {}).items():
+        # An exchange keeps a save that lands in the same instant; a rename can lose it.
+        style = "" if how == "exchange" else "bold yellow"
+        yield (Span(f"  replacing in {visible(path)}: ", "dim"), Span(visible(how), style))
+    if result.trouble:
+        yield (Span(f"  TROUBLE: {visible(result.trouble)}", "bold yellow"),)
     if isinstance(result.read_only, str):
         yield (Span(f"  READ-ONLY: {visible(result.read_only)}", "bold red"),)
 

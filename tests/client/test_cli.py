@@ -433,3 +433,11 @@ def test_a_pager_that_is_quit_early_is_no_error(ws: Installation) -> None:
     ws.patch("big", "line 0\n", "")
     assert "first seen: big" in _on_terminal(ws, "show", "HEAD~1", PAGER="head -n 12")
     assert "first seen: big" in _on_terminal(ws, "show", "HEAD~1", PAGER="no-such-pager")
+
+
+def test_what_the_terminals_encoding_lacks_is_spelled_out(ws: Installation) -> None:
+    ws.write("docs/介绍-with-a-long-name.md", "a\n")
+    ws.patch("docs/介绍-with-a-long-name.md", "a\n", "b\n")
+    said = _on_terminal(ws, "log", COLUMNS="40", PYTHONIOENCODING="ascii")
+    assert "docs/\\u4ecb\\u7ecd-with" in said
+    assert "\\u2026" in said

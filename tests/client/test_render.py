@@ -244,16 +244,20 @@ def test_status_names_what_it_knows() -> None:
         commits=12345,
         journal_bytes=1000,
         shadow_bytes=5_500_000,
+        replacement={"/w": "rename"},
+        trouble="the disk is full",
     )
     assert text(render.status(status)) == (
         "stetd 1.2  protocol 1\n"
-        "  process:    7\n"
-        "  running:    2 hours\n"
-        "  durability: full\n"
-        "  workspaces: 1\n"
-        "  commits:    12,345\n"
-        "  journal:    1000 bytes\n"
-        "  history:    5.2 MiB\n"
+        "  process:     7\n"
+        "  running for: 2 hours\n"
+        "  durability:  full\n"
+        "  workspaces:  1\n"
+        "  commits:     12,345\n"
+        "  journal:     1000 bytes\n"
+        "  history:     5.2 MiB\n"
+        "  replacing in /w: rename\n"
+        "  TROUBLE: the disk is full\n"
         "  READ-ONLY: fsync failed\n"
     )
     assert text(render.status(StatusResult(version="1", protocol=1))) == "stetd 1  protocol 1\n"

@@ -248,6 +248,8 @@ def test_workspaces_are_told_apart_and_control_without_one_is_told_of_all(
     other = shared_daemon.site(f"{site.root.name}-other")
     own = listen()
     with closing(Listener(site)) as of_all:
+        of_all.send("hello", protocol=1)
+        of_all.next()
         heads = of_all.subscribe()["heads"]
         assert heads[str(site.root)] is None
         assert heads[str(other.root)] is None
@@ -274,9 +276,9 @@ def test_a_wrong_subscription_is_refused(
     assert complaint in refusal.message
 
 
-def test_an_agent_says_hello_first(site: Site) -> None:
-    client = site.daemon.agent()
-    assert client.refusal("subscribe").kind == "hello_required"
+def test_everybody_says_hello_first(site: Site) -> None:
+    assert site.daemon.agent().refusal("subscribe").kind == "hello_required"
+    assert site.daemon.control().refusal("subscribe").kind == "hello_required"
 
 
 def test_one_that_does_not_read_slows_nobody_and_is_told_how_much_it_lost(

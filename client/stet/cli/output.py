@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import io
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -30,6 +31,9 @@ class Output:
     def __init__(self, *, as_json: bool, pager: bool, dates: str | None = None) -> None:
         self.as_json = as_json
         self.terminal = sys.stdout.isatty()
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            # Where the terminal's encoding lacks a character, it is spelled out.
+            sys.stdout.reconfigure(errors="backslashreplace")
         self._pager = pager
         self._relative = self.terminal if dates is None else dates == "relative"
         self._colour = (

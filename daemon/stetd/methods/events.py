@@ -24,7 +24,7 @@ async def _subscribe(caller: Caller, params: Params) -> Subscribed:
         )
     if caller.notify is None:
         raise refuse(Kind.INVALID_PARAMS, "subscribe: this connection can't be sent events.")
-    if not caller.control or caller.workspace is not None:
+    if not caller.greeted:
         caller.check_greeted("subscribe")
     loop = asyncio.get_running_loop()
     subscriber = Subscriber(
