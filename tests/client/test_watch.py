@@ -33,7 +33,7 @@ class Watching:
 
     def __init__(self, ws: Installation, *arguments: str, terminal: bool = False) -> None:
         self._ours, theirs = pty.openpty() if terminal else os.pipe()
-        environ = ws.environ | {"TERM": "dumb", "PYTHONUNBUFFERED": "1"}
+        environ = ws.environ | {"TERM": "dumb"}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "stet.cli", "watch", *arguments],
             stdin=subprocess.DEVNULL,
@@ -129,6 +129,18 @@ def test_a_person_sees_who_did_what_and_the_beginning_of_the_diff(ws: Installati
     assert said[6] == f"          ... stet show {edit['commit'][:8]} has all of it"
     assert any(line.endswith("  the workspace is now restricted") for line in said)
     assert "\x1b" not in watching.said
+
+
+def test_a_pipe_gets_exact_times_and_whole_diffs_of_a_few_lines(ws: Installation) -> None:
+    watching = begun(ws, "--session", "cli")
+    edit = ws.patch("src/a.py", "return 1", "return 10")
+    watching.wait_for("+    return 10")
+    assert watching.end() == 0
+    time = ws.json("show")["time"]
+    assert watching.said == (
+        f"{time}  {edit['commit'][:8]}  cli/cli  patch src/a.py: 1 edit  +1 -1\n"
+        "@@ -1,2 +1,2 @@\n def a():\n-    return 1\n+    return 10\n\n"
+    )
 
 
 def test_it_narrows_to_a_session(ws: Installation) -> None:

@@ -148,6 +148,19 @@ def test_nothing_is_told_twice_or_left_out_between_the_head_and_the_events(site:
     assert parents[1:] == [each["commit"] for each in site.log(limit=100)[:0:-1]]
 
 
+def test_concurrent_agents_are_told_in_the_order_of_the_history(site: Site) -> None:
+    with closing(Listener(site)) as listener:
+        listener.hello(site)
+        listener.subscribe(events=["commit"])
+        agents = [site.another(f"agent-{n}") for n in range(4)]
+        for number in range(15):
+            for name, agent in enumerate(agents):
+                edit = {"operation": "overwrite", "newText": f"{number}\n"}
+                agent.send("patch", path=f"f{name}", patches=[edit])
+        told = [listener.event()["commit"]["commit"] for _ in range(60)]
+    assert told == [each["commit"] for each in site.log(limit=100)[::-1]]
+
+
 def test_the_first_event_follows_the_head_that_subscribe_gave(site: Site) -> None:
     for number in range(20):
         with closing(Listener(site)) as listener:

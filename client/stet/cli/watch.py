@@ -1,12 +1,14 @@
 """``stet watch``: edits as they happen, until Ctrl-C.
 
-    14:03:22  my-agent/conv-1  patch src/a.py: 2 edits  +3 -1
+    14:03:22  4f3c2a1b  my-agent/conv-1  patch src/a.py: 2 edits  +3 -1
               why it was done
-              ...and the beginning of the diff
-    14:03:40  person           mode: session conv-1 is restricted
+    ...and the beginning of the diff
+    14:03:40  session conv-1 is now restricted
 
-With ``--json`` one event a line, as the daemon sends them. It lives through restarts of the
-daemon and misses no commit; what its own terminal can't take in time is read from the log.
+Times are those of the clock on the wall; where there is no terminal, or with ``--dates iso``,
+RFC 3339. With ``--json`` one event a line, as the daemon sends them. It lives through restarts
+of the daemon and misses no commit; what its own terminal can't take in time is read from the
+log.
 """
 
 from __future__ import annotations
@@ -61,7 +63,7 @@ def _follow(arguments: argparse.Namespace, output: Output, events: EventStream) 
             if events.connected != connected and not output.as_json:
                 connected = events.connected
                 said = "the daemon is back" if connected else "the daemon is gone; waiting for it"
-                _tell(output, [(Span(f"{_clock()}  {said}", "dim"),)])
+                _tell(output, [(Span(f"{_clock(output)}  {said}", "dim"),)])
             if event is not None and _is_wanted(event, arguments):
                 _show(event, arguments, output, asked)
 
@@ -85,7 +87,7 @@ def _show(
         diff = _diff_of(event.commit, asked) if arguments.lines else ""
         _tell(output, committed(event.commit, output, diff, arguments.lines))
     else:
-        _tell(output, [other(event)])
+        _tell(output, [other(event, output)])
 
 
 def _diff_of(commit: CommitInfo, asked: stet.Session) -> str:
@@ -102,7 +104,7 @@ def committed(commit: CommitInfo, output: Output, diff: str, lines: int) -> Iter
     """A commit: when, who, what, why, and the first lines of its diff."""
     width = output.width or 10_000
     head = (
-        Span(f"{_clock(commit.time)}  ", "dim"),
+        Span(f"{_clock(output, commit.time)}  ", "dim"),
         Span(f"{render.short(commit.commit)}  ", "yellow"),
         Span(render.who(commit), render.name_style(commit.agent, commit.session)),
         Span("  "),
@@ -124,9 +126,9 @@ def committed(commit: CommitInfo, output: Output, diff: str, lines: int) -> Iter
         yield ()
 
 
-def other(event: AnyEvent) -> Line:
+def other(event: AnyEvent, output: Output) -> Line:
     """What else may happen, in a line."""
-    clock = Span(f"{_clock()}  ", "dim")
+    clock = Span(f"{_clock(output)}  ", "dim")
     if isinstance(event, ModeEvent):
         of = "the workspace" if event.session is None else f"session {event.session}"
         style = "bold red" if event.mode == "restricted" else "bold green"
@@ -139,9 +141,11 @@ def other(event: AnyEvent) -> Line:
     return (clock, Span(f"{count} events were left out; stet log has the commits", "yellow"))
 
 
-def _clock(time: str | None = None) -> str:
-    """The time of day here, of a time as the daemon tells it, or of now."""
+def _clock(output: Output, time: str | None = None) -> str:
+    """The time of day here, of a time as the daemon tells it, or of now; or all of it."""
     now = datetime.datetime.now(datetime.UTC)
+    if output.now is None:
+        return render.visible(time) if time else now.strftime("%Y-%m-%dT%H:%M:%SZ")
     try:
         moment = now if time is None else datetime.datetime.fromisoformat(time)
     except ValueError:
