@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 from stet.wire.failures import Kind, refuse
 from stet.wire.results import BlameLines, BlameResult
 from stetd.editing.text import looks_binary
 from stetd.history.blaming import Piece, Place, Run, Step, blame, joined, split
-from stetd.history.commit_rows import CommitRow, FileRow, Hunk
+from stetd.history.commit_rows import CommitRow, FileRow, Hunk, Part
 from stetd.history.commits import StoredCommit, rfc3339
 from stetd.history.undoing import TAKES_BACK
 from stetd.indexed_past import IndexedPast
@@ -23,14 +22,13 @@ from stetd.params import Blame
 from stetd.past import Past
 from stetd.reading import Place as Workspace
 from stetd.reading import canonical, content_now, looking_back, no_such_file_at
-from stetd.storage.commit_changes import commit_row
+from stetd.storage.commit_changes import PathChange, changes_of, commit_row, uncompared
 from stetd.storage.growing_index import GrowingIndex
 from stetd.storage.shadow_repo import ShadowRepository, compare_lines
 
 _LINE = re.compile(rb"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 _BOM = "\ufeff"
 _ID = 20
-_BATCH = 500
 
 
 def blame_file(workspace: Workspace, params: Blame) -> BlameResult:
@@ -186,14 +184,19 @@ def _index_of_one_file(repository: ShadowRepository, head: str | None, path: str
         if any(past.entry(commit.oid, n) != past.entry(commit.parent, n) for n in names):
             touching.add(commit.oid)
     index = GrowingIndex.temporary()
-    rows: list[CommitRow] = []
-    for at in range(len(ids) - _ID, -1, -_ID):
-        oid = bytes(ids[at : at + _ID]).hex()
-        if oid in touching:
-            rows.append(replace(commit_row(repository, repository.commit(oid)), text=""))
-        else:
-            rows.append(CommitRow(oid=oid, time=0, kind="", subject=""))
-        if len(rows) == _BATCH or at == 0:
-            index.add(rows)
-            rows = []
+    with index.adding():
+        for at in range(len(ids) - _ID, -1, -_ID):
+            oid = bytes(ids[at : at + _ID]).hex()
+            row, parts = CommitRow(oid=oid, time=0, kind="", subject=""), [Part(())]
+            if oid in touching:
+                commit = repository.commit(oid)
+                row = commit_row(commit)
+                changes = [c for c in changes_of(repository, commit) if _concerns(c, names)]
+                parts = [Part(tuple(map(uncompared, changes)))]
+            for _ in index.add(row, parts):
+                pass
     return index
+
+
+def _concerns(change: PathChange, names: set[str]) -> bool:
+    return change.path in names or change.old_path in names

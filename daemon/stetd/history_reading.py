@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from stet.wire.failures import Kind, Refused, refuse
-from stet.wire.results import CommitInfo, LogResult, ShowResult
+from stet.wire.results import CommitInfo, Dropped, LogResult, ShowResult
 from stetd.history.commit_rows import Wanted, meets
 from stetd.history.commits import rfc3339
 from stetd.params import Log
 from stetd.past import Found, Past, UnknownCursor
 from stetd.reading import Place, canonical, looking_back
-from stetd.storage.commit_changes import changes_of, described, has_text
+from stetd.storage.commit_changes import changes_of, described
 
 _DEFAULT_LIMIT = 50
 #: Commits that are searched for a text before a page is given as it is.
@@ -77,9 +77,15 @@ def log(place: Place, params: Log) -> LogResult:
     )
     limit = params.limit or _DEFAULT_LIMIT
     try:
-        return looking_back(place, lambda past: _page(past, wanted, limit, params.cursor))
+        page = looking_back(place, lambda past: _page(past, wanted, limit, params.cursor))
     except UnknownCursor as error:
         raise _unknown_cursor(params.cursor) from error
+    cut = place.cut
+    if cut is None or page.cursor is not None:
+        return page
+    return LogResult(
+        page.commits, None, Dropped(cut.dropped, cut.oldest, rfc3339(cut.time), cut.why)
+    )
 
 
 def _page(past: Past, wanted: Wanted, limit: int, cursor: str | None) -> LogResult:
@@ -91,7 +97,7 @@ def _page(past: Past, wanted: Wanted, limit: int, cursor: str | None) -> LogResu
             return LogResult(page, last)
         if wanted.text is not None:
             searched += 1
-            if not has_text(past.repository, found.commit, wanted.text):
+            if not past.has_text(found.commit, wanted.text):
                 last = found.commit.oid
                 continue
         if len(page) == limit:

@@ -25,7 +25,7 @@ from stetd.history.commit_rows import FileRow, Wanted, meets
 from stetd.history.commits import StoredCommit
 from stetd.history.undoing import TAKES_BACK, is_edit
 from stetd.past import Found, Past, Touch, Touches, UnknownCursor, unknown_commit
-from stetd.storage.commit_changes import changes_of, described, uncompared
+from stetd.storage.commit_changes import changes_of, counted, has_text, uncompared
 from stetd.storage.history_index import HistoryIndex
 from stetd.storage.shadow_repo import MissingObject, ShadowRepository
 from stetd.storage.shallow import read_shallow
@@ -396,13 +396,19 @@ class IndexedPast(Past):
             return self._counted(commit, rows)
         return [_told(row) for row in rows]
 
+    def has_text(self, commit: StoredCommit, text: str) -> bool:
+        """Whether a commit's message, or a line that it added or removed, has this text."""
+        number = self.number(commit.oid)
+        files = None
+        if number is not None and number <= self._joint:
+            files = self._index.files_with(number, text)
+        return has_text(self.repository, commit, text, files)
+
     def _counted(self, commit: StoredCommit, rows: Sequence[FileRow]) -> list[FileChange]:
         """The same where some files were too large to be compared beforehand."""
         known = {row.path: row for row in rows if row.added is not None}
         return [
-            _told(known[change.path])
-            if change.path in known
-            else described(self.repository, change)[0]
+            _told(known[change.path]) if change.path in known else counted(self.repository, change)
             for change in changes_of(self.repository, commit)
         ]
 

@@ -20,8 +20,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from stetd.history.commit_rows import CommitRow
-from stetd.storage.commit_changes import commit_row
+from stetd.storage.commit_changes import commit_parts, commit_row
 from stetd.storage.growing_index import GrowingIndex, is_damage
 from stetd.storage.history_index import HistoryIndex
 from stetd.storage.index_schema import remove
@@ -51,16 +50,16 @@ def catch_up(index: GrowingIndex, repository: ShadowRepository, head: str | None
     missing = bytearray()
     for _ in _find_missing(index, repository, head, missing):
         yield len(missing) // _ID
-    rows: list[CommitRow] = []
     while missing:
-        oid = bytes(missing[-_ID:]).hex()
-        del missing[-_ID:]
-        rows.append(commit_row(repository, repository.commit(oid)))
-        text = sum(len(row.text or "") for row in rows)
-        if len(rows) >= _BATCH_COMMITS or text > _BATCH_TEXT or not missing:
-            index.add(rows)
-            rows = []
-        yield len(missing) // _ID
+        with index.adding():
+            commits = text = 0
+            while missing and commits < _BATCH_COMMITS and text < _BATCH_TEXT:
+                commit = repository.commit(bytes(missing[-_ID:]).hex())
+                del missing[-_ID:]
+                commits += 1
+                for part in index.add(commit_row(commit), commit_parts(repository, commit)):
+                    text += len(part.text or "")
+                    yield len(missing) // _ID
 
 
 def _find_missing(

@@ -22,7 +22,7 @@ from stetd.history.file_undoing import Version
 from stetd.history.objects import EMPTY_TREE, Tree, changed_paths, find_entry, stored_tree
 from stetd.history.taking_back import FileDelta
 from stetd.history.undoing import is_edit, walk_standing
-from stetd.storage.commit_changes import changes_of, described
+from stetd.storage.commit_changes import changes_of, counted, has_text
 from stetd.storage.shadow_repo import ShadowRepository
 from stetd.storage.shallow import read_shallow
 
@@ -227,7 +227,11 @@ class Past:
     def changes(self, commit: StoredCommit) -> list[FileChange]:
         """What a commit did to its files, as results tell it, in the order of their paths."""
         changes = changes_of(self.repository, commit)
-        return [described(self.repository, change)[0] for change in changes]
+        return [counted(self.repository, change) for change in changes]
+
+    def has_text(self, commit: StoredCommit, text: str) -> bool:
+        """Whether a commit's message, or a line that it added or removed, has this text."""
+        return has_text(self.repository, commit, text)
 
     def found_only(self, commit: StoredCommit) -> bool:
         """Whether all that a commit did was to record files that the history had not."""

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stetd.history.commit_rows import FileRow, Hunk
+from stetd.history.commit_rows import FileRow, Hunk, Part
 from stetd.history.objects import object_id
-from stetd.storage.commit_changes import changes_of, commit_row, described, has_text
+from stetd.storage.commit_changes import changes_of, commit_parts, described, has_text
 from stetd.storage.shadow_repo import compare_lines, line_diff
 from storage.histories import Histories
 
@@ -20,6 +20,10 @@ def histories(tmp_path: Path) -> Histories:
     return Histories(tmp_path)
 
 
+def parts(histories: Histories, oid: str) -> list[Part]:
+    return list(commit_parts(histories.repository, histories.repository.commit(oid)))
+
+
 def blob(text: str) -> str:
     return object_id("blob", text.encode())
 
@@ -27,7 +31,7 @@ def blob(text: str) -> str:
 def test_statuses_counts_and_hunks(histories: Histories) -> None:
     histories.commit({"a": "1\n2\n3\n", "b": "x\n"})
     oid = histories.commit({"a": "1\nzwei\n3\n4\n", "b": None, "c": "new\n"})
-    row = commit_row(histories.repository, histories.repository.commit(oid))
+    [row] = parts(histories, oid)
     assert row.files == (
         FileRow(
             "a",
@@ -64,7 +68,7 @@ def test_a_move_is_one_change_from_the_old_path(histories: Histories) -> None:
 def test_two_files_that_changed_places_are_two_moves(histories: Histories) -> None:
     histories.commit({"a": "1\n", "b": "2\n"})
     oid = histories.commit({"a": "2\n", "b": "1\n"}, moves=(("a", "b"), ("b", "a")))
-    row = commit_row(histories.repository, histories.repository.commit(oid))
+    [row] = parts(histories, oid)
     assert [("a", "R", "b", 0, 0), ("b", "R", "a", 0, 0)] == [
         (f.path, f.status, f.old_path, f.added, f.removed) for f in row.files
     ]
@@ -73,7 +77,7 @@ def test_two_files_that_changed_places_are_two_moves(histories: Histories) -> No
 def test_a_path_that_was_moved_away_and_made_anew_is_told_too(histories: Histories) -> None:
     histories.commit({"a": "1\n"})
     oid = histories.commit({"a": "other\n", "b": "1\n"}, moves=(("a", "b"),))
-    row = commit_row(histories.repository, histories.repository.commit(oid))
+    [row] = parts(histories, oid)
     assert [("a", "M", None), ("b", "R", "a")] == [
         (f.path, f.status, f.old_path) for f in row.files
     ]
@@ -82,7 +86,7 @@ def test_a_path_that_was_moved_away_and_made_anew_is_told_too(histories: Histori
 def test_a_move_onto_a_file_that_was_the_same_is_told(histories: Histories) -> None:
     histories.commit({"a": "1\n", "b": "1\n"})
     oid = histories.commit({"a": None, "b": "1\n"}, moves=(("a", "b"),))
-    row = commit_row(histories.repository, histories.repository.commit(oid))
+    [row] = parts(histories, oid)
     assert [("b", "R", "a", 0, 0)] == [
         (f.path, f.status, f.old_path, f.added, f.removed) for f in row.files
     ]
@@ -91,30 +95,47 @@ def test_a_move_onto_a_file_that_was_the_same_is_told(histories: Histories) -> N
 def test_a_move_of_what_was_not_there_is_an_addition(histories: Histories) -> None:
     histories.commit({"x": "1\n"})
     oid = histories.commit({"b": "1\n"}, moves=(("a", "b"),))
-    row = commit_row(histories.repository, histories.repository.commit(oid))
+    [row] = parts(histories, oid)
     assert [("b", "A", None)] == [(f.path, f.status, f.old_path) for f in row.files]
 
 
 def test_binary_files_are_one_hunk_without_text(histories: Histories) -> None:
     histories.commit({"a": "\0one\ntwo\n"})
     oid = histories.commit({"a": "\0one\ndrei\nvier\n"})
-    row = commit_row(histories.repository, histories.repository.commit(oid))
+    [row] = parts(histories, oid)
     assert (0, 0, (Hunk(0, 2, 0, 3),)) == row.files[0][5:]
     assert row.text == "subject 2"
 
 
 def test_large_texts_are_not_indexed(histories: Histories) -> None:
-    oid = histories.commit({"a": "0123456789abcde\n" * 70_000})
-    row = commit_row(histories.repository, histories.repository.commit(oid))
-    assert row.text is None
-    assert row.files[0].added == 70_000
+    large = "0123456789abcde\n" * 70_000
+    oid = histories.commit({"a": "needle\n", "b": large, "c": "hay\n"})
+    scanned, rest = parts(histories, oid)
+    assert (["b"], None, 70_000) == (
+        [f.path for f in scanned.files],
+        scanned.text,
+        scanned.files[0].added,
+    )
+    assert (["a", "c"], "subject 1\nneedle\nhay") == ([f.path for f in rest.files], rest.text)
     assert has_text(histories.repository, histories.repository.commit(oid), "789abc")
+
+
+def test_many_files_are_several_parts_in_the_order_of_their_paths(histories: Histories) -> None:
+    paths = [f"f{n:03}" for n in range(150)]
+    oid = histories.commit({path: f"text of {path}\n" for path in paths})
+    found = parts(histories, oid)
+    assert [64, 64, 22] == [len(part.files) for part in found]
+    assert paths == [file.path for part in found for file in part.files]
+    assert ["subject 1", "text of f064", "text of f128"] == [
+        (part.text or "").split("\n")[0] for part in found
+    ]
 
 
 def test_files_too_large_to_compare_have_no_counts_until_asked(histories: Histories) -> None:
     oid = histories.commit({"a": "0123456789abcde\n" * 300_000})
-    row = commit_row(histories.repository, histories.repository.commit(oid))
-    assert (None, None, None, None) == (row.text, *row.files[0][5:])
+    scanned, rest = parts(histories, oid)
+    assert (None, None, None, None) == (scanned.text, *scanned.files[0][5:])
+    assert ((), "subject 1") == rest
     [change] = changes_of(histories.repository, histories.repository.commit(oid))
     assert 300_000 == described(histories.repository, change)[0].added
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stetd.history.commit_rows import CommitRow, FileRow, Hunk, Wanted
+from stetd.history.commit_rows import CommitRow, FileRow, Hunk, Part, Wanted
 from stetd.storage import index_schema
 from stetd.storage.growing_index import GrowingIndex
 from stetd.storage.history_index import HistoryIndex
@@ -22,7 +22,10 @@ def oid(n: int) -> str:
     return f"{n * 0x9E3779B97F4A7C15 % (1 << 64):016x}" + f"{n:024x}"
 
 
-def row(n: int, **fields: object) -> CommitRow:
+Row = tuple[CommitRow, list[Part]]
+
+
+def row(n: int, files: tuple[FileRow, ...] = (), text: str | None = "", **fields: object) -> Row:
     told: dict[str, object] = {
         "oid": oid(n),
         "time": 1000 + n,
@@ -31,7 +34,13 @@ def row(n: int, **fields: object) -> CommitRow:
         "edit": True,
         **fields,
     }
-    return CommitRow(**told)  # type: ignore[arg-type]
+    return CommitRow(**told), [Part(files, text)]  # type: ignore[arg-type]
+
+
+def add(index: GrowingIndex, rows: list[Row]) -> None:
+    with index.adding():
+        for commit, parts in rows:
+            assert parts == list(index.add(commit, parts))
 
 
 def change(path: str, old_path: str | None = None) -> FileRow:
@@ -57,7 +66,7 @@ def numbers(index: HistoryIndex, upto: int = 10_000, **wanted: Any) -> list[int]
 
 
 def test_commits_are_found_by_id_number_and_prefix(index: GrowingIndex, path: str) -> None:
-    index.add([row(1), row(2), row(3)])
+    add(index, [row(1), row(2), row(3)])
     reading = HistoryIndex.for_reading(path)
     assert reading is not None
     assert (3, oid(3)) == reading.last()
@@ -75,7 +84,7 @@ def test_files_are_what_was_put_in(index: GrowingIndex) -> None:
         FileRow("b/c", "R", oid(1), oid(2), "b/d", 1, 2, (Hunk(1, 2, 1, 1), Hunk(400, 0, 399, 0))),
         FileRow("large", "M", oid(3), oid(4)),
     )
-    index.add([row(1, files=files)])
+    add(index, [row(1, files=files)])
     assert list(files) == index.files(1)
     assert (1, files[1]) == index.last_change("b/c", 5)
     assert None is index.last_change("b/c", 0)
@@ -84,13 +93,14 @@ def test_files_are_what_was_put_in(index: GrowingIndex) -> None:
 
 
 def test_a_path_is_a_file_or_a_directory_and_old_paths_count(index: GrowingIndex) -> None:
-    index.add(
+    add(
+        index,
         [
             row(1, files=(change("src/a.py"),)),
             row(2, files=(change("src/deep/b.py"), change("other"))),
             row(3, files=(change("srcs/a.py"),)),
             row(4, files=(change("new.py", "src/deep/b.py"),)),
-        ]
+        ],
     )
     assert [4, 2, 1] == numbers(index, path="src")
     assert [4, 2] == numbers(index, path="src/deep")
@@ -103,7 +113,7 @@ def test_a_path_is_a_file_or_a_directory_and_old_paths_count(index: GrowingIndex
 
 def test_times_are_found_though_the_clock_was_set_back(index: GrowingIndex) -> None:
     times = [100, 200, 300, 150, 160, 310, 50, 320]
-    index.add([row(n, time=time) for n, time in enumerate(times, 1)])
+    add(index, [row(n, time=time) for n, time in enumerate(times, 1)])
     for since, until in product([None, *range(40, 340, 10)], repeat=2):
         expected = [
             n
@@ -139,19 +149,61 @@ def test_texts_are_found_by_their_trigrams(
 ) -> None:
     if not index.has_text:
         pytest.skip("this SQLite has no trigrams")
-    index.add([row(n, text=told) for n, told in TEXTS.items()])
+    add(index, [row(n, text=told) for n, told in TEXTS.items()])
     assert expected == numbers(index, text=text)
 
 
 def test_what_is_too_large_to_be_indexed_is_always_to_be_verified(index: GrowingIndex) -> None:
-    index.add([row(1, text="needle"), row(2, text=None), row(3, text="hay"), row(4, text="needle")])
+    add(
+        index, [row(1, text="needle"), row(2, text=None), row(3, text="hay"), row(4, text="needle")]
+    )
     assert [4, 2, 1] == numbers(index, text="needle")
     assert [2] == numbers(index, text="needle", since=1002, until=1003)
 
 
+def test_a_commit_in_parts_is_found_by_each_and_only_those_files_are_looked_at(
+    index: GrowingIndex,
+) -> None:
+    parts = [
+        Part((change("a"), change("d/b")), "message needle"),
+        Part((change("d/c"),), None),
+        Part((change("d/e"),), "hay needle"),
+        Part((change("f"),), "hay"),
+    ]
+    add(index, [row(1, text="needle"), (row(2)[0], parts), row(3, text="hay")])
+    assert [2, 1] == numbers(index, text="needle")
+    assert [3, 2] == numbers(index, text="hay")
+    assert [2] == numbers(index, text="nowhere")
+    assert [2] == numbers(index, text="needle", path="d")
+    assert None is index.files_with(1, "needle")
+    if index.has_text:
+        assert ["a", "d/b", "d/c", "d/e"] == [f.path for f in index.files_with(2, "needle") or []]
+        assert ["d/c"] == [f.path for f in index.files_with(2, "nowhere") or []]
+    assert ["a", "d/b", "d/c", "d/e", "f"] == [f.path for f in index.files_with(2, "ne") or []]
+    assert ["a", "d/b", "d/c", "d/e", "f"] == [f.path for f in index.files(2)]
+
+
+def test_what_was_begun_and_not_finished_is_not_there(index: GrowingIndex) -> None:
+    add(index, [row(1)])
+    commit, parts = row(2, files=(change("a"),), text="needle")
+
+    def begin() -> Iterator[None]:
+        with index.adding():
+            for _ in index.add(commit, parts):
+                yield
+
+    begun = begin()
+    next(begun)
+    begun.close()  # type: ignore[attr-defined]
+    assert (1, oid(1)) == index.last()
+    assert [] == numbers(index, path="a")
+    add(index, [row(2, text="hay")])
+    assert [] == numbers(index, text="needle")
+
+
 def test_a_damaged_file_is_made_anew_and_another_version_is_none_to_readers(path: str) -> None:
     first = GrowingIndex.open(path)
-    first.add([row(1)])
+    add(first, [row(1)])
     first.close()
     db = sqlite3.connect(path)
     db.execute("PRAGMA user_version = 99")
@@ -168,10 +220,12 @@ def test_a_damaged_file_is_made_anew_and_another_version_is_none_to_readers(path
 
 
 def test_clearing_forgets_everything(index: GrowingIndex) -> None:
-    index.add([row(1, text="needle", files=(change("a"),)), row(2, kind="undo", reverts=(oid(1),))])
+    add(
+        index, [row(1, text="needle", files=(change("a"),)), row(2, kind="undo", reverts=(oid(1),))]
+    )
     index.clear()
     assert None is index.last()
-    index.add([row(3, text="hay")])
+    add(index, [row(3, text="hay")])
     assert (1, oid(3)) == index.last()
     assert [] == numbers(index, text="needle")
     assert not index.is_undone(1)
@@ -181,7 +235,7 @@ def test_it_works_without_trigrams(path: str, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(index_schema, "_TEXT_SCHEMA", "CREATE VIRTUAL TABLE t USING nothing (x)")
     index = GrowingIndex.open(path)
     assert not index.has_text
-    index.add([row(1, text="needle"), row(2, text="hay")])
+    add(index, [row(1, text="needle"), row(2, text="hay")])
     assert [2, 1] == numbers(index, text="needle")
     index.close()
 
@@ -207,13 +261,13 @@ def test_what_stands_is_what_a_walk_finds(
         taken = tuple(oid(t) for t in sorted(reverts[n]))
         rows.append(row(n, kind=kind, edit=kind == "edit", reverts=taken))
     for at in range(0, len(rows), batch):
-        index.add(rows[at : at + batch])
+        add(index, rows[at : at + batch])
     undone: set[int] = set()
     for n in sorted(reverts, reverse=True):
         if n not in undone:
             undone |= reverts[n]
     assert undone == {n for n in reverts if index.is_undone(n)}
-    standing = [n for n in sorted(reverts, reverse=True) if rows[n - 1].edit and n not in undone]
+    standing = [n for n in sorted(reverts, reverse=True) if rows[n - 1][0].edit and n not in undone]
     found = index.standing_edits(session=None, agent=None, upto=len(rows))
     assert standing == [n for n, _ in found]
     index.close()
@@ -238,11 +292,12 @@ def test_filters_together_are_what_each_lets_through(
     path: str | None,
 ) -> None:
     index = GrowingIndex.open(str(tmp_path_factory.mktemp("i") / "w.sqlite3"))
-    index.add(
+    add(
+        index,
         [
             row(n, agent=a, session=s, method=m, files=(change(p),), text="needle" * (n % 2))
             for n, (a, s, m, p) in enumerate(told, 1)
-        ]
+        ],
     )
     expected = [
         n

@@ -30,9 +30,20 @@ class FileRow(NamedTuple):
     hunks: tuple[Hunk, ...] | None = None
 
 
+class Part(NamedTuple):
+    """Some files of a commit, in the order of their paths, and what a search looks in.
+
+    ``text``: their removed and added lines, of the first part the message before them; None: it
+    is too large to be indexed.
+    """
+
+    files: tuple[FileRow, ...]
+    text: str | None = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitRow:
-    """A commit as it is indexed. ``text``: what a search looks in; None: it is too large.
+    """A commit as it is indexed, without its parts.
 
     ``edit``: ``undo last: n`` counts it. ``reverts``: what it takes back, if its kind does.
     """
@@ -47,8 +58,6 @@ class CommitRow:
     request: str | None = None
     edit: bool = False
     reverts: tuple[str, ...] = ()
-    files: tuple[FileRow, ...] = ()
-    text: str | None = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,35 +4,34 @@ A file that a commit moved (``Stet-Moved``) is one change with status R, as in t
 call that moved it: its ``before`` is what stood at the old path, and the old path has no entry
 of its own unless something new stands there.
 
-Contents over a limit are not compared for the index, nor are those of a commit with thousands of
-files: it would take seconds. Their rows have no counts and no hunks; :func:`described` counts them
-when somebody asks.
+Contents over a limit are not compared for the index. Their rows have no counts and no hunks;
+:func:`counted` counts them when somebody asks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from stet.wire.results import FileChange
-from stetd.history.commit_rows import CommitRow, FileRow
+from stetd.history.commit_rows import CommitRow, FileRow, Part
 from stetd.history.commits import StoredCommit
 from stetd.history.objects import EMPTY_TREE, Change, Tree, changed_paths, find_entry, stored_tree
 from stetd.history.undoing import TAKES_BACK, is_edit
 from stetd.storage.shadow_repo import (
     LineDiff,
     ShadowRepository,
-    changed_lines,
     compare_lines,
+    count_lines,
     line_diff,
 )
 
 #: Bytes of a file's two contents together that are compared for the index.
 _COMPARED_BYTES = 4 << 20
-#: Bytes of a commit's changed lines that are indexed.
-_INDEXED_BYTES = 1 << 20
-#: Files of one commit whose lines are compared for the index (a snapshot may have any number).
-_COMPARED_FILES = 2000
+#: Characters of a commit's changed lines that are indexed.
+_INDEXED_BYTES = 64 << 20
+#: The same of one part of a commit (of a file that has more, nothing is); and its files.
+_PART_BYTES, _PART_FILES = 1 << 20, 64
 
 
 class PathChange(NamedTuple):
@@ -81,23 +80,35 @@ def changes_of(repository: ShadowRepository, commit: StoredCommit) -> Iterator[P
     yield from (changes[path] for path in sorted(changes))
 
 
+def counted(repository: ShadowRepository, change: PathChange) -> FileChange:
+    """One file as results tell it."""
+    before, after = (side[1] if side else None for side in (change.before, change.after))
+    counts = count_lines(
+        repository.blob(before) if before else None, repository.blob(after) if after else None
+    )
+    return _told(change, *counts)
+
+
 def described(repository: ShadowRepository, change: PathChange) -> tuple[FileChange, str]:
     """One file as results tell it, and its unified diff."""
-    before, after = change.before, change.after
     diff = diff_of(repository, change)
-    told = FileChange(
+    return _told(change, diff.added, diff.removed), diff.text
+
+
+def _told(change: PathChange, added: int, removed: int) -> FileChange:
+    before, after = (side[1] if side else None for side in (change.before, change.after))
+    return FileChange(
         path=change.path,
         status=change.status,
-        before=before[1] if before else None,
-        after=after[1] if after else None,
-        added=diff.added,
-        removed=diff.removed,
+        before=before,
+        after=after,
+        added=added,
+        removed=removed,
         old_path=change.old_path,
     )
-    return told, diff.text
 
 
-def diff_of(repository: ShadowRepository, change: PathChange, *, context: int = 3) -> LineDiff:
+def diff_of(repository: ShadowRepository, change: PathChange) -> LineDiff:
     """The unified diff of one file."""
     before, after = change.before, change.after
     return line_diff(
@@ -106,22 +117,12 @@ def diff_of(repository: ShadowRepository, change: PathChange, *, context: int = 
         repository.blob(after[1]) if after else None,
         old_path=change.old_path,
         modes=(before[0] if before else None, after[0] if after else None),
-        context=context,
     )
 
 
-def commit_row(repository: ShadowRepository, commit: StoredCommit) -> CommitRow:
+def commit_row(commit: StoredCommit) -> CommitRow:
     """A commit as it is indexed."""
     meta = commit.meta
-    files, changed = [], list(changes_of(repository, commit))
-    pieces = [meta.message]
-    room = _INDEXED_BYTES
-    for change in changed:
-        row, text = _file_row(repository, change, compare=len(changed) <= _COMPARED_FILES)
-        files.append(row)
-        room -= len(text) if text is not None else _INDEXED_BYTES + 1
-        if room >= 0 and text:
-            pieces.append(text)
     return CommitRow(
         oid=commit.oid,
         time=meta.time,
@@ -133,9 +134,27 @@ def commit_row(repository: ShadowRepository, commit: StoredCommit) -> CommitRow:
         request=meta.request,
         edit=is_edit(meta),
         reverts=meta.reverts if meta.kind in TAKES_BACK else (),
-        files=tuple(files),
-        text="\n".join(pieces) if room >= 0 else None,
     )
+
+
+def commit_parts(repository: ShadowRepository, commit: StoredCommit) -> Iterator[Part]:
+    """What a commit did, in parts that are not too large; one part for most commits."""
+    files: list[FileRow] = []
+    texts = [commit.meta.message]
+    length, room = 0, _INDEXED_BYTES
+    for change in changes_of(repository, commit):
+        row, text = _file_row(repository, change)
+        if text is None or len(text) > _PART_BYTES or room < 0:
+            yield Part((row,), None)
+            continue
+        if files and (length + len(text) > _PART_BYTES or len(files) == _PART_FILES):
+            yield Part(tuple(files), "\n".join(texts))
+            files, texts, length = [], [], 0
+        files.append(row)
+        texts += [text] if text else []
+        length += len(text)
+        room -= len(text)
+    yield Part(tuple(files), "\n".join(texts))
 
 
 def uncompared(change: PathChange) -> FileRow:
@@ -144,13 +163,9 @@ def uncompared(change: PathChange) -> FileRow:
     return FileRow(change.path, change.status, before, after, change.old_path)
 
 
-def _file_row(
-    repository: ShadowRepository, change: PathChange, *, compare: bool
-) -> tuple[FileRow, str | None]:
+def _file_row(repository: ShadowRepository, change: PathChange) -> tuple[FileRow, str | None]:
     """A file's row, and its added and removed lines (None: too much to be compared)."""
     row = uncompared(change)
-    if not compare:
-        return row, None
     if row.before == row.after:
         return row._replace(added=0, removed=0, hunks=()), ""
     before, after = (repository.blob(oid) if oid else None for oid in (row.before, row.after))
@@ -161,27 +176,38 @@ def _file_row(
     return row, compared.text
 
 
-def has_text(repository: ShadowRepository, commit: StoredCommit, text: str) -> bool:
-    """Whether a commit's message, or a line that it added or removed, has this text."""
+def has_text(
+    repository: ShadowRepository,
+    commit: StoredCommit,
+    text: str,
+    files: Sequence[FileRow] | None = None,
+) -> bool:
+    """Whether a commit's message, or a line that it added or removed, has this text.
+
+    ``files``: the only ones that may have it, if that is known.
+    """
     if text in commit.meta.message:
         return True
     if "\n" in text:
         return False
     sought = text.encode("utf-8", "replace")
+    if files is None:
+        files = [uncompared(change) for change in changes_of(repository, commit)]
     return any(
-        _side_has(repository, change, sought) and text in _lines(diff_of(repository, change))
-        for change in changes_of(repository, commit)
+        _side_has(repository, file, sought) and text in _changed_text(repository, file)
+        for file in files
     )
 
 
-def _side_has(repository: ShadowRepository, change: PathChange, sought: bytes) -> bool:
+def _side_has(repository: ShadowRepository, file: FileRow, sought: bytes) -> bool:
     """Whether the file has the text at all: much sooner said than what changed."""
+    if file.before == file.after:
+        return False
     if b"\xef\xbf\xbd" in sought:  # stands for any byte that is no UTF-8
         return True
-    sides = [side[1] for side in (change.before, change.after) if side]
-    return len(set(sides)) == len(sides) and any(sought in repository.blob(oid) for oid in sides)
+    return any(sought in repository.blob(oid) for oid in (file.before, file.after) if oid)
 
 
-def _lines(diff: LineDiff) -> str:
-    """The added and removed lines of a diff."""
-    return "\n".join(changed_lines(diff.text.split("\n")))
+def _changed_text(repository: ShadowRepository, file: FileRow) -> str:
+    before, after = (repository.blob(oid) if oid else None for oid in (file.before, file.after))
+    return compare_lines(before, after).text

@@ -5,13 +5,14 @@ from __future__ import annotations
 import heapq
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 import msgspec
 
-from stetd.history.commit_rows import CommitRow, FileRow
+from stetd.history.commit_rows import CommitRow, FileRow, Part
 from stetd.storage.history_index import HistoryIndex
-from stetd.storage.index_query import searchable
+from stetd.storage.index_query import first_row, searchable
 from stetd.storage.index_schema import open_index, remove
 
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -44,24 +45,26 @@ class GrowingIndex(HistoryIndex):
         """An index for one question; SQLite keeps it in a file without a name."""
         return cls("", open_index(""))
 
-    def add(self, rows: Sequence[CommitRow]) -> None:
-        """Put commits on top of the last one, in one transaction, oldest first."""
+    @contextmanager
+    def adding(self) -> Iterator[None]:
+        """One transaction; nothing of it is there if it is not finished."""
         self.db.execute("BEGIN IMMEDIATE")
         try:
-            for row in rows:
-                self._add(row)
+            yield
             self.db.execute("COMMIT")
-        except BaseException:
+        finally:
             if self.db.in_transaction:
                 self.db.execute("ROLLBACK")
-            raise
 
-    def _add(self, row: CommitRow) -> None:
+    def add(self, row: CommitRow, parts: Iterable[Part]) -> Iterator[Part]:
+        """Put a commit on top of the last one; gives each part when it has been added.
+
+        Call it inside :meth:`adding`, and take all that it gives.
+        """
         last = self.db.execute("SELECT n, latest FROM commits ORDER BY n DESC LIMIT 1").fetchone()
         n, latest = (last[0] + 1, max(last[1], row.time)) if last else (1, row.time)
-        scanned = int(row.text is None or not self.has_text)
         self.db.execute(
-            "INSERT INTO commits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?)",
+            "INSERT INTO commits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)",
             (
                 n,
                 bytes.fromhex(row.oid),
@@ -75,31 +78,42 @@ class GrowingIndex(HistoryIndex):
                 row.subject,
                 int(row.edit),
                 int(row.edit),
-                scanned,
             ),
         )
-        if not scanned:
-            self.db.execute(
-                "INSERT INTO changed_text (rowid, text) VALUES (?, ?)", (n, searchable(row.text))
-            )
-        self._add_files(n, row.files)
         self._add_reverts(n, row.reverts)
+        touched: set[int] = set()
+        for number, part in enumerate(parts):
+            scanned = part.text is None or not self.has_text
+            if number or scanned:
+                self._divide(n, number, scanned=scanned)
+            if not scanned:
+                self.db.execute(
+                    "INSERT INTO changed_text (rowid, text) VALUES (?, ?)",
+                    (first_row(n) + number, searchable(part.text)),
+                )
+            self._add_files(n, number, part.files, touched)
+            yield part
 
-    def _add_files(self, n: int, files: Iterable[FileRow]) -> None:
-        touched: set[str] = set()
+    def _divide(self, n: int, part: int, *, scanned: bool) -> None:
+        """Note a part: that there are several, or that this one's text is not indexed."""
+        if part:
+            self.db.execute("INSERT OR IGNORE INTO parts VALUES (?, 0, 0)", (n,))
+        self.db.execute("INSERT INTO parts VALUES (?, ?, ?)", (n, part, int(scanned)))
+
+    def _add_files(self, n: int, part: int, files: Iterable[FileRow], touched: set[int]) -> None:
         ids: dict[str, int] = {}
         for file in files:
             for path in (file.path, file.old_path):
-                if path is not None and path not in touched:
-                    touched.add(path)
-                    touched.update(_directories(path))
-        for path in touched:
-            ids[path] = self._path_id(path)
+                if path is not None and path not in ids:
+                    ids[path] = self._path_id(path)
+                    for directory in _directories(path):
+                        if directory not in ids:
+                            ids[directory] = self._path_id(directory)
+        new = set(ids.values()) - touched
+        touched |= new
+        self.db.executemany("INSERT INTO touched VALUES (?, ?)", [(number, n) for number in new])
         self.db.executemany(
-            "INSERT INTO touched VALUES (?, ?)", [(number, n) for number in ids.values()]
-        )
-        self.db.executemany(
-            "INSERT INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             [
                 (
                     ids[file.path],
@@ -113,6 +127,7 @@ class GrowingIndex(HistoryIndex):
                     None
                     if file.hunks is None
                     else msgspec.msgpack.encode([x for hunk in file.hunks for x in hunk]),
+                    part,
                 )
                 for file in files
             ],
@@ -166,7 +181,7 @@ class GrowingIndex(HistoryIndex):
     def clear(self) -> None:
         """Forget everything: the history is another one."""
         self.db.execute("BEGIN IMMEDIATE")
-        for table in ("commits", "paths", "files", "touched", "reverts"):
+        for table in ("commits", "paths", "files", "parts", "touched", "reverts"):
             self.db.execute(f"DELETE FROM {table}")  # noqa: S608 - names from above
         if self.has_text:
             self.db.execute("INSERT INTO changed_text (changed_text) VALUES ('delete-all')")

@@ -23,7 +23,7 @@ from contextlib import contextmanager
 import msgspec
 
 from stetd.history.commit_rows import FileRow, Hunk, Wanted
-from stetd.storage.index_query import Query, plain, trigrams
+from stetd.storage.index_query import Query, first_row, matching, plain, trigrams
 from stetd.storage.index_schema import BUSY_S, VERSION, version_of
 
 
@@ -213,11 +213,37 @@ class HistoryIndex:
 
     def _with_text(self, query: Query, sought: list[str]) -> Iterator[tuple[int, str]]:
         """What the trigrams find, merged with what is too large to be indexed."""
-        match = " AND ".join('"' + trigram.replace('"', '""') + '"' for trigram in sought)
-        found = self._rows(*query.build(match))
-        query.where("commits.scanned = 1")
+        found = self._rows(*query.build(matching(sought)))
+        query.where("commits.n IN (SELECT n FROM parts INDEXED BY parts_scanned WHERE scanned = 1)")
         scanned = self._rows(*query.build())
-        yield from heapq.merge(found, scanned, reverse=True)
+        last = None
+        for n, oid in heapq.merge(found, scanned, reverse=True):
+            if n != last:  # several parts of it may match
+                yield n, oid
+            last = n
+
+    def files_with(self, n: int, text: str) -> list[FileRow] | None:
+        """The files of a commit that may have a text in their changed lines.
+
+        None if the commit was not divided, so that any may.
+        """
+        parts = dict(self.db.execute("SELECT part, scanned FROM parts WHERE n = ?", (n,)))
+        if not parts:
+            return None
+        sought = trigrams(text) if self.has_text else []
+        if sought:
+            rows = self.db.execute(
+                "SELECT rowid FROM changed_text WHERE changed_text MATCH ?"
+                " AND rowid BETWEEN ? AND ?",
+                (matching(sought), first_row(n), first_row(n + 1) - 1),
+            )
+            found = {row - first_row(n) for (row,) in rows}
+            parts = {part: scanned for part, scanned in parts.items() if scanned or part in found}
+        return [row for part in sorted(parts) for row in self._files_of(n, part)]
+
+    def _files_of(self, n: int, part: int) -> list[FileRow]:
+        rows = self.db.execute(_FILES + " WHERE files.n = ? AND files.part = ?", (n, part))
+        return [_file_row(row) for row in rows]
 
     def _first_since(self, time: float) -> int:
         """No commit before this number was made at this time or later."""

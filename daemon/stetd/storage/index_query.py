@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 #: Shorter texts have no trigram.
 SHORTEST_TEXT = 3
 #: Trigrams of a search that are looked up; what they find is verified anyway.
 _MOST_TRIGRAMS = 32
+
+
+#: The rows of texts: the number of the commit, then so many bits for the number of the part.
+PART_BITS = 20
+
+
+def first_row(n: int) -> int:
+    """The row of the first text of a commit."""
+    return n << PART_BITS
 
 
 class Query:
@@ -43,11 +54,13 @@ class Query:
         tables, order = "commits", "commits.n"
         conditions: list[str] = []
         values: list[object] = []
+        first, last = self._from, self._upto
         if match is not None:
             order = "changed_text.rowid"
-            tables = "changed_text CROSS" + joined + order
+            tables = f"changed_text CROSS{joined}({order} >> {PART_BITS})"
             conditions.append("changed_text MATCH ?")
             values.append(match)
+            first, last = first_row(first), first_row(last + 1) - 1
         if self._path is not None:
             if match is None:
                 order = "touched.n"
@@ -57,7 +70,7 @@ class Query:
             conditions.append("touched.path = ?")
             values.append(self._path)
         conditions += [f"{order} BETWEEN ? AND ?", *self._conditions]
-        values += [self._from, self._upto, *self._values]
+        values += [first, last, *self._values]
         return (
             f"SELECT commits.n, commits.oid FROM {tables}"  # noqa: S608 - made of the above
             f" WHERE {' AND '.join(conditions)} ORDER BY {order} DESC",
@@ -73,6 +86,11 @@ def plain(text: str | None) -> str | None:
 def searchable(text: str | None) -> str:
     """A text as both sides of a search have it: the tokenizer stops at a NUL."""
     return (plain(text) or "").replace("\0", "\ufffd")
+
+
+def matching(sought: Sequence[str]) -> str:
+    """The trigrams as FTS5 takes them: all of them."""
+    return " AND ".join('"' + trigram.replace('"', '""') + '"' for trigram in sought)
 
 
 def trigrams(text: str) -> list[str]:

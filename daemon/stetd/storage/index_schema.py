@@ -8,16 +8,17 @@ Commits are numbered by ``n`` from 1 at the root. Tables:
                   edit      1 if ``undo last: n`` counts it
                   standing  1 for such an edit that is not undone, else 0
                   undone    1 if a commit that takes it back stands
-                  scanned   1 if its text is too large to be indexed; a search for text has
-                            to look into it
     paths         a number for each path
     files         what a commit did to a path: as in CONTRACT.md 3; ``hunks`` for blame: a
                   MessagePack list of four numbers a hunk (lines counted from 0: first old
                   line, number of old ones, first new one, number of new ones); NULL where
                   the file was too large to be compared
+    parts         of a commit with many files, or much text, the pieces in which they are kept;
+                  scanned: 1 if the text is too large to be indexed: a search has to look into it
     touched       the commits that changed a path, or something below it
     reverts       the commits that a commit took back (both by n)
-    changed_text  (FTS5, trigrams, without content) message, added and removed lines, by n
+    changed_text  (FTS5, trigrams, without content) message, added and removed lines of a part;
+                  the row is n * 2^20 + part
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import os
 import sqlite3
 from contextlib import suppress
 
-VERSION = 1
+VERSION = 2
 #: Seconds that a connection waits for another one's lock.
 BUSY_S = 5.0
 _CACHE_KIB = 4096
@@ -35,8 +36,7 @@ CREATE TABLE commits (
     n INTEGER PRIMARY KEY, oid BLOB NOT NULL UNIQUE,
     time INTEGER NOT NULL, latest INTEGER NOT NULL, kind TEXT NOT NULL, method TEXT,
     agent TEXT, session TEXT, request TEXT, subject TEXT NOT NULL,
-    edit INTEGER NOT NULL, standing INTEGER NOT NULL, undone INTEGER NOT NULL DEFAULT 0,
-    scanned INTEGER NOT NULL
+    edit INTEGER NOT NULL, standing INTEGER NOT NULL, undone INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX commits_latest ON commits (latest);
 CREATE INDEX commits_late ON commits (time) WHERE time < latest;
@@ -48,18 +48,21 @@ CREATE INDEX commits_request ON commits (request) WHERE request IS NOT NULL;
 CREATE INDEX standing ON commits (standing) WHERE standing = 1;
 CREATE INDEX standing_agent ON commits (agent) WHERE standing = 1;
 CREATE INDEX standing_session ON commits (session) WHERE standing = 1;
-CREATE INDEX commits_scanned ON commits (scanned) WHERE scanned = 1;
 CREATE TABLE paths (id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE);
 CREATE TABLE files (
     path INTEGER NOT NULL, n INTEGER NOT NULL, status TEXT NOT NULL, before BLOB, after BLOB,
-    added INTEGER, removed INTEGER, old_path INTEGER, hunks BLOB,
+    added INTEGER, removed INTEGER, old_path INTEGER, hunks BLOB, part INTEGER NOT NULL,
     PRIMARY KEY (path, n)
 ) WITHOUT ROWID;
-CREATE INDEX files_of_commit ON files (n);
+CREATE INDEX files_of_commit ON files (n, part);
 CREATE INDEX files_moved ON files (n) WHERE old_path IS NOT NULL;
 CREATE TABLE touched (
     path INTEGER NOT NULL, n INTEGER NOT NULL, PRIMARY KEY (path, n)
 ) WITHOUT ROWID;
+CREATE TABLE parts (
+    n INTEGER NOT NULL, part INTEGER NOT NULL, scanned INTEGER NOT NULL, PRIMARY KEY (n, part)
+) WITHOUT ROWID;
+CREATE INDEX parts_scanned ON parts (n) WHERE scanned = 1;
 CREATE TABLE reverts (
     target INTEGER NOT NULL, by_n INTEGER NOT NULL, PRIMARY KEY (target, by_n)
 ) WITHOUT ROWID;

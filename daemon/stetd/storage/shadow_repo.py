@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
+import msgspec
 import pygit2
 from pygit2.enums import ConfigLevel, DiffOption, ObjectType
 
@@ -29,6 +30,7 @@ from stetd.storage.disk import Disk
 from stetd.storage.object_files import Damaged, Missing, ObjectFiles
 from stetd.storage.packing import clear_half_packs
 from stetd.storage.references import HISTORY, PINS, DamagedReference, pinned, read_reference
+from stetd.storage.shallow import read_shallow
 
 _TREE_ENTRY = re.compile(rb"([0-7]+) ([^\0]+)\0(.{20})", re.DOTALL)
 #: Trees that one handle remembers, and their entries together (some 200 bytes each).
@@ -175,6 +177,7 @@ class ShadowRepository:
         self.path = path
         self._repo = pygit2.Repository(path)
         self._files = ObjectFiles(path)
+        self._shallow = read_shallow(path)
         self._trees = _Trees()
         self.commit = lru_cache(maxsize=_COMMITS)(self._load_commit)
 
@@ -182,6 +185,7 @@ class ShadowRepository:
         """Let go of packs that are gone, and see what came in their place."""
         self.close()
         self._repo = pygit2.Repository(self.path)
+        self._shallow = read_shallow(self.path)
 
     def close(self) -> None:
         """Release files and memory maps."""
@@ -229,7 +233,12 @@ class ShadowRepository:
 
     def _load_commit(self, oid: str) -> StoredCommit:
         """A commit with its metadata; MissingObject if it is not there."""
-        return parse_commit(oid, self._read(oid))
+        commit = parse_commit(oid, self._read(oid))
+        return commit if oid not in self._shallow else msgspec.structs.replace(commit, parent=None)
+
+    def raw_parent(self, oid: str) -> str | None:
+        """The parent that a commit names, whether or not it is there."""
+        return parse_commit(oid, self._read(oid)).parent
 
     def walk(self, start: str | None) -> Iterator[StoredCommit]:
         """The history from ``start`` back to its beginning."""
@@ -404,6 +413,14 @@ def unified_hunks(before: bytes, after: bytes) -> bytes:
     patch = pygit2.Patch.create_from(before, after, "a", "a", flag=DiffOption.FORCE_TEXT)
     _, found, hunks = (patch.data or b"").partition(b"\n@@ ")
     return b"@@ " + hunks if found else b""
+
+
+def count_lines(before: bytes | None, after: bytes | None) -> tuple[int, int]:
+    """How many lines were added and removed between two contents (None: there is none)."""
+    if before == after:
+        return 0, 0
+    _, added, removed = pygit2.Patch.create_from(before, after, context_lines=0).line_stats
+    return added, removed
 
 
 def compare_lines(before: bytes | None, after: bytes | None) -> LineComparison:
