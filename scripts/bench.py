@@ -183,7 +183,8 @@ def main() -> int:
         if options.history:
             plan = history.QUICK if options.quick else history.FULL
             told = partial(print, file=sys.stderr, flush=True)
-            print(history.measure(directory, runtime, plan, told))
+            for table in history.measure(directory, runtime, plan, told):
+                print(table + "\n", flush=True)
             return 0
         results = measure(directory, runtime, QUICK if options.quick else FULL)
     finally:

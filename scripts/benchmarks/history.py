@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -58,7 +58,7 @@ FULL = Plan(
         Extent(100, 10_000, flat=True),
         Extent(100, 50_000, flat=True),
     ],
-    repeats=20,
+    repeats=15,
     calls=20_000,
 )
 QUICK = Plan(
@@ -243,9 +243,8 @@ def _wait_for_index(root: str, control: stet.spawn.Endpoint, shadow: str) -> Non
         time.sleep(0.2)
 
 
-def measure(directory: str, runtime: str, plan: Plan, told: Callable[[str], None]) -> str:
-    """Everything, as text; ``told`` is called with what was finished."""
-    parts = []
+def measure(directory: str, runtime: str, plan: Plan, told: Callable[[str], None]) -> Iterator[str]:
+    """Table by table, as text; ``told`` is called with what was finished."""
     for what, extents in (("commits", plan.histories), ("files", plan.workspaces)):
         columns = []
         for number, extent in enumerate(extents):
@@ -254,12 +253,11 @@ def measure(directory: str, runtime: str, plan: Plan, told: Callable[[str], None
             shutil.rmtree(own)
             told(f"{column.made.commits:,} commits over {column.name}")
             columns.append(column)
-        parts.append(_table(what, columns))
+        yield _table(what, columns)
     growth = _many_calls(
         os.path.join(directory, "calls"), os.path.join(runtime, "calls"), plan.calls
     )
-    parts.append(_growth_table(growth))
-    return "\n\n".join(parts)
+    yield _growth_table(growth)
 
 
 def _table(what: str, columns: Sequence[Column]) -> str:
