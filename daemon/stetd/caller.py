@@ -26,6 +26,7 @@ from stetd.call_world import EditCall
 from stetd.config import Settings
 from stetd.feed import Feed, Subscriber
 from stetd.indexing import Indexer
+from stetd.needs import Needs
 from stetd.params import Common, check_label, convert
 from stetd.reading import Place
 from stetd.refusing import damaged_history
@@ -54,6 +55,7 @@ class Shared:
     settings: Settings
     indexer: Indexer
     upkeep: Upkeep
+    needs: Needs
     started: float = field(default_factory=time.monotonic)
     readers: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(4, thread_name_prefix="stet-read")
@@ -192,6 +194,7 @@ class Caller:
             self.directory,
             self.shared.settings.max_file_bytes,
             partial(self.shared.indexer.rebuild, workspace.shadow),
+            self.state.known[workspace.name].cut,
         )
         return place, workspace.number
 

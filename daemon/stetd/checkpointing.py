@@ -62,6 +62,8 @@ class Checkpoints:
         self._waiting: list[Callable[[], None]] = []
         self._not_before = 0.0
         self.running = False
+        #: The newest one that is durable, of those that this daemon has taken.
+        self.recorded: Checkpoint | None = None
         #: Something has been journalled since the last one was begun.
         self.needed = False
 
@@ -162,6 +164,7 @@ class Checkpoints:
             self._not_before = time.monotonic() + self._limits.checkpoint_idle_s
         else:
             hit("checkpoint.recorded")
+            self.recorded = snapshot
             self._forget_what_is_kept(snapshot, requests)
         for done in waiting:
             done()

@@ -8,20 +8,16 @@ and is written whether or not the repository had it.
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Generator
-from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 
-from stetd.storage.object_files import Damaged, pack_names
+from stetd.storage.object_files import pack_names
 from stetd.storage.reachable import all_loose_ids
 from stetd.storage.repacking import Progress, Repacking
-from stetd.upkeep import Job
 from stetd.workspace import Workspace
 from stetd.writer import Writer
 
-_log = logging.getLogger(__name__)
 #: With fewer loose objects and packs than these a history is left as it is.
 _MANY_LOOSE, _MANY_PACKS = 256, 24
 
@@ -38,39 +34,6 @@ class Collected:
 def is_due(shadow: str) -> bool:
     """Whether enough lies about in a shadow repository to be packed."""
     return len(all_loose_ids(shadow)) // 20 >= _MANY_LOOSE or len(pack_names(shadow)) >= _MANY_PACKS
-
-
-def needed_work(writer: Writer, shadow: str) -> list[Job[Collected]]:
-    """The work that the history in a shadow repository needs by itself."""
-    if not is_due(shadow):
-        return []
-    workspace = writer.submit(
-        lambda: next((w for w in writer.state.open.values() if w.shadow == shadow), None)
-    ).result()
-    if workspace is None:
-        return []
-    job = Job("gc", workspace.root, lambda progress: _quietly(writer, workspace, progress))
-    job.future.add_done_callback(lambda future: _complain(shadow, future))
-    return [job]
-
-
-def _quietly(
-    writer: Writer, workspace: Workspace, progress: Progress
-) -> Generator[None, None, Collected]:
-    try:
-        return (yield from collecting(writer, workspace, progress, drop=False))
-    except Damaged:
-        # It may be one of those that a crash left, and that nothing needs.
-        return (yield from collecting(writer, workspace, progress, drop=True))
-
-
-def _complain(shadow: str, future: Future[Collected]) -> None:
-    error = future.exception()
-    if error is None:
-        done = future.result()
-        _log.info("packed %s: %d bytes, %d before", shadow, done.bytes_after, done.bytes_before)
-    elif not isinstance(error, CancelledError):
-        _log.warning("%s can't be packed: %r", shadow, error)
 
 
 def collecting(

@@ -114,6 +114,18 @@ class Settings(BaseSettings):
         default=2 << 30,
         description="Bytes of all files together that a snapshot takes at most.",
     )
+    retention_days: int = Field(
+        default=0,
+        ge=0,
+        description="Days after which commits are dropped, oldest first; 0: never. A pinned "
+        "commit stays, and so do all after it.",
+    )
+    retention_mb: int = Field(
+        default=0,
+        ge=0,
+        description="Size in MiB of one history beyond which its oldest commits are dropped; 0: "
+        "any.",
+    )
     gc_idle_s: Seconds = Field(
         default=60,
         description="Seconds without a writing call after which a history in which much lies "

@@ -11,14 +11,15 @@ from dataclasses import dataclass
 
 from stetd import __version__
 from stetd.checkpointing import WriterLimits
-from stetd.collecting import needed_work
 from stetd.config import Settings
 from stetd.directories import Directories
 from stetd.handlers import Handlers
 from stetd.heads import Head
 from stetd.history.objects import NewObject
 from stetd.indexing import Indexer
+from stetd.needs import RETENTION_EVERY_S, Needs
 from stetd.recovery import Recovery, RecoveryError, contents
+from stetd.retaining import Policy, needs_cut
 from stetd.state import State
 from stetd.storage.background import Background
 from stetd.storage.disk import Disk
@@ -26,6 +27,7 @@ from stetd.storage.journal import Journal, JournalBroken, read_journal
 from stetd.storage.journal_format import FormatError, WorkspaceState
 from stetd.storage.request_store import RequestStore
 from stetd.storage.shadow_repo import ShadowRepository
+from stetd.storage.shallow import write_shallow
 from stetd.upkeep import Upkeep
 from stetd.workspaces import Workspaces, open_repository
 from stetd.writer import Writer
@@ -117,14 +119,16 @@ class Daemon:
             )
         workspaces = Workspaces(writer, recovery, directories.runtime)
         indexer = _start_indexing(state, writer)
-        upkeep = _start_upkeep(state, writer, settings)
+        policy = Policy(settings.retention_days, settings.retention_mb << 20)
+        needs = Needs(writer, policy, indexer.rebuild)
+        upkeep = _start_upkeep(writer, needs, settings)
 
         def follow(shadow: str) -> None:
             indexer.follow(shadow)
             upkeep.follow(shadow)
 
         background.on_commits = follow
-        handlers = Handlers(writer, background, workspaces, settings, indexer, upkeep)
+        handlers = Handlers(writer, background, workspaces, settings, indexer, upkeep, needs)
         return cls(handlers, writer, background, indexer, upkeep, stores)
 
     def close(self) -> None:
@@ -153,6 +157,9 @@ def _recover_workspace(
 ) -> None:
     repository = open_repository(state.directory, known.name, state.disk)
     head, written = recovery.write_git(known.name, repository, start)
+    if known.cut is not None and needs_cut(repository.path, known.cut):
+        write_shallow(repository.path, known.cut.oldest, state.disk)
+        repository.reopen()
     if not known.allowed:
         recovery.forget(known.name)
         _sync_git(state.number, repository, written, head, background)
@@ -184,11 +191,12 @@ def _start_indexing(state: State, writer: Writer) -> Indexer:
     return indexer
 
 
-def _start_upkeep(state: State, writer: Writer, settings: Settings) -> Upkeep:
-    """Let histories be packed when nothing else is to be done."""
-    upkeep = Upkeep(writer.quiet_s, settings.gc_idle_s)
-    upkeep.needed_by = lambda shadow: needed_work(writer, shadow)
-    for workspace in list(state.open.values()):
+def _start_upkeep(writer: Writer, needs: Needs, settings: Settings) -> Upkeep:
+    """Let histories be packed, and cut if wanted, when nothing else is to be done."""
+    again_s = RETENTION_EVERY_S if needs.policy else None
+    upkeep = Upkeep(writer.quiet_s, settings.gc_idle_s, again_s)
+    upkeep.needed_by = needs.of
+    for workspace in list(writer.state.open.values()):
         upkeep.follow(workspace.shadow)
     upkeep.start()
     return upkeep

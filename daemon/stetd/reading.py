@@ -16,6 +16,7 @@ from typing import TypeVar
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import DiffResult, FileChange, ReadResult
 from stetd.editing.text import Document, looks_binary
+from stetd.history.commits import rfc3339
 from stetd.history.objects import (
     EMPTY_TREE,
     Image,
@@ -28,7 +29,9 @@ from stetd.history.objects import (
 from stetd.indexed_past import look_back
 from stetd.params import Diff, Read
 from stetd.past import Past
+from stetd.refusing import after_dropping
 from stetd.storage.commit_changes import PathChange, described
+from stetd.storage.journal_format import Cut
 from stetd.storage.shadow_repo import ShadowRepository, line_diff
 from stetd.storage.worktree import Worktree
 
@@ -46,6 +49,8 @@ class Place:
     max_file_bytes: int
     #: Called when the query index was found to be damaged.
     on_damage: Callable[[], None] = lambda: None
+    #: What retention has dropped.
+    cut: Cut | None = None
 
 
 def looking_back(place: Place, run: Callable[[Past], T]) -> T:
@@ -53,6 +58,11 @@ def looking_back(place: Place, run: Callable[[Past], T]) -> T:
     repository = ShadowRepository(place.shadow)
     try:
         return look_back(repository, place.head, run, place.on_damage)
+    except Refused as refusal:
+        cut = place.cut
+        if cut is None:
+            raise
+        raise after_dropping(refusal, cut.dropped, cut.oldest, rfc3339(cut.time)) from refusal
     finally:
         repository.close()
 

@@ -195,6 +195,8 @@ class Recovery:
         if record.number in self._voided:
             return
         self._take_commits(record.workspace, record.number, record.commits)
+        if record.cut is not None:
+            state.set_cut(record.workspace, record.cut)
         session = state.sessions.get((record.workspace, record.session or ""))
         if session is not None and record.session is not None:
             session = with_clipboards(session, record.clipboards)

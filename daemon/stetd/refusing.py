@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 
+import msgspec
+
 from stet.wire.failures import Failure, Kind, Refused, refuse
 
 TOOL_DISABLED = (
@@ -29,6 +31,19 @@ def damaged_history(what: str) -> Refused:
         f"the history is damaged: object {what} is missing or can't be read. Nothing was changed. "
         "A person must look at it: stet verify names what is damaged and says what to do.",
     )
+
+
+def after_dropping(refusal: Refused, commits: int, oldest: str, when: str) -> Refused:
+    """An unknown commit in a history whose beginning was dropped: it may have been there."""
+    if refusal.kind != Kind.UNKNOWN_COMMIT:
+        return refusal
+    said = (
+        f" It may be one of the {commits:,} commits before {oldest[:12]} that retention has "
+        f"dropped, the last of them on {when}; these can't be had any more."
+    )
+    first, *rest = refusal.failures
+    told = msgspec.structs.replace(first, message=first.message + said)
+    return Refused(told, *rest, extra=refusal.extra)
 
 
 def outcome_unknown() -> Refused:

@@ -15,7 +15,7 @@ import msgspec
 
 from stetd.session.sessions import Session, stricter
 from stetd.storage.disk import Disk
-from stetd.storage.journal_format import Checkpoint, Unsettled, WorkspaceState
+from stetd.storage.journal_format import Checkpoint, Cut, Unsettled, WorkspaceState
 from stetd.storage.request_store import RequestRecord
 from stetd.storage.shadow_repo import ShadowRepository
 from stetd.workspace import Workspace
@@ -53,6 +53,10 @@ class State:
     number: int = 0
     #: Paths written since the last checkpoint, by workspace name.
     unsynced: dict[str, set[str]] = field(default_factory=dict)
+
+    def set_cut(self, name: str, cut: Cut) -> None:
+        """Note where a history begins since retention has dropped what was before."""
+        self.known[name] = msgspec.structs.replace(self.known[name], cut=cut)
 
     def open_workspace(self, known: WorkspaceState, repository: ShadowRepository) -> Workspace:
         """Open an allowed workspace. OSError if its directory is not there."""

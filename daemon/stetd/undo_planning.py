@@ -13,7 +13,7 @@ from stetd.call_world import CallWorld, EditCall
 from stetd.drafts import Draft
 from stetd.history.commit_rows import Wanted
 from stetd.history.commits import StoredCommit
-from stetd.history.undoing import FOUND, REDOABLE, TAKES_BACK
+from stetd.history.undoing import ABOUT_HISTORY, FOUND, REDOABLE, TAKES_BACK
 from stetd.past import Found, Past
 from stetd.reverting import counted, listed, named, shortened, take_back
 from stetd.workspace import Workspace
@@ -95,6 +95,12 @@ def _check_may_undo(past: Past, call: EditCall, found: Found) -> None:
     if undone_by is not None:
         raise refuse(
             Kind.NOTHING_TO_UNDO, f"{commit.oid[:8]} is undone already, by {undone_by[:8]}."
+        )
+    if commit.meta.kind in ABOUT_HISTORY:
+        raise refuse(
+            Kind.NOTHING_TO_UNDO,
+            f"{commit.oid[:8]} records what was done to the history ({commit.meta.kind}); it "
+            "changed no file, and what is gone from the history can't be brought back.",
         )
     if commit.meta.kind in FOUND and past.found_only(commit):
         raise refuse(

@@ -46,12 +46,18 @@ class Job(Generic[T]):
 
 class Upkeep:
     """The thread. ``quiet_s``: seconds since the last call; ``idle_s``: how many are enough to
-    look at the histories that have changed, 0 for never.
+    look at the histories that have changed, 0 for never; after ``again_s`` seconds all are looked
+    at, changed or not.
     """
 
-    def __init__(self, quiet_s: Callable[[], float], idle_s: float) -> None:
+    def __init__(
+        self, quiet_s: Callable[[], float], idle_s: float, again_s: float | None = None
+    ) -> None:
         self._quiet_s = quiet_s
         self._idle_s = idle_s
+        self._again_s = again_s
+        self._known: set[str] = set()
+        self._looked = time.monotonic()
         self._jobs: deque[Job[Any]] = deque()
         self._running: Job[Any] | None = None
         self._changed_histories: dict[str, float] = {}
@@ -81,6 +87,7 @@ class Upkeep:
     def follow(self, shadow: str) -> None:
         """A shadow repository has new commits."""
         with self._condition:
+            self._known.add(shadow)
             if shadow not in self._changed_histories:
                 self._changed_histories[shadow] = time.monotonic()
                 self._condition.notify_all()
@@ -123,15 +130,21 @@ class Upkeep:
 
     def _pause(self) -> float | None:
         """Seconds until the histories that have changed are to be looked at; None: none has."""
-        if not self._changed_histories or not self._idle_s:
+        if not self._idle_s:
             return None
+        if not self._changed_histories:
+            if self._again_s is None or not self._known:
+                return None
+            return self._again_s - (time.monotonic() - self._looked)
         longest = time.monotonic() - min(self._changed_histories.values())
         return min(self._idle_s - self._quiet_s(), _SELDOM_S - longest)
 
     def _look(self) -> None:
         """Queue what the histories need that have changed."""
         with self._condition:
-            shadows, self._changed_histories = list(self._changed_histories), {}
+            shadows = list(self._changed_histories or self._known)
+            self._changed_histories = {}
+            self._looked = time.monotonic()
         for shadow in shadows:
             try:
                 for job in self.needed_by(shadow):

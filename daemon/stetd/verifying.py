@@ -29,6 +29,7 @@ from stetd.history.checking import (
     check_tree,
 )
 from stetd.history.commits import rfc3339
+from stetd.storage.journal_format import Cut
 from stetd.storage.journal_heads import JournalHead
 from stetd.storage.object_checking import Fault, ObjectCheck
 from stetd.storage.references import (
@@ -39,6 +40,7 @@ from stetd.storage.references import (
     read_reference,
     references_below,
 )
+from stetd.storage.shallow import read_shallow
 from stetd.storage.worktree import Worktree
 
 #: More problems are only counted.
@@ -58,6 +60,8 @@ class Claim:
     journal: JournalHead | None
     #: Why the journal could not be read.
     journal_trouble: str | None = None
+    #: What retention has dropped of the history's beginning.
+    cut: Cut | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +107,8 @@ class _Verification:
     uncounted: int = 0
     #: Where the chain could not be followed any further.
     broken_at: str | None = None
+    #: The oldest commit, where the journal says that those before it were dropped.
+    ended_at: str | None = None
 
     def __post_init__(self) -> None:
         self.check = ObjectCheck(self.subject.shadow)
@@ -162,14 +168,28 @@ class _Verification:
             self.commits += 1
             for fault in current.faults:
                 self._add("malformed", f"commit {oid}: {fault}", commit=oid)
+            if self._is_recorded_end(oid, current):
+                break
             parent = self._commit(current.parent, oid) if current.parent is not None else None
             if parent is not None and parent.time - current.time > _CLOCK_STEP_S:
                 self._warn_of_clock(oid, current.time, parent.time)
             yield from self._compare_trees(oid, current.tree, parent.tree if parent else None)
             oid, child, current = current.parent, oid, parent
-        if oid is not None:
+        if self.ended_at is not None and current is not None:
+            yield from self._compare_trees(self.ended_at, current.tree, None)
+        elif oid is not None:
             self.broken_at = child or "the newest commit"
         self._judge(chain)
+
+    def _is_recorded_end(self, oid: str, commit: CheckedCommit) -> bool:
+        """Whether the history begins here because retention has dropped what was before."""
+        cut = self.subject.claim.cut
+        if cut is None or (oid, commit.parent) != (cut.oldest, cut.parent):
+            return False
+        if read_shallow(self.subject.shadow) != {cut.oldest}:
+            return False  # recorded, and not carried out yet
+        self.ended_at = oid
+        return True
 
     def _commit(self, oid: str, child: str | None) -> CheckedCommit | None:
         found = self._need(oid, "commit", child, None)
@@ -208,16 +228,19 @@ class _Verification:
     def _judge(self, chain: _Chain) -> None:
         """What following the chain has shown about what points into it."""
         claim = self.subject.claim
-        if self.broken_at is None and claim.head is not None and self.commits != claim.commits:
+        dropped = claim.cut.dropped if claim.cut is not None and self.ended_at else 0
+        expected = claim.commits - dropped
+        if self.broken_at is None and claim.head is not None and self.commits != expected:
             self._add(
                 "count",
-                f"the history has {self.commits} commits, but {claim.commits} were made in it",
+                f"the history has {self.commits} commits, but {claim.commits} were made in it"
+                + (f" and {dropped} dropped by retention" if dropped else ""),
                 what=HISTORY,
             )
         self._judge_reference(chain)
         beyond = f" (it can't be followed back beyond {self.broken_at})" if self.broken_at else ""
         for oid, children in sorted(chain.reverts.items()):
-            if not self.broken_at:
+            if not self.broken_at and not self.ended_at:  # else it may be among the dropped
                 self._add(
                     "reverts",
                     f"commit {children[0]} takes back {oid}, which is no commit before it",
@@ -408,6 +431,8 @@ class _Verification:
                 what=name,
             )
         for name in _REPLACING_FILES:
+            if name == "shallow" and self.ended_at is not None:
+                continue
             if os.path.lexists(os.path.join(shadow, name)):
                 self._add(
                     "replaced", f"{name} makes git show another history; stetd makes no such file",

@@ -27,10 +27,12 @@ from stetd.drafts import Who
 from stetd.events import Events
 from stetd.failpoints import hit
 from stetd.grace import GraceWatch, LateWrite, seal_late_write
+from stetd.history.commits import rfc3339
 from stetd.history.objects import NewObject
 from stetd.params import check_label
 from stetd.refusing import (
     TOOL_DISABLED,
+    after_dropping,
     contended,
     damaged_history,
     io_failure,
@@ -306,6 +308,10 @@ class Writer:
             self._check_writable(call)
             prepared = self._prepare(workspace, base, call, session, number, now)
         except Refused as refusal:
+            cut = self.state.known[workspace.name].cut
+            if cut is not None:
+                when = rfc3339(cut.time)
+                refusal = after_dropping(refusal, cut.dropped, cut.oldest, when)
             return _Outcome(job, answer=refusal)
         except OSError as error:
             return _Outcome(job, answer=io_failure(error))

@@ -27,11 +27,15 @@ def log(arguments: argparse.Namespace, output: Output) -> None:
         while page.cursor is not None and len(page.commits) < wanted:
             call = _log(arguments, wanted - len(page.commits), page.cursor)
             more = session.perform(call)
-            page = LogResult([*page.commits, *more.commits], more.cursor)
+            page = LogResult([*page.commits, *more.commits], more.cursor, more.dropped)
     lines = list(render.log(page.commits, output.now, output.width))
     if page.cursor is not None and output.terminal:
         older = f"older commits: stet log --cursor {page.cursor}"
         lines.append((render.Span(older, "dim"),))
+    if page.dropped is not None:
+        gone = page.dropped
+        text = f"{gone.commits:,} older commits were dropped on {gone.time}: {gone.why}"
+        lines.append((render.Span(render.visible(text), "dim"),))
     output.lines(lines, long=True)
 
 

@@ -109,11 +109,26 @@ class CommitInfo(msgspec.Struct, frozen=True, kw_only=True):
     reverted_by: str | None = None
 
 
-class LogResult(msgspec.Struct, frozen=True):
-    """A page of history, newest first; ``cursor`` is None at the end."""
+class Dropped(msgspec.Struct, frozen=True):
+    """The beginning of a history that retention has dropped: how many commits; the oldest that
+    is left; when the last of them were dropped, and why.
+    """
+
+    commits: int
+    oldest: str
+    time: str
+    why: str
+
+
+class LogResult(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A page of history, newest first; ``cursor`` is None at the end.
+
+    ``dropped`` is there at the end of a history that does not begin with its first commit.
+    """
 
     commits: list[CommitInfo]
-    cursor: str | None = None
+    cursor: str | None
+    dropped: Dropped | None = None
 
 
 class ShowResult(CommitInfo, frozen=True, kw_only=True):
@@ -320,11 +335,14 @@ class Tools(msgspec.Struct, frozen=True):
 
 
 class GcResult(msgspec.Struct, frozen=True):
-    """Bytes of the shadow repository; ``dropped``: objects that no reference needed."""
+    """Bytes of the shadow repository; ``dropped``: objects that no reference needed;
+    ``dropped_commits``: those that retention has dropped.
+    """
 
     bytes_before: int
     bytes_after: int
     dropped: int = 0
+    dropped_commits: int = 0
 
 
 class SkippedPath(msgspec.Struct, frozen=True):

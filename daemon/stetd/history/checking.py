@@ -13,16 +13,17 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from stetd.history.objects import EXECUTABLE, FILE, LINK, TREE
-from stetd.history.undoing import TAKES_BACK
+from stetd.history.undoing import ABOUT_HISTORY, TAKES_BACK
 
 #: Every kind of commit (CONTRACT.md 3, CommitInfo).
 KINDS = frozenset(
     {"edit", "outside", "undo", "redo", "rollback", "restore", "snapshot", "observed"}
+    | ABOUT_HISTORY
 )
 #: Kinds that are always made by a call. (Recovery makes some of kind restore itself.)
 _CALLS = frozenset({"edit", *TAKES_BACK})
 #: Kinds that take nothing back.
-_TAKE_NOTHING_BACK = frozenset({"edit", "outside", "observed", "snapshot"})
+_TAKE_NOTHING_BACK = frozenset({"edit", "outside", "observed", "snapshot", *ABOUT_HISTORY})
 _HEADER = re.compile(
     rb"tree ([0-9a-f]{40})\n(?:parent ([0-9a-f]{40})\n)?"
     rb"author [^<>\n]+ <[^<>\n]*> ([0-9]{1,15}) \+0000\n"

@@ -14,6 +14,7 @@ stands:
 | ``redo`` | ``redo`` | undos, rollbacks | they stand again: what they took back is undone |
 | ``rollback`` | ``rollback`` | what it takes back | that stands again |
 | ``outside``, ``snapshot`` | nobody: found | nothing | as an edit; what was seen first stays |
+| ``retention``, ``forget`` | the person | nothing | never: no file was changed |
 | ``restore`` | recovery | nothing | as an edit, but only by its id |
 
 Undoing an undo is redo, under another name. A restore sets one file; it says nothing of whole
@@ -44,6 +45,8 @@ TAKES_BACK = frozenset({"undo", "redo", "rollback"})
 REDOABLE = frozenset({"undo", "rollback"})
 #: Kinds that record what nobody asked the daemon for.
 FOUND = frozenset({"outside", "snapshot"})
+#: Kinds that change no file: they record what was done to the history.
+ABOUT_HISTORY = frozenset({"retention", "forget"})
 
 
 def is_edit(meta: CommitMeta) -> bool:

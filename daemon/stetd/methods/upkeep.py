@@ -10,7 +10,7 @@ from typing import TypeVar
 from stet.wire.failures import Kind, refuse
 from stet.wire.results import GcResult, SnapshotResult
 from stetd.caller import Caller, Method, Params, Shared
-from stetd.collecting import Collected, collecting
+from stetd.collecting import collecting, directory_bytes
 from stetd.params import OneWorkspace, TakeSnapshot, convert
 from stetd.refusing import damaged_history, io_failure
 from stetd.snapshotting import Asked, SnapshotLimits, snapshot
@@ -29,11 +29,14 @@ async def _gc(caller: Caller, params: Params) -> GcResult:
     workspace = await caught_up(caller, wanted.workspace)
     shared = caller.shared
 
-    def start(progress: Progress) -> Generator[None, None, Collected]:
-        return collecting(shared.writer, workspace, progress, drop=True)
+    def start(progress: Progress) -> Generator[None, None, GcResult]:
+        before, commits = directory_bytes(workspace.shadow), 0
+        if shared.needs.policy:
+            commits = yield from shared.needs.retain(workspace, progress)
+        done = yield from collecting(shared.writer, workspace, progress, drop=True)
+        return GcResult(before, done.bytes_after, done.dropped, commits)
 
-    done = await carried_out(shared, Job("gc", workspace.root, start))
-    return GcResult(done.bytes_before, done.bytes_after, done.dropped)
+    return await carried_out(shared, Job("gc", workspace.root, start))
 
 
 async def caught_up(caller: Caller, root: str | None) -> Workspace:

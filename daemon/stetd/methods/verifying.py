@@ -43,12 +43,13 @@ async def _claim(caller: Caller, workspace: Workspace) -> Claim:
     directory = os.path.join(caller.state.directory, "journal")
     claim = Claim(None, 0, None)
     for _ in range(_ATTEMPTS):
-        head, commits, number, position = await caller.on_writer(
+        head, commits, number, position, cut = await caller.on_writer(
             lambda: (
                 workspace.head.commit,
                 workspace.head.commits,
                 workspace.number,
                 caller.shared.writer.journal.position,
+                caller.state.known[workspace.name].cut,
             )
         )
 
@@ -57,10 +58,10 @@ async def _claim(caller: Caller, workspace: Workspace) -> Claim:
             return read_heads(directory, position, workspace.name)
 
         try:
-            return Claim(head, commits, await _in_thread(caller, look))
+            return Claim(head, commits, await _in_thread(caller, look), cut=cut)
         except OSError as error:
             trouble = f"{os.path.basename(error.filename or '')}: {error.strerror}"
-            claim = Claim(head, commits, None, trouble)
+            claim = Claim(head, commits, None, trouble, cut)
     return claim
 
 

@@ -65,6 +65,20 @@ class CommitRecord(msgspec.Struct, frozen=True, array_like=True):
     tree: str = ""
 
 
+class Cut(msgspec.Struct, frozen=True, array_like=True):
+    """Retention has dropped the beginning of a history, for the last time now.
+
+    ``oldest`` is its oldest commit since, ``parent`` the one before that; ``dropped`` counts all
+    commits that were ever dropped, ``time`` in seconds.
+    """
+
+    oldest: str
+    parent: str
+    dropped: int
+    time: int
+    why: str
+
+
 class Opened(_Record, frozen=True):
     """The first record of a segment. ``boot``: the kernel's boot id when it was opened."""
 
@@ -98,6 +112,7 @@ class Change(_Record, frozen=True):
     performed: bool = False
     #: Directories to be removed at the end, if nothing is left in them; deepest first.
     leftover_directories: list[str] = []
+    cut: Cut | None = None
 
 
 class Published(_Record, frozen=True):
@@ -189,6 +204,8 @@ class WorkspaceState(msgspec.Struct, frozen=True, array_like=True):
     #: slash at the end) that a call has left empty.
     leftovers: list[str] = []
     unsettled: Unsettled | None = None
+    #: ``commits`` counts those that were dropped as well.
+    cut: Cut | None = None
 
 
 class Checkpoint(_Record, frozen=True):

@@ -12,7 +12,7 @@ from __future__ import annotations
 import heapq
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from stetd.storage.object_files import (
     INDEX_HEAD,
@@ -41,6 +41,8 @@ class Marks:
         self._marked = bytearray(len(ids) // 20)
         #: Objects that came after the ids had been listed.
         self.late: set[bytes] = set()
+        #: Called with the number of each object when it gets its mark.
+        self.on_mark: Callable[[int], None] | None = None
 
     def __len__(self) -> int:
         return len(self._marked)
@@ -63,6 +65,8 @@ class Marks:
             return new
         new = not self._marked[number]
         self._marked[number] = 1
+        if new and self.on_mark is not None:
+            self.on_mark(number)
         return new
 
     def has(self, oid: bytes) -> bool:
@@ -126,21 +130,27 @@ class Marking:
         """Mark what these objects need; yields often. Raises BrokenHistory."""
         waiting = [bytes.fromhex(oid) for oid in roots]
         while waiting:
-            oid = waiting.pop()
-            if not self.marks.mark(oid):
-                continue
-            kind, content = self._read(oid)
-            if kind == "tree":
-                yield from self._mark_tree(b"", oid, content)
-            elif kind in ("commit", "tag"):
-                header = content.partition(b"\n\n")[0]
-                for what, name in _LINKS.findall(header):
-                    link = bytes.fromhex(name.decode())
-                    if what == b"tree":
-                        yield from self._mark_tree(b"", link)
-                    elif what != b"parent" or oid not in self._shallow:
-                        waiting.append(link)
-            yield
+            yield from self._mark(waiting.pop(), waiting)
+
+    def mark_one_commit(self, oid: bytes) -> Iterator[None]:
+        """Mark a commit and what is in it, but not its parents. Raises BrokenHistory."""
+        yield from self._mark(oid, [])
+
+    def _mark(self, oid: bytes, waiting: list[bytes]) -> Iterator[None]:
+        if not self.marks.mark(oid):
+            return
+        kind, content = self._read(oid)
+        if kind == "tree":
+            yield from self._mark_tree(b"", oid, content)
+        elif kind in ("commit", "tag"):
+            header = content.partition(b"\n\n")[0]
+            for what, name in _LINKS.findall(header):
+                link = bytes.fromhex(name.decode())
+                if what == b"tree":
+                    yield from self._mark_tree(b"", link)
+                elif what != b"parent" or oid not in self._shallow:
+                    waiting.append(link)
+        yield
 
     def _mark_tree(self, path: bytes, oid: bytes, content: bytes | None = None) -> Iterator[None]:
         if content is None:

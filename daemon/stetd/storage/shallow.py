@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import re
 
+from stetd.storage.disk import Disk
+
 _ID = re.compile(rb"^[0-9a-f]{40}$", re.MULTILINE)
 
 
@@ -19,3 +21,16 @@ def read_shallow(repository: str) -> frozenset[str]:
             return frozenset(oid.decode() for oid in _ID.findall(file.read()))
     except FileNotFoundError:
         return frozenset()
+
+
+def write_shallow(repository: str, oldest: str, disk: Disk) -> None:
+    """Cut the history off before this commit, durably."""
+    path = os.path.join(repository, "shallow")
+    fd = disk.open(path + ".tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    try:
+        disk.write_all(fd, oldest.encode() + b"\n")
+        disk.fsync(fd)
+    finally:
+        os.close(fd)
+    os.replace(path + ".tmp", path)
+    disk.sync_directory(repository)

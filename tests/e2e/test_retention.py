@@ -1,0 +1,206 @@
+"""Retention: the beginning of a history is dropped whole, and nothing else changes."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.running_daemon import ConnectionEnded, DaemonProcess, Site, fsck
+from stet.wire.failures import Kind
+from stetd import retaining
+from stetd.config import Settings
+from stetd.daemon import Daemon
+from stetd.directories import Directories
+from stetd.retaining import Policy
+from stetd.storage.repacking import Progress
+
+
+@pytest.fixture
+def small() -> Iterator[Site]:
+    """A daemon that keeps a megabyte of history, and a workspace with some more."""
+    daemon = DaemonProcess({"retention_mb": 1, "gc_idle_s": 0, "checkpoint_idle_s": 0.2})
+    try:
+        daemon.start()
+        site = daemon.site("w")
+        grown(site, 32)
+        yield site
+    finally:
+        daemon.close()
+
+
+def grown(site: Site, calls: int, start: int = 0) -> None:
+    """Calls whose contents can't be made smaller."""
+    for number in range(start, start + calls):
+        text = random.Random(number).randbytes(40_000).hex()
+        lines = "\n".join(text[at : at + 80] for at in range(0, len(text), 80))
+        site.overwrite(f"{number % 4}.txt", f"{number}\n{lines}\n")
+
+
+def oldest_first(site: Site) -> list[str]:
+    return site.git("rev-list", "--reverse", "history").split()
+
+
+def test_the_oldest_commits_go_and_the_others_keep_their_ids(small: Site) -> None:
+    site = small
+    before = oldest_first(site)
+    files = {path: site.bytes_of(path) for path in ("0.txt", "1.txt", "2.txt", "3.txt")}
+    result = site.person.call("gc")
+    after = oldest_first(site)
+    dropped = result["dropped_commits"]
+    assert 2 < dropped < 31
+    assert after[:-1] == before[dropped:]
+    assert result["bytes_after"] < 1 << 20
+    assert fsck(site.shadow) == ""
+    assert site.person.call("verify")["problems"] == []
+    page = site.person.call("log", limit=1000)
+    assert [info["commit"] for info in page["commits"]] == after[::-1]
+    assert (page["commits"][0]["kind"], page["commits"][0]["files"]) == ("retention", [])
+    assert f"{dropped} commits before {after[0]} are dropped" in page["commits"][0]["message"]
+    assert (page["dropped"]["commits"], page["dropped"]["oldest"]) == (dropped, after[0])
+    assert "dropped" not in site.person.call("log", limit=1)
+    assert page["commits"][-1]["parent"] is None
+    site.restart()
+    assert oldest_first(site) == after
+    assert site.person.call("verify")["problems"] == []
+    assert {path: site.bytes_of(path) for path in files} == files
+    assert site.person.call("gc")["dropped_commits"] == 0
+
+
+def test_what_was_dropped_is_named_so_and_the_rest_can_be_undone(small: Site) -> None:
+    site = small
+    before = oldest_first(site)
+    site.person.call("gc")
+    after = oldest_first(site)
+    for method, params in (
+        ("undo", {"commits": [before[0]]}),
+        ("show", {"commit": before[1]}),
+        ("restore", {"path": "0.txt", "at": before[2]}),
+        ("rollback", {"to": before[0]}),
+    ):
+        refusal = site.person.refusal(method, **params)
+        assert refusal.kind == Kind.UNKNOWN_COMMIT, method
+        assert "retention" in refusal.message
+        assert after[0][:12] in refusal.message
+    assert site.person.refusal("undo", commits=[after[0]]).kind == Kind.NOTHING_TO_UNDO
+    assert site.person.refusal("undo", commits=[after[-1]]).kind == Kind.NOTHING_TO_UNDO
+    site.agent.call("undo")
+    assert site.bytes_of("3.txt").startswith(b"27\n")
+    site.person.call("rollback", to=after[0])
+    assert site.person.call("verify")["problems"] == []
+    assert site.person.call("show", commit=after[0])["diff"] != ""
+    blame = site.person.call("blame", path="0.txt")
+    assert {line["commit"] for line in blame["lines"]} <= set(after) | {
+        site.log(limit=1)[0]["commit"]
+    }
+
+
+def test_a_pin_keeps_its_commit_and_all_after_it(small: Site) -> None:
+    site = small
+    before = oldest_first(site)
+    site.person.call("pin_set", name="keep", commit=before[2])
+    assert site.person.call("gc")["dropped_commits"] == 2
+    assert oldest_first(site)[:-1] == before[2:]
+    assert site.person.call("verify")["problems"] == []
+    site.person.call("pin_delete", name="keep")
+    assert site.person.call("gc")["dropped_commits"] > 2
+    assert site.person.call("verify")["problems"] == []
+    assert fsck(site.shadow) == ""
+
+
+def test_more_truncation_than_recorded_is_found(small: Site) -> None:
+    site = small
+    site.person.call("gc")
+    after = oldest_first(site)
+    shallow = Path(site.shadow, "shallow")
+    shallow.write_text(after[2] + "\n")
+    assert site.person.call("verify")["ok"] is False
+    shallow.write_text(after[0] + "\n")
+    assert site.person.call("verify")["ok"] is True
+    assert site.person.call("verify", expect=after[0])["ok"] is True
+
+
+@pytest.mark.parametrize(
+    "point",
+    ["retention.recorded", "retention.checkpointed", "retention.cut", "gc.pack_durable",
+     "gc.removed_pack", "gc.before_removing"],
+)  # fmt: skip
+def test_killed_in_the_middle_it_goes_on(small: Site, point: str) -> None:
+    site = small
+    before = oldest_first(site)
+    content = site.git("cat-file", "-p", "history^{tree}")
+    site.daemon.restart(STET_FAILPOINT=point)
+    site.connect()
+    with pytest.raises(ConnectionEnded):
+        site.person.call("gc")
+    assert site.daemon.wait() == -9
+    site.daemon.start()
+    site.connect()
+    assert fsck(site.shadow) == ""
+    assert site.person.call("verify")["problems"] == []
+    site.person.call("gc")
+    after = oldest_first(site)
+    assert 2 < len(before) - (len(after) - 1)
+    assert [oid for oid in after if oid in before] == before[-(len(after) - 1) :]
+    assert site.git("cat-file", "-p", "history^{tree}") == content
+    assert site.person.call("gc")["bytes_after"] < 1 << 20
+    assert fsck(site.shadow) == ""
+    assert site.person.call("verify")["problems"] == []
+
+
+def test_what_is_too_old_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retaining, "_SELDOM_S", 0)
+    root = tmp_path / "ws"
+    root.mkdir()
+    names = (os.fspath(tmp_path / name) for name in ("run", "state", "c.toml"))
+    daemon = Daemon.open(Settings(gc_idle_s=0, log_level="error"), Directories(*names))
+    try:
+        times = in_three_seconds(daemon, root)
+        [workspace] = daemon.writer.state.open.values()
+        policy = Policy(days=1, bytes=0)
+        clock = times[-1] + 86_399.5
+
+        def drop(at: float) -> int:
+            steps = retaining.retaining(
+                daemon.writer, workspace, policy, Progress(), lambda _: None, lambda: at
+            )
+            while True:
+                try:
+                    next(steps)
+                except StopIteration as end:
+                    return int(end.value)
+
+        assert drop(times[0] + 86_400) == 0
+        assert drop(clock) == sum(1 for each in times if each < clock - 86_400)
+        assert drop(clock) == 0
+        assert drop(clock + 10) > 0, "the newest commit stays, whatever its age"
+        assert drop(clock + 10) == 0
+        assert fsck(workspace.shadow) == ""
+    finally:
+        daemon.close()
+
+
+def in_three_seconds(daemon: Daemon, root: Path) -> list[int]:
+    import asyncio
+
+    async def call(connection: Any, method: str, **params: Any) -> Any:
+        return await connection.call(method, params)
+
+    async def work() -> list[int]:
+        person = daemon.handlers.connect(control=True, pid=1, command="test")
+        await call(person, "workspace_allow", root=str(root))
+        agent = daemon.handlers.connect(control=False, pid=1, command="test")
+        await call(agent, "hello", protocol=1, workspace=str(root), session="s", agent="a")
+        for number in range(4):
+            patches = [{"operation": "overwrite", "newText": f"{number}\n"}]
+            await call(agent, "patch", path="a.txt", patches=patches)
+            await asyncio.sleep(1)
+        log = (await call(agent, "log")).commits
+        return [int(datetime.fromisoformat(info.time).timestamp()) for info in reversed(log)]
+
+    return asyncio.run(work())
