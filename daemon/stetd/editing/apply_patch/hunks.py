@@ -23,7 +23,8 @@ An ``@@`` text that stands nowhere in the file describes, and has no say.
 Two rules are stricter than the order of the rungs alone would be:
 
 * A tolerant place after the cursor, or after an ``@@`` line, is not taken when a place by a
-  stricter rung stands free elsewhere: which one was meant can't be told.
+  stricter rung stands free elsewhere, nor one by ``indent`` when there is another by
+  ``typography``: which one was meant can't be told.
 * Under ``@@`` lines that stand before the cursor, a place before the cursor and one after it
   are two.
 """
@@ -183,12 +184,18 @@ class Placer:
         return _several(hunk, [chosen, rival]) if rival else chosen
 
     def _stricter(self, hunk: Hunk, forms: Sequence[Form], than: Option) -> Iterator[Option]:
-        """Free places anywhere by rungs above that of ``than``."""
+        """Free places anywhere by rungs above that of ``than``, or that are no less strict.
+
+        Indentation and typography relax different things: neither is stricter.
+        """
         ending = self._ending(hunk)
+        last = Rung.TYPOGRAPHY if than.rung is Rung.INDENT else than.rung
         for form in forms:
             for found in self._from(hunk, 0)(form):
-                if ORDER[found.rung] >= ORDER[than.rung]:
+                if ORDER[found.rung] > ORDER[last]:
                     break
+                if found.rung is than.rung:
+                    continue
                 options = (Option(form, place, found.rung) for place in ending(form, found))
                 yield from (each for each in options if self._disturbed(hunk, each) is None)
 

@@ -1,0 +1,4 @@
+def f():
+    say(’done’)
+    if x:
+        say('done')
