@@ -1,6 +1,6 @@
 """Measure calls beside the floors of the same disk, in turns, and print the ratios.
 
-    python scripts/bench.py [--quick] [--json] [--directory D]
+    python scripts/bench.py [--quick] [--json] [--history | --editing] [--directory D]
 
 What is measured is in the package ``benchmarks``; here is in which order. The floors are
 measured in turns with the calls, because a disk is not equally fast all the time. The daemon
@@ -12,6 +12,7 @@ long enough that the next turn has not.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import signal
@@ -24,7 +25,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import stet
-from benchmarks import history
+from benchmarks import engine, history
 from benchmarks.editing import Calls
 from benchmarks.floors import BOTH, Floors
 from benchmarks.lines import JsonLines
@@ -37,6 +38,8 @@ from private_daemon import PrivateDaemon
 
 #: The same call where only checkpoints are synced.
 RELAXED = "patch, JSON lines, durability relaxed"
+#: Lines of the largest file of --editing.
+_LINES, _QUICK_LINES = 100_000, 2_000
 _CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
@@ -158,6 +161,18 @@ def running(
     return daemon, workspace
 
 
+def grow(options: argparse.Namespace) -> int:
+    """How the engine takes to large files; 1 if anything grows faster than the file."""
+    lines = _QUICK_LINES if options.quick else _LINES
+    show = partial(print, file=sys.stderr, flush=True) if sys.stderr.isatty() else str
+    growths = list(engine.measure(lines, show))
+    if options.json:
+        print(json.dumps(engine.as_values(lines, growths), indent=2))
+    else:
+        print(engine.as_text(lines, growths))
+    return 1 if not options.quick and any(each.ratio > engine.WORST for each in growths) else 0
+
+
 def main() -> int:
     """Measure and print; the exit status."""
     parser = argparse.ArgumentParser(prog="scripts/bench")
@@ -167,11 +182,16 @@ def main() -> int:
         "--history", action="store_true", help="instead: long histories and large workspaces"
     )
     parser.add_argument(
+        "--editing", action="store_true", help="instead: large files and many edits, at n and 2n"
+    )
+    parser.add_argument(
         "--directory",
         default=os.path.join(_CHECKOUT, ".run"),
         help="where to work; its file system is the one that is measured",
     )
     options = parser.parse_args()
+    if options.editing:
+        return grow(options)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: sys.exit(128 + number))
     os.makedirs(options.directory, exist_ok=True)

@@ -13,7 +13,7 @@ from stetd.editing.dialects import DIALECTS
 ALL = [folder for dialect in dialects() for folder in folders(dialect)]
 WAYS = ("pure", "in_process", "json_socket", "msgpack_socket")
 #: How many scenarios a dialect has at least.
-LEAST = {"patch": 40, "patch_block": 25}
+LEAST = {"apply_patch": 60, "patch": 40, "patch_block": 25, "patch_file": 30}
 
 
 @pytest.fixture

@@ -8,6 +8,15 @@ taken away) does not apply, and the next one is tried.
 The promise is that an edit lands exactly where it was meant or is refused. No rung lets a
 word differ. Nothing here reads files or writes messages.
 
+A place that a tolerant rung has found alone is still not taken where something speaks for
+another (each of these was a wrong edit once; scripts/mutation_benchmark sets the traps):
+
+* the new text stands in the file already: the edit was made before, and what is like the text
+  now is a sibling, or the inside of what was put around it;
+* the text was found within a line, without its indentation, by terminators or typography, and
+  further lines, or what follows, would get the wrong one: rungs for whole lines can tell;
+* an exact text stands elsewhere with other terminators, which nobody sees.
+
 ``trim_edges``, the last rung, looks for what is left when lines at the edges are dropped
 (trimming). The less is dropped, the earlier it is tried; what is left must match whole lines
 by a rung above. Less of the text is left to tell the place by, so this rung is stricter:
@@ -126,7 +135,7 @@ def _unless_terminators_decide(document: Document, match: Match, old: str) -> Ma
 
     Whoever reads a file does not see them, and sends ``\n``.
     """
-    if document.eol != "mixed" or "\n" not in old or "\r" in old:
+    if "\n" not in old or "\r" in old or "\r" not in document.text or document.eol != "mixed":
         return match
     places = rungs.line_endings(Search(document, old))
     if len(places) == 1:
