@@ -84,6 +84,9 @@ RULES: dict[str, Rule] = {
     "bare_blank_beside_added": _rule(
         "bare empty lines of a hunk without other old lines are dropped (Codex: inserts elsewhere)"
     ),
+    "bare_blank_lines": _rule(
+        "bare empty lines of a hunk without other old lines are dropped (Codex: inserts elsewhere)"
+    ),
     "blank_lines_at_end": _rule(
         "only additions go to the end of the file (Codex: before a last blank line)"
     ),
