@@ -2,9 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from typing import Any
+
 import pytest
 
 from rigs import findings
+
+#: Under this name a worker process of pytest-xdist hands its tallies to the one that reports.
+_OUTPUT = "findings"
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """In a worker, hand over what its rigs found."""
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output[_OUTPUT] = [asdict(tally) for tally in findings.ALL]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Where the workers report, take over what the rigs of one found."""
+    for tally in getattr(node, "workeroutput", {}).get(_OUTPUT, []):
+        findings.ALL.append(findings.Findings(**tally))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
