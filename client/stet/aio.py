@@ -101,6 +101,7 @@ class AsyncSession:
     pin_list = _sends(calls.pin_list)
     gc = _sends(calls.gc)
     snapshot = _sends(calls.snapshot)
+    forget = _sends(calls.forget)
     clipboard_list = _sends(calls.clipboard_list)
     clipboard_get = _sends(calls.clipboard_get)
     clipboard_set = _sends(calls.clipboard_set)

@@ -29,6 +29,7 @@ from stet.wire.results import (
     DiffResult,
     EditResult,
     ExportResult,
+    ForgetResult,
     GcResult,
     LogResult,
     ModeResult,
@@ -392,6 +393,32 @@ def snapshot(
     """
     params = _given(message=message, skip_large=skip_large or None, workspace=workspace)
     return Call("snapshot", params, SnapshotResult)
+
+
+def forget(
+    path: str,
+    *,
+    contents: bool = False,
+    clipboards: bool = False,
+    preview: bool = False,
+    message: str | None = None,
+    workspace: str | None = None,
+) -> Call[ForgetResult]:
+    """Rewrite the history so that it holds nothing that ever stood at a path (control).
+
+    For a secret that got in; commits from the first that had it on get new ids. ``contents``:
+    what stood there goes wherever else it stood, too. ``clipboards``: those that hold some of
+    it are removed. ``preview`` tells what there is, and changes nothing. The file in the
+    workspace stays as it is.
+    """
+    params = {"path": path} | _given(
+        contents=contents or None,
+        clipboards=clipboards or None,
+        preview=preview or None,
+        message=message,
+        workspace=workspace,
+    )
+    return Call("forget", params, ForgetResult, repeatable=preview)
 
 
 def subscribe(events: Sequence[str] | None = None) -> Call[Subscribed]:

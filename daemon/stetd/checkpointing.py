@@ -54,13 +54,14 @@ class Checkpoints:
         self._state = state
         self._journal = journal
         self._background = background
-        self._store = store
+        self.store = store
         self._limits = limits
         self._submit = submit
         self._make_read_only = give_up
         self._given_up = False
         self._waiting: list[Callable[[], None]] = []
         self._not_before = 0.0
+        self._fresh = False
         self.running = False
         #: The newest one that is durable, of those that this daemon has taken.
         self.recorded: Checkpoint | None = None
@@ -91,13 +92,15 @@ class Checkpoints:
         if due_in is not None and (due_in <= 0 or grown):
             self.begin()
 
-    def begin(self, done: Callable[[], None] | None = None) -> None:
+    def begin(self, done: Callable[[], None] | None = None, *, fresh: bool = False) -> None:
         """Start a checkpoint: watermark and snapshot now, the syncs in the background.
 
         ``done`` is called, on the writer thread, after a checkpoint that was begun later
         than this call; also if it failed, which is then in the log. A daemon that is
         read-only takes none: it would drop the records that the next start has to settle.
+        ``fresh``: nothing that is in the journal now stays in it.
         """
+        self._fresh = self._fresh or fresh
         if self._given_up:
             if done is not None:
                 done()
@@ -109,7 +112,8 @@ class Checkpoints:
         self.running = True
         self.needed = False
         waiting, self._waiting = self._waiting, []
-        if self._journal.position.offset > self._limits.checkpoint_bytes // 4:
+        if self._fresh or self._journal.position.offset > self._limits.checkpoint_bytes // 4:
+            self._fresh = False
             self._start_segment()
         position = self._journal.position
         self._clear_leftovers()
@@ -122,7 +126,7 @@ class Checkpoints:
             for name, paths in unsynced.items():
                 if name in worktrees:
                     worktrees[name].sync(paths)
-            self._store.add(
+            self.store.add(
                 requests,
                 keep_calls=self._limits.request_record_calls,
                 forget_before=int(time.time() - self._limits.request_record_s),

@@ -198,6 +198,8 @@ def _start_upkeep(writer: Writer, needs: Needs, settings: Settings) -> Upkeep:
     upkeep.needed_by = needs.of
     for workspace in list(writer.state.open.values()):
         upkeep.follow(workspace.shadow)
+        if writer.state.known[workspace.name].forgetting is not None:
+            upkeep.submit(needs.rest_of_forgetting(workspace))
     upkeep.start()
     return upkeep
 

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from stetd.collecting import Collected, collecting, is_due
+from stetd.forgetting import finishing
 from stetd.retaining import Policy, retaining
 from stetd.storage.object_files import Damaged
 from stetd.storage.repacking import Progress
@@ -52,6 +53,16 @@ class Needs:
         for job in jobs:
             job.future.add_done_callback(partial(_tell, job.what, shadow))
         return jobs
+
+    def rest_of_forgetting(self, workspace: Workspace) -> Job[None]:
+        """What a kill has left undone of forgetting a path."""
+        job = Job(
+            "forget",
+            workspace.root,
+            lambda p: finishing(self.writer, workspace, p, self.on_cut),
+        )
+        job.future.add_done_callback(partial(_tell, "forget", workspace.shadow))
+        return job
 
     def retain(self, workspace: Workspace, progress: Progress) -> Generator[None, None, int]:
         """Drop what the policy says; gives how many commits."""

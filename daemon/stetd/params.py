@@ -158,6 +158,19 @@ class TakeSnapshot(Params, frozen=True):
     skip_large: bool = False
 
 
+class Forget(Params, frozen=True):
+    """``contents``: what was at the path, at any other as well; ``clipboards``: remove those
+    that hold some of it.
+    """
+
+    path: str
+    contents: bool = False
+    clipboards: bool = False
+    preview: bool = False
+    message: Annotated[str, msgspec.Meta(max_length=100_000)] | None = None
+    workspace: str | None = None
+
+
 class Subscribe(Params, frozen=True):
     """``events`` left out: all of them; an empty list: no more."""
 

@@ -19,10 +19,10 @@ from stet.wire.results import FileChange
 from stetd.history.commit_rows import Wanted, meets
 from stetd.history.commits import StoredCommit
 from stetd.history.file_undoing import Version
-from stetd.history.objects import EMPTY_TREE, Tree, changed_paths, find_entry, stored_tree
 from stetd.history.taking_back import FileDelta
 from stetd.history.undoing import is_edit, walk_standing
-from stetd.storage.commit_changes import changes_of, counted, has_text
+from stetd.storage.commit_changes import changes_of, counted, has_text, trees_around
+from stetd.storage.rewritten import successors
 from stetd.storage.shadow_repo import ShadowRepository
 from stetd.storage.shallow import read_shallow
 
@@ -80,7 +80,8 @@ class Past:
             return found
         if not 4 <= len(name) <= 40 or not set(name.lower()) <= set("0123456789abcdef"):
             return self._resolve_pin(name)
-        named = self.with_prefix(name.lower())
+        # What was called so may have another id since a path was forgotten.
+        named = self.with_prefix(name.lower()) or successors(self.repository.path, name.lower())
         if len(named) > 1:
             shown = ", ".join(oid[:12] for oid in named[:5])
             raise refuse(
@@ -246,18 +247,13 @@ class Past:
         )
 
     def _changes(self, commit: StoredCommit) -> Iterator[tuple[str, Known, Known]]:
-        before = Tree({}, EMPTY_TREE) if commit.parent is None else self._tree(commit.parent)
-        after = stored_tree(commit.tree, self.repository.load_tree)
-        return changed_paths(before, after, self.repository.load_tree)
-
-    def _tree(self, oid: str) -> Tree:
-        return stored_tree(self.repository.commit(oid).tree, self.repository.load_tree)
+        return self.repository.trees.changed(*trees_around(self.repository, commit))
 
     def entry(self, oid: str | None, path: str) -> Known:
         """What a commit (None: none) has at a path."""
         if oid is None:
             return None
-        return find_entry(self._tree(oid), path, self.repository.load_tree)
+        return self.repository.trees.find(self.repository.commit(oid).tree, path)
 
     def _version(self, known: Known) -> Version | None:
         return Version(self.repository.blob(known[1]), known[0]) if known else None

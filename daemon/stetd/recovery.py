@@ -33,6 +33,7 @@ from stetd.storage.journal_format import (
     PathChange,
     Published,
     Record,
+    Rewritten,
     SessionOpened,
     Unsettled,
     WorkspaceAllowed,
@@ -197,6 +198,8 @@ class Recovery:
         self._take_commits(record.workspace, record.number, record.commits)
         if record.cut is not None:
             state.set_cut(record.workspace, record.cut)
+        if record.rewritten is not None:
+            self._take_rewritten(record.workspace, record.number, record.rewritten)
         session = state.sessions.get((record.workspace, record.session or ""))
         if session is not None and record.session is not None:
             session = with_clipboards(session, record.clipboards)
@@ -248,6 +251,18 @@ class Recovery:
             replay.chains.setdefault(path, []).append(Link(image, published=marked))
             replay.boots[path] = boot
 
+    def _take_rewritten(self, name: str, number: int, rewritten: Rewritten) -> None:
+        if not rewritten.head:
+            self._state.set_forgetting(name, None)
+            return
+        self._replays[name].commits.append((number, rewritten))
+        self._state.known[name] = msgspec.structs.replace(
+            self._state.known[name],
+            head=rewritten.head,
+            commits=rewritten.commits,
+            forgetting=rewritten,
+        )
+
     def _take_commits(self, name: str, number: int, commits: list[CommitRecord]) -> None:
         if not commits:
             return
@@ -267,13 +282,15 @@ class Recovery:
         ``start`` is the workspace as the checkpoint has it. Gives the head and what was
         written, which is not synced yet. Raises RecoveryError.
         """
-        try:
-            head = head_at(repository, start.head if start else None, start.commits if start else 0)
-        except MissingObject as error:
-            raise RecoveryError(_lacks(repository, error)) from error
+        head = self._head_at(
+            repository, start.head if start else None, start.commits if start else 0
+        )
         replay = self._replays.setdefault(name, Replay((0, 0)))
         history = History(head, repository.load_tree, 0)
         for number, commit in replay.commits:
+            if isinstance(commit, Rewritten):
+                history.head = self._head_at(repository, commit.head, commit.commits)
+                continue
             if commit.parent != history.head.commit:
                 raise RecoveryError(
                     f"record {number} of the journal continues commit {commit.parent}, "
@@ -295,6 +312,13 @@ class Recovery:
         # Also if there is nothing new: under "relaxed" the reference may be ahead.
         repository.set_head(history.head.commit)
         return history.head, objects
+
+    @staticmethod
+    def _head_at(repository: ShadowRepository, commit: str | None, commits: int) -> Head:
+        try:
+            return head_at(repository, commit, commits)
+        except MissingObject as error:
+            raise RecoveryError(_lacks(repository, error)) from error
 
     # -- the workspace's files
 

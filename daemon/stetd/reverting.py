@@ -39,6 +39,8 @@ def take_back(
     for commit in chosen:
         if commit.oid in past.cut_off:
             raise _cut_off(commit)
+        if commit.meta.forgotten:
+            raise _forgotten(commit)
     twice = would_undo_twice(past, chosen)
     if twice is not None:
         raise _twice(twice)
@@ -97,6 +99,16 @@ def _cut_off(commit: StoredCommit) -> Refused:
         Kind.NOTHING_TO_UNDO,
         f"{commit.oid[:8]} is the oldest commit that the history still has: what stood before it "
         "was dropped to save space, so there is nothing to go back to.",
+    )
+
+
+def _forgotten(commit: StoredCommit) -> Refused:
+    paths = commit.meta.forgotten
+    what = ", ".join(paths[:3]) + (" and others" if len(paths) > 3 else "")
+    return refuse(
+        Kind.NOTHING_TO_UNDO,
+        f"{commit.oid[:8]} changed {what}, which the history was told to forget: what stood there "
+        "is gone, so the call can't be taken back. Nothing was changed.",
     )
 
 

@@ -27,7 +27,7 @@ from stetd.replacing import Displaced, FileWork, install
 from stetd.sealing import seal_restoring
 from stetd.state import State
 from stetd.storage.journal import Journal
-from stetd.storage.journal_format import Change, CommitRecord
+from stetd.storage.journal_format import Change, CommitRecord, Rewritten
 from stetd.storage.shadow_repo import MissingObject
 from stetd.storage.worktree import OnDisk
 from stetd.transaction import PutBack, mark_published
@@ -82,7 +82,7 @@ class Replay:
     boots: dict[str, str] = field(default_factory=dict)
     temporaries: list[Temporary] = field(default_factory=list)
     directories: list[Emptied] = field(default_factory=list)
-    commits: list[tuple[int, CommitRecord]] = field(default_factory=list)
+    commits: list[tuple[int, CommitRecord | Rewritten]] = field(default_factory=list)
     blobs: dict[str, bytes] = field(default_factory=dict)
 
 

@@ -21,7 +21,7 @@ import time
 import uuid
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from typing import TypeVar
 
@@ -44,9 +44,8 @@ from stetd.history.objects import (
     stored_tree,
 )
 from stetd.refusing import read_only
-from stetd.storage.disk import Disk
 from stetd.storage.journal_format import Change, PathChange
-from stetd.storage.packing import PackWriter, packed_object
+from stetd.storage.pack_stream import PackStream
 from stetd.storage.repacking import Progress
 from stetd.storage.scanning import Folder, Scan
 from stetd.storage.shadow_repo import ShadowRepository
@@ -56,10 +55,6 @@ from stetd.workspace import Workspace
 from stetd.writer import Writer
 
 T = TypeVar("T")
-#: A pack of a snapshot holds about so many bytes, and at most so many objects.
-_PACK_BYTES, _PACK_OBJECTS = 16 << 20, 8192
-_SYNC_EVERY = 4 << 20
-_FAST = 1
 #: A file that changed so shortly before it was read may change again without its times doing so.
 _RACY_NS = 50_000_000
 #: Files that change while they are read are read so often again, then taken as they were last.
@@ -89,49 +84,6 @@ class Asked:
     peer: Peer | None
     message: str = ""
     skip_large: bool = False
-
-
-@dataclass(slots=True)
-class _Packs:
-    """Writes objects into packs of some size, which are durable when they are closed."""
-
-    repository: str
-    disk: Disk
-    _entries: dict[bytes, bytes] = field(default_factory=dict)
-    _bytes: int = 0
-    _written: set[bytes] = field(default_factory=set)
-
-    def add(self, kind: str, oid: str, content: bytes) -> Iterator[None]:
-        key = bytes.fromhex(oid)
-        if key in self._written:
-            return
-        self._written.add(key)
-        self._entries[key] = packed_object(kind, content, _FAST)
-        self._bytes += len(self._entries[key])
-        if self._bytes > _PACK_BYTES or len(self._entries) >= _PACK_OBJECTS:
-            yield from self.flush()
-
-    def flush(self) -> Iterator[None]:
-        if not self._entries:
-            return
-        ids = sorted(self._entries)
-        pack = PackWriter(
-            self.repository,
-            b"".join(ids),
-            self.disk,
-            staged_as="snapshot",
-            sync_every=_SYNC_EVERY,
-        )
-        try:
-            for oid in ids:
-                pack.add(self._entries[oid])
-                yield
-            pack.finish()
-        finally:
-            pack.close()
-        hit("snapshot.pack_written")
-        self.disk.sync_directory(os.path.join(self.repository, "objects", "pack"))
-        self._entries, self._bytes = {}, 0
 
 
 def snapshot(
@@ -217,7 +169,7 @@ class _Snapshot:
             self._progress.done = scan.files
             yield
         self._check_limits(scan)
-        packs = _Packs(workspace.shadow, self._writer.state.disk)
+        packs = PackStream(workspace.shadow, self._writer.state.disk, "snapshot")
         yield from self._read(scan, packs)
         new = yield from self._write_trees(scan, packs)
         yield from packs.flush()
@@ -292,7 +244,7 @@ class _Snapshot:
 
     # -- reading
 
-    def _read(self, scan: Scan, packs: _Packs) -> Iterator[None]:
+    def _read(self, scan: Scan, packs: PackStream) -> Iterator[None]:
         waiting = scan.unknown
         self._progress.begin("reading", len(waiting))
         for round_number in range(_ROUNDS):
@@ -310,7 +262,7 @@ class _Snapshot:
                 return
             waiting = again
 
-    def _read_one(self, scan: Scan, packs: _Packs, folder: Folder, name: str) -> Iterator[None]:
+    def _read_one(self, scan: Scan, packs: PackStream, folder: Folder, name: str) -> Iterator[None]:
         """Read a file as it is now, and put its content into a pack if the history lacks it."""
         folder.entries.pop(name, None)
         folder.cached.pop(name, None)
@@ -374,7 +326,7 @@ class _Snapshot:
 
     # -- trees
 
-    def _write_trees(self, scan: Scan, packs: _Packs) -> Generator[None, None, str]:
+    def _write_trees(self, scan: Scan, packs: PackStream) -> Generator[None, None, str]:
         """The trees of all directories, the deepest first; gives the root's id."""
         self._progress.begin("writing directories", len(scan.folders))
         below: dict[str, dict[str, Entry]] = {}

@@ -15,7 +15,7 @@ import msgspec
 
 from stetd.session.sessions import Session, stricter
 from stetd.storage.disk import Disk
-from stetd.storage.journal_format import Checkpoint, Cut, Unsettled, WorkspaceState
+from stetd.storage.journal_format import Checkpoint, Cut, Rewritten, Unsettled, WorkspaceState
 from stetd.storage.request_store import RequestRecord
 from stetd.storage.shadow_repo import ShadowRepository
 from stetd.workspace import Workspace
@@ -57,6 +57,10 @@ class State:
     def set_cut(self, name: str, cut: Cut) -> None:
         """Note where a history begins since retention has dropped what was before."""
         self.known[name] = msgspec.structs.replace(self.known[name], cut=cut)
+
+    def set_forgetting(self, name: str, rewritten: Rewritten | None) -> None:
+        """Note that a history is another one, and what is still to be done about it."""
+        self.known[name] = msgspec.structs.replace(self.known[name], forgetting=rewritten)
 
     def open_workspace(self, known: WorkspaceState, repository: ShadowRepository) -> Workspace:
         """Open an allowed workspace. OSError if its directory is not there."""

@@ -40,6 +40,7 @@ from stetd.storage.references import (
     read_reference,
     references_below,
 )
+from stetd.storage.rewritten import successors
 from stetd.storage.shallow import read_shallow
 from stetd.storage.worktree import Worktree
 
@@ -260,9 +261,17 @@ class _Verification:
             self._add(
                 "expect",
                 f"the history does not have commit {self.subject.expect}, which it had when that "
-                f"id was noted{beyond}: it was cut off, or replaced by another",
+                f"id was noted{beyond}: {self._why_not_expected(self.subject.expect)}",
                 commit=self.subject.expect,
             )
+
+    def _why_not_expected(self, expect: str) -> str:
+        now = successors(self.subject.shadow, expect)
+        if now:
+            return f"the repository says that it is {now[0]} since a path was forgotten"
+        if self.ended_at is not None:
+            return "it may be among those that retention has dropped; or it was replaced"
+        return "it was cut off, or replaced by another"
 
     def _judge_reference(self, chain: _Chain) -> None:
         subject = self.subject

@@ -255,6 +255,18 @@ def _add_upkeep(commands: _Commands) -> None:
     taken = commands.add("snapshot", "commit the whole workspace", upkeep.snapshot)
     taken.add_argument("-m", "--message", metavar="WHY", help="why; goes into the commit")
     taken.add_argument("--skip-large", action="store_true", help="leave out files over the limit")
+    forget = commands.add(
+        "forget", "rewrite the history without what stood at a path", upkeep.forget
+    )
+    forget.add_argument("path", metavar="PATH")
+    forget.add_argument(
+        "--contents", action="store_true", help="and what stood there, wherever else it stood"
+    )
+    forget.add_argument(
+        "--clipboards", action="store_true", help="remove clipboards that hold some of it"
+    )
+    forget.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    _add_writing(forget)
     commands.add("gc", "pack the history tightly, drop what nothing needs", upkeep.gc)
 
 

@@ -1,4 +1,4 @@
-"""``stet gc`` and ``snapshot``: long work on a history, with its progress on a terminal."""
+"""``stet gc``, ``snapshot``, ``forget``: long work on a history, with its progress shown."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from stet import calls, render
 from stet.cli import asking
 from stet.cli.output import Output
+from stet.cli.usage import UsageError
 from stet.errors import StetError
 from stet.render import Span
-from stet.wire.results import WorkInfo
+from stet.wire.results import ForgetResult, WorkInfo
 
 _LOOK_S = 0.3
 
@@ -49,6 +50,64 @@ def snapshot(arguments: argparse.Namespace, output: Output) -> None:
     if result.skipped_count > len(result.skipped):
         more = result.skipped_count - len(result.skipped)
         output.lines([(Span(f"and {more:,} more left out", "dim"),)])
+
+
+def forget(arguments: argparse.Namespace, output: Output) -> None:
+    """Show what would be forgotten, ask, and forget it."""
+    if output.as_json and not (arguments.yes or arguments.preview):
+        raise UsageError("with --json nobody is asked: add --yes, or --preview to see what it is")
+    if not (arguments.yes or arguments.preview) and not sys.stdin.isatty():
+        raise UsageError("nobody is there to be asked: add --yes, or --preview to see what it is")
+
+    def call(*, preview: bool) -> calls.Call[ForgetResult]:
+        return calls.forget(
+            arguments.path,
+            contents=arguments.contents,
+            clipboards=arguments.clipboards,
+            preview=preview,
+            message=arguments.message,
+        )
+
+    with asking.person(arguments, timeout=None) as session:
+        if not output.as_json and not arguments.yes:
+            output.lines(_forgotten(session.perform(call(preview=True))))
+            if arguments.preview or not _agreed():
+                return
+        with _progress(arguments, session.workspace):
+            result = asking.ask(session, call(preview=arguments.preview), output)
+    if result is not None:
+        output.lines(_forgotten(result))
+
+
+def _agreed() -> bool:
+    sys.stdout.write("Forget it? It can't be brought back. [y/N] ")
+    sys.stdout.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _forgotten(result: ForgetResult) -> Iterator[render.Line]:
+    would = "" if result.commit else "would be "
+    paths = ", ".join(render.visible(path) for path in result.paths[:5])
+    more = f" and {len(result.paths) - 5:,} more" if len(result.paths) > 5 else ""
+    yield (
+        Span(f"{paths}{more}: {result.contents:,} versions in {result.commits:,} commits {would}"),
+        Span("forgotten", "bold"),
+        Span(f"; {result.rewritten:,} commits {would}rewritten"),
+    )
+    for what, where in (
+        ("the same content is also at", result.also_at),
+        ("still in the workspace, and recorded again when it is edited:", result.in_workspace),
+        (
+            "clipboards " + ("removed:" if result.clipboards_removed else "that hold some of it:"),
+            [f"{each.clipboard} of {each.session}" for each in result.clipboards],
+        ),
+    ):
+        if where:
+            named = ", ".join(render.visible(each) for each in where[:10])
+            yield (Span(f"  {what} {named}", "yellow"),)
+    if result.contents_left:
+        left = f"  {result.contents_left:,} of its versions stay, at other paths: --contents"
+        yield (Span(left, "yellow"),)
 
 
 @contextlib.contextmanager

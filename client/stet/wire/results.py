@@ -368,6 +368,34 @@ class SnapshotResult(msgspec.Struct, frozen=True, kw_only=True):
     skipped_count: int = 0
 
 
+class ClipboardRef(msgspec.Struct, frozen=True):
+    """A clipboard of a session."""
+
+    session: str
+    clipboard: str
+
+
+class ForgetResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What was forgotten (or, with ``commit`` null, would be).
+
+    ``commits`` changed the ``paths``; ``rewritten`` have a new id; ``contents`` counts the
+    versions that are gone, ``contents_left`` those that other paths keep in the history, of
+    which ``also_at`` have one now. ``in_workspace``: paths where a file still stands; it is
+    recorded again when it is edited. ``clipboards`` hold a part of it.
+    """
+
+    commit: str | None
+    paths: list[str]
+    commits: int
+    rewritten: int
+    contents: int
+    contents_left: int = 0
+    also_at: list[str] = []
+    in_workspace: list[str] = []
+    clipboards: list[ClipboardRef] = []
+    clipboards_removed: bool = False
+
+
 class WorkInfo(msgspec.Struct, frozen=True):
     """Long work that is being done or waits: ``what`` is the method's name.
 

@@ -18,6 +18,7 @@ A commit says everything that CONTRACT.md 5 asks for:
     Stet-Directory: src/new          (one line for each directory that the call made)
     Stet-Moved: ["src/a.py","src/b.py"]     (one line for each file moved: from, to)
     Stet-Version: 0.1.0
+    Stet-Forgotten: .env             (one line for each path that was forgotten since)
 
 The trailers are always the last paragraph, and only the last paragraph is read as
 trailers, so nothing that a caller puts into the body can pass for one. The author is
@@ -65,6 +66,8 @@ class CommitMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     directories: tuple[str, ...] = ()
     #: Files that were moved: old path, new path. Trees alone can't tell a move.
     moves: tuple[tuple[str, str], ...] = ()
+    #: Paths that the commit changed, and that the history has forgotten since.
+    forgotten: tuple[str, ...] = ()
     version: str = ""
 
     @property
@@ -107,6 +110,7 @@ def _trailers(meta: CommitMeta) -> list[str]:
         *(("Directory", path) for path in meta.directories),
         *(("Moved", msgspec.json.encode(move).decode()) for move in meta.moves),
         ("Version", meta.version or None),
+        *(("Forgotten", path) for path in meta.forgotten),
     ]
     return [f"Stet-{key}: {_one_line(value)}" for key, value in pairs if value is not None]
 
@@ -177,6 +181,7 @@ def parse_commit(oid: str, content: bytes) -> StoredCommit:
         regraded=_parse_regraded(trailers.get("Stet-Regraded", [])),
         directories=tuple(trailers.get("Stet-Directory", [])),
         moves=_parse_moves(trailers.get("Stet-Moved", [])),
+        forgotten=tuple(trailers.get("Stet-Forgotten", [])),
         version=one("Version") or "",
     )
     return StoredCommit(oid, first["tree"], first.get("parent"), meta)

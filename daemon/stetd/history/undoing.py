@@ -51,6 +51,8 @@ ABOUT_HISTORY = frozenset({"retention", "forget"})
 
 def is_edit(meta: CommitMeta) -> bool:
     """Whether ``undo last: n`` counts the commit: somebody asked for a change of files."""
+    if meta.forgotten:
+        return False  # it can't be taken back whole any more
     if meta.kind == "restore":
         return meta.method == "restore"  # and not recovery's
     return meta.kind in ("edit", "observed")

@@ -8,10 +8,11 @@ from concurrent.futures import CancelledError
 from typing import TypeVar
 
 from stet.wire.failures import Kind, refuse
-from stet.wire.results import GcResult, SnapshotResult
+from stet.wire.results import ForgetResult, GcResult, SnapshotResult
+from stetd import forgetting
 from stetd.caller import Caller, Method, Params, Shared
 from stetd.collecting import collecting, directory_bytes
-from stetd.params import OneWorkspace, TakeSnapshot, convert
+from stetd.params import Forget, OneWorkspace, TakeSnapshot, convert
 from stetd.refusing import damaged_history, io_failure
 from stetd.snapshotting import Asked, SnapshotLimits, snapshot
 from stetd.storage.object_files import Damaged
@@ -90,7 +91,42 @@ async def _snapshot(caller: Caller, params: Params) -> SnapshotResult:
     return await carried_out(shared, Job("snapshot", workspace.root, start))
 
 
+async def _forget(caller: Caller, params: Params) -> ForgetResult:
+    wanted = convert(Forget, "forget", params)
+    message = wanted.message or ""
+    if "\0" in message:
+        raise refuse(Kind.INVALID_PARAMS, "forget: message can't contain NUL characters.")
+    workspace = await caught_up(caller, wanted.workspace)
+    shared = caller.shared
+    own = workspace.name == caller.workspace
+    path = await caller.on_writer(
+        lambda: workspace.worktree.resolver.canonical(
+            wanted.path, caller.directory if own else "", follow_last=False
+        )
+    )
+    if not path:
+        raise refuse(Kind.INVALID_PARAMS, "forget: name a file or a directory in the workspace.")
+    asked = forgetting.Asked(
+        path=path,
+        contents=wanted.contents,
+        clipboards=wanted.clipboards,
+        preview=wanted.preview,
+        message=message,
+        agent=caller.agent,
+        session=caller.session,
+        peer=caller.peer,
+    )
+
+    def start(progress: Progress) -> Generator[None, None, ForgetResult]:
+        return forgetting.forgetting(
+            shared.writer, workspace, asked, progress, shared.indexer.rebuild
+        )
+
+    return await carried_out(shared, Job("forget", workspace.root, start))
+
+
 METHODS = {
+    "forget": Method(_forget, control=True),
     "gc": Method(_gc, control=True),
     "snapshot": Method(_snapshot, control=True),
 }

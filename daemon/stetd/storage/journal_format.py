@@ -79,6 +79,18 @@ class Cut(msgspec.Struct, frozen=True, array_like=True):
     why: str
 
 
+class Rewritten(msgspec.Struct, frozen=True, array_like=True):
+    """A path was forgotten: the history goes on from another commit, which Git durably holds.
+
+    ``head`` "": what had to be done after that is done. ``commits``: how many there are.
+    """
+
+    head: str
+    commits: int
+    paths: list[str]
+    blobs: list[str] = []
+
+
 class Opened(_Record, frozen=True):
     """The first record of a segment. ``boot``: the kernel's boot id when it was opened."""
 
@@ -113,6 +125,7 @@ class Change(_Record, frozen=True):
     #: Directories to be removed at the end, if nothing is left in them; deepest first.
     leftover_directories: list[str] = []
     cut: Cut | None = None
+    rewritten: Rewritten | None = None
 
 
 class Published(_Record, frozen=True):
@@ -206,6 +219,8 @@ class WorkspaceState(msgspec.Struct, frozen=True, array_like=True):
     unsettled: Unsettled | None = None
     #: ``commits`` counts those that were dropped as well.
     cut: Cut | None = None
+    #: What was begun to be forgotten, and is to be finished.
+    forgetting: Rewritten | None = None
 
 
 class Checkpoint(_Record, frozen=True):

@@ -31,6 +31,8 @@ class Commits(NamedTuple):
     place: tuple[int, int]
     number: int
     commits: list[tuple[str, str | None]]
+    #: The head and the number of commits from here on, where the history was rewritten.
+    rewritten: tuple[str, int] | None = None
 
 
 class JournalHead(NamedTuple):
@@ -61,7 +63,11 @@ def read_heads(directory: str, until: Position, workspace: str) -> JournalHead:
             case Checkpoint():
                 checkpoint = record
             case Change() if record.workspace == workspace:
-                changes.append(_commits(place, record.number, record.commits))
+                change = _commits(place, record.number, record.commits)
+                if record.rewritten is not None and record.rewritten.head:
+                    jump = record.rewritten.head, record.rewritten.commits
+                    change = change._replace(rewritten=jump)
+                changes.append(change)
             case Abort() if record.workspace == workspace:
                 voided.update(record.voided)
                 changes.append(_commits(place, record.number, record.commits))
@@ -103,6 +109,9 @@ def _follow(
     head = start
     recorded: list[str] = []
     for change in standing:
+        if change.rewritten is not None:
+            head, count = change.rewritten
+            recorded = []
         for oid, parent in change.commits:
             if parent != head:
                 damage.append(

@@ -98,6 +98,13 @@ def set_pin(repository: str, name: str, oid: str, disk: Disk) -> None:
     _replace(os.path.join(folder, name), oid.encode() + b"\n", disk)
 
 
+def write_reference(repository: str, name: str, oid: str, disk: Disk) -> None:
+    """Let a reference that is there name another commit, durably. Raises OSError, SyncFailed."""
+    path = os.path.join(repository, *name.split("/"))
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    _replace(path, oid.encode() + b"\n", disk)
+
+
 def delete_pin(repository: str, name: str, disk: Disk) -> None:
     """Remove a pin, durably. Raises OSError, SyncFailed."""
     assert why_no_pin_name(name) is None, "BUG: a pin of a name that is none"

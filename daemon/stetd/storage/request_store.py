@@ -17,7 +17,7 @@ import errno
 import logging
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -116,6 +116,27 @@ class RequestStore:
                 " (SELECT seq FROM requests ORDER BY seq DESC LIMIT 1 OFFSET ?)",
                 (forget_before, keep_calls),
             )
+
+
+    def rewrite(self, workspace: str, change: Callable[[bytes], bytes]) -> None:
+        """Change the replies of a workspace, durably; what they were is nowhere in the file."""
+        with _as_os_error(self._path):
+            self._db.execute("PRAGMA secure_delete = ON")
+            rows = self._db.execute(
+                "SELECT session, request, reply FROM requests WHERE workspace = ?", (workspace,)
+            ).fetchall()
+            with _transaction(self._db) as db:
+                db.executemany(
+                    "UPDATE requests SET reply = ?"
+                    " WHERE workspace = ? AND session = ? AND request = ?",
+                    [
+                        (new, workspace, session, request)
+                        for session, request, reply in rows
+                        if (new := change(reply)) != reply
+                    ],
+                )
+            self._db.execute("VACUUM")
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
 def _opened(path: str) -> sqlite3.Connection:

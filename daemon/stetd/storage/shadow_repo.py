@@ -31,6 +31,7 @@ from stetd.storage.object_files import Damaged, Missing, ObjectFiles
 from stetd.storage.packing import clear_half_packs
 from stetd.storage.references import HISTORY, PINS, DamagedReference, pinned, read_reference
 from stetd.storage.shallow import read_shallow
+from stetd.storage.stored_trees import StoredTrees
 
 _TREE_ENTRY = re.compile(rb"([0-7]+) ([^\0]+)\0(.{20})", re.DOTALL)
 #: Trees that one handle remembers, and their entries together (some 200 bytes each).
@@ -179,6 +180,7 @@ class ShadowRepository:
         self._files = ObjectFiles(path)
         self._shallow = read_shallow(path)
         self._trees = _Trees()
+        self.trees = StoredTrees(self._read)
         self.commit = lru_cache(maxsize=_COMMITS)(self._load_commit)
 
     def reopen(self) -> None:
@@ -235,6 +237,10 @@ class ShadowRepository:
         """A commit with its metadata; MissingObject if it is not there."""
         commit = parse_commit(oid, self._read(oid))
         return commit if oid not in self._shallow else msgspec.structs.replace(commit, parent=None)
+
+    def raw_commit(self, oid: str) -> bytes:
+        """A commit object's content; MissingObject if it is not there."""
+        return self._read(oid)
 
     def raw_parent(self, oid: str) -> str | None:
         """The parent that a commit names, whether or not it is there."""

@@ -23,12 +23,12 @@ def read_shallow(repository: str) -> frozenset[str]:
         return frozenset()
 
 
-def write_shallow(repository: str, oldest: str, disk: Disk) -> None:
-    """Cut the history off before this commit, durably."""
+def write_shallow(repository: str, oldest: str, disk: Disk, *others: str) -> None:
+    """Cut the history off before this commit, and these, durably."""
     path = os.path.join(repository, "shallow")
     fd = disk.open(path + ".tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
-        disk.write_all(fd, oldest.encode() + b"\n")
+        disk.write_all(fd, "".join(f"{oid}\n" for oid in (oldest, *others)).encode())
         disk.fsync(fd)
     finally:
         os.close(fd)

@@ -1,0 +1,66 @@
+"""The file ``rewritten`` of a shadow repository: new ids of commits since a path was forgotten.
+
+A line for each commit that has another id now, in the order of the old ids:
+
+    <old id> <id that it has now>
+
+An id that somebody noted is found there when no commit has it. ``rewritten.next`` is the same
+while a path is being forgotten; it is durable before the history is another one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+
+from stetd.storage.disk import Disk
+
+_LINE = re.compile(rb"^([0-9a-f]{40}) ([0-9a-f]{40})$", re.MULTILINE)
+_NAME, _NEXT = "rewritten", "rewritten.next"
+
+
+def successors(repository: str, prefix: str) -> list[str]:
+    """What the commits whose id began so are called now, in order."""
+    content = _read(repository, _NAME)
+    pattern = rb"^%s[0-9a-f]{%d} ([0-9a-f]{40})$" % (prefix.encode(), 40 - len(prefix))
+    found = re.findall(pattern, content, re.MULTILINE) if content else []
+    return sorted({oid.decode() for oid in found})
+
+
+def read_pending(repository: str) -> dict[str, str]:
+    """The ids of the commits that are being rewritten, or were the last time."""
+    content = _read(repository, _NEXT) or _read(repository, _NAME)
+    return {old.decode(): new.decode() for old, new in _LINE.findall(content)}
+
+
+def write_next(repository: str, changed: Mapping[str, str], disk: Disk) -> None:
+    """Prepare the file with these commits renamed as well, durably."""
+    known = {o.decode(): n.decode() for o, n in _LINE.findall(_read(repository, _NAME))}
+    names = {old: changed.get(new, new) for old, new in known.items()} | dict(changed)
+    content = "".join(f"{old} {names[old]}\n" for old in sorted(names)).encode()
+    path = os.path.join(repository, _NEXT)
+    fd = disk.open(path + ".tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    try:
+        disk.write_all(fd, content)
+        disk.fsync(fd)
+    finally:
+        os.close(fd)
+    os.replace(path + ".tmp", path)
+    disk.sync_directory(repository)
+
+
+def take_next(repository: str, disk: Disk) -> None:
+    """Let the prepared file take its place, if there is one."""
+    path = os.path.join(repository, _NEXT)
+    if os.path.exists(path):
+        os.replace(path, os.path.join(repository, _NAME))
+        disk.sync_directory(repository)
+
+
+def _read(repository: str, name: str) -> bytes:
+    try:
+        with open(os.path.join(repository, name), "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return b""

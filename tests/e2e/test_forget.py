@@ -1,0 +1,322 @@
+"""Forgetting: after it nothing in the state holds what stood at the path; all else is as it was."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.running_daemon import ConnectionEnded, Site, fsck
+from stet.wire.failures import Kind
+
+SECRET = "hunter2-is-the-password"
+OTHER = "correct-horse-battery"
+
+
+def everything(site: Site) -> bytes:
+    """All that the state directory holds: every file, and every object that git can find."""
+    found = []
+    for path in sorted(site.daemon.state.rglob("*")):
+        if path.is_file() and not path.is_symlink():
+            data = path.read_bytes()
+            found.append(data)
+            if re.fullmatch("[0-9a-f]{38}", path.name):
+                found.append(zlib.decompress(data))
+            if path.suffix == ".pack":
+                found.append(inflated(data))
+    command = ["git", "--git-dir", site.shadow, "cat-file", "--batch", "--batch-all-objects"]
+    found.append(subprocess.run(command, check=True, capture_output=True).stdout)
+    return b"\n".join(found)
+
+
+def inflated(pack: bytes) -> bytes:
+    """Whatever in a pack can be inflated, from wherever it may begin."""
+    found = []
+    for at in range(12, len(pack) - 20):
+        if pack[at] & 0x0F == 8 and (pack[at] << 8 | pack[at + 1]) % 31 == 0:
+            stream = zlib.decompressobj()
+            try:
+                found.append(stream.decompress(pack[at:], 1 << 20))
+            except zlib.error:
+                continue
+    return b"\n".join(found)
+
+
+def history_of(site: Site) -> dict[str, Any]:
+    """A history with a secret in the middle; the ids of its commits."""
+    ids: dict[str, Any] = {"before": site.overwrite("a.txt", "one\n")["commit"]}
+    ids["pinned early"] = ids["before"]
+    patches = [{"operation": "overwrite", "newText": f"key = {SECRET}\n"}]
+    ids["secret"] = site.agent.call("patch", path=".env", patches=patches, request_id="r-secret")[
+        "commit"
+    ]
+    ids["edit"] = site.replace("a.txt", "one", "two")["commit"]
+    calls = [
+        {
+            "method": "patch",
+            "params": {
+                "path": ".env",
+                "patches": [
+                    {
+                        "operation": "replace",
+                        "oldText": SECRET,
+                        "newText": OTHER,
+                        "toClipboard": "held",
+                    }
+                ],
+            },
+        },
+        {
+            "method": "patch",
+            "params": {
+                "path": "b.txt",
+                "patches": [{"operation": "overwrite", "newText": "b\n"}],
+            },
+        },
+    ]
+    ids["both"] = site.agent.call("transaction", calls=calls)["commit"]
+    ids["undone"] = site.overwrite("c.txt", "c\n")["commit"]
+    ids["undo"] = site.agent.call("undo", commits=[ids["undone"]])["commit"]
+    site.person.call("pin_set", name="late", commit=ids["both"])
+    site.person.call("pin_set", name="early", commit=ids["before"])
+    site.log(text=SECRET)
+    return ids
+
+
+def test_the_secret_is_nowhere_and_all_else_is_there(own_site: Site) -> None:
+    site = own_site
+    ids = history_of(site)
+    assert SECRET.encode() in everything(site)
+    (site.root / ".env").unlink()
+    result = site.person.call("forget", path=".env", clipboards=True, message="a key")
+    found = everything(site)
+    assert SECRET.encode() not in found
+    assert OTHER.encode() not in found
+    assert (result["paths"], result["commits"], result["contents"]) == ([".env"], 2, 2)
+    assert (result["contents_left"], result["in_workspace"]) == (0, [])
+    assert fsck(site.shadow) == ""
+    assert site.person.call("verify")["problems"] == []
+    log = site.log(limit=100)
+    assert [info["kind"] for info in log] == [
+        "forget",
+        "undo",
+        "edit",
+        "edit",
+        "edit",
+        "edit",
+        "edit",
+    ]
+    assert log[0]["commit"] == result["commit"]
+    assert ".env" in log[0]["message"]
+    assert "a key" in log[0]["message"]
+    assert log[0]["agent"] == "tester"
+    assert log[-1]["commit"] == ids["before"], "what came before keeps its id"
+    assert site.git("ls-tree", "-r", "--name-only", "history") == "a.txt\nb.txt\n"
+    assert log[1]["reverts"] == [log[2]["commit"]]
+    assert log[2]["reverted_by"] == log[1]["commit"]
+    pins = {pin["name"]: pin["commit"] for pin in site.person.call("pin_list")["pins"]}
+    assert pins == {"early": ids["before"], "late": log[3]["commit"]}
+    site.restart()
+    assert SECRET.encode() not in everything(site)
+    assert site.person.call("verify")["problems"] == []
+    assert [info["commit"] for info in site.log(limit=100)] == [info["commit"] for info in log]
+
+
+def test_noted_ids_still_lead_to_their_commits(own_site: Site) -> None:
+    site = own_site
+    ids = history_of(site)
+    site.person.call("forget", path=".env", clipboards=True)
+    log = site.log(limit=100)
+    shown = site.person.call("show", commit=ids["both"])
+    assert shown["commit"] == log[3]["commit"] != ids["both"]
+    assert [file["path"] for file in shown["files"]] == ["b.txt"]
+    assert site.person.call("show", commit=ids["edit"][:10])["commit"] == log[4]["commit"]
+    site.person.call("forget", path="b.txt")
+    again = site.person.call("show", commit=ids["both"])
+    assert again["commit"] not in (shown["commit"], ids["both"])
+    assert again["files"] == []
+    verified = site.person.call("verify", expect=ids["both"])
+    assert [problem["kind"] for problem in verified["problems"]] == ["expect"]
+    assert again["commit"] in verified["problems"][0]["message"]
+    assert site.person.call("verify", expect=ids["before"])["ok"] is True
+
+
+def test_what_was_forgotten_is_not_taken_back(own_site: Site) -> None:
+    site = own_site
+    ids = history_of(site)
+    site.person.call("forget", path=".env", clipboards=True)
+    before = site.picture()
+    for commit in (ids["secret"], ids["both"]):
+        refusal = site.person.refusal("undo", commits=[commit])
+        assert refusal.kind == Kind.NOTHING_TO_UNDO
+        assert ".env" in refusal.message
+    refusal = site.person.refusal("restore", path=".env", at=ids["secret"])
+    assert refusal.kind == Kind.FILE_NOT_FOUND
+    assert site.person.refusal("read", path=".env", at=ids["secret"]).kind == Kind.FILE_NOT_FOUND
+    assert site.person.refusal("undo", commits=[site.log(limit=1)[0]["commit"]]).kind == (
+        Kind.NOTHING_TO_UNDO
+    )
+    assert site.picture() == before
+    site.agent.call("undo")
+    assert site.bytes_of("a.txt") == b"one\n"
+    assert site.bytes_of(".env") == f"key = {OTHER}\n".encode()
+    assert site.person.call("verify")["problems"] == []
+
+
+def test_retries_are_answered_without_the_secret(own_site: Site) -> None:
+    site = own_site
+    history_of(site)
+    site.person.call("forget", path=".env", clipboards=True)
+    patches = [{"operation": "overwrite", "newText": f"key = {SECRET}\n"}]
+    answer = site.agent.call("patch", path=".env", patches=patches, request_id="r-secret")
+    assert answer["replayed"] is True
+    assert answer["files"] == []
+    assert site.person.call("show", commit=answer["commit"])["kind"] == "edit"
+
+
+def test_clipboards_are_told_and_kept_unless_asked(own_site: Site) -> None:
+    site = own_site
+    history_of(site)
+    held = site.agent.call("clipboard_get", name="held")["text"]
+    assert SECRET in held
+    site.agent.call("clipboard_set", name="more", text=f"x\nkey = {SECRET}\n")
+    preview = site.person.call("forget", path=".env", preview=True)
+    assert preview["commit"] is None
+    assert preview["clipboards"] == [
+        {"session": "conv-1", "clipboard": "held"},
+        {"session": "conv-1", "clipboard": "more"},
+    ]
+    site.person.call("forget", path=".env")
+    assert site.agent.call("clipboard_get", name="more")["text"] == f"x\nkey = {SECRET}\n"
+
+
+def test_a_preview_changes_nothing(own_site: Site) -> None:
+    site = own_site
+    history_of(site)
+    before = site.picture()
+    result = site.person.call("forget", path=".env", preview=True)
+    assert (result["commit"], result["commits"], result["rewritten"]) == (None, 2, 5)
+    assert result["in_workspace"] == [".env"]
+    assert site.picture() == before
+
+
+def test_the_same_content_elsewhere_is_told_and_goes_if_asked(own_site: Site) -> None:
+    site = own_site
+    site.overwrite("keys/a.pem", f"{SECRET}\n")
+    site.overwrite("copy.txt", f"{SECRET}\n")
+    site.overwrite("other.txt", "other\n")
+    result = site.person.call("forget", path="keys")
+    assert (result["paths"], result["also_at"], result["contents_left"]) == (
+        ["keys/a.pem"], ["copy.txt"], 1,
+    )  # fmt: skip
+    assert SECRET.encode() in everything(site)
+    for path in ("keys/a.pem", "copy.txt"):
+        os.unlink(site.root / path)
+    result = site.person.call("forget", path="copy.txt", contents=True)
+    assert SECRET.encode() not in everything(site)
+    assert site.git("ls-tree", "-r", "--name-only", "history") == "other.txt\n"
+    assert site.person.call("verify")["problems"] == []
+
+
+def test_contents_go_at_any_path(own_site: Site) -> None:
+    site = own_site
+    site.overwrite("a/key", f"{SECRET}\n")
+    site.overwrite("deep/er/copy", f"{SECRET}\n")
+    site.overwrite("deep/other", "other\n")
+    result = site.person.call("forget", path="a/key", contents=True)
+    assert result["paths"] == ["a/key", "deep/er/copy"]
+    assert SECRET.encode() not in everything(site)
+    assert site.git("ls-tree", "-r", "--name-only", "history") == "deep/other\n"
+    assert fsck(site.shadow) == ""
+
+
+@pytest.mark.parametrize("path", ["nothing.txt", "a.txt/x", "nowhere/at/all"])
+def test_a_path_that_the_history_never_had(own_site: Site, path: str) -> None:
+    own_site.overwrite("a.txt", "x\n")
+    before = own_site.picture()
+    assert own_site.person.refusal("forget", path=path).kind in (
+        Kind.FILE_NOT_FOUND, Kind.NOT_A_FILE,
+    )  # fmt: skip
+    assert own_site.picture() == before
+    assert own_site.agent.refusal("forget", path="a.txt").kind == Kind.NOT_PERMITTED
+
+
+def test_a_reference_that_keeps_the_old_history_is_in_the_way(own_site: Site) -> None:
+    site = own_site
+    history_of(site)
+    tree = site.git("rev-parse", "history~2^{tree}").strip()
+    site.git("tag", "light", "history~2")
+    who = ("-c", "user.name=x", "-c", "user.email=x@stet.invalid")
+    site.git(*who, "tag", "-a", "-m", "x", "heavy", tree)
+    refusal = site.person.refusal("forget", path=".env")
+    assert refusal.kind == Kind.CONFLICT
+    assert "refs/tags/heavy" in refusal.message
+    site.git("tag", "-d", "heavy")
+    (site.root / ".env").unlink()
+    site.person.call("forget", path=".env", clipboards=True)
+    assert SECRET.encode() not in everything(site)
+    assert fsck(site.shadow) == ""
+
+
+@pytest.mark.parametrize(
+    "point",
+    ["forget.pack_written", "forget.rewritten", "checkpoint.recorded:2", "forget.before_record",
+     "forget.recorded", "forget.references_moved", "forget.checkpointed", "forget.replies_changed",
+     "gc.pack_durable", "git.pack_unindexed", "gc.swept"],
+)  # fmt: skip
+def test_killed_in_the_middle_it_is_the_old_history_or_the_new(own_site: Site, point: str) -> None:
+    site = own_site
+    history_of(site)
+    (site.root / ".env").unlink()
+    old = site.git("rev-parse", "history").strip()
+    site.daemon.restart(STET_FAILPOINT=point)
+    site.connect()
+    with pytest.raises(ConnectionEnded):
+        site.person.call("forget", path=".env", clipboards=True)
+    assert site.daemon.wait() == -9
+    site.daemon.start()
+    site.connect()
+    assert site.person.call("verify")["problems"] == []
+    head = site.log(limit=1)[0]
+    if head["kind"] != "forget":
+        assert head["commit"] == old
+        site.person.call("forget", path=".env", clipboards=True)
+    # Whatever was left to be done is done before this is.
+    site.person.call("gc")
+    assert SECRET.encode() not in everything(site)
+    assert fsck(site.shadow) == ""
+    assert site.person.call("verify")["problems"] == []
+    log = site.log(limit=100)
+    assert [info["kind"] for info in log].count("forget") == 1
+    pins = {pin["name"]: pin["commit"] for pin in site.person.call("pin_list")["pins"]}
+    assert pins == {"early": log[-1]["commit"], "late": log[3]["commit"]}
+    site.restart()
+    assert site.person.call("verify")["problems"] == []
+
+
+def test_calls_beside_it_are_kept(own_site: Site) -> None:
+    site = own_site
+    for number in range(30):
+        site.overwrite(f"{number % 3}.txt", f"{number}\n")
+        site.overwrite(".env", f"{SECRET} {number}\n")
+    other = site.another("conv-2")
+    number = site.person.send("forget", path=".env")
+    made = []
+    for turn in range(40):
+        patches = [{"operation": "overwrite", "newText": f"beside {turn}\n"}]
+        made.append(other.call("patch", path="beside.txt", patches=patches)["commit"])
+    reply = site.person.receive()
+    assert reply.id == number
+    assert site.person.result_of(reply)["commits"] == 30
+    assert site.git("show", "history:beside.txt") == "beside 39\n"
+    assert len(site.git("rev-list", "history").split()) == 60 + 40 + 1
+    assert site.person.call("verify")["problems"] == []
+    (site.root / ".env").unlink()
+    assert Path(site.shadow, "rewritten").exists()
+    assert site.person.call("show", commit=made[0])["kind"] == "edit"
+    assert SECRET.encode() not in everything(site)
