@@ -29,7 +29,6 @@ from stetd.history.commit_rows import Wanted, meets
 from stetd.history.commits import StoredCommit
 from stetd.history.git_patch import FileState, file_patch
 from stetd.history.mailbox import message
-from stetd.history.objects import changed_paths
 from stetd.history.undoing import FOUND
 from stetd.history_reading import show_found
 from stetd.past import Found, Known, Past
@@ -172,7 +171,7 @@ class _Plan:
     ) -> Iterator[tuple[str, Known, Known]]:
         """What a commit did to the paths that are asked for."""
         trees = trees_around(repository, commit)
-        for path, before, after in changed_paths(*trees, repository.load_tree):
+        for path, before, after in repository.trees.changed(*trees):
             if self.order.concerns(path):
                 yield path, before, after
 

@@ -21,7 +21,6 @@ from stetd.history.objects import (
     EMPTY_TREE,
     Image,
     Tree,
-    changed_paths,
     files_under,
     object_id,
     stored_tree,
@@ -171,9 +170,10 @@ def _diff(past: Past, place: Place, params: Diff) -> DiffResult:
     paths = [canonical(place, path) for path in params.paths or []]
     if params.to is not None:
         after = _tree_of(past, params.to)
-        changes = changed_paths(before, after, repository.load_tree)
+        changes = repository.trees.changed(before, after)
     else:
-        changes = _against_workspace(repository, place, before)
+        tree = stored_tree(before, repository.load_tree)
+        changes = _against_workspace(repository, place, tree)
     found = []
     for path, old, new in changes:
         if paths and not any(path == p or path.startswith(p + "/") or not p for p in paths):
@@ -185,11 +185,10 @@ def _diff(past: Past, place: Place, params: Diff) -> DiffResult:
     return DiffResult("".join(text for _, text in found), [told for told, _ in found])
 
 
-def _tree_of(past: Past, name: str) -> Tree:
+def _tree_of(past: Past, name: str) -> str:
     if name == "HEAD" and past.head is None:
-        return Tree({}, EMPTY_TREE)
-    commit = past.repository.commit(past.resolve(name))
-    return stored_tree(commit.tree, past.repository.load_tree)
+        return EMPTY_TREE
+    return past.repository.commit(past.resolve(name)).tree
 
 
 def _present(place: Place, path: str) -> tuple[Image | None, bytes | None]:

@@ -16,13 +16,15 @@ from dataclasses import dataclass
 
 import stet
 from benchmarks.lines import JsonLines, request
-from benchmarks.made_history import MadeHistory, make_history, source_path
+from benchmarks.made_history import BEGUN, MadeHistory, far_path, make_history, source_path
 from benchmarks.measuring import quantile, timed
 from benchmarks.table import aligned
 from private_daemon import PrivateDaemon
 from stetd.storage.history_index import HistoryIndex
 
 _PROBE = "probe.txt"
+#: Commits of a page that the smallest history has enough of, too.
+_SHORT = 5
 _PAGE = 4096
 _PATIENCE_S = 60.0
 
@@ -102,16 +104,18 @@ class _Calls:
         """What is measured, by its name in the table."""
         middle = f"HEAD~{self._made.commits // 2}"
         path = source_path(7, flat=extent.flat)
-        log = self._person.log
+        log, begun = self._person.log, BEGUN
         return {
             "patch": self.patch,
             "log, first page": lambda _: log(),
-            "log of a session": lambda _: log(session="conv-3"),
-            "log of a session and an agent": lambda _: log(session="conv-3", agent="agent-3"),
-            "log of a file": lambda _: log(path),
-            "log of a directory": lambda _: log(os.path.dirname(path)),
-            "log until half": lambda _: log(until=1_700_000_000 + self._made.commits // 2),
-            "log of a text": lambda _: log(text=f"version 7919 of {path}"),
+            "log of a session": lambda _: log(session="conv-3", limit=_SHORT),
+            "log of a session and an agent": lambda _: log(
+                session="conv-3", agent="agent-3", limit=_SHORT
+            ),
+            "log of a file": lambda _: log(far_path(7), limit=1),
+            "log of a directory": lambda _: log("far", limit=_SHORT),
+            "log until half": lambda _: log(until=begun + self._made.commits // 2, limit=_SHORT),
+            "log of a text": lambda _: log(text=f"version 8 of {far_path(7)}"),
             "log of a text that is nowhere": lambda _: log(text="zzzzzz"),
             "show, half way": lambda _: self._person.show(middle),
             "diff of two, half way": lambda _: self._person.diff(middle, middle),

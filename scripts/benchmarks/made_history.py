@@ -39,7 +39,8 @@ _PER_DIRECTORY = 50
 _MODE = 0o100644
 _PACKED = 40_000
 _PACKED_BYTES = 64 << 20
-_BEGUN = 1_700_000_000
+#: The time of the first commit; each later one is a second after the one before.
+BEGUN = 1_700_000_000
 
 
 @dataclass(slots=True)
@@ -95,7 +96,7 @@ class _Maker:
             images[path] = Image(oid, _MODE)
             self._objects.append(NewObject("blob", oid, data))
             self._now[path] = data
-        told = {"time": _BEGUN + self.head.commits, "version": __version__, **meta}
+        told = {"time": BEGUN + self.head.commits, "version": __version__, **meta}
         oid = history.add(CommitMeta(**told), images)  # type: ignore[arg-type]
         self.head = history.head
         self._objects += history.objects

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from stet.wire.results import FileChange
 from stetd.history.commit_rows import CommitRow, FileRow, Part
 from stetd.history.commits import StoredCommit
-from stetd.history.objects import EMPTY_TREE, Change, Tree, changed_paths, find_entry, stored_tree
+from stetd.history.objects import Change
 from stetd.history.undoing import TAKES_BACK, is_edit
 from stetd.storage.shadow_repo import (
     LineDiff,
@@ -50,33 +50,27 @@ class PathChange(NamedTuple):
         return "A" if self.before is None else "D" if self.after is None else "M"
 
 
-def trees_around(repository: ShadowRepository, commit: StoredCommit) -> tuple[Tree, Tree]:
-    """The trees before and after a commit."""
-    before = Tree({}, EMPTY_TREE)
-    if commit.parent is not None:
-        before = stored_tree(repository.commit(commit.parent).tree, repository.load_tree)
-    return before, stored_tree(commit.tree, repository.load_tree)
+def trees_around(repository: ShadowRepository, commit: StoredCommit) -> tuple[str | None, str]:
+    """The ids of the trees before and after a commit; None: it is the first."""
+    before = None if commit.parent is None else repository.commit(commit.parent).tree
+    return before, commit.tree
 
 
 def changes_of(repository: ShadowRepository, commit: StoredCommit) -> Iterator[PathChange]:
     """The files of a commit, in the order of their paths."""
-    load = repository.load_tree
     before, after = trees_around(repository, commit)
-    changed = (PathChange(*change) for change in changed_paths(before, after, load))
-    if not commit.meta.moves:
+    changed = (PathChange(*change) for change in repository.trees.changed(before, after))
+    if before is None or not commit.meta.moves:
         yield from changed
         return
     changes = {change.path: change for change in changed}
-    moved = [
-        PathChange(new, stood, now, old)
-        for old, new in commit.meta.moves
-        if (stood := find_entry(before, old, load)) and (now := find_entry(after, new, load))
-    ]
-    for move in moved:
-        assert move.old_path is not None, "BUG: a move from nowhere"
-        if move.old_path in changes and changes[move.old_path].after is None:
-            del changes[move.old_path]
-    changes.update((move.path, move) for move in moved)
+    for old, new in commit.meta.moves:
+        stood, now = repository.trees.find(before, old), repository.trees.find(after, new)
+        if stood is None or now is None:
+            continue
+        if old in changes and changes[old].after is None:
+            del changes[old]
+        changes[new] = PathChange(new, stood, now, old)
     yield from (changes[path] for path in sorted(changes))
 
 
