@@ -108,6 +108,13 @@ class Place:
         """What git complains about in the shadow repositories."""
         return "".join(fsck(path) for path in (self.base / "state" / "workspaces").iterdir())
 
+    @staticmethod
+    def all_objects(shadow: Path) -> str:
+        """Every object of a shadow repository, as git gives it; needed or not."""
+        command = ["git", "--git-dir", str(shadow), "cat-file", "--batch", "--batch-all-objects"]
+        found = subprocess.run(command, check=True, capture_output=True).stdout
+        return found.decode("latin-1")
+
     def close(self) -> None:
         """Remove the directories."""
         shutil.rmtree(self.base, ignore_errors=True)

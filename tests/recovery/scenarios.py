@@ -268,6 +268,55 @@ def look_and_retry(base: str) -> None:
     asyncio.run(main())
 
 
+# -- long work on the history, which may be killed anywhere as well
+
+SECRET = "a-secret-of-the-story"
+
+
+def upkeep(base: str) -> None:
+    """Edits, a collection, a snapshot, a path forgotten, a collection, edits."""
+
+    async def main() -> None:
+        async with opened(base) as agent:
+            person, root = Agent(base, agent.daemon, None), os.path.join(base, "ws")
+
+            async def edits(first: int, last: int) -> None:
+                for number in range(first, last):
+                    path, text = f"d/{number % 3}.txt", f"text {number}\n" * 20
+                    if number == 4:
+                        path, text = "secret.txt", SECRET
+                    params = {
+                        "path": path,
+                        "patches": [{"operation": "overwrite", "newText": text}],
+                    }
+                    await agent.answer("patch", {**params, "request_id": f"e{number}"})
+                    await agent.call("log", limit=1)  # makes Git follow
+
+            await edits(0, 8)
+            await person.answer("gc", {"workspace": root})
+            await edits(8, 12)
+            await person.answer("snapshot", {"workspace": root})
+            os.unlink(os.path.join(root, "secret.txt"))
+            await person.answer("forget", {"workspace": root, "path": "secret.txt"})
+            await edits(12, 14)
+            await person.answer("gc", {"workspace": root})
+
+    asyncio.run(main())
+
+
+def upkeep_look(base: str) -> None:
+    """Finish what was left, and note the world and what verifying says."""
+
+    async def main() -> None:
+        async with opened(base) as agent:
+            person, root = Agent(base, agent.daemon, None), os.path.join(base, "ws")
+            await person.call("gc", workspace=root)
+            note(base, "seen", await world(agent))
+            note(base, "verified", await person.call("verify", workspace=root))
+
+    asyncio.run(main())
+
+
 # -- calls in contest with somebody who saves the same files
 
 CONTESTED_FILES = {

@@ -1,0 +1,72 @@
+"""``stet gc``, ``snapshot`` and ``forget``, as a person meets them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from client.live import Installation, installation
+from stet.cli.upkeep import progress
+from stet.wire.results import WorkInfo
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Installation]:
+    with installation() as found:
+        yield found
+
+
+@pytest.fixture
+def ws(shared: Installation, request: pytest.FixtureRequest) -> Installation:
+    own = Installation(shared.base, request.node.name.partition("[")[0])
+    os.mkdir(own.workspace)
+    assert own.stet("init").returncode == 0
+    own.write("src/a.py", "one\n")
+    return own
+
+
+def test_gc_says_what_it_came_to(ws: Installation) -> None:
+    ws.patch("src/a.py", "one", "two")
+    run = ws.stet("gc")
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout.startswith("The history takes ")
+    assert ws.json("gc").keys() == {"bytes_before", "bytes_after", "dropped", "dropped_commits"}
+
+
+def test_a_snapshot_says_what_it_took_and_left_out(ws: Installation) -> None:
+    ws.write("b.txt", "b\n")
+    os.symlink("b.txt", os.path.join(ws.workspace, ".gitignore"))
+    run = ws.stet("snapshot", "-m", "before")
+    assert run.returncode == 0
+    first, second = run.stdout.splitlines()
+    assert first.endswith("2 files, 6 bytes: 2 added, 0 modified, 0 removed")
+    assert second.startswith("left out: .gitignore: ")
+    assert ws.stet("snapshot").stdout.startswith("Nothing has changed (2 files, 6 bytes).")
+    assert ws.json("snapshot")["commit"] is None
+    assert "before" in ws.stet("log").stdout
+
+
+def test_forget_asks_for_a_yes_and_shows_what_it_would_do(ws: Installation) -> None:
+    ws.patch("src/a.py", "one", "a-secret")
+    assert ws.stet("forget", "src/a.py").returncode == 2
+    assert ws.stet("forget", "src/a.py", "--json").returncode == 2
+    preview = ws.stet("forget", "src/a.py", "--preview")
+    assert preview.returncode == 0
+    assert "2 versions in 2 commits would be forgotten" in preview.stdout
+    assert "still in the workspace" in preview.stdout
+    assert "a-secret" in ws.stet("show", "HEAD").stdout
+    done = ws.stet("forget", "a.py", "--yes", "-m", "a key", cwd="src")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "2 versions in 2 commits forgotten" in done.stdout
+    assert "a-secret" not in ws.stet("log", "--text", "a-secret").stdout
+    assert ws.text("src/a.py") == "a-secret\n"
+    assert ws.stet("forget", "src/a.py", "--yes").returncode == 1
+    assert ws.stet("verify").returncode == 0
+
+
+def test_progress_is_one_short_line() -> None:
+    assert progress(WorkInfo("gc", "/w", "packing", 1200, 5000)) == "gc: packing 1,200 of 5,000"
+    assert progress(WorkInfo("gc", "/w", "listing", 0, None)) == "gc: listing"
+    assert progress(WorkInfo("snapshot", "/w", "", 0, None)) == "snapshot: waits for other work"
