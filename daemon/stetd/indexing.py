@@ -32,10 +32,11 @@ _log = logging.getLogger(__name__)
 _GATHER_S = 1.0
 #: Seconds of work between two pauses.
 _SLICE_S = 0.002
-#: Seconds of a pause: when nobody works, when calls are carried out, and when far behind.
+#: Seconds of a pause: when nobody works (or very far behind), when calls are carried out, and
+#: when they are, but far behind.
 _SHORT_PAUSE_S, _LONG_PAUSE_S, _HURRIED_PAUSE_S = 0.002, 0.02, 0.004
-#: How many commits behind is far.
-_FAR = 500
+#: How many commits behind is far, and very far: readers walk over what is missing.
+_FAR, _VERY_FAR = 500, 2000
 #: Most commits, and characters of their texts, that one transaction adds.
 _BATCH_COMMITS, _BATCH_TEXT = 64, 1 << 20
 #: Bytes of a commit's id.
@@ -191,7 +192,7 @@ class Indexer:
                 begun = time.monotonic()
 
     def _pause(self, missing: int) -> None:
-        if self._is_quiet():
+        if self._is_quiet() or missing > _VERY_FAR:
             time.sleep(_SHORT_PAUSE_S)
         else:
             time.sleep(_HURRIED_PAUSE_S if missing > _FAR else _LONG_PAUSE_S)
