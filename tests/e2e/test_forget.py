@@ -195,6 +195,18 @@ def test_clipboards_are_told_and_kept_unless_asked(own_site: Site) -> None:
     assert site.agent.call("clipboard_get", name="more")["text"] == f"x\nkey = {SECRET}\n"
 
 
+def test_what_was_forgotten_can_be_written_again(own_site: Site) -> None:
+    site = own_site
+    site.overwrite("a.txt", f"{SECRET}\n")
+    site.person.call("forget", path="a.txt")
+    site.overwrite("b.txt", f"{SECRET}\n")
+    assert site.git("show", "history:b.txt") == f"{SECRET}\n"
+    site.overwrite("a.txt", "other\n")
+    assert site.log(limit=2)[1]["message"] == "first seen: a.txt"
+    assert fsck(site.shadow) == ""
+    assert site.person.call("verify")["problems"] == []
+
+
 def test_a_preview_changes_nothing(own_site: Site) -> None:
     site = own_site
     history_of(site)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import subprocess
@@ -13,6 +14,11 @@ import pytest
 
 from e2e.running_daemon import ConnectionEnded, DaemonProcess, Site, fsck
 from stet.wire.failures import Kind
+from stetd.config import Settings
+from stetd.daemon import Daemon
+from stetd.directories import Directories
+from stetd.snapshotting import Asked, SnapshotLimits, snapshot
+from stetd.storage.repacking import Progress
 
 
 def tree(site: Site, commit: str = "history") -> dict[str, str]:
@@ -275,6 +281,44 @@ def test_calls_beside_snapshots_lose_nothing_and_agree(own_site: Site) -> None:
     assert kinds.count("edit") == 120
     site.restart()
     assert site.person.call("verify")["problems"] == []
+
+
+def test_a_text_that_was_there_only_while_it_was_taken_is_not_in_it(tmp_path: Path) -> None:
+    """The edit is read, then undone: head before and after are alike, and the file is, too."""
+    root = tmp_path / "ws"
+    root.mkdir()
+    (root / "a.txt").write_text("one\n")
+    names = (os.fspath(tmp_path / name) for name in ("run", "state", "c.toml"))
+    daemon = Daemon.open(Settings(gc_idle_s=0, log_level="error"), Directories(*names))
+    try:
+        person = daemon.handlers.connect(control=True, pid=1, command="test")
+        agent = daemon.handlers.connect(control=False, pid=1, command="test")
+        asyncio.run(person.call("workspace_allow", {"root": str(root)}))
+        hello = {"protocol": 1, "workspace": str(root), "session": "s", "agent": "a"}
+        asyncio.run(agent.call("hello", hello))
+        patches = [{"operation": "overwrite", "newText": "zero\n"}]
+        asyncio.run(agent.call("patch", {"path": "a.txt", "patches": patches}))
+        [workspace] = daemon.writer.state.open.values()
+        progress = Progress()
+        limits = SnapshotLimits(files=10, bytes=1000, file_bytes=1000)
+        steps = snapshot(daemon.writer, workspace, Asked(None, None, None), limits, progress)
+        while progress.phase != "looking at the files":
+            next(steps)
+        patches = [{"operation": "overwrite", "newText": "for a moment\n"}]
+        asyncio.run(agent.call("patch", {"path": "a.txt", "patches": patches}))
+        while progress.phase != "writing directories":
+            next(steps)
+        asyncio.run(agent.call("undo", {}))
+        taken = None
+        while taken is None:
+            try:
+                next(steps)
+            except StopIteration as end:
+                taken = end.value
+        assert (root / "a.txt").read_text() == "zero\n"
+        assert taken.commit is None, "nothing differs from what the history says"
+    finally:
+        daemon.close()
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,13 @@
 import os
 import signal
 import subprocess
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from stetd import failpoints
 from stetd.history.objects import NewObject, object_id
@@ -223,7 +226,6 @@ def test_joining_small_packs_leaves_those_of_plain_git_alone(histories: Historie
 def test_joining_small_packs_keeps_deltas_right(histories: Histories) -> None:
     for turn in range(20):
         grown(histories, 6, start=turn * 6)
-        write_pack(histories.path, [], Disk()) if turn > 100 else None
         incremental = Repacking(histories.path, Disk(), lambda run: run(), Progress(), drop=False)
         incremental._choose_packs = lambda packs, marks: iter(())  # type: ignore[method-assign]
         for _ in incremental.steps():
@@ -234,6 +236,42 @@ def test_joining_small_packs_keeps_deltas_right(histories: Histories) -> None:
     assert merge_packs(histories.path, Disk()) != []
     assert all_objects(histories.path) == before
     assert fsck(histories.path) == ""
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    turns=st.lists(
+        st.tuples(
+            st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 5)), min_size=1, max_size=8),
+            st.sampled_from(["pack", "drop", "merge", "git", "nothing"]),
+        ),
+        min_size=2,
+        max_size=6,
+    )
+)
+@example(turns=[([("a", n % 2) for n in range(8)], "pack")] * 4)
+@example(turns=[([("a", 0), ("a", 1)], "pack"), ([("a", 1), ("a", 0)], "drop")] * 2)
+def test_contents_that_come_again_never_make_a_circle(
+    turns: list[tuple[list[tuple[str, int]], str]],
+) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as directory:
+        histories = Histories(Path(directory))
+        text = "".join(f"line {number} of a text that is long enough\n" for number in range(60))
+        for edits, work in turns:
+            for name, number in edits:
+                changed = text.replace(f"line {number * 9} ", "changed ")
+                part = changed[: number * 99]
+                histories.commit({f"d/{name}.txt": changed, f"{name}/x.txt": part})
+            before = all_objects(histories.path)
+            if work in ("pack", "drop"):
+                repack(histories.path, drop=work == "drop")
+            elif work == "git":
+                git(histories.path, "repack", "-d", "-q")
+            elif work == "merge":
+                merge_packs(histories.path, Disk())
+            assert all_objects(histories.path) == before
+        histories.repository.close()
+        assert fsck(histories.path) == ""
 
 
 # -- killed
