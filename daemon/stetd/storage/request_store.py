@@ -117,7 +117,6 @@ class RequestStore:
                 (forget_before, keep_calls),
             )
 
-
     def rewrite(self, workspace: str, change: Callable[[bytes], bytes]) -> None:
         """Change the replies of a workspace, durably; what they were is nowhere in the file."""
         with _as_os_error(self._path):
