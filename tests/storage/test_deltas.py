@@ -33,8 +33,8 @@ def test_changes_far_apart_cost_a_few_bytes_each() -> None:
 
 
 def test_content_longer_than_a_copy_says() -> None:
-    base = os.urandom(1 << 18)
-    assert applied("blob", base, b"x" + base + b"y") < 60
+    base = b"a line to begin with\n" * 3 + os.urandom(1 << 18)
+    assert applied("blob", base, b"x\n" + base + b"y") < 60
 
 
 def test_a_directory_with_entries_changed_far_apart() -> None:
