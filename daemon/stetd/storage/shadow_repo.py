@@ -36,8 +36,9 @@ from stetd.storage.stored_trees import StoredTrees
 _TREE_ENTRY = re.compile(rb"([0-7]+) ([^\0]+)\0(.{20})", re.DOTALL)
 #: Trees that one handle remembers, and their entries together (some 200 bytes each).
 _MOST_TREES, _TREE_ENTRIES = 256, 60_000
-#: Commits that one handle remembers.
-_COMMITS = 64
+#: Commits that one handle remembers: more than an undo walks until it meets the query index. Of a
+#: walk that is longer than the cache, the next walk finds nothing.
+_COMMITS = 6_000
 _TYPES = {"blob": ObjectType.BLOB, "tree": ObjectType.TREE, "commit": ObjectType.COMMIT}
 _REFERENCE = re.compile(rb"[0-9a-f]{40}\n")
 #: The marker has no label where that side is empty.
@@ -188,6 +189,7 @@ class ShadowRepository:
         self.close()
         self._repo = pygit2.Repository(self.path)
         self._shallow = read_shallow(self.path)
+        self.commit.cache_clear()  # a commit may have become the oldest, or be gone
 
     def close(self) -> None:
         """Release files and memory maps."""
