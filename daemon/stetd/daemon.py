@@ -184,7 +184,7 @@ def _recover_workspace(
 
 def _start_indexing(state: State, writer: Writer) -> Indexer:
     """Let the indexes follow Git from now on, and add what they miss."""
-    indexer = Indexer(lambda: writer.idle_s > _BUSY_S)
+    indexer = Indexer(lambda: writer.quiet_s() > _BUSY_S)
     for workspace in list(state.open.values()):
         indexer.follow(workspace.shadow)
     indexer.start()

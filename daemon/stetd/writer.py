@@ -138,11 +138,6 @@ class Writer:
 
     # -- called from any thread
 
-    @property
-    def idle_s(self) -> float:
-        """Seconds since the last call was carried out."""
-        return time.monotonic() - self._last_work
-
     def submit_edit(self, call: EditCall) -> Future[EditResult]:
         """Queue an editing call. A retry of one in flight gets that one's outcome."""
         future: Future[EditResult] = _uncancellable()
