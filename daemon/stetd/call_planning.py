@@ -46,25 +46,28 @@ def plan_call(
     world = CallWorld(workspace, base, call, session, limit)
     try:
         _check_if_match(call.if_match, call.params, world)
+        if call.needs_history:
+            plan_taking_back = _TAKING_BACK[call.method]
+            return look_back(
+                workspace.repository,
+                base.head.commit,
+                lambda past: plan_taking_back(past, workspace, call, world),
+            )
         if call.method == TRANSACTION:
             return _plan_transaction(call.params, world, preview=call.preview)
-        if call.method in DIALECTS:
-            plan = DIALECTS[call.method](call.params, world)
-            preview = call.preview or plan.preview
-            message = _told(plan, preview=preview)
-            draft = _draft([plan], world, subject=plan.subject, message=message)
-            draft.preview = preview
-            if plan.results:
-                draft.result = list(plan.results) if len(plan.results) > 1 else plan.results[0]
-            return draft
-        plan_taking_back = _TAKING_BACK[call.method]
-        return look_back(
-            workspace.repository,
-            base.head.commit,
-            lambda past: plan_taking_back(past, workspace, call, world),
-        )
+        return _plan_edit(DIALECTS[call.method](call.params, world), world, preview=call.preview)
     finally:
         world.close()
+
+
+def _plan_edit(plan: Plan, world: CallWorld, *, preview: bool) -> Draft:
+    preview = preview or plan.preview
+    message = _told(plan, preview=preview)
+    draft = _draft([plan], world, subject=plan.subject, message=message)
+    draft.preview = preview
+    if plan.results:
+        draft.result = list(plan.results) if len(plan.results) > 1 else plan.results[0]
+    return draft
 
 
 def _plan_transaction(params: Mapping[str, Any], world: CallWorld, *, preview: bool) -> Draft:
