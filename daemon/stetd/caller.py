@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from stet.wire.failures import Kind, refuse
-from stet.wire.results import EditResult, ModeResult, Peer
+from stet.wire.results import EditResult, Peer
 from stetd.call_world import EditCall
 from stetd.config import Settings
 from stetd.feed import Feed, Subscriber
@@ -197,14 +197,6 @@ class Caller:
             self.state.known[workspace.name].cut,
         )
         return place, workspace.number
-
-    def mode_result(self, session: Session | None, workspace: Workspace) -> ModeResult:
-        """The mode that holds, and those it is made of; on the writer thread."""
-        return ModeResult(
-            mode=self.state.effective_mode(session, workspace),
-            session_mode=session.mode if session else None,
-            workspace_mode=workspace.mode,
-        )
 
     def named_workspace(self, root: str | None) -> Workspace:
         """The workspace with exactly this root, by default the connection's own."""

@@ -88,15 +88,19 @@ def regraded(
     triples: Iterable[tuple[str, Image | None, Image | None]],
 ) -> tuple[tuple[str, int, int], ...]:
     """The files (path, before, after) whose permission bits changed in a way Git can't say."""
-    changed = []
-    for path, before, after in triples:
-        if before is None or after is None:
-            continue
-        bits = stat.S_IMODE(before.mode), stat.S_IMODE(after.mode)
-        plain = set(bits) <= set(_PLAIN_PERMISSIONS)
-        if stat.S_ISREG(before.mode) and stat.S_ISREG(after.mode) and len(set(bits)) > 1:
-            changed += [] if plain else [(path, *bits)]
-    return tuple(changed)
+    bits = [
+        (path, stat.S_IMODE(before.mode), stat.S_IMODE(after.mode))
+        for path, before, after in triples
+        if before is not None
+        and after is not None
+        and stat.S_ISREG(before.mode)
+        and stat.S_ISREG(after.mode)
+    ]
+    return tuple(
+        (path, old, new)
+        for path, old, new in bits
+        if old != new and not {old, new} <= set(_PLAIN_PERMISSIONS)
+    )
 
 
 def outside_changes(

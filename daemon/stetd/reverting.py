@@ -150,12 +150,15 @@ class Permissions:
             self.recorded[path] = before
             self.regraded.setdefault(path, []).append((before, after))
 
-    def before(self, path: str, mode: int) -> int:
-        """The mode of a file that stands, taken back where it is as a commit left it."""
+    def mode_of(self, path: str, version: Version, found: OnDisk | None) -> int:
+        """The mode that a file comes back with: :func:`full_mode`, and what commits changed."""
+        mode = full_mode(version, found, self.recorded.get(path))
+        if found is None or not (stat.S_ISREG(found.mode) and stat.S_ISREG(mode)):
+            return mode
+        bits = stat.S_IMODE(found.mode)
         for before, after in self.regraded.get(path, []):
-            if stat.S_IMODE(mode) == after:
-                mode = stat.S_IFREG | before
-        return mode
+            bits = before if bits == after else bits
+        return mode if bits == stat.S_IMODE(found.mode) else stat.S_IFREG | bits
 
 
 def _files(world: CallWorld, work: TakingBack, permissions: Permissions) -> list[DraftFile]:
@@ -168,11 +171,7 @@ def _files(world: CallWorld, work: TakingBack, permissions: Permissions) -> list
             moved = world.seen[origin][1]
             item.old_path = origin if work.files[origin] is None else None
         if version is not None:
-            found = item.found or moved
-            item.mode = full_mode(version, found, permissions.recorded.get(path))
-            if found is not None and stat.S_ISREG(found.mode) and version.git_mode != LINK:
-                regraded = permissions.before(path, found.mode)
-                item.mode = item.mode if regraded == found.mode else regraded
+            item.mode = permissions.mode_of(path, version, item.found or moved)
         files.append(item)
     return files
 

@@ -18,7 +18,7 @@ from stetd.workspace import Workspace
 async def _mode_get(caller: Caller, params: Params) -> ModeResult:
     convert(NoParams, "mode_get", params)
     return await caller.on_writer(
-        lambda: caller.mode_result(caller.own_session(), caller.open_workspace())
+        lambda: _result(caller, caller.own_session(), caller.open_workspace())
     )
 
 
@@ -54,7 +54,7 @@ def _set_mode(caller: Caller, setting: ModeSetting) -> ModeResult:
         caller.shared.writer.record(ModeSet(workspace.name, None, setting.mode))
         workspace.mode = setting.mode
         _tell(caller, workspace, None)
-        return caller.mode_result(caller.own_session(), workspace)
+        return _result(caller, caller.own_session(), workspace)
     name = setting.session or caller.session
     session = state.sessions.get((workspace.name, name)) if name else None
     if session is None:
@@ -67,7 +67,7 @@ def _set_mode(caller: Caller, setting: ModeSetting) -> ModeResult:
     session = msgspec.structs.replace(session, mode=setting.mode)
     state.sessions[workspace.name, session.name] = session
     _tell(caller, workspace, session)
-    return caller.mode_result(session, workspace)
+    return _result(caller, session, workspace)
 
 
 def _tell(caller: Caller, workspace: Workspace, session: Session | None) -> None:
@@ -80,6 +80,15 @@ def _tell(caller: Caller, workspace: Workspace, session: Session | None) -> None
         workspace_mode=workspace.mode,
     )
     caller.shared.writer.events.tell(ModeChanged(workspace.name, event))
+
+
+def _result(caller: Caller, session: Session | None, workspace: Workspace) -> ModeResult:
+    """The mode that holds, and those it is made of; on the writer thread."""
+    return ModeResult(
+        mode=caller.state.effective_mode(session, workspace),
+        session_mode=session.mode if session else None,
+        workspace_mode=workspace.mode,
+    )
 
 
 METHODS = {
