@@ -47,7 +47,14 @@ def collecting(
     before = directory_bytes(shadow)
 
     def on_background(run: Callable[[], None]) -> None:
-        background.run(run).result()
+        def alone() -> None:
+            try:
+                run()
+            finally:
+                # At once: calls have gathered behind this, and what it removed they may need.
+                background.reopen(shadow)
+
+        background.run(alone).result()
 
     on_background(lambda: background.pause_joining(shadow))
     work = Repacking(shadow, writer.state.disk, on_background, progress, drop=drop)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import time
 import zlib
 from pathlib import Path
 from typing import Any
@@ -332,3 +333,21 @@ def test_calls_beside_it_are_kept(own_site: Site) -> None:
     assert Path(site.shadow, "rewritten").exists()
     assert site.person.call("show", commit=made[0])["kind"] == "edit"
     assert SECRET.encode() not in everything(site)
+
+
+def test_a_call_may_need_again_what_is_being_removed(own_site: Site) -> None:
+    """The forgotten directory is edited while its objects go: the new one is the same tree."""
+    site, trace = own_site, own_site.root.parent / "trace"
+    site.daemon.restart(STET_FAILPOINT="gc.before_removing@sleep", STET_FAILPOINT_TRACE=str(trace))
+    site.connect()
+    site.overwrite("a.txt", "one\n")
+    site.overwrite(".env", f"{SECRET}\n")
+    site.person.send("forget", path=".env")
+    deadline = time.monotonic() + 60
+    while not (trace.exists() and "gc.before_removing" in trace.read_text().split()):
+        assert time.monotonic() < deadline, "nothing was removed"
+        time.sleep(0.01)
+    site.overwrite(".env", "other\n")
+    site.person.result_of(site.person.receive())
+    assert fsck(site.shadow) == ""
+    assert site.person.call("verify")["problems"] == []

@@ -148,9 +148,8 @@ class Background:
         self._not_joining.add(repository)
 
     def resume_joining(self, repository: str) -> None:
-        """Join packs again; on this thread. What was written lately may be gone."""
+        """Join packs again; on this thread."""
         self._not_joining.discard(repository)
-        self.reopen(repository)
 
     def reopen(self, repository: str) -> None:
         """Look again at what a repository holds, before anything is written; on this thread.
