@@ -155,7 +155,7 @@ def _standing_image(workspace: Workspace, path: str) -> Image | None:
         return None
     image = Image(known[1], known[0])
     try:
-        target = workspace.worktree.resolver.resolve(path, follow_last=False)
+        target = workspace.worktree.resolver.locate(path)
     except Refused:
         return image
     try:

@@ -193,7 +193,7 @@ def _tree_of(past: Past, name: str) -> str:
 
 def _present(place: Place, path: str) -> tuple[Image | None, bytes | None]:
     try:
-        target = place.worktree.resolver.resolve(path, follow_last=False)
+        target = place.worktree.resolver.locate(path)
     except Refused:
         return None, None
     try:

@@ -1,6 +1,7 @@
 """Replacing one file of a transaction: stage, put in place, compare what came out.
 
-PROTOCOL.md 4. What to do about a difference is the transaction's business.
+PROTOCOL.md 4. What to do about a difference is the transaction's business. A directory that
+was moved away takes the handle on it along: before and after, it must be where its path says.
 """
 
 from __future__ import annotations
@@ -57,8 +58,20 @@ class Displaced(Exception):
 def install(work: FileWork, worktree: Worktree) -> None:
     """Stage a file, put it in place, and compare what came out.
 
-    Raises Displaced if that is not what was read, OSError if the disk refuses.
+    Raises Displaced if that is not what was read, or if the file's directory was moved away;
+    OSError if the disk refuses.
     """
+    _check_in_place(work, worktree)
+    _put_in_place(work, worktree)
+    _check_in_place(work, worktree)
+
+
+def _check_in_place(work: FileWork, worktree: Worktree) -> None:
+    if not worktree.resolver.in_place(work.target):
+        raise Displaced(work.target.path, _what_has_the_path(work, worktree))
+
+
+def _put_in_place(work: FileWork, worktree: Worktree) -> None:
     if work.content is not None and work.after is not None:
         _make_directories(work, worktree)
         hit("publish.before_stage")
@@ -110,6 +123,20 @@ def _what_is_there(work: FileWork, worktree: Worktree) -> OnDisk | None:
         return worktree.look(work.target.dir_fd, work.target.name, limit=_MAX_RECORDED)
     except (OSError, Refused):
         return None
+
+
+def _what_has_the_path(work: FileWork, worktree: Worktree) -> OnDisk | None:
+    """What a path leads to by now, which is not what the handle leads to; None if to no file."""
+    try:
+        target = worktree.resolve_exactly(work.target.path)
+    except (OSError, Refused):
+        return None
+    try:
+        return worktree.look(target.dir_fd, target.name, limit=_MAX_RECORDED)
+    except (OSError, Refused):
+        return None
+    finally:
+        target.close()
 
 
 def keep_displaced(work: FileWork, displaced: OnDisk, worktree: Worktree) -> None:

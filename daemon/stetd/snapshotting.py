@@ -286,7 +286,7 @@ class _Snapshot:
         path = folder.path + name
         worktree = self._workspace.worktree
         try:
-            target = worktree.resolver.resolve(path, follow_last=False)
+            target = worktree.resolver.locate(path)
         except Refused:
             return None
         try:
@@ -303,7 +303,7 @@ class _Snapshot:
     def _stamp(self, folder: Folder, name: str) -> Stamp | None:
         path = folder.path + name
         try:
-            target = self._workspace.worktree.resolver.resolve(path, follow_last=False)
+            target = self._workspace.worktree.resolver.locate(path)
         except Refused:
             return None
         try:

@@ -228,8 +228,7 @@ class PutBack:
             else:
                 self._swap_back(work)
         clear_temporary(work, self.worktree)
-        for directory in reversed(work.made_directories):
-            self.worktree.remove_directory(directory)
+        self.worktree.remove_made(work.target, work.made_directories)
 
     def _swap_back(self, work: FileWork) -> None:
         """Swap until what comes out is what we last put in.

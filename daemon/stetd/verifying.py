@@ -485,7 +485,7 @@ class _Verification:
     def _present(self, path: str) -> tuple[bytes, bytes] | None:
         worktree = self.subject.worktree
         try:
-            target = worktree.resolver.resolve(path, follow_last=False)
+            target = worktree.resolver.locate(path)
         except Refused:
             return None
         try:

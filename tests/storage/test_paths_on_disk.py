@@ -1,7 +1,12 @@
-"""Resolving paths under a root: what is let in, what is refused, by both ways of doing it."""
+"""Resolving paths under a root: what is let in, what is refused, by every way of doing it.
+
+The ways: ``openat2``; the walk; and a kernel (or a seccomp filter, as systemd makes them) that
+answers ENOSYS, after which the walk is taken.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -10,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from stet.wire.failures import Refused
+from stetd.storage import paths_on_disk
 from stetd.storage.paths_on_disk import Resolver
 
 
@@ -23,10 +29,34 @@ def root(tmp_path: Path) -> Path:
     return made
 
 
-@pytest.fixture(params=[True, False], ids=["openat2", "walk"])
-def resolver(root: Path, request: pytest.FixtureRequest) -> Iterator[Resolver]:
+@pytest.fixture(params=["openat2", "walk", "ENOSYS"])
+def resolver(
+    root: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Resolver]:
+    if request.param == "ENOSYS":
+        monkeypatch.setattr(paths_on_disk, "_SYS_OPENAT2", 100_000)  # no such call
     fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
-    yield Resolver(str(root), fd, use_openat2=request.param)
+    yield Resolver(str(root), fd, use_openat2=request.param != "walk")
+    os.close(fd)
+
+
+def test_a_kernel_without_openat2_is_asked_once(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = []
+
+    def refused(dir_fd: int, path: str) -> int:
+        answers.append(path)
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(paths_on_disk, "_openat2_directory", refused)
+    fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    resolver = Resolver(str(root), fd)
+    for _ in range(3):
+        target = resolver.resolve("d/g")
+        assert target.path == "d/g"
+        target.close()
+    assert answers == ["d"]
     os.close(fd)
 
 
@@ -150,7 +180,17 @@ def test_magic_links_of_proc_lead_nowhere(resolver: Resolver, root: Path) -> Non
         ".git./x",
         "git~1/x",
         ".git::$INDEX_ALLOCATION/x",
+        ".git. ./x",
+        ".GIT:stream/x",
         ".g\u200cit/x",
+        ".git\u200b/x",
+        ".g\u00adit/x",
+        ".gi\ufe0ft/x",
+        "\uff0egit/x",
+        ".git\\config",
+        "d\\.Git\\config",
+        "GIT~23/x",
+        "d/.git",
         "new/.git/x",
         ".git",
     ],
@@ -169,7 +209,10 @@ def test_git_directory_is_protected_behind_a_link(resolver: Resolver, root: Path
     assert refused.value.kind == "path_protected"
 
 
-@pytest.mark.parametrize("path", [".gitignore", ".github/x", "git", "x.git/config", ".gi/t"])
+@pytest.mark.parametrize(
+    "path",
+    [".gitignore", ".github/x", "git", "x.git/config", ".gi/t", "...", "git~x", "a\\b", "g:it"],
+)
 def test_names_that_only_look_alike_are_free(canonical: Callable[..., str], path: str) -> None:
     assert canonical(path) == path
 
@@ -178,6 +221,103 @@ def test_own_temporary_names_are_reserved(resolver: Resolver) -> None:
     with pytest.raises(Refused) as refused:
         resolver.resolve("d/.stet-0123456789abcdef.tmp")
     assert refused.value.kind == "path_protected"
+
+
+# -- embedded repositories
+
+
+def make_repository(place: Path, *, but: str = "") -> None:
+    for name in {"HEAD", "objects", "refs"} - {but}:
+        (place / name).mkdir(parents=True) if name != "HEAD" else place.mkdir(exist_ok=True)
+        if name == "HEAD":
+            (place / name).symlink_to("refs/heads/main")  # as old versions of Git made it
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["d/config", "d/HEAD", "d/hooks/pre-commit", "d/new/x", "d/objects/x", "d/e/../config", "to/x"],
+)
+def test_embedded_repository_is_protected(resolver: Resolver, root: Path, path: str) -> None:
+    make_repository(root / "d")
+    (root / "to").symlink_to("d/refs")
+    with pytest.raises(Refused) as refused:
+        resolver.resolve(path)
+    assert refused.value.kind == "path_protected"
+    resolver.locate("d/config").close()
+
+
+@pytest.mark.parametrize("missing", ["HEAD", "objects", "refs"])
+def test_what_would_complete_a_repository_is_protected(
+    resolver: Resolver, canonical: Callable[..., str], root: Path, missing: str
+) -> None:
+    make_repository(root / "d", but=missing)
+    path = f"d/{missing}" if missing == "HEAD" else f"d/{missing}/x"
+    for spelled in (path, path.upper().replace("D/", "d/"), path.lower()):
+        with pytest.raises(Refused) as refused:
+            resolver.resolve(spelled)
+        assert refused.value.kind == "path_protected"
+    assert canonical("d/config") == "d/config"
+    assert canonical("g") == "g"
+
+
+def test_workspace_that_is_a_repository_itself_is_protected(resolver: Resolver, root: Path) -> None:
+    make_repository(root)
+    with pytest.raises(Refused) as refused:
+        resolver.resolve("d/g")
+    assert "the workspace holds HEAD, objects and refs" in refused.value.message
+
+
+# -- directories that go elsewhere
+
+
+@pytest.mark.parametrize("path", ["f", "d/g", "d/e/g", "d/new/deep/g"])
+def test_directory_in_its_place(resolver: Resolver, path: str) -> None:
+    target = resolver.resolve(path)
+    assert resolver.in_place(target)
+    target.close()
+
+
+@pytest.mark.parametrize("without_proc", [False, True])
+@pytest.mark.parametrize("how", ["out", "within", "removed", "replaced", "link", "above"])
+def test_directory_that_went_elsewhere_is_noticed(
+    resolver: Resolver, root: Path, monkeypatch: pytest.MonkeyPatch, how: str, without_proc: bool
+) -> None:
+    if without_proc:
+        monkeypatch.setattr(os, "readlink", _no_proc(os.readlink))
+    target = resolver.resolve("d/e/g")
+    if how == "above":
+        (root / "d").rename(root.parent / "outside" / "d")
+    elif how == "removed":
+        (root / "d" / "e").rmdir()
+    else:
+        (root / "d" / "e").rename(root.parent / "outside" / "e" if how != "within" else root / "e")
+    if how == "replaced":
+        (root / "d" / "e").mkdir()
+    elif how == "link":
+        (root / "d" / "e").symlink_to(root.parent / "outside" / "e")
+    assert not resolver.in_place(target)
+    target.close()
+
+
+def _no_proc(readlink: Callable[..., str]) -> Callable[..., str]:
+    def without(path: str, **more: int) -> str:
+        if path.startswith("/proc/"):
+            raise FileNotFoundError(path)
+        return readlink(path, **more)
+
+    return without
+
+
+@pytest.mark.parametrize("without_proc", [False, True])
+def test_root_may_be_moved_with_all_that_is_in_it(
+    resolver: Resolver, root: Path, monkeypatch: pytest.MonkeyPatch, without_proc: bool
+) -> None:
+    if without_proc:
+        monkeypatch.setattr(os, "readlink", _no_proc(os.readlink))
+    target = resolver.resolve("d/e/g")
+    root.rename(root.parent / "moved")
+    assert resolver.in_place(target)
+    target.close()
 
 
 @pytest.mark.parametrize("path", ["a\0b", "a\nb", "a\x1bb", "x" * 256, "d/" + "ü" * 128])

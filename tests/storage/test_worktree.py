@@ -300,6 +300,51 @@ def test_what_is_in_the_way_of_a_directory_is_told_and_what_was_made_is_known(
     target.close()
 
 
+@pytest.mark.parametrize("moved", [False, True])
+def test_directories_that_were_made_are_removed_wherever_they_are(
+    tmp_path: Path, worktree: Worktree, moved: bool
+) -> None:
+    (tmp_path / "x").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    target, made = target_of(worktree, "x/y/z/a"), list[str]()
+    worktree.make_directories(target, made)
+    place = tmp_path / "x"
+    if moved:
+        place = place.rename(tmp_path / "elsewhere" / "x")
+    worktree.remove_made(target, made)
+    assert os.listdir(place) == []
+    target.close()
+
+
+def test_directory_that_was_made_and_never_entered_is_removed(
+    tmp_path: Path, worktree: Worktree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, made = target_of(worktree, "x/y/a"), list[str]()
+    opened = os.open
+
+    def refused(path: str, *arguments: int, **named: int) -> int:
+        if path == "y":
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return opened(path, *arguments, **named)
+
+    monkeypatch.setattr(os, "open", refused)
+    with pytest.raises(PermissionError):
+        worktree.make_directories(target, made)
+    assert made == ["x", "x/y"]
+    worktree.remove_made(target, made)
+    assert os.listdir(tmp_path) == []
+    target.close()
+
+
+def test_directory_that_was_made_and_filled_stays(tmp_path: Path, worktree: Worktree) -> None:
+    target, made = target_of(worktree, "x/y/a"), list[str]()
+    worktree.make_directories(target, made)
+    (tmp_path / "x" / "b").write_bytes(b"")
+    worktree.remove_made(target, made)
+    assert os.listdir(tmp_path / "x") == ["b"]
+    target.close()
+
+
 def test_directory_with_something_in_it_stays(tmp_path: Path, worktree: Worktree) -> None:
     (tmp_path / "x").mkdir()
     (tmp_path / "x" / "b").write_bytes(b"")

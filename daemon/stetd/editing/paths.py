@@ -2,30 +2,62 @@
 
 Pure: it looks at names only. ``.git`` is protected in every disguise under which some
 file system or Git version takes it for the same name: letter case, trailing dots and
-spaces, the 8.3 short name, an NTFS stream suffix, and characters that HFS+ ignores.
+spaces, the 8.3 short name, an NTFS stream suffix, a backslash for a slash, and characters
+that HFS+ or a case-folding ext4 ignores.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
+from functools import lru_cache
 
-from stet.wire.failures import Kind, refuse
+from stet.wire.failures import Kind, Refused, refuse
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-#: Characters that HFS+ ignores in names (Git's own list for the same purpose).
-_IGNORABLE = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
+#: Characters that some file system ignores in names: Unicode's Default_Ignorable_Code_Point,
+#: of which HFS+ has a part.
+_IGNORABLE = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3"
+    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
 _MAX_NAME = 255
 #: Names of the daemon's own temporary files; nobody else may make one.
 TEMPORARY_PREFIX = ".stet-"
-_TEMPORARY = re.compile(r"\.stet-[0-9a-f]{16}\.tmp\Z")
+_TEMPORARY = re.compile(r"\.stet-[0-9a-f]{16}\.tmp")
+#: Any disguise of ``.git`` has one of these, or begins with a dot or a g.
+_SUSPICIOUS = re.compile(r"[.gG]|.*[\\]|.*[^\x00-\x7f]", re.DOTALL)
+#: What makes a directory a Git repository, whatever it is called.
+REPOSITORY_PARTS = frozenset({"head", "objects", "refs"})
+
+
+@lru_cache(4096)
+def folded_name(name: str) -> str:
+    """What a name is to a file system that is as tolerant as any: for comparing only."""
+    if name.isascii():
+        folded = name.casefold()
+    else:
+        plain = _IGNORABLE.sub("", unicodedata.normalize("NFKC", _IGNORABLE.sub("", name)))
+        folded = unicodedata.normalize("NFKC", plain.casefold())
+    kept = folded.partition(":")[0].rstrip(". ")
+    return kept or folded
+
+
+def folded_path(path: str) -> str:
+    """The same of every component."""
+    return "/".join(folded_name(name) for name in path.split("/"))
 
 
 def is_git_directory_name(name: str) -> bool:
-    """Whether some file system takes this name for ``.git``."""
-    folded = _IGNORABLE.sub("", unicodedata.normalize("NFKC", name)).casefold()
-    folded = folded.partition(":")[0].rstrip(". ")
-    return folded == ".git" or bool(re.fullmatch(r"git~\d+", folded))
+    """Whether some file system takes this name for ``.git``, or for a path that holds it."""
+    if not _SUSPICIOUS.match(name):
+        return False
+    return any(
+        folded == ".git" or re.fullmatch(r"git~\d+", folded)
+        for folded in map(folded_name, name.split("\\"))
+    )
 
 
 def check_component(name: str, path: str) -> None:
@@ -54,9 +86,32 @@ def check_component(name: str, path: str) -> None:
             "Use git itself for that.",
             path=path,
         )
-    if _TEMPORARY.match(name):
+    if name.startswith(".") and _TEMPORARY.fullmatch(folded_name(name)):
         raise refuse(
             Kind.PATH_PROTECTED,
             f"{path}: names like {name} are kept for temporary files; choose another",
             path=path,
         )
+
+
+def in_repository(path: str, directory: str) -> Refused:
+    """The refusal of a path that lies in a directory which is a Git repository itself."""
+    return refuse(
+        Kind.PATH_PROTECTED,
+        f"{path}: {directory or 'the workspace'} holds HEAD, objects and refs, which makes it a "
+        "Git repository's own directory; that is never read or written. Use git itself for that.",
+        path=path,
+    )
+
+
+def repositories_made(paths: Iterable[str]) -> dict[str, set[str]]:
+    """Directories of which these paths make a repository's parts: which parts, folded."""
+    parts: dict[str, set[str]] = {}
+    for path in paths:
+        components = path.split("/")
+        for depth, name in enumerate(components):
+            # HEAD is a file, the other two are directories: they have something below them.
+            folded = folded_name(name)
+            if folded in REPOSITORY_PARTS and (folded == "head") == (depth + 1 == len(components)):
+                parts.setdefault("/".join(components[:depth]), set()).add(folded)
+    return parts

@@ -5,6 +5,9 @@ on the directory that holds the file, and every operation uses that handle with 
 final name. Two ways lead there: ``openat2`` where the path has no symbolic links (one
 system call), and a walk that opens component after component with ``O_NOFOLLOW`` and
 follows links itself, relative or absolute, as long as their target lies inside the root.
+
+A handle goes where its directory goes. So whoever writes asks before and after whether the
+directory still is where its path says (:meth:`Resolver.in_place`).
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import stat
 from dataclasses import dataclass
 
 from stet.wire.failures import Kind, Refused, refuse
-from stetd.editing.paths import check_component
+from stetd.editing.paths import REPOSITORY_PARTS, check_component, folded_name, in_repository
 
 _SYS_OPENAT2 = 437
 _RESOLVE_NO_MAGICLINKS = 0x02
@@ -117,6 +120,52 @@ class Resolver:
         ``follow_last``: a link as the last component is followed (edits go through it).
         Raises Refused: path_outside_workspace, path_protected, not_a_file, invalid_params.
         """
+        target = self._resolve(path, directory, follow_last=follow_last)
+        try:
+            _refuse_repository(path, target)
+        except BaseException:
+            target.close()
+            raise
+        return target
+
+    def locate(self, path: str) -> Target:
+        """Where a path is that the history has, or that a look into a directory has given.
+
+        As :meth:`resolve`, but a link is not followed as the last component, and a directory
+        that became a Git repository since is no reason to refuse.
+        """
+        return self._resolve(path, "", follow_last=False)
+
+    def in_place(self, target: Target) -> bool:
+        """Whether a target's directory is still where its path says.
+
+        The kernel names the directories of both handles, each at one instant. Where it can't
+        (no /proc, a very long path), the path is resolved again and must lead to the same
+        directory.
+        """
+        parent = "/".join(target.path.split("/")[: -1 - len(target.missing)])
+        try:
+            root = os.readlink(f"/proc/self/fd/{self._root_fd}").rstrip("/")
+            there = os.readlink(f"/proc/self/fd/{target.dir_fd}").rstrip("/")
+        except OSError:
+            return self._leads_to(target, parent)
+        return there == (f"{root}/{parent}" if parent else root) or self._leads_to(target, parent)
+
+    def _leads_to(self, target: Target, parent: str) -> bool:
+        try:
+            again = self.locate(f"{parent}/x" if parent else "x")
+        except (Refused, OSError):
+            return False
+        try:
+            return (
+                again.path.rpartition("/")[0] == parent
+                and not again.missing
+                and os.path.samestat(os.fstat(again.dir_fd), os.fstat(target.dir_fd))
+            )
+        finally:
+            again.close()
+
+    def _resolve(self, path: str, directory: str, *, follow_last: bool) -> Target:
         if len(path) > _MAX_PATH:
             raise _too_deep(path)
         parts = relative_parts(path, self._root, directory)
@@ -202,6 +251,31 @@ class Resolver:
         finally:
             for fd in fds:
                 os.close(fd)
+
+
+def _refuse_repository(path: str, target: Target) -> None:
+    """Refuse a target that lies in an embedded Git repository, or would complete one.
+
+    A directory that holds HEAD, objects and refs is one, whatever its name is. The directories
+    are looked into through the handle and its parents, so they are those that will be used.
+    """
+    parts = target.path.split("/")
+    depth = len(parts) - 1 - len(target.missing)
+    for up in range(depth + 1):
+        above = "../" * up
+        at = depth - up
+        present = {folded_name(parts[at])} & REPOSITORY_PARTS
+        if "head" not in present and not _is_there(target.dir_fd, above + "HEAD"):
+            continue
+        if all(
+            part in present or _is_there(target.dir_fd, above + part)
+            for part in ("objects", "refs")
+        ):
+            raise in_repository(path, "/".join(parts[:at]))
+
+
+def _is_there(dir_fd: int, name: str) -> bool:
+    return os.access(name, os.F_OK, dir_fd=dir_fd, follow_symlinks=False)
 
 
 def _enter(fds: list[int], part: str, path: str) -> bool:

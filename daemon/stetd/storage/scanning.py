@@ -147,7 +147,7 @@ class Scan:
     def _names(self, here: _Waiting) -> dict[str, os.stat_result] | None:
         """What is in a directory; None if it can't be looked into."""
         try:
-            target = self._worktree.resolver.resolve(here.path + "x", follow_last=False)
+            target = self._worktree.resolver.locate(here.path + "x")
         except Refused as refusal:
             self.skip(here.path, refusal.message)
             return None
@@ -213,7 +213,7 @@ class Scan:
     def _ignore_file(self, folder: str) -> IgnoreFile | None:
         """A directory's ``.gitignore``; Git does not follow one that is a link."""
         try:
-            target = self._worktree.resolver.resolve(folder + ".gitignore", follow_last=False)
+            target = self._worktree.resolver.locate(folder + ".gitignore")
         except Refused:
             return None
         try:

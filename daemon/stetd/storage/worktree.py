@@ -216,12 +216,12 @@ class Worktree:
         missing. Raises NotADirectoryError if something else has such a name meanwhile.
         """
         mode = self.directory_mode(target) & 0o777 | 0o700
-        depth = target.path.count("/") - len(target.missing)
-        for i, part in enumerate(target.missing):
+        while target.missing:
+            part = target.missing[0]
             new = True
             try:
                 self._disk.mkdir(part, mode, target.dir_fd)
-                made.append("/".join(target.path.split("/")[: depth + i + 1]))
+                made.append("/".join(target.path.split("/")[: -len(target.missing)]))
             except FileExistsError:
                 new = False
             try:
@@ -238,7 +238,7 @@ class Worktree:
                 self._disk.fchmod(fd, mode)
             os.close(target.dir_fd)
             target.dir_fd = fd
-        target.missing = ()
+            target.missing = target.missing[1:]
 
     def stage(
         self, target: Target, temporary: str, content: bytes, mode: int, *, like: bool
@@ -386,7 +386,7 @@ class Worktree:
         Raises Refused as ``resolve`` does, and path_outside_workspace if a directory above
         it has become a link: what lies behind that is another path.
         """
-        target = self.resolver.resolve(path, follow_last=False)
+        target = self.resolver.locate(path)
         if target.path != path:
             target.close()
             raise refuse(
@@ -432,11 +432,44 @@ class Worktree:
             if not target.missing:
                 self._disk.rmdir(target.name, target.dir_fd)
         except OSError as error:
-            holds_ours = any(each.startswith(f"{path}/") for each in self.leftovers)
-            if holds_ours or error.errno not in _NOT_OURS_TO_REMOVE:
-                self._leave(f"{path}/", error)
+            self._directory_stays(path, error)
         finally:
             target.close()
+
+    def remove_made(self, target: Target, made: list[str]) -> None:
+        """Remove the directories that :meth:`make_directories` has made for a target.
+
+        As :meth:`remove_directory`, but through the handle, upwards: they are removed also where
+        the directory that they were made in has been moved to meanwhile.
+        """
+        left = list(made)
+        here, at = os.dup(target.dir_fd), target.path.split("/")[: -1 - len(target.missing)]
+        try:
+            if left and left[-1] != "/".join(at):  # made, but never opened
+                self._remove_below(here, left.pop())
+            while left and left[-1] == "/".join(at):
+                above = os.open("..", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=here)
+                info, here = os.fstat(here), _closing(here, above)
+                there = os.stat(at[-1], dir_fd=here, follow_symlinks=False)
+                if os.path.samestat(info, there):
+                    self._remove_below(here, left[-1])
+                at.pop()
+                left.pop()
+        except OSError as error:
+            self._directory_stays(left[-1], error)
+        finally:
+            os.close(here)
+
+    def _remove_below(self, dir_fd: int, path: str) -> None:
+        try:
+            self._disk.rmdir(path.rpartition("/")[2], dir_fd)
+        except OSError as error:
+            self._directory_stays(path, error)
+
+    def _directory_stays(self, path: str, error: OSError) -> None:
+        holds_ours = any(each.startswith(f"{path}/") for each in self.leftovers)
+        if holds_ours or error.errno not in _NOT_OURS_TO_REMOVE:
+            self._leave(f"{path}/", error)
 
     def _leave(self, path: str, error: OSError) -> None:
         _log.warning("%s can't be removed yet: %s", path, error.strerror)
@@ -475,7 +508,7 @@ class Worktree:
 
     def _sync_one(self, path: str, flags: int) -> None:
         try:
-            target = self.resolver.resolve(path, follow_last=False)
+            target = self.resolver.locate(path)
         except Refused:
             return
         try:
@@ -492,6 +525,12 @@ class Worktree:
                 raise
         finally:
             target.close()
+
+
+def _closing(old: int, new: int) -> int:
+    """The new handle, the old one given back."""
+    os.close(old)
+    return new
 
 
 def _ancestors(path: str) -> list[str]:
