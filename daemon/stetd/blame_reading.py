@@ -18,8 +18,9 @@ from stetd.history.commit_rows import CommitRow, FileRow, Hunk, Part
 from stetd.history.commits import StoredCommit, rfc3339
 from stetd.history.undoing import TAKES_BACK
 from stetd.indexed_past import IndexedPast
+from stetd.numbered_history import NumberedHistory
 from stetd.params import Blame
-from stetd.past import Past
+from stetd.past import Past, unknown_commit
 from stetd.reading import Place as Workspace
 from stetd.reading import canonical, content_now, looking_back, no_such_file_at
 from stetd.storage.commit_changes import PathChange, changes_of, commit_row, uncompared
@@ -50,16 +51,18 @@ def _blame(past: Past, params: Blame, path: str, data: bytes | None) -> BlameRes
 
 
 def _blamed(past: IndexedPast, params: Blame, path: str, now: bytes | None) -> BlameResult:
-    upto = past.count
+    numbered = past.numbered
+    upto = numbered.count
     if params.at is not None:
-        found = past.number(past.resolve(params.at))
+        at = past.resolve(params.at)
+        found = numbered.number(at)
         if found is None:
-            past.find([past.resolve(params.at)])  # refuses: it is another history's
-        upto = found or 0
-    known = past.file_at(past.oid(upto), path) if upto else None
+            raise unknown_commit(params.at)  # it is another history's
+        upto = found
+    known = past.file_at(numbered.oid(upto), path) if upto else None
     data = now if params.at is None else known.data if known else None
     if data is None:
-        raise no_such_file_at(params.path, past.oid(upto))
+        raise no_such_file_at(params.path, numbered.oid(upto))
     if looks_binary(data):
         raise refuse(
             Kind.NOT_TEXT,
@@ -71,12 +74,14 @@ def _blamed(past: IndexedPast, params: Blame, path: str, now: bytes | None) -> B
     whole = [Piece(0, 0, len(lines))] if lines else []
     hunks = () if known is None else compare_lines(known.data, data).hunks
     kept, saved = split(whole, hunks) if known else ([], whole)
-    runs = blame(kept, Place(upto, path), _Versions(past))
+    runs = blame(kept, Place(upto, path), _Versions(numbered, past.repository))
     runs = joined([*runs, *(Run(piece.line, piece.length, None) for piece in saved)])
-    return BlameResult(path=path, lines=_told(past, runs, lines))
+    return BlameResult(path=path, lines=_told(numbered, runs, lines))
 
 
-def _told(past: IndexedPast, runs: Sequence[Run], lines: Sequence[bytes]) -> list[BlameLines]:
+def _told(
+    numbered: NumberedHistory, runs: Sequence[Run], lines: Sequence[bytes]
+) -> list[BlameLines]:
     commits: dict[int, StoredCommit] = {}
     told = []
     for run in runs:
@@ -87,7 +92,7 @@ def _told(past: IndexedPast, runs: Sequence[Run], lines: Sequence[bytes]) -> lis
             told.append(BlameLines(line=line, count=run.length, text=text))
             continue
         if run.n not in commits:
-            commits[run.n] = past.commit(run.n)
+            commits[run.n] = numbered.commit(run.n)
         meta = commits[run.n].meta
         told.append(
             BlameLines(
@@ -107,13 +112,14 @@ def _told(past: IndexedPast, runs: Sequence[Run], lines: Sequence[bytes]) -> lis
 class _Versions:
     """The versions of files, for the pure rule."""
 
-    def __init__(self, past: IndexedPast) -> None:
-        self._past = past
+    def __init__(self, numbered: NumberedHistory, repository: ShadowRepository) -> None:
+        self._numbered = numbered
+        self._repository = repository
         self._blobs: dict[Place, str | None] = {}
         self._found: dict[Place, tuple[int, FileRow]] = {}
 
     def step(self, place: Place) -> Step | None:
-        found = self._found.pop(place, None) or self._past.last_change(place.path, place.n)
+        found = self._found.pop(place, None) or self._numbered.last_change(place.path, place.n)
         if found is None or found[1].after is None:
             return None
         n, row = found
@@ -130,19 +136,19 @@ class _Versions:
 
     def _sources(self, n: int, row: FileRow) -> list[Place]:
         """Where the lines may have stood that this commit, if it writes none, brought back."""
-        kind = self._past.kind(n)
+        kind = self._numbered.kind(n)
         if kind == "restore" and row.after is not None:
-            then = self._past.last_with(row.path, row.after, n - 1)
+            then = self._numbered.last_with(row.path, row.after, n - 1)
             return [Place(then, row.path)] if then is not None else []
         if kind not in TAKES_BACK:
             return []
-        taken = (self._past.number(oid) for oid in self._past.commit(n).meta.reverts)
+        taken = (self._numbered.number(oid) for oid in self._numbered.commit(n).meta.reverts)
         sources: list[Place] = []
         for number in sorted((each for each in taken if each is not None), reverse=True):
             names = self._names(row.path, n, number)
             sources += [
                 Place(number - 1, other.old_path or other.path)
-                for other in self._past.rows(number)
+                for other in self._numbered.rows(number)
                 if other.before is not None and not names.isdisjoint((other.path, other.old_path))
             ]
         return sources
@@ -150,24 +156,22 @@ class _Versions:
     def _names(self, path: str, upto: int, after: int) -> set[str | None]:
         """The paths that the file had that is at a path now, back to some commit."""
         names: set[str | None] = {path}
-        while move := self._past.last_move(path, after, upto):
+        while move := self._numbered.last_move(path, after, upto):
             upto, path = move[0] - 1, move[1]
             names.add(path)
         return names
 
     def _blob(self, place: Place) -> str | None:
         if place not in self._blobs:
-            found = self._past.last_change(place.path, place.n)
+            found = self._numbered.last_change(place.path, place.n)
             self._blobs[place] = found[1].after if found else None
         return self._blobs[place]
 
     def _compare(self, old: str | None, new: str | None) -> Sequence[Hunk]:
         if old == new:
             return ()
-        repository = self._past.repository
-        return compare_lines(
-            repository.blob(old) if old else None, repository.blob(new) if new else None
-        ).hunks
+        before, after = (self._repository.blob(oid) if oid else None for oid in (old, new))
+        return compare_lines(before, after).hunks
 
 
 def _index_of_one_file(repository: ShadowRepository, head: str | None, path: str) -> GrowingIndex:

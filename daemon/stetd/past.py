@@ -163,7 +163,7 @@ class Past:
         preferred (None: any), else the newest.
         """
         other = None
-        for each in self.standing():
+        for each in self._with_request(request):
             meta = each.commit.meta
             if meta.request != request or meta.kind == "outside":
                 continue
@@ -171,6 +171,10 @@ class Past:
                 return each
             other = other or each
         return other
+
+    def _with_request(self, request: str) -> Iterator[Found]:  # noqa: ARG002 - all may
+        """The commits that a request may have made, newest first."""
+        return self.standing()
 
     def after(self, oid: str) -> Iterator[StoredCommit]:
         """The commits after this one, newest first. Raises Refused (unknown_commit)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from stet.wire.failures import Refused
+from stetd import unindexed
 from stetd.history.commit_rows import Wanted
 from stetd.indexed_past import IndexedPast, look_back
 from stetd.indexing import catch_up
@@ -120,10 +122,13 @@ def test_every_answer_is_that_of_the_walk(
     index = GrowingIndex.open(HistoryIndex.path_for(histories.path))
     list(catch_up(index, histories.repository, histories.oids[upto - 1] if upto else None))
     walked = Past(histories.repository, histories.oids[head - 1])
-    indexed = IndexedPast(histories.repository, histories.oids[head - 1], index)
+    known = IndexedPast(histories.repository, histories.oids[head - 1], index)
     for question in questions(histories.oids[:head]):
-        assert answer(walked, *question) == answer(indexed, *question), question
-    assert changes_and_steps(walked) == changes_and_steps(indexed)
+        expected = answer(walked, *question)
+        fresh = IndexedPast(histories.repository, histories.oids[head - 1], index)
+        assert expected == answer(fresh, *question), question
+        assert expected == answer(known, *question), question
+    assert changes_and_steps(walked) == changes_and_steps(known)
     index.close()
     histories.repository.close()
 
@@ -137,6 +142,80 @@ def histories(tmp_path: Path) -> Histories:
     list(catch_up(index, made.repository, made.oids[-1]))
     index.close()
     return made
+
+
+def grown_since(histories: Histories) -> None:
+    """Twenty commits that the index has not; the last undoes the newest edit."""
+    for number in range(19):
+        histories.commit({"new": f"{number}\n"}, session="s")
+    histories.commit({"new": "17\n"}, kind="undo", session="s", reverts=(histories.oids[-1],))
+
+
+def test_of_the_commits_that_are_not_indexed_only_those_are_read_that_are_needed(
+    histories: Histories,
+) -> None:
+    grown_since(histories)
+    oids = histories.oids
+
+    def run(past: Past) -> list[Any]:
+        assert isinstance(past, IndexedPast)
+        [edit] = islice(past.standing_edits("s", None, ()), 1)
+        answers = [
+            edit.oid,
+            [found.undone_by for found in islice(past.candidates(Wanted(), None), 3)],
+            [commit.oid for commit in past.steps_back([edit])],
+            [found.undone_by for found in past.find([oids[-2], oids[-3]])],
+            past.resolve("HEAD~2"),
+            past.resolve(oids[-2]),
+            [commit.oid for commit in past.after(oids[-4])],
+            past.is_touching(edit, ["new"]),
+            [change.path for change in past.changes(edit)],
+        ]
+        read = [oid for oid in oids if past.numbered.unindexed.place(oid) is not None]
+        return [*answers, read]
+
+    expected = [
+        oids[-3],
+        [None, oids[-1], None],
+        [oids[-3]],
+        [oids[-1], None],
+        oids[-3],
+        oids[-2],
+        [oids[-1], oids[-2], oids[-3]],
+        True,
+        ["new"],
+        oids[-4:],
+    ]
+    assert expected == look_back(histories.repository, oids[-1], run)
+
+
+def test_an_index_of_another_history_is_of_no_use_when_it_comes_to_that(
+    histories: Histories, tmp_path: Path
+) -> None:
+    other = Histories(tmp_path / "other")
+    for number in range(30):
+        other.commit({"a": f"{number}\n"}, session="s")
+    index = Path(HistoryIndex.path_for(other.path))
+    index.parent.mkdir()
+    index.write_bytes(Path(HistoryIndex.path_for(histories.path)).read_bytes())
+    classes: list[str] = []
+
+    def newest(past: Past) -> list[str]:
+        classes.append(type(past).__name__)
+        return [edit.oid for edit in islice(past.standing_edits("s", None, ()), 31)]
+
+    damage: list[str] = []
+    found = look_back(other.repository, other.oids[-1], newest, lambda: damage.append("!"))
+    assert (other.oids[::-1], ["IndexedPast", "Past"], ["!"]) == (found, classes, damage)
+
+
+def test_an_index_that_is_far_behind_is_walked_around(
+    histories: Histories, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unindexed, "_MOST", 19)
+    found = expected(histories)
+    grown_since(histories)
+    assert (["IndexedPast", "Past"], found) == asked(histories)
 
 
 def asked(histories: Histories) -> tuple[list[str], list[str]]:

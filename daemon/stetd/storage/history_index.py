@@ -4,7 +4,7 @@
 walk over the whole history. It holds nothing that Git does not: whoever finds it missing,
 damaged, of another version, or not on the history's chain walks instead, and the indexing
 thread (:mod:`stetd.indexing`) makes it anew. It may lag behind; readers walk from the head
-back to the last indexed commit and put that on top (:mod:`stetd.history_view`).
+back to the last indexed commit and put that on top (:mod:`stetd.numbered_history`).
 
 The tables are in :mod:`stetd.storage.index_schema`.
 

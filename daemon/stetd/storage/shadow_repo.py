@@ -36,8 +36,8 @@ from stetd.storage.stored_trees import StoredTrees
 _TREE_ENTRY = re.compile(rb"([0-7]+) ([^\0]+)\0(.{20})", re.DOTALL)
 #: Trees that one handle remembers, and their entries together (some 200 bytes each).
 _MOST_TREES, _TREE_ENTRIES = 256, 60_000
-#: Commits that one handle remembers: more than an undo walks until it meets the query index. Of a
-#: walk that is longer than the cache, the next walk finds nothing.
+#: Commits that one handle remembers (some 1 KB each): more than the query index may lack. A call
+#: about a commit far back reads all of those, on the writer; the next such call should not again.
 _COMMITS = 6_000
 _TYPES = {"blob": ObjectType.BLOB, "tree": ObjectType.TREE, "commit": ObjectType.COMMIT}
 _REFERENCE = re.compile(rb"[0-9a-f]{40}\n")
