@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from stet.wire.failures import Kind, refuse
-from stet.wire.results import EditResult, Peer
+from stet.wire.results import EditResult, LoggedError, Peer
 from stetd.call_world import EditCall
 from stetd.config import Settings
 from stetd.feed import Feed, Subscriber
@@ -30,6 +30,7 @@ from stetd.needs import Needs
 from stetd.params import Common, check_label, convert
 from stetd.reading import Place
 from stetd.refusing import damaged_history
+from stetd.reloading import Reloading
 from stetd.session.sessions import Session
 from stetd.state import State
 from stetd.storage.background import Background
@@ -62,6 +63,10 @@ class Shared:
     )
     #: Set by the server: called when a person asks the daemon to stop.
     on_shutdown: Callable[[], None] = field(default=lambda: None)
+    #: Set by the server: how the configuration is read again.
+    reloading: Reloading | None = None
+    #: Set by the server: the newest error in the log.
+    last_error: Callable[[], LoggedError | None] = field(default=lambda: None)
     feed: Feed = field(init=False)
 
     def __post_init__(self) -> None:

@@ -73,6 +73,10 @@ class Checkpoints:
         """Whether one would be begun now."""
         return self.needed and not self.running and not self._given_up
 
+    def reconfigure(self, limits: WriterLimits) -> None:
+        """Go by other limits from now on."""
+        self._limits = limits
+
     def give_up(self) -> None:
         """Take none any more: only the journal is to be trusted."""
         self._given_up = True

@@ -1,5 +1,7 @@
 """``stetd``: the daemon in the foreground.
 
+SIGHUP, as the method ``reload``, reads the configuration again.
+
 Order of a start: options, directories, the lock that makes it the only daemon, recovery
 (``stetd.daemon``), sockets, readiness. Order of a stop (SIGTERM, SIGINT, or idle): the
 server drains, the daemon writes its checkpoint, the lock is let go.
@@ -16,20 +18,24 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import faulthandler
 import logging
 import os
 import resource
 import signal
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Coroutine, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from stet.socket_path import UnsafeDirectory
 from stet.version import __version__
-from stetd import systemd_socket
+from stetd import logs, systemd_socket
 from stetd.config import ConfigurationError, Settings, load_settings
 from stetd.directories import AlreadyRunning, Directories, InstanceLock
 from stetd.listening import Listener, SocketInTheWay, listen
+from stetd.logs import LastError
+from stetd.reloading import Reloading
 from stetd.server import Server
 
 if TYPE_CHECKING:
@@ -42,6 +48,9 @@ EXIT_ALREADY_RUNNING = 5
 #: Descriptors beside the connections: journal, workspaces, objects, grace period.
 _OTHER_DESCRIPTORS = 1024
 
+#: Seconds that the service manager may take to hear that the daemon is ready.
+_READY_PATIENCE_S = 10.0
+
 log = logging.getLogger("stetd")
 
 
@@ -49,12 +58,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the daemon until it is told to stop; the exit status."""
     options = _parser().parse_args(arguments)
     directories = Directories.from_environment()
+    if options.show_config or options.check_config is not None:
+        return _tell_configuration(options, directories)
+    hangups = Hangups()
+    path = options.config or directories.config
+    must_exist = bool(options.config)
     try:
-        path = options.config or directories.config
-        settings = load_settings(path, must_exist=bool(options.config))
+        settings = load_settings(path, must_exist=must_exist)
     except ConfigurationError as error:
         return _complain(str(error), EXIT_USAGE)
-    _set_up_process(settings)
+    last_error = _set_up_process(settings)
     try:
         directories.prepare()
         lock = InstanceLock.acquire(directories)
@@ -63,7 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (UnsafeDirectory, OSError) as error:
         return _complain(str(error), EXIT_FAILED)
     try:
-        return _run(settings, directories)
+        reloading = Reloading(path, must_exist, settings)
+        return _run(reloading, directories, last_error, hangups)
     finally:
         lock.release()
 
@@ -75,6 +89,18 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"stetd {__version__}")
     parser.add_argument("--config", metavar="FILE", help="configuration file (TOML)")
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument(
+        "--show-config", action="store_true", help="print every option, and end (see stet config)"
+    )
+    only.add_argument(
+        "--check-config",
+        nargs="?",
+        const="",
+        metavar="FILE",
+        help="print what is wrong with the configuration, and end; exit status 2 if anything is",
+    )
+    parser.add_argument("--json", action="store_true", help="print that as JSON")
     return parser
 
 
@@ -83,40 +109,73 @@ def _complain(message: str, status: int) -> int:
     return status
 
 
-def _set_up_process(settings: Settings) -> None:
+def _tell_configuration(given: argparse.Namespace, directories: Directories) -> int:
+    # Only now: the daemon itself needs none of it.
+    from stetd import options
+
+    chosen = given.check_config or given.config
+    path, must_exist = os.path.abspath(chosen or directories.config), bool(chosen)
+    checked = options.check(path, must_exist=must_exist)
+    told: options.Shown | options.Checked = checked
+    if given.show_config and checked.ok:
+        told = options.show(path, must_exist=must_exist)
+    print(options.in_json(told) if given.json else options.in_words(told))  # noqa: T201
+    return 0 if checked.ok else EXIT_USAGE
+
+
+def _set_up_process(settings: Settings) -> LastError:
     os.umask(0o077)
-    _raise_descriptor_limit(2 * settings.max_connections + _OTHER_DESCRIPTORS)
-    # The journal of systemd puts the time before each line itself.
-    time = "" if "JOURNAL_STREAM" in os.environ else "%(asctime)s "
-    logging.basicConfig(
-        level=settings.log_level.upper(),
-        format=time + "%(levelname)s %(name)s: %(message)s",
-        stream=sys.stderr,
-    )
+    # What every thread was doing, should the watchdog have to end the process (SIGABRT).
+    faulthandler.enable()
+    _raise_descriptor_limit(settings)
+    return logs.set_up(settings.log_level)
 
 
-def _raise_descriptor_limit(wanted: int) -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    possible = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    if soft != resource.RLIM_INFINITY and soft < possible:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (possible, hard))
+def _raise_descriptor_limit(settings: Settings) -> None:
+    wanted = 2 * settings.max_connections + _OTHER_DESCRIPTORS
+    try:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        possible = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        if soft != resource.RLIM_INFINITY and soft < possible:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (possible, hard))
+    except (OSError, ValueError) as error:  # a hardened unit may forbid it
+        log.warning("the limit of open files stays as it is: %s", error)
 
 
-def _run(settings: Settings, directories: Directories) -> int:
+class Hangups:
+    """SIGHUP from the very start: one that comes before the daemon serves is not lost."""
+
+    def __init__(self) -> None:
+        self.came = False
+        signal.signal(signal.SIGHUP, self._note)
+
+    def _note(self, _number: int, _frame: object) -> None:
+        self.came = True
+
+
+def _run(
+    reloading: Reloading, directories: Directories, last_error: LastError, hangups: Hangups
+) -> int:
     # pygit2 and the rest take their time to load; a usage error need not wait for it.
+    from stetd import supervision
     from stetd.daemon import Daemon, StartError
 
     try:
-        daemon = Daemon.open(settings, directories)
+        with supervision.MoreTime():
+            daemon = Daemon.open(reloading.settings, directories, tell=supervision.tell_status)
     except StartError as error:
         return _complain(str(error), EXIT_FAILED)
+    daemon.handlers.reloading = reloading
+    daemon.handlers.last_error = last_error.newest
     try:
         listeners = _listeners(directories)
-        asyncio.run(_serve(settings, daemon, listeners))
+        asyncio.run(_serve(reloading, daemon, listeners, hangups))
     except (SocketInTheWay, systemd_socket.ActivationError, OSError) as error:
         return _complain(str(error), EXIT_FAILED)
     finally:
-        daemon.close()
+        supervision.tell_status("Writing the last checkpoint")
+        with supervision.MoreTime():
+            daemon.close()
     log.info("stopped")
     return 0
 
@@ -137,20 +196,55 @@ def _listeners(directories: Directories) -> list[Listener]:
     return listeners
 
 
-async def _serve(settings: Settings, daemon: Daemon, listeners: list[Listener]) -> None:
+async def _serve(
+    reloading: Reloading, daemon: Daemon, listeners: list[Listener], hangups: Hangups
+) -> None:
+    from stetd import supervision
+
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     daemon.handlers.on_shutdown = stop.set
-    server = Server(settings, daemon.handlers, listeners, idle=stop.set)
+    server = Server(reloading.settings, daemon.handlers, listeners, idle=stop.set)
+    reloading.apply = partial(_go_by, daemon, server)
+    tasks: set[asyncio.Task[object]] = set()
+
+    def spawn(work: Coroutine[Any, Any, object]) -> None:
+        task = loop.create_task(work)
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    # A terminal that is closed takes the daemon that somebody watches in it along.
+    watched = os.isatty(sys.stderr.fileno())
+    reload = stop.set if watched else lambda: spawn(reloading.reload())
+    loop.add_signal_handler(signal.SIGHUP, reload)
+    if hangups.came:
+        reload()
     await server.start()
     log.info("stetd %s serves, process %d", __version__, os.getpid())
-    systemd_socket.notify("READY=1", "STATUS=Serving")
+    first_status = supervision.status_line(daemon.writer)
+    systemd_socket.notify("READY=1", f"STATUS={first_status}", patience_s=_READY_PATIENCE_S)
+    if "NOTIFY_SOCKET" in os.environ:
+        spawn(supervision.keep_status(partial(supervision.status_line, daemon.writer)))
+        interval = supervision.heartbeat_interval()
+        if interval is not None:
+            spawn(supervision.beat(daemon.writer, interval))
     await stop.wait()
     log.info("stopping")
-    systemd_socket.notify("STOPPING=1", "STATUS=Finishing calls in work")
+    for task in list(tasks):
+        task.cancel()
+    calls = server.calls_in_work
+    systemd_socket.notify("STOPPING=1", f"STATUS=Stopping: {calls} calls are being finished")
     await server.stop()
+
+
+def _go_by(daemon: Daemon, server: Server, settings: Settings) -> None:
+    """Make everything go by these settings."""
+    _raise_descriptor_limit(settings)
+    logs.set_level(settings.log_level)
+    daemon.reconfigure(settings)
+    server.reconfigure(settings)
 
 
 if __name__ == "__main__":

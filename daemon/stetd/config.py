@@ -8,7 +8,8 @@ Unknown keys in the file are refused, so that a misspelt ``durabilty`` can't sil
 the default. Unknown STET_* variables are not: STET_RUNTIME_DIR, STET_STATE_DIR, STET_CONFIG
 and STET_BOOT_ID say where things are and are no options (see :mod:`stetd.directories`).
 
-Settings are read once, at start, and never change afterwards.
+Settings are values and never change. A daemon that is told to read its configuration again
+(:mod:`stetd.reloading`) gets new ones; the options in NEED_RESTART stay as they were.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import difflib
 import os
 import re
 import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
@@ -27,6 +30,10 @@ from stet.wire.framing import DEFAULT_MAX_FRAME, UNLIMITED_FRAME
 
 _ENV_PREFIX = "STET_"
 _MIB = 1024 * 1024
+
+#: Options that a running daemon can't take over: calls journalled without a sync would lie below
+#: calls that were promised to be durable; a history has or has not what stood in a file.
+NEED_RESTART = frozenset({"durability", "exclude"})
 
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 PositiveSeconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -149,8 +156,29 @@ class Settings(BaseSettings):
         return env_settings, init_settings
 
 
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why an option can't be used. ``line`` of the file counts from 1; None: not from the file,
+    or not to be found. ``key`` is "" where the file itself is at fault.
+    """
+
+    where: str
+    line: int | None
+    key: str
+    reason: str
+
+    def __str__(self) -> str:
+        """One line: where, which key, why."""
+        place = self.where if self.line is None else f"{self.where}, line {self.line}"
+        return f"{place}: {self.reason}"
+
+
 class ConfigurationError(Exception):
     """The options can't be used. The message has a line per fault: where, which key, why."""
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        super().__init__("\n".join(map(str, faults)))
+        self.faults = list(faults)
 
 
 def load_settings(path: str, *, must_exist: bool = False) -> Settings:
@@ -158,50 +186,66 @@ def load_settings(path: str, *, must_exist: bool = False) -> Settings:
 
     A missing file is an empty one unless ``must_exist``. Raises ConfigurationError.
     """
-    text = _read(path, must_exist=must_exist)
+    text = read_file(path, must_exist=must_exist)
     try:
         given = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigurationError(f"{path}: not TOML: {error}") from error
+        line = re.search(r"at line (\d+)", str(error))
+        number = int(line[1]) if line else None
+        raise ConfigurationError([Fault(path, number, "", f"not TOML: {error}")]) from error
     try:
         return Settings(**given)
     except ValidationError as error:
         faults = [_describe(fault, path, text) for fault in error.errors()]
-        raise ConfigurationError("\n".join(faults)) from error
+        raise ConfigurationError(faults) from error
 
 
-def _read(path: str, *, must_exist: bool) -> str:
+def read_file(path: str, *, must_exist: bool = False) -> str:
+    """The text of the configuration file; "" if there is none. Raises ConfigurationError."""
     try:
         with open(path, encoding="utf-8") as file:
             return file.read()
     except FileNotFoundError as error:
         if not must_exist:
             return ""
-        raise ConfigurationError(f"{path}: there is no such configuration file") from error
+        reason = "there is no such configuration file"
+        raise ConfigurationError([Fault(path, None, "", reason)]) from error
     except OSError as error:
-        raise ConfigurationError(f"{path}: can't be read: {error.strerror}") from error
+        reason = f"can't be read: {error.strerror}"
+        raise ConfigurationError([Fault(path, None, "", reason)]) from error
     except UnicodeDecodeError as error:
-        raise ConfigurationError(f"{path}: not UTF-8, from byte {error.start} on") from error
+        reason = f"not UTF-8, from byte {error.start} on"
+        raise ConfigurationError([Fault(path, None, "", reason)]) from error
 
 
-def _describe(fault: ErrorDetails, path: str, text: str) -> str:
-    key = str(fault["loc"][0]) if fault["loc"] else ""
-    variable = _ENV_PREFIX + key.upper()
-    if fault["type"] == "extra_forbidden":
-        return f"{_place(path, text, key)}: there is no option {key}.{_suggestion(key)}"
-    reason = f"{fault['msg']} (not {fault['input']!r})"
-    if any(name.upper() == variable for name in os.environ):
-        return f"environment variable {variable}: {reason}"
-    return f"{_place(path, text, key)}: {key}: {reason}"
+def variable_of(key: str) -> str:
+    """The environment variable that overrides an option."""
+    return _ENV_PREFIX + key.upper()
 
 
-def _place(path: str, text: str, key: str) -> str:
-    """``path``, with the line on which ``key`` is set, as far as it can be found."""
+def is_in_environment(key: str) -> bool:
+    """Whether the environment says what an option is; the case of the name does not matter."""
+    return any(name.upper() == variable_of(key) for name in os.environ)
+
+
+def line_of(text: str, key: str) -> int | None:
+    """The line of a configuration file on which ``key`` is set, as far as it can be found."""
     setting = re.compile(rf"""\s*\[*\s*["']?{re.escape(key)}["']?\s*[=.\]]""")
     for number, line in enumerate(text.split("\n"), start=1):
         if setting.match(line):
-            return f"{path}, line {number}"
-    return path
+            return number
+    return None
+
+
+def _describe(fault: ErrorDetails, path: str, text: str) -> Fault:
+    key = str(fault["loc"][0]) if fault["loc"] else ""
+    line = line_of(text, key)
+    if fault["type"] == "extra_forbidden":
+        return Fault(path, line, key, f"there is no option {key}.{_suggestion(key)}")
+    reason = f"{fault['msg']} (not {fault['input']!r})"
+    if is_in_environment(key):
+        return Fault(f"environment variable {variable_of(key)}", None, key, reason)
+    return Fault(path, line, key, f"{key}: {reason}")
 
 
 def _suggestion(key: str) -> str:

@@ -25,7 +25,7 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol, cast, runtime_checkable
 
 from stet.wire.events import LostEvent
@@ -39,7 +39,9 @@ from stet.wire.messages import (
     encode_event,
     encode_result,
 )
+from stet.wire.results import EditResult
 from stetd.config import Settings
+from stetd.logs import Fields
 from stetd.peer import PeerProcess, peer_of
 
 #: Bytes of replies that may wait for a client before nothing more is read from it. Also what
@@ -86,6 +88,15 @@ class Subscribable(Protocol):
 
     def notify_with(self, notify: Callable[[object], None]) -> None:
         """Take the function that sends an event; to be called on the event loop only."""
+        ...
+
+
+@runtime_checkable
+class Labelled(Protocol):
+    """Handlers' connections that know who is asking have this method too."""
+
+    def labels(self) -> Mapping[str, str | None]:
+        """Who is asking, for the log."""
         ...
 
 
@@ -191,6 +202,11 @@ class ClientConnection(asyncio.Protocol):
         elif self._framer.encoding is not None:
             self._send(encode_event(self._framer.encoding, event))
 
+    def reconfigure(self, settings: Settings) -> None:
+        """Go by other settings from now on."""
+        self._settings = settings
+        self._advance()
+
     def drain(self) -> None:
         """From now on refuse what comes in; what is in work goes on."""
         self._draining = True
@@ -282,6 +298,7 @@ class ClientConnection(asyncio.Protocol):
 
     async def _serve(self, request: Request) -> None:
         started = time.perf_counter()
+        result: object = None
         assert self._calls is not None, "BUG: a request on a connection that was turned away"
         try:
             result = await self._calls.call(request.method, request.params)
@@ -296,7 +313,7 @@ class ClientConnection(asyncio.Protocol):
             payload, outcome = self._refusal(request.id, _internal(error)), Kind.INTERNAL.value
         if request.id is not None:
             self._send(payload)
-        self._log_call(request.method, started, outcome)
+        self._log_call(request.method, started, outcome, result)
 
     def _served(self, task: asyncio.Task[None]) -> None:
         self.tasks.discard(task)
@@ -338,16 +355,22 @@ class ClientConnection(asyncio.Protocol):
             self._refuse(id, self._turned_away)
             self.close()
 
-    def _log_call(self, method: str, started: float, outcome: str) -> None:
-        call_log.info(
-            "call socket=%s pid=%d command=%r method=%s ms=%.1f result=%s",
-            "control" if self.control else "agent",
-            self._peer.pid,
-            self._peer.command,
-            _loggable(method),
-            (time.perf_counter() - started) * 1000,
-            outcome,
-        )
+    def _log_call(self, method: str, started: float, outcome: str, result: object = None) -> None:
+        if not call_log.isEnabledFor(logging.INFO):
+            return
+        calls: object = self._calls
+        who = calls.labels() if isinstance(calls, Labelled) else {}
+        fields: dict[str, str | int | float | None] = {
+            "socket": "control" if self.control else "agent",
+            "pid": self._peer.pid,
+            "command": self._peer.command,
+            **who,
+            "method": _loggable(method),
+        }
+        if isinstance(result, EditResult):
+            fields |= {"files": len(result.files), "commit": result.commit}
+        fields |= {"ms": round((time.perf_counter() - started) * 1000, 1), "result": outcome}
+        call_log.info("call %s", Fields(fields))
 
     # -- holding back and giving up --------------------------------------------------------
 

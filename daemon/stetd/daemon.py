@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from stetd import __version__
@@ -67,14 +68,21 @@ class Daemon:
     _stores: list[RequestStore]
 
     @classmethod
-    def open(cls, settings: Settings, directories: Directories, disk: Disk | None = None) -> Daemon:
+    def open(
+        cls,
+        settings: Settings,
+        directories: Directories,
+        disk: Disk | None = None,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> Daemon:
         """Recover the state, start the threads. The caller holds the lock. Raises StartError.
 
-        ``disk``: what all writing goes through, if not the real one.
+        ``disk``: what all writing goes through, if not the real one. ``tell`` is told in words
+        what is being done.
         """
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
         try:
-            return cls._open(settings, directories, disk or Disk())
+            return cls._open(settings, directories, disk or Disk(), tell)
         except (FormatError, RecoveryError, JournalBroken) as error:
             raise StartError(str(error)) from error
         except OSError as error:
@@ -82,7 +90,13 @@ class Daemon:
             raise StartError(f"{where}: {error.strerror}") from error
 
     @classmethod
-    def _open(cls, settings: Settings, directories: Directories, disk: Disk) -> Daemon:
+    def _open(
+        cls,
+        settings: Settings,
+        directories: Directories,
+        disk: Disk,
+        tell: Callable[[str], None],
+    ) -> Daemon:
         wal = os.path.join(directories.state, "journal")
         for directory in (wal, os.path.join(directories.state, "workspaces")):
             os.makedirs(directory, mode=0o700, exist_ok=True)
@@ -90,6 +104,7 @@ class Daemon:
             disk.sync_directory(directory)
         state = State(directories.state, disk)
         boot = boot_id()
+        tell("Reading the journal")
         checkpoint, records = contents(read_journal(wal, disk))
         recovery = Recovery(state, boot)
         recovery.replay(checkpoint, records)
@@ -98,7 +113,8 @@ class Daemon:
         )
         background = Background(disk)
         starts = {w.name: w for w in checkpoint.workspaces} if checkpoint else {}
-        for known in list(state.known.values()):
+        for number, known in enumerate(list(state.known.values()), start=1):
+            tell(f"Recovering workspace {number} of {len(state.known)}: {len(records)} records")
             _recover_workspace(state, recovery, known, starts.get(known.name), journal, background)
         path = os.path.join(directories.state, "requests.sqlite3")
         stores = [RequestStore(path), RequestStore(path)]
@@ -108,6 +124,7 @@ class Daemon:
             # Without a checkpoint the journal stays as it is, for the next start to try again.
             writer.become_read_only(report.reason())
         writer.start()
+        tell("Writing a checkpoint")
         _checkpoint_now(writer)
         if report.records:
             _log.info(
@@ -119,8 +136,7 @@ class Daemon:
             )
         workspaces = Workspaces(writer, recovery, directories.runtime)
         indexer = _start_indexing(state, writer)
-        policy = Policy(settings.retention_days, settings.retention_mb << 20)
-        needs = Needs(writer, policy, indexer.rebuild)
+        needs = Needs(writer, _policy(settings), indexer.rebuild)
         upkeep = _start_upkeep(writer, needs, settings)
 
         def follow(shadow: str) -> None:
@@ -130,6 +146,15 @@ class Daemon:
         background.on_commits = follow
         handlers = Handlers(writer, background, workspaces, settings, indexer, upkeep, needs)
         return cls(handlers, writer, background, indexer, upkeep, stores)
+
+    def reconfigure(self, settings: Settings) -> None:
+        """Go by other settings from now on, but for those that need a restart."""
+        self.handlers.settings = settings
+        limits = _limits(settings)
+        self.writer.submit(lambda: self.writer.reconfigure(limits))
+        needs = self.handlers.needs
+        needs.policy = _policy(settings)
+        self.upkeep.reconfigure(settings.gc_idle_s, RETENTION_EVERY_S if needs.policy else None)
 
     def close(self) -> None:
         """Finish what is queued, write a checkpoint, let everything go."""
@@ -227,6 +252,10 @@ def _checkpoint_now(writer: Writer) -> None:
         if background.failures > failures + 1 or time.monotonic() > deadline:
             _log.error("no checkpoint could be written: %s", background.failure)
             return
+
+
+def _policy(settings: Settings) -> Policy:
+    return Policy(settings.retention_days, settings.retention_mb << 20)
 
 
 def _limits(settings: Settings) -> WriterLimits:

@@ -3,8 +3,9 @@
 ``STET_FAILPOINT=name`` kills the process (SIGKILL, as a power cut would) when the point
 ``name`` is reached; ``name:3`` at the third time. ``STET_FAILPOINT_TRACE=file`` appends
 the name of every point that is reached, so that a test can enumerate them. ``name@sleep``
-waits a second there instead, to give a second writer the window it needs. Nothing here
-costs anything in production: without the variables :func:`hit` is a no-op.
+waits a second there instead, to give a second writer the window it needs; ``name@sleep=600``
+ten minutes, as a thread that hangs. Nothing here costs anything in production: without the
+variables :func:`hit` is a no-op.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ def _ignore(name: str) -> None:
 def _armed(target: str, trace: str | None) -> Callable[[str], None]:
     name_and_count, _, action = target.partition("@")
     wanted, _, count = name_and_count.partition(":")
+    action, _, seconds = action.partition("=")
     left = int(count or 1)
 
     def hit_armed(name: str) -> None:
@@ -34,7 +36,7 @@ def _armed(target: str, trace: str | None) -> Callable[[str], None]:
         left -= 1
         if left == 0:
             if action == "sleep":
-                time.sleep(1)
+                time.sleep(float(seconds or 1))
             else:
                 os.kill(os.getpid(), signal.SIGKILL)
 

@@ -52,7 +52,8 @@ class GraceWatch:
     """The displaced files still being watched, oldest first."""
 
     def __init__(self, period_s: float) -> None:
-        self._period = period_s
+        #: Seconds for which a file is watched that is replaced from now on.
+        self.period = period_s
         self._watched: deque[_Watched] = deque()
 
     def watch(self, workspace: Workspace, work: FileWork) -> None:
@@ -62,12 +63,12 @@ class GraceWatch:
             return
         displaced = work.displaced
         assert displaced is not None, "BUG: a handle on nothing"
-        if self._period <= 0 or displaced.data is None:
+        if self.period <= 0 or displaced.data is None:
             os.close(fd)
             return
         self._watched.append(
             _Watched(
-                time.monotonic() + self._period,
+                time.monotonic() + self.period,
                 fd,
                 workspace,
                 work.target.path,

@@ -44,6 +44,10 @@ class Connection:
         """Take the function that sends this client an event."""
         self._caller.notify = notify
 
+    def labels(self) -> dict[str, str | None]:
+        """Who is asking, for the log."""
+        return {"agent": self._caller.agent, "session": self._caller.session}
+
     def disconnected(self) -> None:
         """The client is gone. What it asked for goes on, but it is told nothing more."""
         self._caller.gone = True

@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 from stet.wire.failures import Kind, Refused, refuse
 from stetd.config import Settings
@@ -24,6 +26,9 @@ DRAIN_S = 30.0
 
 #: Connections beyond the limit that may wait for their refusal; further ones are just closed.
 _TURNED_AWAY_LIMIT = 64
+
+#: From Python 3.13 on asyncio would remove the file of a socket, also of one that is systemd's.
+_KEEP_THE_FILE: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
 
 log = logging.getLogger("stetd.server")
 
@@ -62,9 +67,22 @@ class Server:
                     partial(self._connection, listener.control),
                     sock=listener.socket,
                     backlog=BACKLOG,
+                    **_KEEP_THE_FILE,
                 )
             )
         self._watch_idleness()
+
+    def reconfigure(self, settings: Settings) -> None:
+        """Go by other settings from now on; max_frame is for new connections only."""
+        self._settings = settings
+        for connection in list(self._admitted):
+            connection.reconfigure(settings)
+        self._watch_idleness()
+
+    @property
+    def calls_in_work(self) -> int:
+        """How many requests are being carried out."""
+        return sum(len(connection.tasks) for connection in self._admitted)
 
     async def stop(self, drain_s: float = DRAIN_S) -> None:
         """Stop in good order; calls in work have ``drain_s`` seconds to end.

@@ -18,6 +18,8 @@ from collections.abc import MutableMapping
 from stet.socket_path import AGENT_SOCKET, CONTROL_SOCKET
 
 _FIRST_DESCRIPTOR = 3
+#: A manager with a full queue must not hold the event loop up; all but READY=1 comes again.
+_PATIENCE_S = 0.2
 _VARIABLES = ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")
 _BY_FILE_NAME = {AGENT_SOCKET: "agent", CONTROL_SOCKET: "control"}
 
@@ -81,11 +83,11 @@ def _name_of(listening: socket.socket, label: str) -> str:
     return name
 
 
-def notify(*states: str, address: str | None = None) -> bool:
+def notify(*states: str, address: str | None = None, patience_s: float = _PATIENCE_S) -> bool:
     """Tell systemd: ``READY=1``, ``STOPPING=1``, ``STATUS=text``, ``WATCHDOG=1``.
 
     ``address`` is $NOTIFY_SOCKET unless given. Returns whether it was sent; a manager that
-    does not listen is no reason for the daemon to fail.
+    does not listen, or not within ``patience_s`` seconds, is no reason for the daemon to fail.
     """
     target = address or os.environ.get("NOTIFY_SOCKET")
     if not target:
@@ -94,6 +96,7 @@ def notify(*states: str, address: str | None = None) -> bool:
         target = "\0" + target[1:]
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as datagram:
+            datagram.settimeout(patience_s)
             datagram.sendto("\n".join(states).encode(), target)
     except OSError:
         return False

@@ -84,6 +84,12 @@ class Upkeep:
                 self._condition.notify_all()
         return job.future
 
+    def reconfigure(self, idle_s: float, again_s: float | None) -> None:
+        """Look at the histories by other times from now on."""
+        with self._condition:
+            self._idle_s, self._again_s = idle_s, again_s
+            self._condition.notify_all()
+
     def follow(self, shadow: str) -> None:
         """A shadow repository has new commits."""
         with self._condition:

@@ -112,6 +112,8 @@ class Writer:
         #: What subscribers are told of.
         self.events = Events()
         self.read_only: str | None = None
+        #: Counts up with every call that was answered and every task that was run.
+        self.steps = 0
         #: Number of the last record that made a commit anywhere.
         self.git_number = 0
         self._requests = requests
@@ -219,6 +221,7 @@ class Writer:
             task.future.set_exception(error)
         else:
             task.future.set_result(result)
+        self.steps += 1
 
     # -- batches
 
@@ -536,6 +539,7 @@ class Writer:
             with self._admission:
                 entry = self._in_flight.pop(key, None)
             followers = entry.followers if entry else []
+        self.steps += 1
         hit("reply.before")
         for number, future in enumerate([job.future, *followers]):
             if isinstance(answer, Exception):
@@ -544,6 +548,12 @@ class Writer:
                 future.set_result(msgspec.structs.replace(answer, replayed=True))
             else:
                 future.set_result(answer)
+
+    def reconfigure(self, limits: WriterLimits) -> None:
+        """Go by other limits from now on; on the writer thread."""
+        self._limits = limits
+        self._grace.period = limits.grace_s
+        self.checkpoints.reconfigure(limits)
 
     # -- changes that are not edits
 

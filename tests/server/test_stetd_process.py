@@ -98,7 +98,7 @@ def test_daemon_serves_until_it_is_told_to_stop(machine: Machine) -> None:
     assert daemon.returncode == 0, told
     assert sorted(os.listdir(machine.runtime)) == ["stetd.lock"]
     lines = told.split("\n")
-    assert f"INFO stetd: stetd {__version__} serves, process {daemon.pid}" in told
+    assert f"Z INFO stetd: stetd {__version__} serves, process {daemon.pid}" in told
     assert any("call socket=control pid=" in line and "result=ok" in line for line in lines)
     assert told.endswith("INFO stetd: stopped\n")
 

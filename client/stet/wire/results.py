@@ -6,6 +6,8 @@ RFC 3339 in UTC. Every field that an older peer may not send has a default.
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 
@@ -410,6 +412,34 @@ class WorkInfo(msgspec.Struct, frozen=True):
     total: int | None
 
 
+class LoggedError(msgspec.Struct, frozen=True):
+    """An error from the daemon's log. ``time`` is RFC 3339 in UTC."""
+
+    time: str
+    message: str
+
+
+class OptionChange(msgspec.Struct, frozen=True):
+    """An option of the daemon that has another value now."""
+
+    option: str
+    before: Any
+    after: Any
+
+
+class ReloadResult(msgspec.Struct, frozen=True):
+    """What reading the configuration again has come to.
+
+    ``restart``: options that were changed in the file and need a restart. ``error``: why nothing
+    was taken over; the old configuration stays.
+    """
+
+    path: str
+    changed: list[OptionChange]
+    restart: list[str]
+    error: str | None
+
+
 class StatusResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Health and counts. Before ``hello`` on agent.sock only the first two fields are sent."""
 
@@ -430,3 +460,7 @@ class StatusResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     replacement: dict[str, str] | None = None
     #: Long work that is being done, and then what waits.
     work: list[WorkInfo] | None = None
+    #: Why the configuration was not taken over when it was read last (control only).
+    config_error: str | None = None
+    #: The newest error in the daemon's log (control only).
+    last_error: LoggedError | None = None

@@ -8,7 +8,7 @@ import time
 
 import msgspec
 
-from stet.wire.results import StatusResult, WorkInfo
+from stet.wire.results import ReloadResult, StatusResult, WorkInfo
 from stetd import __version__
 from stetd.caller import PROTOCOL, Caller, Method, Params
 from stetd.collecting import directory_bytes
@@ -21,6 +21,13 @@ async def _status(caller: Caller, params: Params) -> StatusResult:
     if not caller.control and not caller.greeted:
         return StatusResult(version=__version__, protocol=PROTOCOL)
     partial = await caller.on_writer(lambda: _counts(caller))
+    if caller.control:  # it may be about another workspace
+        reloading = caller.shared.reloading
+        partial = msgspec.structs.replace(
+            partial,
+            config_error=reloading.error if reloading else None,
+            last_error=caller.shared.last_error(),
+        )
     shadows = await caller.on_writer(
         lambda: [workspace.shadow for workspace in caller.state.open.values()]
     )
@@ -65,6 +72,13 @@ def _counts(caller: Caller) -> StatusResult:
     )
 
 
+async def _reload(caller: Caller, params: Params) -> ReloadResult:
+    convert(NoParams, "reload", params)
+    reloading = caller.shared.reloading
+    assert reloading is not None, "BUG: a daemon that serves without a configuration"
+    return await reloading.reload()
+
+
 async def _shutdown(caller: Caller, params: Params) -> dict[str, bool]:
     convert(NoParams, "shutdown", params)
     caller.shared.on_shutdown()
@@ -72,6 +86,7 @@ async def _shutdown(caller: Caller, params: Params) -> dict[str, bool]:
 
 
 METHODS = {
+    "reload": Method(_reload, before_hello=True, control=True),
     "status": Method(_status, before_hello=True),
     "shutdown": Method(_shutdown, before_hello=True, control=True),
 }

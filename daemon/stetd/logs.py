@@ -1,0 +1,210 @@
+"""How the daemon's log looks, and where it goes.
+
+A line a call at info: who, what, how long, with which result; warnings and errors in words.
+Nothing of what files contain is ever in it, and of paths only those of directories that the
+daemon works with, and of a file that is in trouble. A call says how many files it changed.
+
+- Under systemd, when standard error is the journal's (sd_journal_print(3): $JOURNAL_STREAM), each
+  record goes to journald in its native protocol: ``KEY=value`` lines, or ``KEY``, a newline, the
+  length as 8 bytes (little-endian) and the value, where that has a newline. The fields of a
+  call are STET_METHOD, STET_SESSION and so on: ``journalctl --user STET_SESSION=conv-1``.
+  A journal that does not take it gets a line on standard error with its priority (``<3>``).
+- Otherwise a line on standard error: time (UTC), severity, part of the daemon, then the message,
+  with the fields of a call as ``key=value``.
+
+A line is a line: what others named (agents, sessions, commands) is quoted, and every control
+character is spelled out, so that nobody can write lines that are not the daemon's.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TextIO
+
+from stet.wire.results import LoggedError
+
+JOURNAL_SOCKET = "/run/systemd/journal/socket"
+
+_IDENTIFIER = "stetd"
+#: A datagram of more than the socket's buffer would be refused.
+_LONGEST_VALUE = 16 * 1024
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:@+?-")
+_PRIORITIES = {
+    logging.DEBUG: 7,
+    logging.INFO: 6,
+    logging.WARNING: 4,
+    logging.ERROR: 3,
+    logging.CRITICAL: 2,
+}
+
+_ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """What a log record says besides its words: ``log.info("call %s", Fields({..}))``.
+
+    None is left out.
+    """
+
+    values: Mapping[str, str | int | float | None]
+
+    def __str__(self) -> str:
+        """``key=value`` with spaces between; values are quoted where they need it."""
+        return " ".join(
+            f"{key}={_quoted(str(value))}"
+            for key, value in self.values.items()
+            if value is not None
+        )
+
+
+def one_line(text: str) -> str:
+    """The text with every character spelled out that is not printed as itself."""
+    return "".join(char if char.isprintable() else _spelled(char) for char in text)
+
+
+def _spelled(char: str) -> str:
+    return repr(char)[1:-1]
+
+
+def _quoted(value: str) -> str:
+    if value and set(value) <= _PLAIN:
+        return value
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{one_line(escaped)}"'
+
+
+class LineFormatter(logging.Formatter):
+    """A record as one line; what a defect left on the stack as indented lines after it."""
+
+    def __init__(self, *, with_head: bool) -> None:
+        super().__init__()
+        self._with_head = with_head
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, or lines."""
+        lines = [one_line(record.getMessage())]
+        if self._with_head:
+            when = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+            head = f"{when}.{int(record.msecs):03}Z {record.levelname} {record.name}: "
+            lines[0] = head + lines[0]
+        if record.exc_info and record.exc_info[1] is not None:
+            lines += _stack(record.exc_info[1])
+        return "\n".join(lines)
+
+
+def _stack(error: BaseException) -> list[str]:
+    """Where it came from. Not its words: they may quote what was being edited."""
+    lines = [
+        f"  | {one_line(frame.filename)}:{frame.lineno} in {frame.name}"
+        for frame in traceback.extract_tb(error.__traceback__)
+    ]
+    words = f": {one_line(error.strerror or '')}" if isinstance(error, OSError) else ""
+    lines.append(f"  | {type(error).__name__}{words}")
+    earlier = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return lines if earlier is None else [*_stack(earlier), *lines]
+
+
+class JournalHandler(logging.Handler):
+    """Sends records to journald; to ``otherwise`` what it does not take."""
+
+    def __init__(self, address: str, otherwise: TextIO) -> None:
+        super().__init__()
+        self._address = address
+        self._otherwise = otherwise
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+        self.setFormatter(LineFormatter(with_head=False))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Send a record. Never raises: the daemon goes on without its log."""
+        text = self.format(record)
+        priority = priority_of(record.levelno)
+        fields: dict[str, str] = {
+            "MESSAGE": text,
+            "PRIORITY": str(priority),
+            "SYSLOG_IDENTIFIER": _IDENTIFIER,
+            "SYSLOG_PID": str(os.getpid()),
+            "LOGGER": record.name,
+        }
+        for each in record.args if isinstance(record.args, tuple) else ():
+            if isinstance(each, Fields):
+                values = each.values.items()
+                fields |= {f"STET_{k.upper()}": str(v) for k, v in values if v is not None}
+        try:
+            self._socket.sendto(b"".join(map(_field, fields.items())), self._address)
+        except OSError:
+            lines = "\n".join(f"<{priority}>{line}" for line in text.split("\n"))
+            print(lines, file=self._otherwise, flush=True)
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+        super().close()
+
+
+def _field(item: tuple[str, str]) -> bytes:
+    key, value = item
+    data = value.encode(errors="replace")[:_LONGEST_VALUE]
+    if b"\n" not in data:
+        return b"%s=%s\n" % (key.encode(), data)
+    return b"%s\n%s%s\n" % (key.encode(), len(data).to_bytes(8, "little"), data)
+
+
+def priority_of(level: int) -> int:
+    """The priority of syslog(3) for a severity."""
+    return min(
+        number for known, number in _PRIORITIES.items() if known <= max(level, logging.DEBUG)
+    )
+
+
+class LastError(logging.Handler):
+    """Remembers the newest error."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self._newest: LoggedError | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Remember it."""
+        when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created))
+        self._newest = LoggedError(when, one_line(record.getMessage()))
+
+    def newest(self) -> LoggedError | None:
+        """The newest error since the start."""
+        return self._newest
+
+
+def goes_to_journal(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether a stream is the one that systemd has connected to the journal."""
+    try:
+        found = os.fstat(stream.fileno())
+    except (OSError, ValueError):
+        return False
+    return environ.get("JOURNAL_STREAM") == f"{found.st_dev}:{found.st_ino}"
+
+
+def set_up(level: str, stream: TextIO | None = None) -> LastError:
+    """Let everything that is logged go where it belongs; what remembers the newest error."""
+    out = sys.stderr if stream is None else stream
+    handler: logging.Handler
+    if goes_to_journal(out):
+        handler = JournalHandler(JOURNAL_SOCKET, out)
+    else:
+        handler = logging.StreamHandler(out)
+        handler.setFormatter(LineFormatter(with_head=True))
+    last = LastError()
+    logging.basicConfig(level=level.upper(), handlers=[handler, last])
+    return last
+
+
+def set_level(level: str) -> None:
+    """Log from this severity on."""
+    logging.getLogger().setLevel(level.upper())

@@ -1,0 +1,182 @@
+"""The configuration read again: by SIGHUP and by the method; a wrong file changes nothing."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from e2e.running_daemon import Client, DaemonProcess
+
+
+@pytest.fixture
+def daemon() -> Iterator[DaemonProcess]:
+    made = DaemonProcess({"log_level": '"info"'})
+    made.start()
+    yield made
+    made.close()
+
+
+def configure(daemon: DaemonProcess, text: str) -> str:
+    path = daemon.base / "c.toml"
+    path.write_text(text)
+    return str(path)
+
+
+def eventually(condition: Callable[[], object]) -> bool:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def limits(daemon: DaemonProcess) -> dict[str, Any]:
+    client = daemon.control()
+    found: dict[str, Any] = client.call("status")["limits"]
+    client.close()
+    return found
+
+
+def test_reload_tells_what_has_changed(daemon: DaemonProcess) -> None:
+    path = configure(daemon, "max_pipelined = 3\ngc_idle_s = 5\n")
+    assert daemon.control().call("reload") == {
+        "path": path,
+        "changed": [
+            {"option": "max_pipelined", "before": 64, "after": 3},
+            {"option": "gc_idle_s", "before": 60, "after": 5},
+        ],
+        "restart": [],
+        "error": None,
+    }
+    assert limits(daemon)["max_pipelined"] == 3
+    assert "configuration read again: max_pipelined 64 to 3, gc_idle_s 60" in daemon.log()
+
+
+def test_sighup_does_the_same(daemon: DaemonProcess) -> None:
+    configure(daemon, "max_pipelined = 3\n")
+    daemon.process.send_signal(signal.SIGHUP)
+    assert eventually(lambda: limits(daemon)["max_pipelined"] == 3)
+
+
+def test_sighup_during_the_start_is_not_lost(daemon: DaemonProcess) -> None:
+    assert daemon.stop() == 0
+    daemon.environment["STET_FAILPOINT"] = "journal.segment_created@sleep"
+    segments = len(list((daemon.state / "journal").iterdir()))
+    starting = threading.Thread(target=daemon.start)
+    starting.start()
+    assert eventually(lambda: len(list((daemon.state / "journal").iterdir())) > segments)
+    configure(daemon, "max_pipelined = 5\n")
+    daemon.process.send_signal(signal.SIGHUP)
+    starting.join()
+    assert eventually(lambda: limits(daemon)["max_pipelined"] == 5)
+
+
+def test_wrong_file_changes_nothing_and_status_says_why(daemon: DaemonProcess) -> None:
+    path = configure(daemon, 'max_pipelined = 3\n\ndurabilty = "full"\ngrace_s = -1\n')
+    answer = daemon.control().call("reload")
+    error = (
+        f"{path}, line 3: there is no option durabilty. Did you mean durability?\n"
+        f"{path}, line 4: grace_s: Input should be greater than or equal to 0 (not -1)"
+    )
+    assert sorted(answer.pop("error").split("\n")) == sorted(error.split("\n"))
+    assert answer == {"path": path, "changed": [], "restart": []}
+    status = daemon.control().call("status")
+    assert sorted(status["config_error"].split("\n")) == sorted(error.split("\n"))
+    assert status["limits"]["max_pipelined"] == 64
+    assert "durabilty" in status["last_error"]["message"]
+    assert "ERROR stetd.configuration: the configuration is not taken over" in daemon.log()
+    configure(daemon, "max_pipelined = 4\n")
+    daemon.control().call("reload")
+    status = daemon.control().call("status")
+    assert (status.get("config_error"), status["limits"]["max_pipelined"]) == (None, 4)
+
+
+def test_agents_neither_reload_nor_see_what_is_in_the_log(daemon: DaemonProcess) -> None:
+    configure(daemon, "nonsense = 1\n")
+    assert daemon.control().call("reload")["error"] is not None
+    site = daemon.site("w")
+    assert site.agent.refusal("reload").kind == "not_permitted"
+    assert not {"config_error", "last_error"} & set(site.agent.call("status"))
+
+
+def test_durability_needs_a_restart(daemon: DaemonProcess) -> None:
+    configure(daemon, 'durability = "relaxed"\n')
+    answer = daemon.control().call("reload")
+    assert (answer["changed"], answer["restart"]) == ([], ["durability"])
+    assert daemon.control().call("status")["durability"] == "full"
+    assert "durability needs a restart: it stays full until then" in daemon.log()
+    daemon.restart()
+    assert daemon.control().call("status")["durability"] == "relaxed"
+
+
+def test_environment_still_overrides_the_file(daemon: DaemonProcess) -> None:
+    daemon.restart(STET_MAX_PIPELINED="7")
+    configure(daemon, "max_pipelined = 3\n")
+    assert daemon.control().call("reload")["changed"] == []
+    assert limits(daemon)["max_pipelined"] == 7
+
+
+def test_every_part_goes_by_what_was_reloaded(daemon: DaemonProcess) -> None:
+    site = daemon.site("w")
+    site.write("a.txt", "12345678\n" * 20)
+    configure(
+        daemon,
+        'max_file_bytes = 100\nmax_clipboard_bytes = 5\ndefault_mode = "restricted"\n'
+        "max_frame = 2000\nmax_connections = 2\nsnapshot_max_files = 1\n",
+    )
+    assert daemon.control().call("reload")["error"] is None
+    # Open connections as well as new ones.
+    assert site.agent.refusal("read", path="a.txt").kind == "file_too_large"
+    change = {"operation": "append_eof", "newText": "x"}
+    assert site.agent.refusal("patch", path="a.txt", patches=[change]).kind == "file_too_large"
+    assert site.agent.refusal("clipboard_set", name="c", text="123456").kind == "input_too_large"
+    site.write("b.txt", "x")
+    assert site.person.refusal("snapshot").kind == "input_too_large"
+    # site.agent and the watcher are two already.
+    third = Client(str(daemon.runtime / "agent.sock"))
+    assert third.refusal("status").kind == "overloaded"
+    third.close()
+    site.agent.close()
+    assert eventually(lambda: not refused(daemon))
+    fresh = daemon.agent()
+    hello = fresh.call("hello", protocol=1, workspace=str(site.root), session="new")
+    assert hello["mode"] == "restricted"
+    fresh.send_bytes(b'{"id": 1, "method": "' + b"x" * 3000)
+    assert (error := fresh.receive().error) is not None
+    assert error.data["kind"] == "frame_too_large"
+
+
+def refused(daemon: DaemonProcess) -> bool:
+    client = Client(str(daemon.runtime / "agent.sock"))
+    try:
+        client.call("status")
+    except Exception:  # noqa: BLE001 - overloaded, or hung up on
+        return True
+    finally:
+        client.close()
+    return False
+
+
+def test_idle_exit_can_be_set_while_it_runs(daemon: DaemonProcess) -> None:
+    configure(daemon, "idle_exit_s = 0.3\n")
+    daemon.process.send_signal(signal.SIGHUP)
+    assert daemon.wait() == 0
+
+
+def test_reloading_under_load_loses_no_call(daemon: DaemonProcess) -> None:
+    site = daemon.site("w")
+    for number in range(100):
+        patches = [{"operation": "append_eof", "newText": f"{number}\n"}]
+        site.agent.send("patch", path="a.txt", patches=patches)
+        if number % 10 == 0:
+            configure(daemon, f"max_pipelined = {number % 7 + 1}\ncheckpoint_bytes = 65536\n")
+            daemon.process.send_signal(signal.SIGHUP)
+    for _ in range(100):
+        site.agent.result_of(site.agent.receive())
+    assert site.bytes_of("a.txt").decode() == "".join(f"{n}\n" for n in range(100))

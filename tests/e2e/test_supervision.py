@@ -1,0 +1,173 @@
+"""What a service manager is told: ready, status, heartbeats, more time; and what it is not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from e2e.running_daemon import DaemonProcess
+from e2e.supervisor import Notified
+from stetd.config import Settings
+from stetd.daemon import Daemon
+from stetd.directories import Directories
+from stetd.supervision import heartbeat_interval, status_line
+
+
+@pytest.fixture
+def daemon() -> Iterator[DaemonProcess]:
+    made = DaemonProcess()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def manager(daemon: DaemonProcess) -> Iterator[Notified]:
+    made = Notified(daemon.base / "notify")
+    daemon.environment["NOTIFY_SOCKET"] = made.address
+    yield made
+    made.close()
+
+
+def statuses(manager: Notified) -> list[str]:
+    return [line.removeprefix("STATUS=") for line in manager.lines if line.startswith("STATUS=")]
+
+
+def test_life_of_a_daemon_in_status_lines(daemon: DaemonProcess, manager: Notified) -> None:
+    daemon.start()
+    assert manager.until("READY=1")
+    site = daemon.site("w")
+    assert manager.until("STATUS=Serving 1 workspace, 1 session")
+    site.overwrite("a.txt", "x\n")
+    assert daemon.stop() == 0
+    assert manager.until("STATUS=Writing the last checkpoint")
+    assert statuses(manager) == [
+        "Reading the journal",
+        "Writing a checkpoint",
+        "Serving 0 workspaces, 0 sessions",
+        "Serving 0 workspaces, 0 sessions",
+        "Serving 1 workspace, 1 session",
+        "Stopping: 0 calls are being finished",
+        "Writing the last checkpoint",
+    ]
+    assert manager.lines.index("STOPPING=1") < manager.lines.index(
+        "STATUS=Stopping: 0 calls are being finished"
+    )
+
+
+def test_recovery_says_what_it_does(daemon: DaemonProcess, manager: Notified) -> None:
+    daemon.start()
+    daemon.site("w").overwrite("a.txt", "x\n")
+    daemon.kill()
+    manager.until("never", 0.1)
+    manager.lines.clear()
+    daemon.start()
+    assert manager.until("READY=1")
+    assert [each for each in statuses(manager) if "workspace 1 of 1" in each] != []
+
+
+def test_daemon_that_is_read_only_says_so_and_why(tmp_path: Path) -> None:
+    for name in ("r", "s"):
+        (tmp_path / name).mkdir(mode=0o700)
+    directories = Directories(str(tmp_path / "r"), str(tmp_path / "s"), str(tmp_path / "c"))
+    daemon = Daemon.open(Settings(log_level="error"), directories)
+    assert status_line(daemon.writer) == "Serving 0 workspaces, 0 sessions"
+    daemon.writer.become_read_only("fdatasync of the journal failed")
+    reason = "Read-only until it is restarted: fdatasync of the journal failed"
+    assert reason == status_line(daemon.writer)
+    daemon.close()
+
+
+def test_manager_that_does_not_listen_holds_nobody_up(
+    daemon: DaemonProcess, manager: Notified
+) -> None:
+    """Its queue has room for a few datagrams, and it takes none of them."""
+    daemon.environment["WATCHDOG_USEC"] = "1500000"
+    daemon.start()
+    site = daemon.site("w")
+    for number in range(50):
+        site.overwrite("a.txt", f"{number}\n")
+    manager.fill()
+    site.overwrite("a.txt", "the queue is full\n")
+    assert daemon.stop() == 0
+
+
+def test_heartbeats_come_three_times_in_a_period(daemon: DaemonProcess, manager: Notified) -> None:
+    daemon.environment["WATCHDOG_USEC"] = "600000"
+    daemon.start()
+    for _ in range(5):
+        assert manager.until("WATCHDOG=1")
+    daemon.environment["WATCHDOG_PID"] = "1"
+    daemon.restart()
+    assert manager.until("READY=1")
+    assert not manager.until("WATCHDOG=1", 1)
+
+
+def test_hung_writer_has_no_heartbeat(daemon: DaemonProcess, manager: Notified) -> None:
+    daemon.environment |= {"WATCHDOG_USEC": "600000", "STET_FAILPOINT": "reply.before@sleep=600"}
+    daemon.start()
+    site = daemon.site("w")
+    assert manager.until("WATCHDOG=1")
+    site.agent.send("patch", path="a", patches=[{"operation": "overwrite", "newText": "z"}])
+    while manager.until("WATCHDOG=1", 1.5):
+        pass
+    assert not manager.until("WATCHDOG=1", 1.5)
+    assert "the writer has not got on for 0.2 s: no heartbeat" in daemon.log()
+    # What the watchdog sends. The log then has where each thread was.
+    daemon.process.send_signal(signal.SIGABRT)
+    assert daemon.wait() == -signal.SIGABRT
+    assert "failpoints.py" in daemon.log()
+    del daemon.environment["STET_FAILPOINT"]
+    daemon.start()
+    site.connect()
+    assert site.bytes_of("a") == b"z"
+
+
+def test_hung_event_loop_has_no_heartbeat(daemon: DaemonProcess, manager: Notified) -> None:
+    daemon.environment["WATCHDOG_USEC"] = "600000"
+    daemon.start()
+    assert manager.until("WATCHDOG=1")
+    daemon.process.send_signal(signal.SIGSTOP)
+    while manager.until("WATCHDOG=1", 1):
+        pass
+    daemon.process.send_signal(signal.SIGCONT)
+    assert manager.until("WATCHDOG=1")
+
+
+def test_flood_of_calls_is_no_hang(daemon: DaemonProcess, manager: Notified) -> None:
+    """Every call is slow, and the queue never empty; but calls are answered."""
+    daemon.environment |= {"WATCHDOG_USEC": "3000000", "STET_FAILPOINT": ""}
+    daemon.start()
+    site = daemon.site("w")
+    text = "".join(f"line {n}\n" for n in range(20_000))
+    site.write("big.txt", text)
+    for number in range(150):
+        changes = [{"search": f"line {number}\n", "replace": f"line {number} \n"}]
+        site.agent.send("patch_file", path="big.txt", changes=changes, request_id=f"r{number}")
+    until, beats = time.monotonic() + 4, 0
+    while time.monotonic() < until:
+        beats += manager.until("WATCHDOG=1", 2)
+    assert beats >= 2
+    for _ in range(150):
+        site.agent.result_of(site.agent.receive())
+
+
+@pytest.mark.parametrize(
+    ("expected", "environ"),
+    [
+        (None, {}),
+        (20.0, {"WATCHDOG_USEC": "60000000"}),
+        (20.0, {"WATCHDOG_USEC": "60000000", "WATCHDOG_PID": str(os.getpid())}),
+        (None, {"WATCHDOG_USEC": "60000000", "WATCHDOG_PID": "1"}),
+        (None, {"WATCHDOG_USEC": "0"}),
+        (None, {"WATCHDOG_USEC": "soon"}),
+    ],
+)
+def test_heartbeats_are_sent_if_they_are_wanted_of_this_process(
+    expected: float | None, environ: dict[str, str]
+) -> None:
+    assert expected == heartbeat_interval(environ)

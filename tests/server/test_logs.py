@@ -1,0 +1,168 @@
+"""What a log record looks like on standard error, and as journald is sent it."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stetd import logs
+from stetd.logs import Fields, JournalHandler, LastError, LineFormatter
+
+
+def record(message: str, *args: object, level: int = logging.INFO) -> logging.LogRecord:
+    made = logging.LogRecord("stetd.x", level, __file__, 1, message, args, None)
+    made.created, made.msecs = 1_700_000_000.25, 250.0
+    return made
+
+
+def line(message: str, *args: object) -> str:
+    return LineFormatter(with_head=True).format(record(message, *args))
+
+
+def parsed(datagram: bytes) -> dict[str, bytes]:
+    """The fields of a datagram in journald's protocol."""
+    fields = {}
+    while datagram:
+        head, _, rest = datagram.partition(b"\n")
+        key, equals, value = head.partition(b"=")
+        if not equals:
+            length = int.from_bytes(rest[:8], "little")
+            value, rest = rest[8 : 8 + length], rest[8 + length + 1 :]
+        fields[key.decode()] = value
+        datagram = rest
+    return fields
+
+
+class Journald:
+    def __init__(self, directory: Path) -> None:
+        self.address = str(directory / "journal")
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(self.address)
+        self.socket.settimeout(10)
+
+    def fields(self) -> dict[str, bytes]:
+        return parsed(self.socket.recv(1 << 20))
+
+
+@pytest.fixture
+def journald(tmp_path: Path) -> Iterator[Journald]:
+    made = Journald(tmp_path)
+    yield made
+    made.socket.close()
+
+
+def test_line_says_when_how_bad_and_from_where() -> None:
+    assert line("it is %d", 5) == "2023-11-14T22:13:20.250Z INFO stetd.x: it is 5"
+
+
+def test_fields_of_a_call_are_quoted_where_they_need_it() -> None:
+    fields = Fields({"agent": 'a "b"\\', "session": "conv-1", "ms": 0.5, "commit": None, "of": ""})
+    expected = r'call agent="a \"b\"\\" session=conv-1 ms=0.5 of=""'
+    assert expected == line("call %s", fields).partition("stetd.x: ")[2]
+
+
+@pytest.mark.parametrize(
+    ("expected", "name"),
+    [
+        (r'call a="x\n2023 INFO stetd: stopped"', "x\n2023 INFO stetd: stopped"),
+        (r'call a="\x1b[2J\r"', "\x1b[2J\r"),
+        (r'call a="\u2028\x85"', "\u2028\x85"),
+        ('call a="Bärbel übt"', "Bärbel übt"),
+        (r'call a="x result=ok"', "x result=ok"),
+    ],
+)
+def test_nobody_can_write_a_line_of_his_own(expected: str, name: str) -> None:
+    told = line("call %s", Fields({"a": name}))
+    assert expected == told.partition("stetd.x: ")[2]
+    assert len(line("late write to %s", name).splitlines()) == 1
+
+
+def test_stack_of_a_defect_does_not_quote_what_was_edited() -> None:
+    try:
+        try:
+            raise KeyError("the secret\nof the file")
+        except KeyError as inner:
+            raise PermissionError(13, "Permission denied", "/x") from inner
+    except PermissionError as error:
+        made = record("planning patch failed")
+        made.exc_info = (type(error), error, error.__traceback__)
+    told = LineFormatter(with_head=False).format(made).split("\n")
+    assert told[0] == "planning patch failed"
+    here = f"  | {__file__}:{{}} in test_stack_of_a_defect_does_not_quote_what_was_edited"
+    numbers = [int(each.split(":")[1].split()[0]) for each in told if each.startswith("  | /")]
+    assert told[1:] == [
+        here.format(numbers[0]),
+        "  | KeyError",
+        here.format(numbers[1]),
+        "  | PermissionError: Permission denied",
+    ]
+
+
+def test_journald_is_sent_fields(journald: Journald) -> None:
+    handler = JournalHandler(journald.address, io.StringIO())
+    fields = Fields({"session": "conv\n1", "method": "patch", "ms": 1.5, "commit": None})
+    handler.emit(record("call %s", fields))
+    handler.close()
+    assert journald.fields() == {
+        "MESSAGE": rb'call session="conv\n1" method=patch ms=1.5',
+        "PRIORITY": b"6",
+        "SYSLOG_IDENTIFIER": b"stetd",
+        "SYSLOG_PID": str(os.getpid()).encode(),
+        "LOGGER": b"stetd.x",
+        "STET_SESSION": b"conv\n1",
+        "STET_METHOD": b"patch",
+        "STET_MS": b"1.5",
+    }
+
+
+@pytest.mark.parametrize(
+    ("expected", "level"),
+    [(7, 10), (6, 20), (6, 25), (4, 30), (3, 40), (2, 50), (2, 60), (7, 5)],
+)
+def test_severities_have_their_priority(expected: int, level: int) -> None:
+    assert expected == logs.priority_of(level)
+
+
+def test_what_journald_does_not_take_is_on_standard_error(tmp_path: Path) -> None:
+    out = io.StringIO()
+    handler = JournalHandler(str(tmp_path / "nobody"), out)
+    handler.emit(record("going read-only: %s", "disk\nfull", level=logging.ERROR))
+    handler.close()
+    assert out.getvalue() == "<3>going read-only: disk\\nfull\n"
+
+
+def test_very_long_message_still_fits_a_datagram(journald: Journald) -> None:
+    handler = JournalHandler(journald.address, io.StringIO())
+    handler.emit(record("x" * 5_000_000))
+    handler.close()
+    assert journald.fields()["MESSAGE"] == b"x" * 16384
+
+
+def test_journal_is_used_only_for_the_stream_that_is_connected_to_it(tmp_path: Path) -> None:
+    with (tmp_path / "a").open("w") as stream:
+        found = os.fstat(stream.fileno())
+        own = f"{found.st_dev}:{found.st_ino}"
+        assert logs.goes_to_journal(stream, {"JOURNAL_STREAM": own})
+        assert not logs.goes_to_journal(stream, {"JOURNAL_STREAM": own + "1"})
+        assert not logs.goes_to_journal(stream, {})
+    assert not logs.goes_to_journal(io.StringIO(), {"JOURNAL_STREAM": own})
+
+
+def test_newest_error_is_remembered_and_nothing_milder() -> None:
+    last = LastError()
+    logger = logging.Logger("x")
+    logger.addHandler(last)
+    logger.warning("mild")
+    assert last.newest() is None
+    logger.error("first")
+    last.emit(record("a\nb", level=logging.ERROR))
+    logger.warning("mild")
+    newest = last.newest()
+    assert newest is not None
+    assert (newest.time, newest.message) == ("2023-11-14T22:13:20Z", "a\\nb")
