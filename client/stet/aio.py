@@ -109,6 +109,7 @@ class AsyncSession:
     mode_get = _sends(calls.mode_get)
     mode_set = _sends(calls.mode_set)
     status = _sends(calls.status)
+    reload = _sends(calls.reload)
     tools = _sends(calls.tools)
     workspace_allow = _sends(calls.workspace_allow)
     workspace_forget = _sends(calls.workspace_forget)

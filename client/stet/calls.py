@@ -36,6 +36,7 @@ from stet.wire.results import (
     PinInfo,
     PinList,
     ReadResult,
+    ReloadResult,
     ShowResult,
     SnapshotResult,
     StatusResult,
@@ -476,6 +477,11 @@ def mode_set(
     """
     params = _given(mode=mode, session=session, scope=scope, workspace=workspace)
     return Call("mode_set", params | ({} if for_ is None else {"for": for_}), ModeResult)
+
+
+def reload() -> Call[ReloadResult]:
+    """Let the daemon read its configuration again (control). A wrong file changes nothing."""
+    return Call("reload", {}, ReloadResult)
 
 
 def status() -> Call[StatusResult]:

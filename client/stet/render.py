@@ -186,6 +186,12 @@ def status(result: StatusResult) -> Iterator[Line]:
         # An exchange keeps a save that lands in the same instant; a rename can lose it.
         style = "" if how == "exchange" else "bold yellow"
         yield (Span(f"  replacing in {visible(path)}: ", "dim"), Span(visible(how), style))
+    if result.config_error:
+        text = "; ".join(result.config_error.split("\n"))
+        yield (Span(f"  CONFIGURATION not taken over: {visible(text)}", "bold yellow"),)
+    if result.last_error:
+        last = f"{result.last_error.time}  {result.last_error.message}"
+        yield (Span(f"  last error: {visible(last)}", "yellow"),)
     if result.trouble:
         yield (Span(f"  TROUBLE: {visible(result.trouble)}", "bold yellow"),)
     if isinstance(result.read_only, str):

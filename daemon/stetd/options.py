@@ -75,6 +75,26 @@ def unit_of(name: str) -> str:
     return next((unit for ending, unit in _UNITS.items() if name.endswith(ending)), "")
 
 
+def toml(value: object) -> str:
+    """A value as it is written in the file; none has characters that TOML would escape."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(toml, value))}]"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def table() -> str:
+    """Every option with default, unit and meaning, as the table in README.md."""
+    rows = (
+        f"| `{name}` | `{toml(field.default)}` | {unit_of(name)} | {field.description} |"
+        for name, field in Settings.model_fields.items()
+    )
+    return "\n".join(["| key | default | unit | |", "|---|---|---|---|", *rows])
+
+
 def show(path: str, *, must_exist: bool = False) -> Shown:
     """Every option. Raises ConfigurationError if they can't be used."""
     settings = load_settings(path, must_exist=must_exist)
@@ -104,11 +124,7 @@ def in_words(told: Shown | Checked) -> str:
     if isinstance(told, Checked):
         return f"{told.path}: ok" if told.ok else "\n".join(f.message for f in told.faults)
     lines = [f"# {told.path}{'' if told.exists else ' (not there)'}"]
-    return "\n".join([*lines, *(f"{o.name} = {_toml(o.value)}" for o in told.options)])
-
-
-def _toml(value: object) -> str:
-    return f'"{value}"' if isinstance(value, str) else str(value)
+    return "\n".join([*lines, *(f"{o.name} = {toml(o.value)}" for o in told.options)])
 
 
 def _names() -> list[str]:

@@ -14,6 +14,7 @@ from stet.cli import (
     auditing,
     blame,
     completion,
+    config,
     doctor,
     editing,
     exporting,
@@ -292,7 +293,17 @@ def _add_administration(commands: _Commands) -> None:
         "completion", "print a script that completes stet at TAB", completion.completion
     )
     shell.add_argument("shell", choices=completion.SHELLS, metavar="SHELL")
+    _add_configuration(commands)
     commands.add("doctor", "check the installation, say what to mend", doctor.doctor)
+
+
+def _add_configuration(commands: _Commands) -> None:
+    group = commands.group("config", "the daemon's options, and where each one comes from")
+    group.add("show", "print every option, its value and where it comes from", config.show)
+    group.add("path", "print where the configuration file is looked for", config.path)
+    checked = group.add("check", "print what is wrong with a configuration file", config.check)
+    checked.add_argument("file", nargs="?", metavar="FILE", help="default: your own")
+    group.add("reload", "let the daemon read it again", config.reload)
 
 
 def _add_common(command: argparse.ArgumentParser) -> None:

@@ -1,0 +1,150 @@
+"""``stet config show|path|check|reload``: the daemon's options, and where each one comes from.
+
+What the options are is the daemon's knowledge, and its libraries are never loaded here; so
+``stetd --show-config --json`` is asked, as a process. That works without a running daemon, and
+tells why one does not start. It tells of a daemon that is started from here: a service has
+the environment of its unit.
+
+Exit status: 1 when the configuration can't be used. With ``--json`` what stetd said
+(``stetd.options``): ``{"path", "exists", "options"}`` or ``{"path", "ok", "faults"}``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+import stet
+from stet import calls
+from stet.cli.output import Output
+from stet.errors import StetError
+from stet.render import visible
+from stet.socket_path import config_path
+from stet.spans import Line, Span
+from stet.wire.results import ReloadResult
+
+#: -P: without it "-m" would put the current directory before the installed packages.
+_STETD = (sys.executable, "-P", "-m", "stetd.cli")
+
+
+def path(_arguments: argparse.Namespace, output: Output) -> None:
+    """Print where the configuration file is looked for."""
+    found = os.path.abspath(config_path())
+    if output.as_json:
+        output.value({"path": found, "exists": os.path.exists(found)})
+    else:
+        output.lines([(Span(visible(found)),)])
+
+
+def show(_arguments: argparse.Namespace, output: Output) -> int:
+    """Print every option: its value, where it comes from, what it means."""
+    told = _ask_stetd("--show-config")
+    if "faults" in told:
+        return _tell_faults(told, output)
+    if output.as_json:
+        output.value(told)
+    else:
+        output.lines(_options(told))
+    return 0
+
+
+def check(arguments: argparse.Namespace, output: Output) -> int:
+    """Print what is wrong with a configuration file, by default the own one."""
+    file = arguments.file
+    if file is not None:
+        file = os.path.join(arguments.directory, file)
+    told = _ask_stetd("--check-config", *([file] if file is not None else []))
+    if not told["ok"]:
+        return _tell_faults(told, output)
+    if output.as_json:
+        output.value(told)
+    else:
+        output.lines([(Span(f"{visible(told['path'])}: ok"),)])
+    return 0
+
+
+def reload(_arguments: argparse.Namespace, output: Output) -> int:
+    """Let the daemon that runs read its configuration again."""
+    with stet.connect(None, agent="person", control=True, start=False) as session:
+        result = session.perform(calls.reload())
+    if output.as_json:
+        output.value(result)
+    elif result.error is None:
+        output.lines(_reloaded(result))
+    if result.error is not None:
+        print(f"stet: nothing was taken over:\n{_visible_lines(result.error)}", file=sys.stderr)
+    return 0 if result.error is None else 1
+
+
+def _ask_stetd(*arguments: str) -> dict[str, Any]:
+    try:
+        done = subprocess.run(
+            [*_STETD, *arguments, "--json"], stdin=subprocess.DEVNULL, capture_output=True
+        )
+    except OSError as error:
+        raise StetError(f"stetd can't be run: {error.strerror}") from error
+    try:
+        told: dict[str, Any] = msgspec.json.decode(done.stdout)
+    except msgspec.DecodeError as error:
+        words = done.stderr.decode(errors="replace").strip()
+        raise StetError(f"stetd can't say what its options are: {words}") from error
+    return told
+
+
+def _tell_faults(told: dict[str, Any], output: Output) -> int:
+    if output.as_json:
+        output.value(told)
+    for fault in told["faults"]:
+        print(f"stet: {_visible_lines(fault['message'])}", file=sys.stderr)
+    return 1
+
+
+def _visible_lines(text: str) -> str:
+    return "\n".join(visible(line) for line in text.split("\n"))
+
+
+def _options(told: dict[str, Any]) -> Iterator[Line]:
+    there = "" if told["exists"] else " (not there: every default holds)"
+    yield (Span(f"# {visible(told['path'])}{there}", "dim"),)
+    for option in told["options"]:
+        own = option["source"] != "default"
+        value = _toml(option["value"])
+        unit = f" {option['unit']}" if option["unit"] else ""
+        yield (
+            Span(f"{option['name']} = {visible(value)}", "bold" if own else ""),
+            Span(unit),
+            Span(f"  ({_source(option)})", "dim"),
+        )
+        restart = " Needs a restart." if option["restart"] else ""
+        yield (Span(f"    {option['description']}{restart}", "dim"),)
+
+
+def _toml(value: Any) -> str:
+    """A value as it would be written in the file, but for what a TOML string would escape."""
+    return f"{value:g}" if isinstance(value, float) else msgspec.json.encode(value).decode()
+
+
+def _source(option: dict[str, Any]) -> str:
+    if option["source"] == "default":
+        return "default"
+    default = _toml(option["default"])
+    if option["source"] == "environment":
+        return f"{option['variable']}; default {default}"
+    return f"line {option['line']}; default {default}"
+
+
+def _reloaded(result: ReloadResult) -> Iterator[Line]:
+    yield (Span(f"read again: {visible(result.path)}"),)
+    for each in result.changed:
+        before, after = (_toml(value) for value in (each.before, each.after))
+        yield (Span(f"  {visible(each.option)}: {visible(before)} -> {visible(after)}"),)
+    for name in result.restart:
+        yield (Span(f"  {visible(name)} needs a restart", "yellow"),)
+    if not (result.changed or result.restart):
+        yield (Span("  nothing has changed"),)
