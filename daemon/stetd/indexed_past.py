@@ -22,6 +22,7 @@ from stetd.history.undoing import is_edit
 from stetd.numbered_history import NumberedHistory
 from stetd.past import Found, Past, Touch, Touches, UnknownCursor, unknown_commit
 from stetd.storage.commit_changes import changes_of, counted, has_text
+from stetd.storage.growing_index import is_damage
 from stetd.storage.history_index import HistoryIndex
 from stetd.storage.shadow_repo import MissingObject, ShadowRepository
 from stetd.unindexed import DamagedIndex, NoIndex
@@ -50,7 +51,10 @@ def look_back(
                 return run(IndexedPast(repository, head, index))
     except NoIndex:
         pass
-    except (sqlite3.Error, MissingObject, msgspec.MsgspecError, UnicodeDecodeError, DamagedIndex):
+    except sqlite3.Error as error:
+        if is_damage(error):
+            on_damage()
+    except (MissingObject, msgspec.MsgspecError, UnicodeDecodeError, DamagedIndex):
         on_damage()
     finally:
         if index is not None:

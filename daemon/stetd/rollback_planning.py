@@ -15,7 +15,7 @@ from stetd.history.commits import StoredCommit
 from stetd.history.undoing import FOUND, TAKES_BACK, choose_for_rollback, is_edit
 from stetd.past import Past
 from stetd.reverting import counted, listed, take_back, would_undo_twice
-from stetd.undo_planning import session_of
+from stetd.undo_planning import paths_of, session_of
 from stetd.workspace import Workspace
 
 
@@ -24,7 +24,7 @@ def plan_rollback(past: Past, workspace: Workspace, call: EditCall, world: CallW
     to = past.resolve(call.params["to"])
     session, agent = session_of(call), call.params.get("agent")
     include_outside = bool(call.params.get("include_outside"))
-    paths = [workspace.worktree.resolver.canonical(p) for p in call.params.get("paths") or []]
+    paths = paths_of(workspace, call)
 
     def passes(commit: StoredCommit) -> bool:
         meta = commit.meta

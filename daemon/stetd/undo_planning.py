@@ -43,6 +43,12 @@ def session_of(call: EditCall) -> str | None:
     return named_session if call.control else call.session
 
 
+def paths_of(workspace: Workspace, call: EditCall) -> list[str]:
+    """The paths that a call is about, as the history spells them; none: all of them."""
+    resolver = workspace.worktree.resolver
+    return [resolver.canonical(path, call.directory) for path in call.params.get("paths") or []]
+
+
 # -- undo
 
 
@@ -63,8 +69,7 @@ def _newest_edits(past: Past, workspace: Workspace, call: EditCall) -> list[Stor
     params = call.params
     session, agent = session_of(call), params.get("agent")
     last = 1 if params.get("last") is None else params["last"]
-    paths = [workspace.worktree.resolver.canonical(path) for path in params.get("paths") or []]
-    chosen = list(islice(past.standing_edits(session, agent, paths), last))
+    chosen = list(islice(past.standing_edits(session, agent, paths_of(workspace, call)), last))
     if not chosen:
         raise refuse(
             Kind.NOTHING_TO_UNDO,

@@ -275,6 +275,31 @@ def test_an_agents_undo_is_filtered_by_path_however_it_is_spelled(mixed: Site) -
     assert mixed.agent.refusal("undo", paths=["./a.txt"]).kind == "nothing_to_undo"
 
 
+@pytest.mark.parametrize(
+    ("path", "taken_back"),
+    [
+        ("b.txt", ["dir/b.txt"]),
+        (".", ["dir/a.txt", "dir/b.txt"]),
+        ("../a.txt", ["a.txt"]),
+        ("to-deep/../a.txt", ["other/a.txt"]),  # as the system and every other call have it
+    ],
+)
+def test_paths_are_relative_to_the_sessions_directory_and_go_through_its_links(
+    mixed: Site, path: str, taken_back: list[str]
+) -> None:
+    mixed.overwrite("dir/a.txt", "in dir\n")
+    mixed.overwrite("other/a.txt", "in another\n")
+    (mixed.root / "other/deep").mkdir()
+    (mixed.root / "dir/to-deep").symlink_to("../other/deep")
+    inside = mixed.greeted(
+        mixed.daemon.agent(), session="conv-1", workspace=str(mixed.root / "dir")
+    )
+    undo = inside.call("undo", paths=[path], preview=True)
+    assert taken_back[:1] == [file["path"] for file in undo["files"]]
+    rollback = inside.call("rollback", paths=[path], to="HEAD~7", preview=True)
+    assert taken_back == [file["path"] for file in rollback["files"]]
+
+
 def test_a_person_may_undo_in_restricted_mode_and_an_agent_may_not(mixed: Site) -> None:
     mixed.person.call("mode_set", mode="restricted", scope="workspace")
     assert mixed.agent.refusal("undo").kind == "tool_disabled"

@@ -76,6 +76,16 @@ def test_a_rollback_takes_edits_back_newest_first() -> None:
     assert rolled_back(commit("b"), commit("a")) == ["b", "a"]
 
 
+def test_a_rollback_sees_through_any_number_of_undos_by_others() -> None:
+    story = [commit("e0")]
+    for n in range(1, 3000):
+        story.append(commit(f"e{n}", "undo", f"e{n - 1}", session="other"))
+    chosen = choose_for_rollback(reversed(story), lambda each: each.meta.session == "s")
+    assert [] == chosen  # an odd number of them: the edit is undone
+    chosen = choose_for_rollback(reversed(story[:-1]), lambda each: each.meta.session == "s")
+    assert [story[0]] == chosen
+
+
 def test_a_rollback_leaves_what_is_undone_already() -> None:
     assert rolled_back(commit("u", "undo", "a"), commit("b"), commit("a")) == ["b"]
 

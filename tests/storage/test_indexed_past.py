@@ -261,6 +261,15 @@ def test_an_index_of_garbage_is_walked_around_and_reported(histories: Histories)
     assert ({"Past", "!"}, expected(histories)) == (set(classes), found)
 
 
+def test_an_index_that_only_could_not_be_opened_is_walked_around_and_kept(
+    histories: Histories,
+) -> None:
+    """So it is when the daemon has no file handle left; the index is as good as before."""
+    os.unlink(HistoryIndex.path_for(histories.path))
+    os.mkdir(HistoryIndex.path_for(histories.path))
+    assert (["Past"], expected(histories)) == asked(histories)
+
+
 def test_an_index_that_names_commits_which_are_not_there_is_walked_around(
     histories: Histories,
 ) -> None:

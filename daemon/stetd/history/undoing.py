@@ -147,23 +147,30 @@ def choose_for_rollback(
     back step by step, which for a rollback without filters undoes nothing twice.
     """
     commits = list(later)
-    known = {commit.oid: commit for commit in commits}
     concerned = {commit.oid for commit in commits if passes(commit)}
-
-    def is_about_others(oid: str) -> bool:
-        """Whether a commit is to stay, or takes back what is, over however many others."""
-        commit = known.get(oid)
-        if commit is None or oid in concerned or commit.meta.kind not in TAKES_BACK:
-            return oid not in concerned
-        return any(map(is_about_others, commit.meta.reverts))
-
+    others = _about_others(commits, concerned)
     standing = Standing()
     chosen = []
     for commit in commits:
         takes_back = sparing and commit.meta.kind in TAKES_BACK
-        stays = takes_back and not any(map(is_about_others, commit.meta.reverts))
+        stays = takes_back and not any(others.get(oid, True) for oid in commit.meta.reverts)
         if commit.oid in concerned and not standing.is_undone(commit) and not stays:
             standing.take_back(commit, "the rollback")
             chosen.append(commit)
         standing.reverted_by(commit)
     return chosen
+
+
+def _about_others(commits: Sequence[StoredCommit], concerned: Collection[str]) -> dict[str, bool]:
+    """Which of these (newest first) are to stay, or take back what is, over however many others.
+
+    What a commit takes back is older, so one pass from the oldest tells; there may be any number
+    of steps in between. What is not among them came before, and is to stay.
+    """
+    others: dict[str, bool] = {}
+    for commit in reversed(commits):
+        stays = commit.oid not in concerned
+        if stays and commit.meta.kind in TAKES_BACK:
+            stays = any(others.get(oid, True) for oid in commit.meta.reverts)
+        others[commit.oid] = stays
+    return others

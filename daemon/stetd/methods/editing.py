@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import msgspec
 
 from stet.wire.failures import Kind, refuse
@@ -32,7 +30,7 @@ async def _undo(caller: Caller, params: Params) -> EditResult:
             f"{given[0]} says already what to take back. Leave one of them out.",
         )
     _check_own_session(caller, undo.session, f"stet undo --session {undo.session}")
-    return await caller.submit("undo", _with_paths_below(caller, undo), common)
+    return await caller.submit("undo", msgspec.to_builtins(undo), common)
 
 
 async def _redo(caller: Caller, params: Params) -> EditResult:
@@ -50,7 +48,7 @@ async def _rollback(caller: Caller, params: Params) -> EditResult:
             "include_outside takes back what a person has written, and is the person's: leave it "
             "out, or ask for: stet rollback --include-outside"
         )
-    return await caller.submit("rollback", _with_paths_below(caller, rollback), common)
+    return await caller.submit("rollback", msgspec.to_builtins(rollback), common)
 
 
 async def _restore(caller: Caller, params: Params) -> EditResult:
@@ -65,18 +63,6 @@ def _check_own_session(caller: Caller, session: str | None, command: str) -> Non
             "an agent may take back its own edits only, those of its own session. "
             f"A person can take back others: {command}"
         )
-
-
-def _with_paths_below(caller: Caller, params: Undo | Rollback) -> Params:
-    """The parameters, their paths relative to the workspace's root."""
-    own: Params = msgspec.to_builtins(params)
-    if params.paths:
-        own["paths"] = [_below(caller.directory, path) for path in params.paths]
-    return own
-
-
-def _below(directory: str, path: str) -> str:
-    return path if path.startswith("/") else os.path.normpath(os.path.join(directory, path))
 
 
 def _edit(method: str) -> Method:
