@@ -83,7 +83,7 @@ def reach(endpoint: Endpoint, *, start: bool) -> socket.socket:
         raise DaemonUnreachable(
             f"no stet daemon answers at {endpoint.path}. Start one with: stet status"
         )
-    with _turn_to_start(endpoint):
+    with turn_to_start(endpoint):
         return connect(endpoint) or _start_and_connect(endpoint)
 
 
@@ -127,7 +127,11 @@ def _connect(connection: socket.socket, path: str) -> bool:
 
 
 @contextlib.contextmanager
-def _turn_to_start(endpoint: Endpoint) -> Iterator[None]:
+def turn_to_start(endpoint: Endpoint) -> Iterator[None]:
+    """Hold ``spawn.lock``: while this goes on no client starts a daemon; those that would, wait.
+
+    Raises DaemonUnreachable when the lock can't be had.
+    """
     try:
         make_private(endpoint.runtime)
         lock = os.open(
@@ -158,12 +162,12 @@ def _start_and_connect(endpoint: Endpoint) -> socket.socket:
             )
         # A daemon that is just stopping keeps its directories until it has; the one started
         # beside it ends at once, and is started again when that one is gone.
-        holder = _holder(endpoint)
-        if holder is None or time.monotonic() > deadline:
+        other = holder(endpoint)
+        if other is None or time.monotonic() > deadline:
             raise DaemonUnreachable(
                 f"the daemon was started and ended at once. {_last_words(endpoint.log, log_start)}"
             )
-        connected = _wait_for(endpoint, holder, deadline)
+        connected = _wait_for(endpoint, other, deadline)
         if connected is not None:
             return connected
 
@@ -179,7 +183,7 @@ def _wait_for(endpoint: Endpoint, pid: int, deadline: float) -> socket.socket | 
     return None
 
 
-def _holder(endpoint: Endpoint) -> int | None:
+def holder(endpoint: Endpoint) -> int | None:
     """The running process that holds the state or runtime directory, by their lock files."""
     for directory in (endpoint.state, endpoint.runtime):
         try:
@@ -187,9 +191,18 @@ def _holder(endpoint: Endpoint) -> int | None:
                 pid = int(lock.read(32))
         except (OSError, ValueError):
             continue
-        if is_running(pid):
+        if is_running(pid) and _is_daemon(pid):
             return pid
     return None
+
+
+def _is_daemon(pid: int) -> bool:
+    """Whether it looks like one: since a daemon was killed, its number may be another's."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as command:
+            return b"stetd" in command.read()
+    except OSError:
+        return False
 
 
 def _start(endpoint: Endpoint) -> tuple[int, int]:

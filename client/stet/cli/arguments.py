@@ -20,6 +20,7 @@ from stet.cli import (
     exporting,
     history,
     oops,
+    service,
     taking_back,
     upkeep,
     watch,
@@ -295,6 +296,21 @@ def _add_administration(commands: _Commands) -> None:
     shell.add_argument("shell", choices=completion.SHELLS, metavar="SHELL")
     _add_configuration(commands)
     commands.add("doctor", "check the installation, say what to mend", doctor.doctor)
+    _add_service(commands)
+
+
+def _add_service(commands: _Commands) -> None:
+    group = commands.group("service", "run the daemon as a user service of systemd")
+    group.add("install", "install or update the service, and start it", service.install)
+    removed = group.add("uninstall", "stop and remove the service", service.uninstall)
+    removed.add_argument(
+        "--purge-history", action="store_true", help="remove the history as well, after asking"
+    )
+    removed.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    group.add("status", "print what systemd knows of the service; starts nothing", service.status)
+    logs = group.add("logs", "print the service's log", service.logs)
+    logs.add_argument("-f", "--follow", action="store_true", help="go on as it grows")
+    logs.add_argument("-n", "--lines", type=int, default=100, metavar="N", help="default 100")
 
 
 def _add_configuration(commands: _Commands) -> None:

@@ -1,0 +1,376 @@
+"""``stet service``: the daemon as a user service of systemd, opened by its sockets.
+
+Installing changes what differs from what is there, and nothing else: units as
+:mod:`stet.unit_files` makes them, the socket enabled and listening, a daemon that somebody's
+command started asked to make room. While that happens no client starts another one. Only units
+that were written here are replaced or removed. Exit status 1 where there is no systemd; then
+nothing is lost, because every command starts the daemon when it needs one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+import stet
+from stet import calls, systemd, unit_files
+from stet.cli import purging
+from stet.cli.output import Output
+from stet.cli.usage import UsageError
+from stet.connection import Connection
+from stet.conversation import outcome
+from stet.errors import DaemonUnreachable, StetError, TransportError
+from stet.render import Line, Span, visible
+from stet.socket_path import config_path
+from stet.spawn import Endpoint, connect, holder, turn_to_start
+from stet.unit_files import MARKER, NAMES, SERVICE, SOCKET, Installed
+from stet.wire.framing import Encoding
+
+#: Seconds that a daemon may take to finish its calls and end, as in the unit; and to answer.
+_STOP_S = 90.0
+_ANSWER_S = 60.0
+_POLL_S = 0.02
+
+_LOCATIONS = ("STET_RUNTIME_DIR", "STET_STATE_DIR", "STET_CONFIG")
+#: Variables of the client, and of tests; a service has no use for them.
+_NOT_OPTIONS = (*_LOCATIONS, "STET_SESSION", "STET_AGENT", "STET_SECRET", "STET_COMPLETION")
+
+
+class ServiceTrouble(StetError):
+    """The service could not be installed or removed as asked; the message says what to do."""
+
+    KIND = "service_trouble"
+
+
+# -- install ---------------------------------------------------------------------------------
+
+
+def install(_: argparse.Namespace, output: Output) -> None:
+    """Write the units, let the sockets listen, see that a daemon answers."""
+    _need_manager()
+    endpoint = Endpoint.from_environment(control=False)
+    directory = unit_files.units_directory()
+    differing = _differing(directory, unit_files.rendered(this_installation(endpoint)))
+    if differing or not in_charge(endpoint):
+        _take_over(directory, differing, endpoint)
+    _check_loaded(directory)
+    version = version_of_daemon(endpoint)
+    pid = main_process()
+    if output.as_json:
+        paths = [os.path.join(directory, name) for name in NAMES]
+        changed = sorted(differing)
+        output.value({"units": paths, "changed": changed, "version": version, "pid": pid})
+        return
+    said = [f"wrote {os.path.join(directory, name)}" for name in sorted(differing)]
+    said = said or [f"the units in {directory} were as they should be"]
+    said.append(f"{endpoint.path} answers: stetd {version}, process {pid}")
+    said += _not_taken_over()
+    output.lines([(Span(visible(line)),) for line in said])
+
+
+def this_installation(endpoint: Endpoint) -> Installed:
+    """The program of this very installation, and the directories of this environment."""
+    program, namespaces = this_program(sys.executable), systemd.gives_namespaces()
+    return Installed(program, endpoint.runtime, endpoint.state, config_path(), namespaces)
+
+
+def this_program(python: str) -> tuple[str, ...]:
+    """The ``stetd`` beside an interpreter, else the interpreter with the module."""
+    beside = os.path.join(os.path.dirname(python), "stetd")
+    # -P: without it "-m" would put the current directory before the installed packages.
+    return (beside,) if os.access(beside, os.X_OK) else (python, "-P", "-m", "stetd.cli")
+
+
+def _need_manager() -> None:
+    reason = systemd.why_not()
+    if reason:
+        raise systemd.NoUserManager(
+            f"there is no service here: {reason}. None is needed: every stet command starts the "
+            "daemon by itself when none runs, and it goes on running."
+        )
+
+
+def _differing(directory: str, units: Mapping[str, str]) -> dict[str, str]:
+    """The units that are not on disk as they should be. Raises ServiceTrouble for foreign ones."""
+    differing = {}
+    for name, text in units.items():
+        found = installed_unit(directory, name)
+        if found is not None and not found.startswith(MARKER):
+            path = os.path.join(directory, name)
+            raise ServiceTrouble(
+                f"{path} was not written by stet, so it is not replaced. Move it away first: "
+                f"mv '{path}' '{path}.old'"
+            )
+        if found != text:
+            differing[name] = text
+    return differing
+
+
+def installed_unit(directory: str, name: str) -> str | None:
+    """The text of a unit in the person's directory of units; None if there is none."""
+    try:
+        with open(os.path.join(directory, name), encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+
+
+def in_charge(endpoint: Endpoint) -> bool:
+    """Whether systemd listens, now and at the next login, and no other daemon runs."""
+    found = systemd.properties(SOCKET, "ActiveState", "UnitFileState")
+    enabled = (found["ActiveState"], found["UnitFileState"]) == ("active", "enabled")
+    return enabled and holder(endpoint) in (None, main_process())
+
+
+def main_process() -> int | None:
+    """The process of the service, if it runs."""
+    return int(systemd.properties(SERVICE, "MainPID")["MainPID"] or 0) or None
+
+
+def _take_over(directory: str, differing: Mapping[str, str], endpoint: Endpoint) -> None:
+    with turn_to_start(endpoint):
+        _stop_units()
+        _make_room(endpoint)
+        os.makedirs(directory, exist_ok=True)
+        for name, text in differing.items():
+            _write(os.path.join(directory, name), text)
+        systemd.systemctl("daemon-reload")
+        _forget_failures()
+        systemd.systemctl("enable", "--now", SOCKET)
+
+
+def _stop_units() -> None:
+    for name in NAMES:
+        if systemd.properties(name, "LoadState")["LoadState"] != "not-found":
+            systemd.systemctl("stop", name)
+
+
+def _forget_failures() -> None:
+    """Let a unit that was given up be started again, or be forgotten when its file is gone."""
+    for name in NAMES:
+        with contextlib.suppress(systemd.UnitTrouble):  # systemd does not know it any more
+            systemd.systemctl("reset-failed", name)
+
+
+def _write(path: str, text: str) -> None:
+    """Under its name only when it is whole; a link there is replaced, not followed."""
+    temporary = path + ".new"
+    with open(temporary, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.chmod(temporary, 0o644)
+    os.replace(temporary, path)
+
+
+def _make_room(endpoint: Endpoint) -> None:
+    """Let a daemon that runs with these directories end; it finishes its calls first."""
+    control = msgspec.structs.replace(endpoint, control=True)
+    try:
+        with stet.connect(None, control=True, start=False, timeout=30, endpoint=control) as session:
+            session.perform(calls.request("shutdown"))
+        patience = time.monotonic() + _STOP_S
+    except TransportError:
+        patience = time.monotonic()
+    while (pid := holder(endpoint)) is not None:
+        if time.monotonic() >= patience:
+            raise ServiceTrouble(
+                f"process {pid} uses {endpoint.state}, and does not stop when asked at "
+                f"{control.path}. Stop it, then try again: kill {pid}"
+            )
+        time.sleep(_POLL_S)
+
+
+def _check_loaded(directory: str) -> None:
+    for name in NAMES:
+        path = os.path.join(directory, name)
+        used = systemd.properties(name, "FragmentPath")["FragmentPath"]
+        if used != path and os.path.realpath(used) != os.path.realpath(path):
+            raise ServiceTrouble(
+                f"systemd uses {used or 'no file'} for {name}, not {path}. If XDG_CONFIG_HOME is "
+                "set here, it must be set for systemd too: systemctl --user import-environment "
+                "XDG_CONFIG_HOME; then log in again."
+            )
+
+
+def version_of_daemon(endpoint: Endpoint, seconds: float = _ANSWER_S) -> str:
+    """What answers on agent.sock. Raises TransportError when nothing does in time."""
+    connected = connect(endpoint)
+    if connected is None:
+        raise DaemonUnreachable(
+            f"nobody listens at {endpoint.path}. See: stet service status, stet service logs"
+        )
+    with contextlib.closing(Connection(connected, Encoding.JSON)) as connection:
+        status = calls.status()
+        for _, answer in connection.exchange([("status", {})], time.monotonic() + seconds):
+            result = outcome(status, answer, connection.encoding)
+            if isinstance(result, StetError):
+                raise result
+            return result.version
+    raise AssertionError("BUG: an exchange without an answer")
+
+
+def _not_taken_over() -> Iterator[str]:
+    options = sorted(
+        name for name in os.environ if name.startswith("STET_") and name not in _NOT_OPTIONS
+    )
+    if options:
+        yield (
+            f"not taken over: {', '.join(options)}. A service does not see the variables of this "
+            f"shell; write them into {config_path()}"
+        )
+
+
+# -- uninstall -------------------------------------------------------------------------------
+
+
+def uninstall(arguments: argparse.Namespace, output: Output) -> None:
+    """Stop the service and remove its units; history and configuration stay."""
+    purge = arguments.purge_history
+    if output.as_json and purge and not arguments.yes:
+        raise UsageError("with --json nobody is asked: add --yes")
+    endpoint = Endpoint.from_environment(control=False)
+    directory = unit_files.units_directory()
+    own = [name for name in NAMES if (installed_unit(directory, name) or "").startswith(MARKER)]
+    if purge:
+        _check_same_state(directory, endpoint)
+        managed = systemd.why_not() is None
+        purging.check_unused(endpoint, main_process() if managed else None)
+        purge = arguments.yes or purging.agreed(endpoint.state)
+    removed = _remove(directory, own)
+    said = [f"removed {path}" for path in removed] or ["no service was installed"]
+    purged = purging.purge(endpoint.state) if purge else []
+    said += [f"removed {path}" for path in purged]
+    if not purged and os.path.isdir(endpoint.state):
+        said.append(f"history stays in {endpoint.state}, configuration in {config_path()}")
+    if output.as_json:
+        output.value({"removed": removed, "purged": purged})
+        return
+    output.lines([(Span(visible(line)),) for line in said])
+
+
+def _check_same_state(directory: str, endpoint: Endpoint) -> None:
+    unit = installed_unit(directory, SERVICE)
+    state = unit and unit_files.variable(unit, "STET_STATE_DIR")
+    if state and state != endpoint.state:
+        raise ServiceTrouble(
+            f"the service keeps its history in {state}, but here it would be {endpoint.state}. "
+            f"Nothing was done. Try: STET_STATE_DIR='{state}' stet service uninstall "
+            "--purge-history"
+        )
+
+
+def _remove(directory: str, own: list[str]) -> list[str]:
+    """Remove units that were written here; their paths. Without a manager the files only."""
+    if not own:
+        return []
+    managed = systemd.why_not() is None
+    if managed:
+        _stop_units()
+        systemd.systemctl("disable", *own)
+    removed = [os.path.join(directory, name) for name in own]
+    for path in [*removed, *_links(directory, own)]:
+        os.unlink(path)
+    if managed:
+        systemd.systemctl("daemon-reload")
+        _forget_failures()
+    return removed
+
+
+def _links(directory: str, own: list[str]) -> Iterator[str]:
+    """What enabling made and disabling, where nobody could be asked, has left."""
+    for wanting in sorted(os.listdir(directory)):
+        if wanting.endswith((".wants", ".requires")):
+            for name in own:
+                link = os.path.join(directory, wanting, name)
+                if os.path.islink(link):
+                    yield link
+
+
+# -- status and logs -------------------------------------------------------------------------
+
+
+def status(_: argparse.Namespace, output: Output) -> int:
+    """Print what systemd knows of the service; starts nothing. 1 unless it listens."""
+    _need_manager()
+    endpoint = Endpoint.from_environment(control=False)
+    directory = unit_files.units_directory()
+    socket = systemd.properties(SOCKET, "LoadState", "ActiveState", "SubState", "UnitFileState")
+    service = systemd.properties(
+        SERVICE, "LoadState", "ActiveState", "SubState", "MainPID", "NRestarts", "Result",
+        "ActiveEnterTimestamp", "StatusText",
+    )  # fmt: skip
+    running = service["ActiveState"] == "active"
+    told: dict[str, object] = {
+        "installed": all(installed_unit(directory, name) is not None for name in NAMES),
+        "socket_unit": _state(socket),
+        "enabled": socket["UnitFileState"] == "enabled",
+        "service_unit": _state(service),
+        "result": service["Result"] or None,
+        "pid": int(service["MainPID"] or 0) or None,
+        "since": service["ActiveEnterTimestamp"] or None if running else None,
+        "restarts": int(service["NRestarts"] or 0),
+        "says": service["StatusText"] or None,
+        "socket": endpoint.path,
+        "version": _version_if_running(endpoint, running),
+        "installed_version": stet.__version__,
+    }
+    if output.as_json:
+        output.value(told)
+    else:
+        output.lines(_status_lines(told))
+    return 0 if socket["ActiveState"] == "active" else 1
+
+
+def _state(unit: Mapping[str, str]) -> str:
+    if unit["LoadState"] == "not-found":
+        return "not installed"
+    return f"{unit['ActiveState']} ({unit['SubState']})"
+
+
+def _version_if_running(endpoint: Endpoint, running: bool) -> str | None:
+    if not running:
+        return None  # asking would start it
+    try:
+        return version_of_daemon(endpoint, 5)
+    except TransportError:
+        return None
+
+
+def _status_lines(told: Mapping[str, object]) -> Iterator[Line]:
+    facts = [
+        (SOCKET, f"{told['socket_unit']}{', enabled' if told['enabled'] else ''}"),
+        ("socket", told["socket"]),
+        (SERVICE, told["service_unit"]),
+        ("process", told["pid"]),
+        ("since", told["since"]),
+        ("version", told["version"]),
+        ("says", told["says"]),
+        ("restarts", told["restarts"] or None),
+        ("ended with", None if told["result"] in ("success", None) else told["result"]),
+    ]
+    for label, value in facts:
+        if value is not None:
+            yield (Span(f"{label + ':':<15}", "dim"), Span(visible(str(value))))
+    if not told["installed"]:
+        yield (Span("to install it: ", "dim"), Span("stet service install", "bold"))
+
+
+def logs(arguments: argparse.Namespace, _: Output) -> None:
+    """Become ``journalctl`` for the service. Returns only by raising."""
+    endpoint = Endpoint.from_environment(control=False)
+    own = f"A daemon that a command started writes to {endpoint.log}"
+    if installed_unit(unit_files.units_directory(), SERVICE) is None:
+        raise ServiceTrouble(f"no service is installed. {own}: tail -n 100 '{endpoint.log}'")
+    journalctl = shutil.which("journalctl")
+    if journalctl is None:
+        raise ServiceTrouble(f"there is no journalctl to read the service's log with. {own}")
+    sys.stdout.flush()
+    # --user-unit, not --user --unit: where journals are not kept per user, it finds them too.
+    options = ["--user-unit", SERVICE, "-n", str(arguments.lines), *(["-f"] * arguments.follow)]
+    os.execv(journalctl, ["journalctl", *options])  # noqa: S606 - no shell is wanted

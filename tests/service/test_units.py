@@ -1,0 +1,144 @@
+"""The unit files: what systemd makes of them, and of the words that are put into them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from stet import unit_files
+from stet.cli import service
+from stet.unit_files import MARKER, NAMES, SERVICE, SOCKET, Installed, UnusablePath
+
+needs_analyze = pytest.mark.skipif(
+    shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed"
+)
+PLAIN = Installed((sys.executable,), "/run/user/1/stet", "/h/state", "/h/config.toml", True)
+
+
+def analyzed(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["systemd-analyze", "--user", *arguments],
+        env={"PATH": os.environ["PATH"], "XDG_RUNTIME_DIR": str(directory)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def written(directory: Path, installed: Installed) -> list[str]:
+    paths = []
+    for name, text in unit_files.rendered(installed).items():
+        (directory / name).write_text(text)
+        paths.append(str(directory / name))
+    return paths
+
+
+@needs_analyze
+@pytest.mark.parametrize("namespaces", [True, False])
+def test_systemd_understands_every_line(tmp_path: Path, namespaces: bool) -> None:
+    """Unknown keys exit 0 and are told on standard error only, so that must be empty."""
+    paths = written(tmp_path, PLAIN._replace(namespaces=namespaces))
+    done = analyzed(tmp_path, "verify", *paths)
+    assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
+
+
+@needs_analyze
+def test_unit_is_hardened(tmp_path: Path) -> None:
+    service_unit = next(path for path in written(tmp_path, PLAIN) if path.endswith(SERVICE))
+    done = analyzed(tmp_path, "security", "--offline=true", "--threshold=40", service_unit)
+    assert 0 == done.returncode, done.stdout
+
+
+@needs_analyze
+@pytest.mark.parametrize("name", ["a b", "100%h", "$HOME", "${x} $$ %%", "semi;colon # and = é"])
+def test_odd_paths_are_understood(tmp_path: Path, name: str) -> None:
+    directory = tmp_path / name
+    directory.mkdir()
+    program = directory / "stetd"
+    program.symlink_to(sys.executable)
+    odd = str(directory)
+    paths = written(tmp_path, Installed((str(program), "-P", odd), odd, odd, odd, True))
+    done = analyzed(tmp_path, "verify", *paths)
+    assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
+    text = (tmp_path / SERVICE).read_text()
+    assert odd == unit_files.variable(text, "STET_STATE_DIR")
+    assert str(program) == unit_files.program_of(text)
+
+
+@pytest.mark.parametrize("name", ['a"b', "a'b", "a\\b", "a\nb", "a "])
+def test_paths_that_systemd_would_take_otherwise_are_refused(name: str) -> None:
+    path = f"/h/{name}"
+    for installed in (
+        PLAIN._replace(runtime=path),
+        PLAIN._replace(state=path),
+        PLAIN._replace(config=path),
+        PLAIN._replace(program=(path,)),
+    ):
+        with pytest.raises(UnusablePath, match="Move it"):
+            unit_files.rendered(installed)
+
+
+@needs_analyze
+def test_line_that_systemd_does_not_know_would_be_noticed(tmp_path: Path) -> None:
+    paths = written(tmp_path, PLAIN)
+    with open(tmp_path / SERVICE, "a") as unit:
+        unit.write("[Service]\nProtectEverything=yes\n")
+    assert "ProtectEverything" in analyzed(tmp_path, "verify", *paths).stderr
+
+
+def test_units_say_where_everything_is() -> None:
+    installed = Installed(("/opt/v/stetd",), "/r u n", "/s", "/c.toml", False)
+    units = unit_files.rendered(installed)
+    assert list(NAMES) == list(units)
+    assert all(text.startswith(MARKER + "\n") for text in units.values())
+    assert ["/r u n/agent.sock", "/r u n/control.sock"] == unit_files.setting(
+        units[SOCKET], "ListenStream"
+    )
+    assert ['":/opt/v/stetd"'] == unit_files.setting(units[SERVICE], "ExecStart")
+    assert [
+        '"STET_RUNTIME_DIR=/r u n"',
+        '"STET_STATE_DIR=/s"',
+        '"STET_CONFIG=/c.toml"',
+        "PYTHONFAULTHANDLER=1",
+    ] == unit_files.setting(units[SERVICE], "Environment")
+
+
+def test_what_takes_a_user_namespace_is_left_out_where_there_is_none() -> None:
+    with_them, without = (
+        unit_files.rendered(PLAIN._replace(namespaces=each))[SERVICE] for each in (True, False)
+    )
+    for key in ("PrivateUsers", "CapabilityBoundingSet", "PrivateDevices", "ProtectSystem"):
+        assert unit_files.setting(with_them, key)
+        assert not unit_files.setting(without, key)
+    assert ["yes"] == unit_files.setting(without, "NoNewPrivileges")
+    assert ["default.target"] == unit_files.setting(without, "WantedBy")
+
+
+def test_program_is_the_one_of_this_installation(tmp_path: Path) -> None:
+    beside = Path(sys.executable).with_name("stetd")
+    assert (str(beside),) == service.this_program(sys.executable)
+    bare = str(tmp_path / "python")
+    assert (bare, "-P", "-m", "stetd.cli") == service.this_program(bare)
+
+
+def test_directory_of_units_is_where_systemd_looks() -> None:
+    assert "/x/systemd/user" == unit_files.units_directory({"XDG_CONFIG_HOME": "/x", "HOME": "/h"})
+    assert "/h/.config/systemd/user" == unit_files.units_directory(
+        {"XDG_CONFIG_HOME": "relative", "HOME": "/h"}
+    )
+
+
+def test_wheel_has_the_units() -> None:
+    """What hatchling is told; tests of the built wheel look into it."""
+    checkout = Path(__file__).resolve().parents[2]
+    project = tomllib.loads((checkout / "pyproject.toml").read_text())
+    included = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    assert "stet/systemd" == included["systemd"]
+    for name in NAMES:
+        assert (checkout / "systemd" / name).read_text() == unit_files.template(name)
