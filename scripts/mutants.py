@@ -131,6 +131,33 @@ MUTANTS = [
         "        elif False:",
         ("tests/e2e/test_corruption.py",),
     ),
+    Mutant(
+        "directory-checked-by-name",
+        "a directory is checked by its name, and then opened by it",
+        "storage/paths_on_disk.py",
+        "            fd = _openat2_directory(self._root_fd, parent)\n",
+        '            folder = f"{self._root}/{parent}"\n'
+        '            if os.path.realpath(folder) != folder.removesuffix("/."):\n'
+        "                return None\n"
+        "            fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)\n",
+        ("tests/rigs/test_races.py",),
+    ),
+    Mutant(
+        "links-followed-on-the-walk",
+        "a directory that became a link since it was looked at is entered",
+        "storage/paths_on_disk.py",
+        "_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC",
+        "_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC",
+        ("tests/rigs/test_races.py",),
+    ),
+    Mutant(
+        "moved-away-unseen",
+        "nobody asks whether the directory is still where its path says",
+        "replacing.py",
+        "    if not worktree.resolver.in_place(work.target):",
+        "    if False:",
+        ("tests/rigs/test_races.py",),
+    ),
 ]
 
 

@@ -99,7 +99,10 @@ def relative_parts(path: str, root: str, directory: str, *, asked: str | None = 
             # The root may have another spelling, through a link above it. What is found
             # this way is still resolved under the root's handle.
             folder, name = os.path.split(path.rstrip("/"))
-            path = os.path.join(os.path.realpath(folder), name)
+            try:
+                path = os.path.join(os.path.realpath(folder), name)
+            except OSError as error:  # a link in it was replaced while it was followed
+                raise _outside(asked or path, root) from error
         if not path.startswith(prefix):
             raise _outside(asked or path, root)
         return [p for p in path[len(prefix) :].split("/") if p not in ("", ".")]
