@@ -19,6 +19,8 @@ from stetd.call_world import CallWorld, EditCall
 from stetd.drafts import Draft
 from stetd.editing.dialects import DIALECTS
 from stetd.editing.edits import Plan
+from stetd.excluded_contents import check_plan
+from stetd.history.excluding import Excludes
 from stetd.indexed_past import look_back
 from stetd.params import Common, IfMatch, convert, split_common
 from stetd.restore_planning import plan_restore
@@ -54,8 +56,10 @@ def plan_call(
                 lambda past: plan_taking_back(past, workspace, call, world),
             )
         if call.method == TRANSACTION:
-            return _plan_transaction(call.params, world, preview=call.preview)
-        return _plan_edit(DIALECTS[call.method](call.params, world), world, preview=call.preview)
+            return _plan_transaction(call.params, world, workspace.excludes, preview=call.preview)
+        plan = DIALECTS[call.method](call.params, world)
+        check_plan(plan, workspace.excludes)
+        return _plan_edit(plan, world, preview=call.preview)
     finally:
         world.close()
 
@@ -70,7 +74,9 @@ def _plan_edit(plan: Plan, world: CallWorld, *, preview: bool) -> Draft:
     return draft
 
 
-def _plan_transaction(params: Mapping[str, Any], world: CallWorld, *, preview: bool) -> Draft:
+def _plan_transaction(
+    params: Mapping[str, Any], world: CallWorld, excludes: Excludes, *, preview: bool
+) -> Draft:
     calls = _transaction_calls(params)
     plans: list[Plan] = []
     for number, (method, inner) in enumerate(calls):
@@ -78,6 +84,7 @@ def _plan_transaction(params: Mapping[str, Any], world: CallWorld, *, preview: b
         try:
             _check_if_match(_inner_if_match(method, common), own, world)
             plan = DIALECTS[method](own, world)
+            check_plan(plan, excludes)
         except Refused as refusal:
             raise _in_call(refusal, number) from refusal
         if plan.preview and not preview:

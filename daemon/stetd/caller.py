@@ -200,6 +200,7 @@ class Caller:
             self.shared.settings.max_file_bytes,
             partial(self.shared.indexer.rebuild, workspace.shadow),
             self.state.known[workspace.name].cut,
+            workspace.excludes,
         )
         return place, workspace.number
 

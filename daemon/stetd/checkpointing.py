@@ -85,7 +85,10 @@ class Checkpoints:
         """Seconds until one is due if nothing happens any more; None if none is needed."""
         if not self.possible:
             return None
-        due = max(last_work + self._limits.checkpoint_idle_s, self._not_before)
+        since = last_work
+        if self._journal.private_since is not None:  # calls must not keep it in the journal
+            since = min(since, self._journal.private_since)
+        due = max(since + self._limits.checkpoint_idle_s, self._not_before)
         return max(0.0, due - time.monotonic())
 
     def begin_if_due(self, last_work: float) -> None:
@@ -116,7 +119,8 @@ class Checkpoints:
         self.running = True
         self.needed = False
         waiting, self._waiting = self._waiting, []
-        if self._fresh or self._journal.position.offset > self._limits.checkpoint_bytes // 4:
+        grown = self._journal.position.offset > self._limits.checkpoint_bytes // 4
+        if self._fresh or grown or self._journal.private_since is not None:
             self._fresh = False
             self._start_segment()
         position = self._journal.position

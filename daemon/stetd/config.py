@@ -22,11 +22,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from stet.wire.framing import DEFAULT_MAX_FRAME, UNLIMITED_FRAME
+from stetd.history.excluding import fault_of
 
 _ENV_PREFIX = "STET_"
 _MIB = 1024 * 1024
@@ -138,10 +139,25 @@ class Settings(BaseSettings):
         description="Seconds without a writing call after which a history in which much lies "
         "about is packed; 0: only by stet gc.",
     )
+    exclude: tuple[str, ...] = Field(
+        default=(),
+        description="Files whose contents are never kept, as patterns of a .gitignore in the root "
+        'of every workspace, in any letter case: [".env", "*.pem", "secrets/"]. Edits of them '
+        "can't be undone.",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info",
         description="Least severity that is logged; info has one line per call.",
     )
+
+    @field_validator("exclude")
+    @classmethod
+    def _patterns_that_match(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
+        for pattern in patterns:
+            fault = fault_of(pattern)
+            if fault is not None:
+                raise ValueError(f"{pattern!r}: {fault}")
+        return patterns
 
     @classmethod
     def settings_customise_sources(

@@ -16,6 +16,7 @@ from stetd.config import Settings
 from stetd.directories import Directories
 from stetd.handlers import Handlers
 from stetd.heads import Head
+from stetd.history.excluding import Excludes
 from stetd.history.objects import NewObject
 from stetd.indexing import Indexer
 from stetd.needs import RETENTION_EVERY_S, Needs
@@ -102,7 +103,7 @@ class Daemon:
             os.makedirs(directory, mode=0o700, exist_ok=True)
         for directory in (directories.state, os.path.dirname(directories.state)):
             disk.sync_directory(directory)
-        state = State(directories.state, disk)
+        state = State(directories.state, disk, excludes=Excludes(settings.exclude))
         boot = boot_id()
         tell("Reading the journal")
         checkpoint, records = contents(read_journal(wal, disk))
@@ -152,6 +153,8 @@ class Daemon:
         self.handlers.settings = settings
         limits = _limits(settings)
         self.writer.submit(lambda: self.writer.reconfigure(limits))
+        excludes = Excludes(settings.exclude)
+        self.writer.submit(lambda: self.writer.state.exclude(excludes))
         needs = self.handlers.needs
         needs.policy = _policy(settings)
         self.upkeep.reconfigure(settings.gc_idle_s, RETENTION_EVERY_S if needs.policy else None)

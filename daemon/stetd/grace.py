@@ -63,7 +63,8 @@ class GraceWatch:
             return
         displaced = work.displaced
         assert displaced is not None, "BUG: a handle on nothing"
-        if self.period <= 0 or displaced.data is None:
+        # Nor is what comes late to a file that the history does not keep.
+        if self.period <= 0 or displaced.data is None or workspace.excludes(work.target.path):
             os.close(fd)
             return
         self._watched.append(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from stetd import __version__
 from stetd.history.commits import CommitMeta, commit_object
+from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
 from stetd.history.objects import (
     Image,
     LoadTree,
@@ -37,16 +38,22 @@ class Head:
 
 @dataclass(slots=True)
 class History:
-    """Commits added on top of a head, with their new objects."""
+    """Commits added on top of a head, with their new objects.
+
+    ``excludes``: files that no commit is to have. (What is made again from records has been
+    without them since it was first made.)
+    """
 
     head: Head
     load: LoadTree
     time: int
+    excludes: Excludes = NOTHING_EXCLUDED
     commits: list[CommitRecord] = field(default_factory=list)
     objects: list[NewObject] = field(default_factory=list)
 
     def add(self, meta: CommitMeta, changes: dict[str, Image | None], tree: str = "") -> str:
         """Put a commit on top. ``tree``: what is changed, if not what the head has."""
+        changes = self.kept(changes)
         git = [
             (path, (image.git_mode, image.oid) if image else None)
             for path, image in changes.items()
@@ -58,6 +65,18 @@ class History:
         self.objects += [*objects, commit]
         self.head = Head(commit.oid, result, self.head.commits + 1)
         return commit.oid
+
+    def kept(self, changes: Mapping[str, Image | None]) -> dict[str, Image | None]:
+        """Changes without excluded files, except that one which the tree still has goes."""
+        if not self.excludes:
+            return dict(changes)
+        kept: dict[str, Image | None] = {}
+        for path, image in changes.items():
+            if not self.excludes(path):
+                kept[path] = image
+            elif find_entry(self.head.tree, path, self.load):
+                kept[path] = None
+        return kept
 
     def add_outside(self, changes: dict[str, Image | None], subject: str) -> str:
         """Commit what was found, made by nobody we know."""
@@ -104,9 +123,12 @@ def regraded(
 
 
 def outside_changes(
-    head: Head, found: Mapping[str, Image | None], load: LoadTree
+    head: Head,
+    found: Mapping[str, Image | None],
+    load: LoadTree,
+    excludes: Excludes = NOTHING_EXCLUDED,
 ) -> tuple[dict[str, Image | None], bool]:
-    """What differs between the history and the disk at these paths.
+    """What differs between the history and the disk at these paths, but for excluded files.
 
     Gives the changes, and whether all of them are files seen for the first time.
     """
@@ -118,12 +140,32 @@ def outside_changes(
             if other not in found:
                 changes[other] = None
                 first_seen = False
+        if excludes(path):
+            continue
         known = find_entry(head.tree, path, load)
         there = (image.git_mode, image.oid) if image else None
         if known != there:
             changes[path] = image
             first_seen = first_seen and known is None
     return changes, first_seen
+
+
+def parted(
+    blobs: Mapping[str, bytes],
+    changes: Iterable[Mapping[str, Image | None]],
+    excludes: Excludes,
+) -> tuple[dict[str, bytes], dict[str, bytes]]:
+    """Contents for the history, and those that only excluded files have."""
+    if not excludes:
+        return dict(blobs), {}
+    kept = {
+        image.oid
+        for each in changes
+        for path, image in each.items()
+        if image is not None and not excludes(path)
+    }
+    public = {oid: data for oid, data in blobs.items() if oid in kept}
+    return public, {oid: data for oid, data in blobs.items() if oid not in kept}
 
 
 @dataclass(slots=True)
@@ -144,24 +186,32 @@ def seal_found(
     time: int,
     workspace: str,
     load: LoadTree,
+    excludes: Excludes = NOTHING_EXCLUDED,
 ) -> Found:
-    """Record what was found: a commit for each (subject, changes), in order."""
-    history = History(head, load, time)
+    """Record what was found: a commit for each (subject, changes), in order.
+
+    Of an excluded file there is no commit, and its content is the journal's alone.
+    """
+    history = History(head, load, time, excludes)
     paths: list[PathChange] = []
     for subject, changes in steps:
         for path, image in changes.items():
             known = find_entry(history.head.tree, path, load)
             before = Image(known[1], known[0]) if known else None
             paths.append(PathChange(path, before, image))
-        history.add_outside(dict(changes), subject)
+        kept = history.kept(changes)
+        if kept:
+            history.add_outside(kept, subject)
+    public, private = parted(blobs, [changes for _, changes in steps], excludes)
     record = Change(
         number=number,
         workspace=workspace,
         paths=paths,
         commits=history.commits,
-        blobs=dict(blobs),
+        blobs=public,
         time=time,
         performed=True,
+        private=private,
     )
-    objects = [NewObject("blob", oid, data) for oid, data in blobs.items()]
+    objects = [NewObject("blob", oid, data) for oid, data in public.items()]
     return Found(record, history.head, objects + history.objects)

@@ -275,4 +275,5 @@ def _told(row: FileRow) -> FileChange:
         added=row.added,
         removed=row.removed,
         old_path=row.old_path,
+        excluded=row.before is None and row.after is None,
     )

@@ -17,6 +17,7 @@ from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import DiffResult, FileChange, ReadResult
 from stetd.editing.text import Document, looks_binary
 from stetd.history.commits import rfc3339
+from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
 from stetd.history.objects import (
     EMPTY_TREE,
     Image,
@@ -50,6 +51,8 @@ class Place:
     on_damage: Callable[[], None] = lambda: None
     #: What retention has dropped.
     cut: Cut | None = None
+    #: Files that the history does not keep.
+    excludes: Excludes = NOTHING_EXCLUDED
 
 
 def looking_back(place: Place, run: Callable[[Past], T]) -> T:
@@ -213,6 +216,8 @@ def _against_workspace(
     repository: ShadowRepository, place: Place, tree: Tree
 ) -> Iterator[tuple[str, tuple[int, str] | None, tuple[int, str] | None]]:
     for path, mode, oid in files_under(tree, repository.load_tree):
+        if place.excludes(path):
+            continue
         image, _ = _present(place, path)
         now = (image.git_mode, image.oid) if image else None
         if now != (mode, oid):

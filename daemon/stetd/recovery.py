@@ -180,6 +180,7 @@ class Recovery:
     def _note_change(self, replay: Replay, boot: str, record: Change) -> None:
         marked = record.performed or record.number in self._published
         replay.blobs.update(record.blobs)
+        replay.private.update(record.private)
         for change in record.paths:
             chain = replay.chains.setdefault(change.path, [Link(change.before, published=True)])
             if not same_image(chain[-1].image, change.before):
@@ -246,6 +247,7 @@ class Recovery:
 
     def _note_abort(self, replay: Replay, boot: str, record: Abort) -> None:
         replay.blobs.update(record.blobs)
+        replay.private.update(record.private)
         marked = record.number in self._published
         for path, image in record.stands.items():
             replay.chains.setdefault(path, []).append(Link(image, published=marked))

@@ -17,7 +17,8 @@ def recorded_diff(workspace: Workspace, result: EditResult) -> str:
         return ""
     try:
         before, after = _trees_around(workspace, result.commit)
-        return "".join(_diff_of_file(workspace, before, after, file) for file in result.files)
+        files = [file for file in result.files if not file.excluded]
+        return "".join(_diff_of_file(workspace, before, after, file) for file in files)
     except MissingObject:
         return ""
 

@@ -77,6 +77,13 @@ def _known_path(past: Past, workspace: Workspace, call: EditCall, at: str) -> tu
         resolver.canonical(asked, call.directory),
     ]
     for path in dict.fromkeys(spellings):
+        if workspace.excludes(path):
+            raise refuse(
+                Kind.FILE_NOT_FOUND,
+                f"{path} is excluded from the history (exclude, in the configuration), which keeps "
+                "no version of it to go back to. Nothing was changed.",
+                path=path,
+            )
         touches = past.touches(path, at)
         if touches.later or touches.last:
             return path, touches

@@ -41,6 +41,9 @@ def take_back(
             raise _cut_off(commit)
         if commit.meta.forgotten:
             raise _forgotten(commit)
+    excluded = [(commit, path) for commit in chosen for _, path in commit.meta.excluded]
+    if excluded:
+        raise _not_kept(excluded)
     twice = would_undo_twice(past, chosen)
     if twice is not None:
         raise _twice(twice)
@@ -110,6 +113,22 @@ def _forgotten(commit: StoredCommit) -> Refused:
         f"{commit.oid[:8]} changed {what}, which the history was told to forget: what stood there "
         "is gone, so the call can't be taken back. Nothing was changed.",
     )
+
+
+def _not_kept(excluded: Sequence[tuple[StoredCommit, str]]) -> Refused:
+    reason = "the history does not keep this file, so there is nothing to go back to"
+    failures = [
+        Failure(
+            Kind.CONFLICT.value,
+            f"{path}: {commit.oid[:8]} changed this file, which is excluded from the history: what "
+            "stood there before is not kept, so the call can't be taken back. Nothing was changed. "
+            "Other calls can be undone by their ids, which `log` gives.",
+            path=path,
+        )
+        for commit, path in excluded
+    ]
+    told = [{"path": path, "hunks": [reason], "commits": []} for _, path in excluded]
+    return Refused(*failures, extra={"conflicts": told})
 
 
 def _twice(found: UndoneTwice) -> Refused:

@@ -16,6 +16,7 @@ from stetd import __version__
 from stetd.drafts import Draft, DraftFile, Who
 from stetd.heads import Found, Head, History, outside_changes, permissions_of, regraded
 from stetd.history.commits import CommitMeta
+from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
 from stetd.history.objects import Image, LoadTree, NewObject, object_id
 from stetd.replacing import FileWork
 from stetd.session.sessions import Session, with_clipboards
@@ -24,6 +25,11 @@ from stetd.storage.paths_on_disk import Target
 from stetd.storage.shadow_repo import line_diff
 from stetd.storage.worktree import OnDisk, Worktree, mode_for_new_file, temporary_name
 from stetd.transaction import Prepared
+
+_NOT_KEPT = (
+    "This call was carried out. What it answered is not kept, because it changed a file that is "
+    "excluded from the history."
+)
 
 
 def _missing_directories(works: Iterable[FileWork]) -> tuple[str, ...]:
@@ -61,13 +67,14 @@ def seal(
     head: Head,
     session: Session | None,
     load: LoadTree,
+    excludes: Excludes = NOTHING_EXCLUDED,
     preview: bool = False,
 ) -> Prepared:
     """Turn a draft into a prepared transaction. Changes nothing."""
     works = [_work(item, worktree) for item in draft.files]
-    history = History(head, load, time)
+    history = History(head, load, time, excludes)
     found = {work.target.path: work.before.image if work.before else None for work in works}
-    outside, first_seen = outside_changes(head, found, load)
+    outside, first_seen = outside_changes(head, found, load, excludes)
     changed = [work for work in works if not _unchanged(work)]
     outside_id = commit_id = None
     if changed or draft.record_always:
@@ -94,19 +101,28 @@ def seal(
             moves=tuple(
                 (f.old_path, f.target.path)
                 for f in draft.files
-                if f.old_path and found.get(f.old_path)  # not one that this call created
+                if f.old_path
+                and found.get(f.old_path)  # not one that this call created
+                and not (excludes(f.old_path) or excludes(f.target.path))
             ),
+            excluded=tuple((_status(w), w.target.path) for w in changed if excludes(w.target.path)),
             version=__version__,
         )
         commit_id = history.add(meta, touched)
-    result = _result(draft, works, commit_id, outside_id, who, preview=preview)
+    result = _result(draft, works, commit_id, outside_id, who, excludes, preview=preview)
     if session is not None:
         session = with_clipboards(session, dict(draft.clipboards))
         made = int(commit_id is not None)
         session = msgspec.structs.replace(session, commits=session.commits + made, last_seen=time)
-    blobs = {
-        work.after.oid: work.content for work in changed if work.after and work.content is not None
-    }
+    blobs: dict[str, bytes] = {}
+    private: dict[str, bytes] = {}
+    for work in changed:
+        if work.after is not None and work.content is not None:
+            kept = private if excludes(work.target.path) else blobs
+            kept[work.after.oid] = work.content
+        if work.before and work.before.data is not None and excludes(work.target.path):
+            # No history has it, and recovery may have to put it back.
+            private[work.before.oid] = work.before.data
     for work in works:
         if work.before and work.before.data is not None and work.target.path in outside:
             blobs[work.before.oid] = work.before.data
@@ -128,10 +144,11 @@ def seal(
         clipboards=dict(draft.clipboards),
         request=who.request,
         digest=digest,
-        reply=msgspec.msgpack.encode(msgspec.structs.replace(result, diff="")),
+        reply=msgspec.msgpack.encode(_kept_reply(result)),
         time=time,
         performed=not changed,
         leftover_directories=sorted(draft.leftover_directories, reverse=True),
+        private=private,
     )
     return Prepared(
         record=record,
@@ -156,6 +173,7 @@ def _result(
     commit: str | None,
     outside: str | None,
     who: Who,
+    excludes: Excludes,
     *,
     preview: bool,
 ) -> EditResult:
@@ -171,9 +189,11 @@ def _result(
             continue
         old_path = item.old_path if moved else None
         change, text = describe_change(work, moved or work.before, old_path)
+        if excludes(work.target.path):
+            change, text = msgspec.structs.replace(change, excluded=True), ""
         files.append(change)
         diffs.append(text)
-    warnings = [*draft.warnings, *_link_warnings(works)]
+    warnings = [*draft.warnings, *_link_warnings(works), *_excluded_warnings(files)]
     return EditResult(
         commit=None if preview else commit,
         outside=None if preview else outside,
@@ -191,6 +211,32 @@ def _result(
 
 def _with_warnings(message: str, warnings: Sequence[str]) -> str:
     return "\n".join([message, *(f"Warning: {text}" for text in warnings)])
+
+
+def _status(work: FileWork) -> str:
+    return "A" if work.before is None else "D" if work.after is None else "M"
+
+
+def _excluded_warnings(files: Iterable[FileChange]) -> list[str]:
+    return [
+        f"{file.path} is excluded from the history (exclude, in the configuration): this change "
+        "can't be undone, and what stood there before is not kept."
+        for file in files
+        if file.excluded
+    ]
+
+
+def _kept_reply(result: EditResult) -> EditResult:
+    """A reply as it is recorded: without its diff, and without what a dialect may have quoted
+    from an excluded file.
+    """
+    kept = msgspec.structs.replace(result, diff="")
+    if not any(file.excluded for file in result.files):
+        return kept
+    warnings = _excluded_warnings(result.files)
+    return msgspec.structs.replace(
+        kept, message=_with_warnings(_NOT_KEPT, warnings), warnings=warnings, result=msgspec.UNSET
+    )
 
 
 def _link_warnings(works: list[FileWork]) -> list[str]:
@@ -235,14 +281,15 @@ def seal_restoring(
     *,
     meta: CommitMeta | None,
     load: LoadTree,
+    excludes: Excludes = NOTHING_EXCLUDED,
 ) -> tuple[Found, FileWork]:
     """Add to a record that a file must be brought to an image (recovery).
 
     ``meta``: also commit that, where the history says otherwise.
     """
     record = found.record
-    history = History(found.head, load, record.time)
-    if meta is not None:
+    history = History(found.head, load, record.time, excludes)
+    if meta is not None and not excludes(target.path):
         history.add(meta, {target.path: after})
     temporary = temporary_name()
     change = PathChange(target.path, before.image if before else None, after, temporary)

@@ -84,6 +84,8 @@ class Replay:
     directories: list[Emptied] = field(default_factory=list)
     commits: list[tuple[int, CommitRecord | Rewritten]] = field(default_factory=list)
     blobs: dict[str, bytes] = field(default_factory=dict)
+    #: Contents of files that the history does not keep.
+    private: dict[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -344,6 +346,7 @@ class Settling:
             time=meta.time,
             workspace=self.workspace.name,
             load=load,
+            excludes=self.workspace.excludes,
         )
         if write is not None:
             path, before, after = write
@@ -355,6 +358,7 @@ class Settling:
                 content,
                 meta=meta if restoring else None,
                 load=load,
+                excludes=self.workspace.excludes,
             )
             self.works.append((self.state.number + 1, work))
         self.state.number += 1
@@ -383,7 +387,8 @@ class Settling:
     def _carry_out(self, number: int, work: FileWork, journal: Journal) -> None:
         worktree = self.workspace.worktree
         now = int(time.time())
-        history = History(self.workspace.head, self.workspace.repository.load_tree, now)
+        load, excludes = self.workspace.repository.load_tree, self.workspace.excludes
+        history = History(self.workspace.head, load, now, excludes)
         first = self.state.number + 1
         putting_back = PutBack(worktree, journal, history, self.state.number, self.workspace.name)
         try:
@@ -426,6 +431,7 @@ class Settling:
 
     def _content(self, image: Image) -> bytes:
         data = self.replay.blobs.get(image.oid)
+        data = self.replay.private.get(image.oid) if data is None else data
         return self.workspace.repository.blob(image.oid) if data is None else data
 
     def _contents(self, images: Sequence[Image | None]) -> list[bytes]:

@@ -164,6 +164,7 @@ class _Snapshot:
             cache,
             max_files=self._limits.files,
             max_file_bytes=self._limits.file_bytes,
+            excludes=workspace.excludes,
         )
         for _ in scan.walk():
             self._progress.done = scan.files
@@ -411,7 +412,8 @@ class _Snapshot:
         load = self._workspace.repository.load_tree
         paths = set(self._touched)
         paths.update(path for path, _, _ in changed_paths(self._base.tree, head.tree, load))
-        return {path: _image(head, path, load) for path in sorted(paths)}
+        kept = (path for path in sorted(paths) if not self._workspace.excludes(path))
+        return {path: _image(head, path, load) for path in kept}
 
     def _kept_permissions(self) -> tuple[tuple[str, int], ...]:
         private_first = sorted(self._permissions, key=lambda each: (each[1] & 0o044 == 0o044, each))
@@ -424,6 +426,8 @@ class _Snapshot:
         load = self._workspace.repository.load_tree
         changed = []
         for path in sorted(self._writer.state.unsynced.get(self._workspace.name, ())):
+            if self._workspace.excludes(path):
+                continue  # that the snapshot lacks it says nothing about the disk
             before, after = _image(head, path, load), _image(new, path, load)
             if before != after:
                 changed.append(PathChange(path, before, after))

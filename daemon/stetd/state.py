@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
 from stetd.session.sessions import Session, stricter
 from stetd.storage.disk import Disk
 from stetd.storage.journal_format import Checkpoint, Cut, Rewritten, Unsettled, WorkspaceState
@@ -53,6 +54,14 @@ class State:
     number: int = 0
     #: Paths written since the last checkpoint, by workspace name.
     unsynced: dict[str, set[str]] = field(default_factory=dict)
+    #: Files that no history keeps, as the configuration has it.
+    excludes: Excludes = NOTHING_EXCLUDED
+
+    def exclude(self, excludes: Excludes) -> None:
+        """Keep these files out of every history from now on."""
+        self.excludes = excludes
+        for workspace in self.open.values():
+            workspace.excludes = excludes
 
     def set_cut(self, name: str, cut: Cut) -> None:
         """Note where a history begins since retention has dropped what was before."""
@@ -65,6 +74,7 @@ class State:
     def open_workspace(self, known: WorkspaceState, repository: ShadowRepository) -> Workspace:
         """Open an allowed workspace. OSError if its directory is not there."""
         workspace = Workspace(known.name, known.root, repository, known.mode, self.disk)
+        workspace.excludes = self.excludes
         workspace.worktree.leftovers.update(known.leftovers)
         self.open[known.name] = workspace
         return workspace

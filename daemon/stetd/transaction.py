@@ -21,7 +21,8 @@ import msgspec
 
 from stet.wire.results import EditResult
 from stetd.failpoints import hit
-from stetd.heads import Head, History, outside_changes, seal_found
+from stetd.heads import Head, History, outside_changes, parted, seal_found
+from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
 from stetd.history.objects import Image, LoadTree, NewObject
 from stetd.replacing import (
     Displaced,
@@ -113,6 +114,7 @@ def abort(
     journal: Journal,
     worktree: Worktree,
     load: LoadTree,
+    excludes: Excludes = NOTHING_EXCLUDED,
 ) -> Aborted:
     """Void ``voided[0]``, which failed to publish, and the later records of its batch.
 
@@ -121,14 +123,15 @@ def abort(
     head before the first voided record. Raises OSError or JournalBroken if the record
     can't be written or a file can't be put back; all that can be is put back even then.
     """
-    history = History(base, load, time)
-    stands, blobs = _what_stands(voided, cause)
+    history = History(base, load, time, excludes)
+    stands, displaced_blobs = _what_stands(voided, cause)
+    blobs, private = parted(displaced_blobs, [stands], excludes)
     for prepared in voided:
         for commit in prepared.record.commits:
             if commit.meta.kind == "outside":
                 history.add(commit.meta, commit.changes)
                 blobs.update(_carried(prepared, commit))
-    displaced, _ = outside_changes(history.head, stands, load)
+    displaced, _ = outside_changes(history.head, stands, load, excludes)
     if displaced:
         history.add_outside(displaced, "changed outside")
     record = Abort(
@@ -140,6 +143,7 @@ def abort(
         commits=history.commits,
         blobs=blobs,
         time=time,
+        private=private,
     )
     put_back = PutBack(worktree, journal, history, number, record.workspace)
     hit("abort.before_record")
@@ -295,6 +299,7 @@ class PutBack:
             time=self.history.time,
             workspace=self.workspace,
             load=self.history.load,
+            excludes=self.history.excludes,
         )
         self.history.head = found.head
         self.history.objects += found.objects

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from stet.wire.failures import Kind, refuse
 from stetd.heads import Head
+from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
 from stetd.history.objects import EMPTY_TREE, Tree, stored_tree
 from stetd.storage.disk import Disk
 from stetd.storage.shadow_repo import ShadowRepository
@@ -26,6 +27,8 @@ class Workspace:
         self.root = root
         self.repository = repository
         self.mode = mode
+        #: Files that the history does not keep.
+        self.excludes: Excludes = NOTHING_EXCLUDED
         self.head = Head(None, Tree({}, EMPTY_TREE), 0)
         #: Number of the last journal record that made a commit here.
         self.number = 0

@@ -347,6 +347,7 @@ class Writer:
                 head=base.head,
                 session=session,
                 load=workspace.repository.load_tree,
+                excludes=workspace.excludes,
                 preview=call.preview or draft.preview,
             )
         except BaseException:
@@ -503,6 +504,7 @@ class Writer:
                 journal=self.journal,
                 worktree=workspace.worktree,
                 load=workspace.repository.load_tree,
+                excludes=workspace.excludes,
             )
         except (OSError, JournalBroken) as error:
             self.become_read_only(f"a call could be neither finished nor voided: {error}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -49,8 +50,17 @@ def test_defaults_are_these(tmp_path: Path) -> None:
         "retention_days": 0,
         "retention_mb": 0,
         "gc_idle_s": 60,
+        "exclude": (),
         "log_level": "info",
     }
+
+
+@pytest.mark.parametrize("pattern", ["", "# secrets", "[a", "a\nb", "/"])
+def test_a_pattern_that_excludes_nothing_is_refused_with_the_line(
+    tmp_path: Path, pattern: str
+) -> None:
+    path = write(tmp_path, f'log_level = "info"\nexclude = [".env", {json.dumps(pattern)}]\n')
+    assert f"line 2: exclude: Value error, {pattern!r}" in fault(path)
 
 
 def test_every_option_is_described() -> None:

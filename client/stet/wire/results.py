@@ -15,7 +15,8 @@ class FileChange(msgspec.Struct, frozen=True, omit_defaults=True):
     """One file of a commit. ``before``/``after`` are blob ids, None for no file.
 
     ``status`` is A (added), M (modified), D (deleted) or R (renamed, with ``old_path``);
-    ``added``/``removed`` count lines.
+    ``added``/``removed`` count lines. ``excluded``: the history does not keep this file, so
+    there is no diff of it, and in ``log`` and ``show`` neither ids nor counts.
     """
 
     path: str
@@ -25,6 +26,7 @@ class FileChange(msgspec.Struct, frozen=True, omit_defaults=True):
     added: int
     removed: int
     old_path: str | None = None
+    excluded: bool = False
 
 
 class EditReport(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -39,7 +39,10 @@ _TRAILER = re.compile(r"Stet-([A-Z][A-Za-z-]*): ?(.*)")
 _ID = re.compile(r"[0-9a-f]{40}")
 _PERMISSIONS = re.compile(r"[0-7]{1,4}( .*)?")
 _PEER = re.compile(r"[0-9]+( .*)?")
-_MANY = frozenset({"Reverts", "Permissions", "Regraded", "Directory", "Forgotten", "Moved"})
+_EXCLUDED = re.compile(r"[AMD] .+")
+_MANY = frozenset(
+    {"Reverts", "Permissions", "Regraded", "Directory", "Forgotten", "Moved", "Excluded"}
+)
 _ENTRY = re.compile(rb"([^ \0]*) ([^\0]*)\0((?s:.{20}))")
 TREE_MODE = b"%o" % TREE
 _MODES = {b"%o" % mode for mode in (FILE, EXECUTABLE, LINK, TREE)}
@@ -106,7 +109,12 @@ def _check_trailers(trailers: Mapping[str, list[str]], faults: list[str]) -> Non
         return
     if kind in _CALLS and "Method" not in trailers:
         faults.append("it says no method")
-    forms = (("Reverts", _ID), ("Permissions", _PERMISSIONS), ("Peer", _PEER))
+    forms = (
+        ("Reverts", _ID),
+        ("Permissions", _PERMISSIONS),
+        ("Peer", _PEER),
+        ("Excluded", _EXCLUDED),
+    )
     for key, form in forms:
         wrong = [value for value in trailers.get(key, ()) if not form.fullmatch(value)]
         if wrong:

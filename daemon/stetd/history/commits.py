@@ -17,6 +17,7 @@ A commit says everything that CONTRACT.md 5 asks for:
     Stet-Regraded: 600 644 <path>    (only where that changed in a file that stays)
     Stet-Directory: src/new          (one line for each directory that the call made)
     Stet-Moved: ["src/a.py","src/b.py"]     (one line for each file moved: from, to)
+    Stet-Excluded: M .env            (one line for each file changed that is not to be kept)
     Stet-Version: 0.1.0
     Stet-Forgotten: .env             (one line for each path that was forgotten since)
 
@@ -66,6 +67,9 @@ class CommitMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     directories: tuple[str, ...] = ()
     #: Files that were moved: old path, new path. Trees alone can't tell a move.
     moves: tuple[tuple[str, str], ...] = ()
+    #: Files that the call changed and whose contents the history does not keep (``exclude`` in
+    #: the configuration): A, M or D, and the path. They are not in the tree.
+    excluded: tuple[tuple[str, str], ...] = ()
     #: Paths that the commit changed, and that the history has forgotten since.
     forgotten: tuple[str, ...] = ()
     version: str = ""
@@ -109,6 +113,7 @@ def _trailers(meta: CommitMeta) -> list[str]:
         *(("Regraded", f"{old:o} {new:o} {path}") for path, old, new in meta.regraded),
         *(("Directory", path) for path in meta.directories),
         *(("Moved", msgspec.json.encode(move).decode()) for move in meta.moves),
+        *(("Excluded", f"{status} {path}") for status, path in meta.excluded),
         ("Version", meta.version or None),
         *(("Forgotten", path) for path in meta.forgotten),
     ]
@@ -140,6 +145,10 @@ def _parse_peer(text: str | None) -> Peer | None:
 def _parse_permissions(lines: list[str]) -> tuple[tuple[str, int], ...]:
     pairs = (line.partition(" ") for line in lines)
     return tuple((path, int(mode, 8)) for mode, _, path in pairs)
+
+
+def _parse_excluded(lines: list[str]) -> tuple[tuple[str, str], ...]:
+    return tuple((line[:1], line[2:]) for line in lines)
 
 
 def _parse_moves(lines: list[str]) -> tuple[tuple[str, str], ...]:
@@ -181,6 +190,7 @@ def parse_commit(oid: str, content: bytes) -> StoredCommit:
         regraded=_parse_regraded(trailers.get("Stet-Regraded", [])),
         directories=tuple(trailers.get("Stet-Directory", [])),
         moves=_parse_moves(trailers.get("Stet-Moved", [])),
+        excluded=_parse_excluded(trailers.get("Stet-Excluded", [])),
         forgotten=tuple(trailers.get("Stet-Forgotten", [])),
         version=one("Version") or "",
     )

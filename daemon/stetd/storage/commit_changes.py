@@ -41,10 +41,14 @@ class PathChange(NamedTuple):
     before: Change
     after: Change
     old_path: str | None = None
+    #: A, M or D of a file that the history does not keep; both sides are None then.
+    excluded: str = ""
 
     @property
     def status(self) -> str:
         """A, M, D or R."""
+        if self.excluded:
+            return self.excluded
         if self.old_path is not None:
             return "R"
         return "A" if self.before is None else "D" if self.after is None else "M"
@@ -60,18 +64,33 @@ def changes_of(repository: ShadowRepository, commit: StoredCommit) -> Iterator[P
     """The files of a commit, in the order of their paths."""
     before, after = trees_around(repository, commit)
     changed = (PathChange(*change) for change in repository.trees.changed(before, after))
-    if before is None or not commit.meta.moves:
+    meta = commit.meta
+    if not meta.excluded and (before is None or not meta.moves):
         yield from changed
         return
     changes = {change.path: change for change in changed}
-    for old, new in commit.meta.moves:
+    if before is not None:
+        _join_moved(repository, changes, before, after, meta.moves)
+    for status, path in meta.excluded:
+        changes[path] = PathChange(path, None, None, excluded=status)
+    yield from (changes[path] for path in sorted(changes))
+
+
+def _join_moved(
+    repository: ShadowRepository,
+    changes: dict[str, PathChange],
+    before: str,
+    after: str,
+    moves: Sequence[tuple[str, str]],
+) -> None:
+    """Make one change of what a commit has moved."""
+    for old, new in moves:
         stood, now = repository.trees.find(before, old), repository.trees.find(after, new)
         if stood is None or now is None:
             continue
         if old in changes and changes[old].after is None:
             del changes[old]
         changes[new] = PathChange(new, stood, now, old)
-    yield from (changes[path] for path in sorted(changes))
 
 
 def counted(repository: ShadowRepository, change: PathChange) -> FileChange:
@@ -99,6 +118,7 @@ def _told(change: PathChange, added: int, removed: int) -> FileChange:
         added=added,
         removed=removed,
         old_path=change.old_path,
+        excluded=bool(change.excluded),
     )
 
 

@@ -9,12 +9,21 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Container
 from dataclasses import dataclass
 
 from stetd.failpoints import hit
 from stetd.storage.disk import Disk
-from stetd.storage.journal_format import MAGIC, Opened, Record, frames, read_segment
+from stetd.storage.journal_format import (
+    MAGIC,
+    Abort,
+    Change,
+    Opened,
+    Record,
+    frames,
+    read_segment,
+)
 
 _log = logging.getLogger(__name__)
 _STEP = 1 << 20
@@ -90,6 +99,8 @@ class Journal:
         self._fd = -1
         self._reserved = 0
         self.broken: str | None = None
+        #: When the newest segment got the first content that only the journal may have.
+        self.private_since: float | None = None
         numbers = _segment_numbers(directory)
         self._sizes = {
             n: os.path.getsize(os.path.join(directory, _segment_name(n))) for n in numbers
@@ -121,6 +132,7 @@ class Journal:
         if self._fd >= 0:
             _give_back(self._disk, self._fd, self.position.offset)
         self._fd = fd
+        self.private_since = None
         self._reserved = len(head)
         self.position = Position(number, len(head))
         self._sizes[number] = len(head)
@@ -151,6 +163,10 @@ class Journal:
             raise
         self.position = Position(self.position.segment, start + len(data))
         self._sizes[self.position.segment] = self.position.offset
+        if self.private_since is None and any(
+            isinstance(record, Change | Abort) and record.private for record in records
+        ):
+            self.private_since = time.monotonic()
 
     def _take_back(self, start: int, length: int, cause: OSError) -> None:
         """Wipe what a failed append has written.

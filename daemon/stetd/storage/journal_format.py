@@ -126,6 +126,9 @@ class Change(_Record, frozen=True):
     leftover_directories: list[str] = []
     cut: Cut | None = None
     rewritten: Rewritten | None = None
+    #: Contents of files that the history does not keep: for recovery alone, never for Git. The
+    #: next checkpoint drops the segment.
+    private: dict[str, bytes] = {}
 
 
 class Published(_Record, frozen=True):
@@ -150,6 +153,8 @@ class Abort(_Record, frozen=True):
     commits: list[CommitRecord]
     blobs: dict[str, bytes]
     time: int = 0
+    #: As in a :class:`Change`.
+    private: dict[str, bytes] = {}
 
 
 class SessionOpened(_Record, frozen=True):

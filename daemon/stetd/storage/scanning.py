@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from stet.wire.failures import Refused
 from stetd.editing.paths import TEMPORARY_PREFIX, check_component, is_git_directory_name
+from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
 from stetd.history.ignoring import IgnoreFile, is_ignored
 from stetd.history.objects import TREE, Entry, LoadTree
 from stetd.storage.stat_cache import Stamp, StatCache
@@ -78,12 +79,14 @@ class Scan:
         *,
         max_files: int,
         max_file_bytes: int,
+        excludes: Excludes = NOTHING_EXCLUDED,
     ) -> None:
         self._worktree = worktree
         self._load_tree = load_tree
         self._cache = cache
         self._max_files = max_files
         self._max_file_bytes = max_file_bytes
+        self._excludes = excludes
         self._device = os.stat(worktree.root).st_dev
         #: The directories, each before those in it.
         self.folders: list[Folder] = []
@@ -135,6 +138,9 @@ class Scan:
             path = here.path + name
             ignored = here.ignored or is_ignored(path, ignores, directory=directory)
             if (ignored and tracked is None) or not self._is_usable(path, name, info):
+                continue
+            if not directory and self._excludes(path):
+                self.skip(path, "it is excluded from the history (exclude, in the configuration)")
                 continue
             if directory:
                 tree = tracked.oid if tracked is not None and tracked.mode == TREE else None

@@ -1,0 +1,67 @@
+"""Which files the history is not to keep: the ``exclude`` patterns of the configuration. Pure.
+
+Patterns are those of a ``.gitignore`` in the root of every workspace
+(:mod:`stetd.history.ignoring`), except that letters do not differ by case: on a file system that
+folds case ``.ENV`` is ``.env``, and a pattern that misses a secret is worse than one that covers a
+file too many. Composed and decomposed letters are the same for the same reason.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+
+from stetd.history.ignoring import IgnoreFile
+
+#: Sets of letters of one case, which have both where case says nothing.
+_CASES = ("[:upper:]", "[:lower:]")
+
+
+def _content(patterns: Sequence[str]) -> bytes:
+    return "\n".join(map(_pattern, patterns)).encode("utf-8", "surrogateescape")
+
+
+def _pattern(text: str) -> str:
+    folded = _folded(text)
+    for case in _CASES:
+        folded = folded.replace(case, "[:alpha:]")
+    return folded
+
+
+def _folded(text: str) -> str:
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
+
+
+class Excludes:
+    """The patterns, asked with a path relative to the workspace's root."""
+
+    def __init__(self, patterns: Sequence[str] = ()) -> None:
+        self._file = IgnoreFile(
+            "\n".join(map(_pattern, patterns)).encode("utf-8", "surrogateescape"), ""
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self._file)
+
+    def __call__(self, path: str) -> bool:
+        """Whether a file at this path, or a directory above it, is excluded."""
+        if not self._file:
+            return False
+        folded = _folded(path)
+        parts = folded.split("/")
+        for depth in range(1, len(parts)):
+            if self._file.says("/".join(parts[:depth]), directory=True):
+                return True
+        return bool(self._file.says(folded, directory=False))
+
+
+NOTHING_EXCLUDED = Excludes()
+
+
+def fault_of(pattern: str) -> str | None:
+    """Why a pattern would exclude nothing; None if it may."""
+    if "\n" in pattern or "\0" in pattern:
+        return "a pattern is one line"
+    if not IgnoreFile(_content([pattern]), ""):
+        return "it matches nothing: it is blank, a comment, or a set in brackets does not end"
+    return None

@@ -1,0 +1,336 @@
+"""Files that the history is not to keep: edited like others, and stored nowhere.
+
+Two secrets: what stands in the file, and what an edit puts there. ``everything`` is all that the
+state directory holds, down to the bytes that can be inflated anywhere in a pack.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from e2e.running_daemon import DaemonProcess, Site, fsck
+from e2e.test_forget import everything
+from stet.wire.failures import Kind
+
+OLD = "hunter2-is-the-password"
+NEW = "correct-horse-battery"
+PATTERNS = '[".env", "*.PEM", "secrets/", "!public.pem"]'
+PATIENCE_S = 20.0
+
+
+@pytest.fixture
+def daemon() -> Iterator[DaemonProcess]:
+    daemon = DaemonProcess({"exclude": PATTERNS, "checkpoint_idle_s": 0.05, "grace_s": 0})
+    try:
+        daemon.start()
+        yield daemon
+    finally:
+        daemon.close()
+
+
+@pytest.fixture
+def site(daemon: DaemonProcess) -> Site:
+    site = daemon.site("w")
+    site.write(".env", f"key = {OLD}\nother = 1\n", mode=0o600)
+    return site
+
+
+def kept(site: Site) -> list[str]:
+    """Which of the secrets the state holds anywhere."""
+    found = everything(site)
+    return [secret for secret in (OLD, NEW) if secret.encode() in found]
+
+
+def soon(holds: Callable[[], bool]) -> bool:
+    """Whether something comes to hold (after a checkpoint)."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def edited(site: Site) -> dict[str, Any]:
+    return site.replace(".env", OLD, NEW, request_id="r-1")
+
+
+# -- an edit
+
+
+def test_an_excluded_file_is_edited_and_stored_nowhere(site: Site) -> None:
+    result = edited(site)
+    assert site.bytes_of(".env") == f"key = {NEW}\nother = 1\n".encode()
+    assert (site.root / ".env").stat().st_mode & 0o777 == 0o600
+    assert (result["diff"], result["outside"]) == ("", None)
+    [file] = result["files"]
+    assert (file["path"], file["status"], file["excluded"]) == (".env", "M", True)
+    [warning] = result["warnings"]
+    assert ".env is excluded from the history" in warning
+    assert "can't be undone" in warning
+    assert warning in result["message"]
+    assert soon(lambda: kept(site) == [])
+    assert site.git("ls-tree", "-r", "--name-only", "history") == ""
+    assert site.person.call("verify")["problems"] == []
+    assert fsck(site.shadow) == ""
+
+
+def test_log_and_show_list_the_path_without_its_content(site: Site) -> None:
+    commit = edited(site)["commit"]
+    expected = {
+        "path": ".env", "status": "M", "before": None, "after": None, "added": 0, "removed": 0,
+        "excluded": True,
+    }  # fmt: skip
+    shown = site.person.call("show", commit=commit)
+    assert (shown["files"], shown["diff"]) == ([expected], "")
+    [logged] = site.log(path=".env")
+    assert (logged["commit"], logged["files"]) == (commit, [expected])
+    assert "\nStet-Excluded: M .env\n" in site.git("cat-file", "commit", commit)
+    assert site.log(text=NEW) == site.log(text=OLD) == []
+    site.restart()
+    assert soon(lambda: site.log(path=".env")[0]["files"] == [expected])
+
+
+def test_a_call_over_both_keeps_the_other_file(site: Site) -> None:
+    site.write("a.txt", "one\n")
+    patches = [{"operation": "replace", "oldText": OLD, "newText": NEW}]
+    other = [{"operation": "replace", "oldText": "one", "newText": "two"}]
+    result = site.agent.call(
+        "transaction",
+        calls=[
+            {"method": "patch", "params": {"path": ".env", "patches": patches}},
+            {"method": "patch", "params": {"path": "a.txt", "patches": other}},
+        ],
+    )
+    assert "+two" in result["diff"]
+    assert ".env" not in result["diff"]
+    shown = site.person.call("show", commit=result["commit"])
+    assert [(f["path"], f.get("excluded", False)) for f in shown["files"]] == [
+        (".env", True),
+        ("a.txt", False),
+    ]
+    assert [f["path"] for f in site.person.call("show", commit=result["outside"])["files"]] == [
+        "a.txt"
+    ]
+    assert site.git("ls-tree", "-r", "--name-only", "history") == "a.txt\n"
+    refusal = site.agent.refusal("undo")
+    assert refusal.kind == Kind.CONFLICT
+    assert site.bytes_of("a.txt") == b"two\n"
+
+
+@pytest.mark.parametrize(
+    "path", [".ENV", "deep/down/.Env", "certs/key.pem", "secrets/a", "Secrets/deep/b.txt"]
+)
+def test_patterns_are_a_gitignores_in_any_letter_case(site: Site, path: str) -> None:
+    result = site.overwrite(path, f"{NEW}\n")
+    assert result["files"][0]["excluded"] is True
+    assert soon(lambda: kept(site) == [])
+
+
+@pytest.mark.parametrize("path", ["env", ".env.txt", "public.pem", "secrets"])
+def test_what_no_pattern_covers_is_kept(site: Site, path: str) -> None:
+    result = site.overwrite(path, f"{NEW}\n")
+    assert "excluded" not in result["files"][0]
+    assert site.git("show", f"history:{path}") == f"{NEW}\n"
+
+
+def test_a_file_reached_through_a_link_is_excluded_by_its_own_name(site: Site) -> None:
+    (site.root / "config").symlink_to(".env")
+    result = site.replace("config", OLD, NEW)
+    assert [file["path"] for file in result["files"]] == [".env"]
+    assert soon(lambda: kept(site) == [])
+
+
+def test_creating_and_deleting_are_told_apart(site: Site) -> None:
+    site.overwrite("secrets/new", f"{NEW}\n")
+    patch = "*** Begin Patch\n*** Delete File: .env\n*** End Patch"
+    deleted = site.agent.call("apply_patch", input=patch)
+    assert not (site.root / ".env").exists()
+    assert deleted["files"][0]["status"] == "D"
+    [newest, first] = site.log()
+    assert [(f["path"], f["status"]) for f in newest["files"]] == [(".env", "D")]
+    assert [(f["path"], f["status"]) for f in first["files"]] == [("secrets/new", "A")]
+    assert soon(lambda: kept(site) == [])
+
+
+# -- replies
+
+
+def test_a_retried_call_is_answered_without_what_the_file_says(site: Site) -> None:
+    changes = [{"search": OLD, "replace": NEW}]
+    params: dict[str, Any] = {"path": ".env", "changes": changes, "context": 1}
+    first = site.agent.call("patch_file", **params, request_id="r-2")
+    assert "other = 1" in first["message"]
+    assert soon(lambda: kept(site) == [])
+    again = site.agent.call("patch_file", **params, request_id="r-2")
+    assert (again["replayed"], again["commit"]) == (True, first["commit"])
+    assert (again["files"], again["diff"]) == (first["files"], "")
+    assert "other = 1" not in again["message"]
+    assert ".env is excluded" in again["message"]
+
+
+def test_a_preview_stores_nothing_either(site: Site) -> None:
+    result = site.replace(".env", OLD, NEW, preview=True)
+    assert (result["diff"], result["commit"]) == ("", None)
+    assert kept(site) == []
+
+
+def test_if_match_takes_the_id_that_read_gives(site: Site) -> None:
+    oid = site.agent.call("read", path=".env")["oid"]
+    after = site.replace(".env", OLD, NEW, if_match=oid)["files"][0]["after"]
+    assert site.agent.call("read", path=".env")["oid"] == after
+    assert site.agent.refusal("patch", path=".env", patches=[], if_match=oid).kind == Kind.STALE
+
+
+# -- taking back
+
+
+def test_what_touched_an_excluded_file_is_not_taken_back(site: Site) -> None:
+    first = site.overwrite("a.txt", "one\n")["commit"]
+    commit = edited(site)["commit"]
+    before = site.picture()
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("undo", {}),
+        ("undo", {"commits": [commit]}),
+        ("undo", {"request": "r-1"}),
+        ("undo", {"paths": [".env"]}),
+        ("rollback", {"to": first}),
+    ]
+    for method, params in calls:
+        refusal = site.agent.refusal(method, **params)
+        assert refusal.kind == Kind.CONFLICT, method
+        assert [each["path"] for each in refusal.data["conflicts"]] == [".env"]
+        assert "excluded from the history" in refusal.message
+    assert site.agent.refusal("restore", path=".env", at=first).kind == Kind.FILE_NOT_FOUND
+    assert site.picture() == before
+    site.agent.call("undo", commits=[first])
+    assert not (site.root / "a.txt").exists()
+
+
+# -- other ways into the history
+
+
+def test_what_would_carry_the_content_to_a_kept_place_is_refused(site: Site) -> None:
+    site.write("public.pem", "x\n")
+    before = site.picture()
+    cut = [{"operation": "replace", "oldText": OLD, "newText": "", "toClipboard": "c"}]
+    copy = [{"operation": "replace", "oldText": OLD, "newText": OLD, "toClipboard": "c"}]
+    changes = [{"search": OLD, "replace": NEW}]
+    envelope = "*** Begin Patch\n*** Update File: .env\n*** Move to: plain\n"
+    hunk = f"@@\n-key = {OLD}\n+key = {NEW}\n"
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("patch", {"path": ".env", "patches": cut}),
+        ("patch", {"path": ".env", "patches": copy}),
+        ("patch_file", {"path": ".env", "changes": changes, "backup": True}),
+        ("apply_patch", {"input": f"{envelope}*** End Patch"}),
+        ("apply_patch", {"input": f"{envelope}{hunk}*** End Patch"}),
+        (
+            "transaction",
+            {"calls": [{"method": "patch", "params": {"path": ".env", "patches": cut}}]},
+        ),
+    ]
+    for method, params in calls:
+        refusal = site.agent.refusal(method, **params)
+        assert refusal.kind in (Kind.PATH_PROTECTED, Kind.NO_CHANGE), refusal
+    assert site.picture() == before
+    assert kept(site) == []
+
+
+def test_a_move_to_an_excluded_name_keeps_what_was_there_before(site: Site) -> None:
+    site.overwrite("plain", "text\n")
+    patch = "*** Begin Patch\n*** Update File: plain\n*** Move to: secrets/held\n*** End Patch"
+    moved = site.agent.call("apply_patch", input=patch)
+    assert site.bytes_of("secrets/held") == b"text\n"
+    assert not (site.root / "plain").exists()
+    shown = site.person.call("show", commit=moved["commit"])
+    assert [(f["path"], f["status"]) for f in shown["files"]] == [
+        ("plain", "D"),
+        ("secrets/held", "A"),
+    ]
+    assert site.agent.refusal("undo").kind == Kind.CONFLICT
+    assert site.person.call("verify")["problems"] == []
+
+
+def test_a_snapshot_skips_it(site: Site) -> None:
+    site.write("a.txt", "one\n")
+    site.write("secrets/deep", f"{NEW}\n")
+    result = site.person.call("snapshot")
+    assert result["files"] == 1
+    assert sorted(each["path"] for each in result["skipped"]) == [".env", "secrets/deep"]
+    assert site.git("ls-tree", "-r", "--name-only", "history") == "a.txt\n"
+    assert kept(site) == []
+
+
+def test_a_snapshot_between_an_edit_and_a_power_cut_leaves_the_file(site: Site) -> None:
+    """That a snapshot lacks the file does not mean that it was deleted."""
+    edited(site)
+    site.person.call("snapshot")
+    site.daemon.kill()
+    site.daemon.start(STET_BOOT_ID="another-boot")
+    site.connect()
+    assert site.bytes_of(".env") == f"key = {NEW}\nother = 1\n".encode()
+
+
+# -- a pattern that comes later, and one that goes
+
+
+def configure(site: Site, patterns: str) -> None:
+    site.daemon.stop()
+    config = site.daemon.base / "c.toml"
+    lines = [line for line in config.read_text().splitlines() if not line.startswith("exclude")]
+    config.write_text("\n".join([*lines, f"exclude = {patterns}", ""]))
+    site.daemon.start()
+    site.connect()
+
+
+def test_a_file_that_the_history_has_already_leaves_it_with_the_next_edit(site: Site) -> None:
+    configure(site, "[]")
+    first = site.replace(".env", "other = 1", "other = 2")["commit"]
+    configure(site, PATTERNS)
+    assert site.person.call("diff")["files"] == []
+    site.write(".env", f"key = {NEW}\n")
+    assert site.person.call("diff") == {"diff": "", "files": []}
+    commit = site.replace(".env", "key", "name")["commit"]
+    [file] = site.person.call("show", commit=commit)["files"]
+    assert (file["path"], file["excluded"]) == (".env", True)
+    assert site.git("ls-tree", "-r", "--name-only", "history") == ""
+    assert site.person.call("read", path=".env", at=first)["text"].startswith(f"key = {OLD}")
+    assert soon(lambda: kept(site) == [OLD]), "what was kept before is for `forget`"
+    site.person.call("forget", path=".env")
+    assert kept(site) == []
+    assert site.person.call("verify")["problems"] == []
+
+
+def test_a_file_that_is_no_longer_excluded_is_kept_from_then_on(site: Site) -> None:
+    edited(site)
+    configure(site, '["x"]')
+    result = site.replace(".env", "other = 1", "other = 2")
+    assert site.person.call("show", commit=result["outside"])["message"] == "first seen: .env"
+    site.agent.call("undo")
+    assert site.bytes_of(".env") == f"key = {NEW}\nother = 1\n".encode()
+    assert site.person.call("verify")["problems"] == []
+
+
+def test_a_save_in_the_instant_of_replacing_is_put_back_and_stored_nowhere(
+    daemon: DaemonProcess,
+) -> None:
+    """What is displaced is somebody's, excluded or not."""
+    site = daemon.site("w")
+    site.write(".env", f"key = {OLD}\n")
+    daemon.restart(STET_FAILPOINT="publish.staged@sleep")
+    site.connect()
+    patches = [{"operation": "replace", "oldText": "key", "newText": "name"}]
+    site.agent.send("patch", path=".env", patches=patches)
+    staged = site.root
+    assert soon(lambda: len(list(staged.iterdir())) == 2)
+    site.write(".env", f"key = {NEW}\n")
+    result = site.agent.result_of(site.agent.receive())
+    assert site.bytes_of(".env") == f"name = {NEW}\n".encode()
+    assert result["outside"] is None
+    assert soon(lambda: kept(site) == [])
+    assert [each["kind"] for each in site.log()] == ["edit"]
+    assert site.person.call("verify")["problems"] == []
