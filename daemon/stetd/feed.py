@@ -23,9 +23,9 @@ from dataclasses import dataclass, field
 
 from stet.wire.events import AnyEvent, CommitEvent, LostEvent
 from stet.wire.failures import Refused
-from stet.wire.results import CommitInfo, FileChange
+from stet.wire.results import FileChange
 from stetd.events import Committed, Events, ModeChanged, Note, Overflow, UpgradeRequested
-from stetd.history.commits import CommitMeta, StoredCommit, parse_commit, rfc3339
+from stetd.history.commits import commit_info, parse_commit
 from stetd.past import Past
 from stetd.storage.background import Background
 from stetd.storage.shadow_repo import MissingObject, ShadowRepository
@@ -165,23 +165,6 @@ class Feed:
 
 def _commit_event(note: Committed, files: Sequence[FileChange]) -> CommitEvent:
     commit = parse_commit(note.oid, note.content)
+    # As log gives it the moment it was made: nothing has undone it yet.
     shown = sorted(files, key=lambda each: each.path)[:MOST_FILES]
-    return CommitEvent(note.root, _info(commit, commit.meta, shown), len(files) - len(shown))
-
-
-def _info(commit: StoredCommit, meta: CommitMeta, files: list[FileChange]) -> CommitInfo:
-    """A commit as ``log`` gives it the moment it was made: nothing has undone it yet."""
-    return CommitInfo(
-        commit=commit.oid,
-        parent=commit.parent,
-        time=rfc3339(meta.time),
-        kind=meta.kind,
-        method=meta.method,
-        agent=meta.agent,
-        session=meta.session,
-        request=meta.request,
-        peer=meta.peer,
-        message=meta.message,
-        files=files,
-        reverts=list(meta.reverts),
-    )
+    return CommitEvent(note.root, commit_info(commit, shown), len(files) - len(shown))

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import CommitInfo, Dropped, LogResult, ShowResult
 from stetd.history.commit_rows import Wanted, meets
-from stetd.history.commits import rfc3339
+from stetd.history.commits import commit_info, rfc3339
 from stetd.params import Log
 from stetd.past import Found, Past, UnknownCursor
 from stetd.reading import Place, canonical, looking_back
@@ -17,6 +17,8 @@ from stetd.storage.commit_changes import changes_of, described
 _DEFAULT_LIMIT = 50
 #: Commits that are searched for a text before a page is given as it is.
 _MOST_SEARCHED = 2000
+#: Files that a page names before it ends. A commit is told whole, a snapshot of any size too.
+_MOST_FILES = 20_000
 
 
 def show(place: Place, name: str) -> ShowResult:
@@ -39,22 +41,7 @@ def show_found(past: Past, found: Found) -> ShowResult:
 
 
 def _commit_info(past: Past, found: Found) -> CommitInfo:
-    commit, meta = found.commit, found.commit.meta
-    return CommitInfo(
-        commit=commit.oid,
-        parent=commit.parent,
-        time=rfc3339(meta.time),
-        kind=meta.kind,
-        method=meta.method,
-        agent=meta.agent,
-        session=meta.session,
-        request=meta.request,
-        peer=meta.peer,
-        message=meta.message,
-        files=past.changes(commit),
-        reverts=list(meta.reverts),
-        reverted_by=found.undone_by,
-    )
+    return commit_info(found.commit, past.changes(found.commit), found.undone_by)
 
 
 def log(place: Place, params: Log) -> LogResult:
@@ -63,7 +50,8 @@ def log(place: Place, params: Log) -> LogResult:
     The cursor is the id of the last commit that was looked at: it stays valid while history
     grows, because nothing before it ever changes. A search for a text that is found rarely,
     and not through the index, gives short or empty pages with a cursor: it has to look into
-    the commits themselves, and nobody should wait long for an answer.
+    the commits themselves, and nobody should wait long for an answer. So does one whose commits
+    changed very many files.
     """
     wanted = Wanted(
         path=canonical(place, params.path) or None if params.path is not None else None,
@@ -90,7 +78,7 @@ def log(place: Place, params: Log) -> LogResult:
 
 def _page(past: Past, wanted: Wanted, limit: int, cursor: str | None) -> LogResult:
     page: list[CommitInfo] = []
-    searched = 0
+    searched = files = 0
     last = cursor
     for found in _without_other_paths(past, wanted, cursor):
         if searched == _MOST_SEARCHED:
@@ -100,10 +88,11 @@ def _page(past: Past, wanted: Wanted, limit: int, cursor: str | None) -> LogResu
             if not past.has_text(found.commit, wanted.text):
                 last = found.commit.oid
                 continue
-        if len(page) == limit:
+        if len(page) == limit or files >= _MOST_FILES:
             return LogResult(page, page[-1].commit)
         last = found.commit.oid
         page.append(_commit_info(past, found))
+        files += len(page[-1].files)
     return LogResult(page, None)
 
 

@@ -77,9 +77,8 @@ def test_a_rollback_takes_edits_back_newest_first() -> None:
 
 
 def test_a_rollback_sees_through_any_number_of_undos_by_others() -> None:
-    story = [commit("e0")]
-    for n in range(1, 3000):
-        story.append(commit(f"e{n}", "undo", f"e{n - 1}", session="other"))
+    undos = [commit(f"e{n}", "undo", f"e{n - 1}", session="other") for n in range(1, 3000)]
+    story = [commit("e0"), *undos]
     chosen = choose_for_rollback(reversed(story), lambda each: each.meta.session == "s")
     assert [] == chosen  # an odd number of them: the edit is undone
     chosen = choose_for_rollback(reversed(story[:-1]), lambda each: each.meta.session == "s")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,11 @@ from stetd.history.commit_rows import Wanted
 from stetd.indexed_past import IndexedPast, look_back
 from stetd.indexing import catch_up
 from stetd.past import Past, UnknownCursor
+from stetd.storage.disk import Disk
 from stetd.storage.growing_index import GrowingIndex
 from stetd.storage.history_index import HistoryIndex
 from stetd.storage.shadow_repo import MissingObject
+from stetd.storage.shallow import write_shallow
 from storage.histories import Histories
 
 PATHS = ["a", "d/a", "d/e/b"]
@@ -207,6 +210,24 @@ def test_an_index_of_another_history_is_of_no_use_when_it_comes_to_that(
     damage: list[str] = []
     found = look_back(other.repository, other.oids[-1], newest, lambda: damage.append("!"))
     assert (other.oids[::-1], ["IndexedPast", "Past"], ["!"]) == (found, classes, damage)
+
+
+def test_an_index_that_has_what_was_dropped_since_is_walked_around(histories: Histories) -> None:
+    """The objects go later, so whoever asked the index would still see the commits."""
+    grown_since(histories)
+    kept = histories.oids[10:]
+    write_shallow(histories.path, kept[0], Disk())
+    histories.repository.reopen()
+
+    def run(past: Past) -> list[Any]:
+        with suppress(Refused):
+            past.find([histories.oids[9]])
+            return ["a dropped commit was found"]
+        return [[found.commit.oid for found in past.standing()], past.with_prefix(kept[0])]
+
+    damage: list[str] = []
+    found = look_back(histories.repository, kept[-1], run, lambda: damage.append("!"))
+    assert ([kept[::-1], [kept[0]]], ["!"]) == (found, damage)
 
 
 def test_an_index_that_is_far_behind_is_walked_around(

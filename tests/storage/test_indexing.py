@@ -13,8 +13,10 @@ import pytest
 
 from stetd import indexing
 from stetd.indexing import Indexer, catch_up
+from stetd.storage.disk import Disk
 from stetd.storage.growing_index import GrowingIndex
 from stetd.storage.history_index import HistoryIndex
+from stetd.storage.shallow import write_shallow
 from storage.histories import Histories
 
 _PATIENCE_S = 30.0
@@ -84,6 +86,20 @@ def test_an_index_that_is_ahead_of_the_head_is_made_anew(
     list(catch_up(index, histories.repository, None))
     assert None is index.last()
     index.close()
+
+
+def test_an_index_of_what_was_dropped_since_is_made_anew_from_where_the_history_begins(
+    indexer: Indexer, histories: Histories
+) -> None:
+    for number in range(9):
+        histories.commit({"a": f"{number}\n"})
+    indexer.follow(histories.path)
+    assert histories.oids == indexed(indexer, histories)
+    write_shallow(histories.path, histories.oids[4], Disk())
+    histories.repository.reopen()
+    histories.commit({"a": "more\n"})
+    indexer.follow(histories.path)
+    assert histories.oids[4:] == indexed(indexer, histories)
 
 
 @pytest.mark.parametrize("damage", ["garbage", "truncated", "removed", "one page"])

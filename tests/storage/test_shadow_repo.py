@@ -71,8 +71,8 @@ def test_files_of_a_new_repository_are_synced_before_their_directories(tmp_path:
             synced.append(os.path.relpath(os.readlink(f"/proc/self/fd/{fd}"), tmp_path / "shadow"))
 
     create_repository(str(tmp_path / "shadow"), Watched())
-    assert synced[:2] == ["HEAD.lock", "config.lock"]
-    assert set(synced[2:]) == {
+    assert synced[:4] == ["HEAD.tmp", ".", "config.tmp", "."]
+    assert set(synced[4:]) == {
         ".", "objects", "objects/info", "objects/pack",
         "refs", "refs/heads", "refs/pins", "refs/tags",
     }  # fmt: skip

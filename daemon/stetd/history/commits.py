@@ -34,7 +34,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from stet.wire.results import Peer
+from stet.wire.results import CommitInfo, FileChange, Peer
 from stetd.history.objects import NewObject, object_id
 
 _COMMITTER = "stetd <stetd@stet.invalid>"
@@ -200,3 +200,25 @@ def parse_commit(oid: str, content: bytes) -> StoredCommit:
 def rfc3339(seconds: int) -> str:
     """A time as the contract writes it, in UTC."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def commit_info(
+    commit: StoredCommit, files: list[FileChange], reverted_by: str | None = None
+) -> CommitInfo:
+    """A commit as results tell it: with what it did to its files, and what took it back."""
+    meta = commit.meta
+    return CommitInfo(
+        commit=commit.oid,
+        parent=commit.parent,
+        time=rfc3339(meta.time),
+        kind=meta.kind,
+        method=meta.method,
+        agent=meta.agent,
+        session=meta.session,
+        request=meta.request,
+        peer=meta.peer,
+        message=meta.message,
+        files=files,
+        reverts=list(meta.reverts),
+        reverted_by=reverted_by,
+    )

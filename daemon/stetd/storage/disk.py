@@ -140,3 +140,16 @@ class Disk:
             self.fsync(fd)
         finally:
             os.close(fd)
+
+
+def replace_file(path: str, content: bytes, disk: Disk) -> None:
+    """Give a file new content, durably and at once; whoever is killed leaves the old one."""
+    temporary = path + ".tmp"
+    fd = disk.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    try:
+        disk.write_all(fd, content)
+        disk.fsync(fd)
+    finally:
+        os.close(fd)
+    os.replace(temporary, path)
+    disk.sync_directory(os.path.dirname(path))

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import re
 
-from stetd.storage.disk import Disk
+from stetd.storage.disk import Disk, replace_file
 
 HISTORY = "refs/heads/history"
 PINS = "refs/pins"
@@ -95,14 +95,14 @@ def set_pin(repository: str, name: str, oid: str, disk: Disk) -> None:
     if not os.path.isdir(folder):
         os.makedirs(folder, mode=0o700)
         disk.sync_directory(os.path.dirname(folder))
-    _replace(os.path.join(folder, name), oid.encode() + b"\n", disk)
+    replace_file(os.path.join(folder, name), oid.encode() + b"\n", disk)
 
 
 def write_reference(repository: str, name: str, oid: str, disk: Disk) -> None:
     """Let a reference that is there name another commit, durably. Raises OSError, SyncFailed."""
     path = os.path.join(repository, *name.split("/"))
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    _replace(path, oid.encode() + b"\n", disk)
+    replace_file(path, oid.encode() + b"\n", disk)
 
 
 def delete_pin(repository: str, name: str, disk: Disk) -> None:
@@ -122,17 +122,4 @@ def _remove_packed(repository: str, reference: str, disk: Disk) -> None:
     with open(path, "rb") as file:
         lines = file.read().splitlines(keepends=True)
     kept = [line for line in lines if line.split()[1:] != [reference.encode()]]
-    _replace(path, b"".join(kept), disk)
-
-
-def _replace(path: str, content: bytes, disk: Disk) -> None:
-    """Give a file new content, durably and at once."""
-    temporary = path + ".tmp"
-    fd = disk.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    try:
-        disk.write_all(fd, content)
-        disk.fsync(fd)
-    finally:
-        os.close(fd)
-    os.replace(temporary, path)
-    disk.sync_directory(os.path.dirname(path))
+    replace_file(path, b"".join(kept), disk)

@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Mapping
 
-from stetd.storage.disk import Disk
+from stetd.storage.disk import Disk, replace_file
 
 _LINE = re.compile(rb"^([0-9a-f]{40}) ([0-9a-f]{40})$", re.MULTILINE)
 _NAME, _NEXT = "rewritten", "rewritten.next"
@@ -39,15 +39,7 @@ def write_next(repository: str, changed: Mapping[str, str], disk: Disk) -> None:
     known = {o.decode(): n.decode() for o, n in _LINE.findall(_read(repository, _NAME))}
     names = {old: changed.get(new, new) for old, new in known.items()} | dict(changed)
     content = "".join(f"{old} {names[old]}\n" for old in sorted(names)).encode()
-    path = os.path.join(repository, _NEXT)
-    fd = disk.open(path + ".tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    try:
-        disk.write_all(fd, content)
-        disk.fsync(fd)
-    finally:
-        os.close(fd)
-    os.replace(path + ".tmp", path)
-    disk.sync_directory(repository)
+    replace_file(os.path.join(repository, _NEXT), content, disk)
 
 
 def take_next(repository: str, disk: Disk) -> None:

@@ -26,7 +26,7 @@ from pygit2.enums import ConfigLevel, DiffOption, ObjectType
 from stetd.history.commit_rows import Hunk
 from stetd.history.commits import StoredCommit, parse_commit
 from stetd.history.objects import FILE, Entry, NewObject
-from stetd.storage.disk import Disk
+from stetd.storage.disk import Disk, replace_file
 from stetd.storage.object_files import Damaged, Missing, ObjectFiles
 from stetd.storage.packing import clear_half_packs
 from stetd.storage.references import HISTORY, PINS, DamagedReference, pinned, read_reference
@@ -125,14 +125,7 @@ def _write_if_damaged(
         with open(path, "rb") as file:
             if is_whole(file.read()):
                 return
-    temporary = path + ".lock"
-    fd = disk.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    try:
-        disk.write_all(fd, content)
-        disk.fsync(fd)
-    finally:
-        os.close(fd)
-    os.replace(temporary, path)
+    replace_file(path, content, disk)
 
 
 def _clear_leftovers(path: str) -> None:

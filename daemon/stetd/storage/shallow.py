@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 
-from stetd.storage.disk import Disk
+from stetd.storage.disk import Disk, replace_file
 
 _ID = re.compile(rb"^[0-9a-f]{40}$", re.MULTILINE)
 
@@ -25,12 +25,5 @@ def read_shallow(repository: str) -> frozenset[str]:
 
 def write_shallow(repository: str, oldest: str, disk: Disk, *others: str) -> None:
     """Cut the history off before this commit, and these, durably."""
-    path = os.path.join(repository, "shallow")
-    fd = disk.open(path + ".tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    try:
-        disk.write_all(fd, "".join(f"{oid}\n" for oid in (oldest, *others)).encode())
-        disk.fsync(fd)
-    finally:
-        os.close(fd)
-    os.replace(path + ".tmp", path)
-    disk.sync_directory(repository)
+    content = "".join(f"{oid}\n" for oid in (oldest, *others)).encode()
+    replace_file(os.path.join(repository, "shallow"), content, disk)
