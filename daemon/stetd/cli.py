@@ -12,6 +12,7 @@ Exit status::
     1  could not start, or failed; standard error says why
     2  usage or configuration
     5  another daemon is using the same directories
+    6  the state was written by a newer version, or is no state
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_ALREADY_RUNNING = 5
+EXIT_UNREADABLE_STATE = 6
 
 #: Descriptors beside the connections: journal, workspaces, objects, grace period.
 _OTHER_DESCRIPTORS = 1024
@@ -158,11 +160,13 @@ def _run(
 ) -> int:
     # pygit2 and the rest take their time to load; a usage error need not wait for it.
     from stetd import supervision
-    from stetd.daemon import Daemon, StartError
+    from stetd.daemon import Daemon, StartError, UnreadableState
 
     try:
         with supervision.MoreTime():
             daemon = Daemon.open(reloading.settings, directories, tell=supervision.tell_status)
+    except UnreadableState as error:
+        return _complain(str(error), EXIT_UNREADABLE_STATE)
     except StartError as error:
         return _complain(str(error), EXIT_FAILED)
     daemon.handlers.reloading = reloading

@@ -48,6 +48,10 @@ class StartError(Exception):
     """The daemon can't start; the message says why and what a person can do."""
 
 
+class UnreadableState(StartError):
+    """It was written by a newer version, or by something else; trying again does not help."""
+
+
 def boot_id() -> str:
     """Which boot this is; ``STET_BOOT_ID`` stands in for it in tests of power cuts."""
     chosen = os.environ.get("STET_BOOT_ID")
@@ -84,7 +88,9 @@ class Daemon:
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
         try:
             return cls._open(settings, directories, disk or Disk(), tell)
-        except (FormatError, RecoveryError, JournalBroken) as error:
+        except FormatError as error:
+            raise UnreadableState(str(error)) from error
+        except (RecoveryError, JournalBroken) as error:
             raise StartError(str(error)) from error
         except OSError as error:
             where = os.fsdecode(error.filename) if error.filename else directories.state

@@ -10,7 +10,7 @@ import pytest
 
 from stetd.storage.disk import Disk, SyncFailed
 from stetd.storage.journal import Journal, JournalBroken, Position, read_journal
-from stetd.storage.journal_format import MAGIC, Opened, Published, Record, frame
+from stetd.storage.journal_format import LEVEL, MAGIC, Opened, Published, Record, frame
 
 
 class FailingDisk(Disk):
@@ -83,8 +83,8 @@ def test_records_are_read_back_with_the_boot_of_their_segment(
     second = opened(tmp_path, disk, "boot-2")
     second.append(*published(4))
     assert contents(tmp_path) == [
-        (1, "boot-1", [Opened(1, "boot-1", "0.1"), *published(1, 2, 3)]),
-        (2, "boot-2", [Opened(2, "boot-2", "0.1"), *published(4)]),
+        (1, "boot-1", [Opened(1, "boot-1", "0.1", LEVEL), *published(1, 2, 3)]),
+        (2, "boot-2", [Opened(2, "boot-2", "0.1", LEVEL), *published(4)]),
     ]
     second.close()
 
@@ -105,7 +105,7 @@ def test_killed_journal_keeps_its_reserved_space_and_is_read_all_the_same(
     journal = opened(tmp_path, disk)
     journal.append(*published(1), reserve=1 << 20)
     assert (tmp_path / "00000001.wal").stat().st_size > 1 << 20
-    assert contents(tmp_path) == [(1, "boot", [Opened(1, "boot", "0.1"), *published(1)])]
+    assert contents(tmp_path) == [(1, "boot", [Opened(1, "boot", "0.1", LEVEL), *published(1)])]
 
 
 def test_torn_tail_is_cut_off_for_good(tmp_path: Path, disk: FailingDisk) -> None:
@@ -244,4 +244,4 @@ def test_segment_that_can_not_be_made_durable_is_not_used(
         journal.start_segment()
     disk.no_sync = False
     journal.append(*published(1))
-    assert contents(tmp_path) == [(1, "boot", [Opened(1, "boot", "0.1"), *published(1)])]
+    assert contents(tmp_path) == [(1, "boot", [Opened(1, "boot", "0.1", LEVEL), *published(1)])]

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
+
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +15,7 @@ from stetd.history.commits import CommitMeta
 from stetd.history.objects import Image
 from stetd.session.sessions import Session
 from stetd.storage.journal_format import (
+    LEVEL,
     MAGIC,
     Abort,
     Change,
@@ -66,6 +71,12 @@ ONE_OF_EACH: list[Record] = [
 SEGMENT = MAGIC + frames(ONE_OF_EACH)
 
 
+def raw_frame(fields: list[object]) -> bytes:
+    payload = msgspec.msgpack.encode(fields)
+    length = struct.pack(">I", len(payload))
+    return length + struct.pack(">I", zlib.crc32(payload, zlib.crc32(length))) + payload
+
+
 def records_of(data: bytes) -> list[Record]:
     return [record for _, record in read_segment(data)[0]]
 
@@ -114,9 +125,37 @@ def test_torn_beginning_of_a_segment_has_no_records(torn: bytes) -> None:
     assert read_segment(torn) == ([], 0)
 
 
-def test_newer_format_is_refused_with_what_to_do() -> None:
-    with pytest.raises(FormatError, match="journal format 2, this version reads 1"):
-        read_segment(b"STETWAL\x02" + frames(ONE_OF_EACH))
+def test_newer_format_is_refused_with_the_version_that_is_needed() -> None:
+    newer = b"STETWAL\x02" + frames([Opened(1, "b", "7.8.9"), *ONE_OF_EACH])
+    expected = (
+        "this state was last used by stetd 7.8.9, and this is an older one, which can't read all "
+        "of it. Nothing was changed. Install that version again (pip install 'stetd>=7.8.9'), or "
+        "begin a history beside it, with STET_STATE_DIR set to another directory."
+    )
+    with pytest.raises(FormatError) as caught:
+        read_segment(newer)
+    assert expected == str(caught.value)
+
+
+@pytest.mark.parametrize("rest", [b"", b"\xff" * 9, bytes(4096), frame(Published(1))])
+def test_newer_format_that_says_no_version_is_refused_all_the_same(rest: bytes) -> None:
+    with pytest.raises(FormatError, match="last used by a newer stetd, and this is an older"):
+        read_segment(b"STETWAL\x02" + rest)
+
+
+def test_higher_level_is_refused_and_a_lower_one_read() -> None:
+    with pytest.raises(FormatError, match=r"last used by stetd 7\.8\.9"):
+        read_segment(MAGIC + frame(Opened(1, "b", "7.8.9", LEVEL + 1)))
+    for level in range(LEVEL + 1):
+        opened = Opened(1, "b", "0.0.1", level)
+        assert records_of(MAGIC + frame(opened)) == [opened]
+
+
+def test_record_of_a_kind_that_is_not_known_is_refused() -> None:
+    """It is whole, so it is no torn tail; passed over, what it says would be lost."""
+    newer = MAGIC + frame(Opened(1, "b", "7.8.9", LEVEL)) + raw_frame(["Novelty", 1])
+    with pytest.raises(FormatError, match=r"last used by stetd 7\.8\.9"):
+        read_segment(newer)
 
 
 def test_file_that_is_no_segment_is_refused() -> None:
@@ -125,16 +164,8 @@ def test_file_that_is_no_segment_is_refused() -> None:
 
 
 def test_record_with_a_field_of_a_later_version_is_read() -> None:
-    """Fields are only ever appended; an older reader passes over them."""
-    import struct
-    import zlib
-
-    import msgspec
-
-    payload = msgspec.msgpack.encode(["Published", 7, "a field of the future"])
-    length = struct.pack(">I", len(payload))
-    crc = struct.pack(">I", zlib.crc32(payload, zlib.crc32(length)))
-    assert records_of(MAGIC + length + crc + payload) == [Published(7)]
+    """Where the level does not tell: between two releases."""
+    assert records_of(MAGIC + raw_frame(["Published", 7, "of the future"])) == [Published(7)]
 
 
 @settings(max_examples=200)

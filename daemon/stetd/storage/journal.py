@@ -16,9 +16,11 @@ from dataclasses import dataclass
 from stetd.failpoints import hit
 from stetd.storage.disk import Disk
 from stetd.storage.journal_format import (
+    LEVEL,
     MAGIC,
     Abort,
     Change,
+    FormatError,
     Opened,
     Record,
     frames,
@@ -63,24 +65,30 @@ def read_journal(directory: str, disk: Disk) -> list[ReadSegment]:
     """Every segment in order, each made durable as it was read (PROTOCOL.md 9).
 
     A torn tail is cut off, so that what was judged once is never read differently later.
-    Raises FormatError for a segment of a newer version.
+    Raises FormatError for a segment of a newer version; nothing is changed then.
     """
     segments = []
+    ends = {}
     for number in _segment_numbers(directory):
         path = os.path.join(directory, _segment_name(number))
+        with open(path, "rb") as file:
+            data = file.read()
+        try:
+            records, end = read_segment(data)
+        except FormatError as error:
+            raise FormatError(f"{path}: {error}") from error
+        first = records[0][1] if records else None
+        boot = first.boot if isinstance(first, Opened) else ""
+        segments.append(ReadSegment(number, boot, records))
+        ends[path] = end, len(data)
+    for path, (end, length) in ends.items():
         fd = disk.open(path, os.O_RDWR)
         try:
-            with open(fd, "rb", closefd=False) as file:
-                data = file.read()
-            records, end = read_segment(data)
-            if end < len(data):
+            if end < length:
                 disk.truncate(fd, end)
             disk.fsync(fd)
         finally:
             os.close(fd)
-        first = records[0][1] if records else None
-        boot = first.boot if isinstance(first, Opened) else ""
-        segments.append(ReadSegment(number, boot, records))
     disk.sync_directory(directory)
     return segments
 
@@ -118,7 +126,7 @@ class Journal:
         number = self.position.segment + 1
         path = os.path.join(self._directory, _segment_name(number))
         fd = self._disk.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
-        head = MAGIC + frames([Opened(number, self._boot, self._version)])
+        head = MAGIC + frames([Opened(number, self._boot, self._version, LEVEL)])
         hit("journal.segment_created")
         try:
             self._disk.pwrite_all(fd, head, 0)

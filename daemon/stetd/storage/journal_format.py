@@ -14,8 +14,11 @@ that was never acknowledged. Later segments are still read, because every start 
 daemon opens a new one.
 
 Records are MessagePack arrays, tagged with their name. Evolution: fields are only ever
-appended, with a default; a change that an old reader would misread takes a new format
-version, and a reader refuses versions it does not know.
+appended, with a default, and records added. A version that does so for the first time since a
+release raises LEVEL, which stands in the first record of each segment: an older reader would
+skip a field it does not know, and lose what it says, so it refuses a higher level. Any other
+change takes a new format version. In every version the frames are these and the first record is
+an :class:`Opened`, so that whoever refuses a segment can say which version wrote it.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
@@ -31,6 +35,8 @@ from stetd.history.objects import Image
 from stetd.session.sessions import Session
 
 FORMAT_VERSION = 1
+#: Of everything in the state directory: each start of a daemon writes it, before anything else.
+LEVEL = 1
 MAGIC = b"STETWAL" + bytes([FORMAT_VERSION])
 _FRAME = struct.Struct(">II")
 _LENGTH = struct.Struct(">I")
@@ -92,11 +98,15 @@ class Rewritten(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Opened(_Record, frozen=True):
-    """The first record of a segment. ``boot``: the kernel's boot id when it was opened."""
+    """The first record of a segment. ``boot``: the kernel's boot id when it was opened.
+
+    ``version`` is stetd's, ``level`` that of the records.
+    """
 
     segment: int
     boot: str
     version: str
+    level: int = 0
 
 
 class Change(_Record, frozen=True):
@@ -287,10 +297,7 @@ def read_segment(data: bytes) -> tuple[list[tuple[int, Record]], int]:
     if data[: len(MAGIC) - 1] != MAGIC[:-1]:
         raise FormatError("not a journal segment")
     if data[len(MAGIC) - 1] != FORMAT_VERSION:
-        raise FormatError(
-            f"journal format {data[len(MAGIC) - 1]}, this version reads {FORMAT_VERSION}: "
-            "it was written by a newer stetd; install that version again"
-        )
+        raise FormatError(too_new(_writer_of(data)))
     records: list[tuple[int, Record]] = []
     offset = len(MAGIC)
     while offset + _FRAME.size <= len(data):
@@ -301,6 +308,40 @@ def read_segment(data: bytes) -> tuple[list[tuple[int, Record]], int]:
         payload = data[offset + _FRAME.size : end]
         if zlib.crc32(payload, zlib.crc32(_LENGTH.pack(length))) != crc:
             break
-        records.append((offset, _decoder.decode(payload)))
+        record = _decoded(payload, data)
+        if isinstance(record, Opened) and record.level > LEVEL:
+            raise FormatError(too_new(record.version))
+        records.append((offset, record))
         offset = end
     return records, offset
+
+
+def too_new(version: str) -> str:
+    """What to say of a state that a newer stetd has written; ``version`` "" if unknown."""
+    wanted = f"stetd {version}" if version else "a newer stetd"
+    install = f"'stetd>={version}'" if version else "--upgrade stetd"
+    return (
+        f"this state was last used by {wanted}, and this is an older one, which can't read all of "
+        f"it. Nothing was changed. Install that version again (pip install {install}), or begin "
+        "a history beside it, with STET_STATE_DIR set to another directory."
+    )
+
+
+def _decoded(payload: bytes, segment: bytes) -> Record:
+    try:
+        record: Record = _decoder.decode(payload)
+    except msgspec.MsgspecError as error:
+        # Its checksum is right: somebody has written it so.
+        raise FormatError(too_new(_writer_of(segment))) from error
+    return record
+
+
+def _writer_of(segment: bytes) -> str:
+    """Which version of stetd has begun a segment, of whatever format; "" if that can't be said."""
+    try:
+        length, _ = _FRAME.unpack_from(segment, len(MAGIC))
+        start = len(MAGIC) + _FRAME.size
+        fields = msgspec.msgpack.decode(segment[start : start + length], type=list[Any])
+        return str(fields[3]) if fields[0] == Opened.__name__ else ""
+    except (struct.error, msgspec.MsgspecError, IndexError, TypeError):
+        return ""

@@ -5,7 +5,8 @@ may be dropped, so that a retry is answered for at least ``keep_calls`` calls an
 ``keep_seconds`` (whichever is longer). SQLite, because a checkpoint then costs what is
 new, not what is kept. Losing the file loses only the memory of old requests; so a damaged
 one is set aside (``.damaged``) and begun anew. What SQLite says of the disk is raised as
-OSError or SyncFailed, which it means.
+OSError or SyncFailed, which it means. A file with a higher ``user_version`` is a newer stetd's,
+and refused (FormatError): begun anew, it would apply calls twice that were answered before.
 
 One table, ``requests``: workspace, session, request, digest (SHA-256 of the call), reply
 (MessagePack EditResult without its diff), time (seconds), seq (counts up).
@@ -22,10 +23,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from stetd.storage.disk import SyncFailed
+from stetd.storage.journal_format import FormatError, too_new
 
 _log = logging.getLogger(__name__)
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _SYNC_FAILED = (sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC)
+_VERSION = 1
 _PRIMARY = 0xFF  # of an extended result code
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS requests (
@@ -141,9 +144,14 @@ class RequestStore:
 def _opened(path: str) -> sqlite3.Connection:
     db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     try:
+        version: int = db.execute("PRAGMA user_version").fetchone()[0]
+        if version > _VERSION:
+            raise FormatError(f"{path}: {too_new('')}")
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
         db.executescript(_SCHEMA)
+        if version < _VERSION:  # 0: a new file, or one from before it was counted; the same tables
+            db.execute(f"PRAGMA user_version = {_VERSION}")
     except BaseException:
         db.close()
         raise
