@@ -17,6 +17,7 @@ from stetd.history.commits import CommitMeta, commit_object
 from stetd.history.objects import EMPTY_TREE, NewObject, object_id
 from stetd.storage.disk import Disk
 from stetd.storage.shadow_repo import ShadowRepository, create_repository, line_diff, merge_file
+from stetd.storage.shallow import write_shallow
 
 
 @pytest.fixture
@@ -52,6 +53,16 @@ def commits(repository: ShadowRepository, count: int) -> list[str]:
         oids.append(commit.oid)
     repository.set_head(parent)
     return oids
+
+
+def test_a_handle_that_is_opened_again_knows_where_the_history_was_cut_off(
+    path: str, repository: ShadowRepository
+) -> None:
+    oids = commits(repository, 4)
+    assert oids[::-1] == [commit.oid for commit in repository.walk(oids[3])]
+    write_shallow(path, oids[2], Disk())
+    repository.reopen()
+    assert [oids[3], oids[2]] == [commit.oid for commit in repository.walk(oids[3])]
 
 
 def test_new_repository_is_bare_private_and_empty_to_git(path: str) -> None:

@@ -15,7 +15,6 @@ import errno
 import os
 from collections.abc import Callable
 
-_AT_FDCWD = -100
 _RENAME_NOREPLACE = 1
 _RENAME_EXCHANGE = 2
 

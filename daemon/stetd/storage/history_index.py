@@ -174,11 +174,6 @@ class HistoryIndex:
         )
         return [target for (target,) in rows]
 
-    def is_undone(self, n: int) -> bool:
-        """Whether a commit is undone, as of the last indexed commit."""
-        row = self.db.execute("SELECT undone FROM commits WHERE n = ?", (n,)).fetchone()
-        return bool(row and row[0])
-
     def select(self, wanted: Wanted, upto: int) -> Iterator[tuple[int, str]]:
         """(n, id) of the commits among the first ``upto`` that may be wanted, newest first.
 

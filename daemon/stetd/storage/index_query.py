@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-#: Shorter texts have no trigram.
-SHORTEST_TEXT = 3
 #: Trigrams of a search that are looked up; what they find is verified anyway.
 _MOST_TRIGRAMS = 32
-
-
 #: The rows of texts: the number of the commit, then so many bits for the number of the part.
 PART_BITS = 20
 

@@ -1,0 +1,70 @@
+"""What the history says of what was found on disk, before it becomes a commit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stetd.heads import outside_changes, permissions_of, regraded
+from stetd.history.objects import Image, object_id
+from storage.histories import Histories
+
+X, Y = (Image(object_id("blob", data), 0o100644) for data in (b"x\n", b"y\n"))
+
+
+@pytest.fixture
+def histories(tmp_path: Path) -> Histories:
+    made = Histories(tmp_path)
+    made.commit({"d/a": "x\n", "d/b": "y\n", "f": "x\n"})
+    return made
+
+
+@pytest.mark.parametrize(
+    ("found", "changes", "first_seen"),
+    [
+        ({"f": X}, {}, True),
+        ({"new": X}, {"new": X}, True),
+        ({"f": Y}, {"f": Y}, False),
+        ({"f": Y, "new": X}, {"f": Y, "new": X}, False),
+        ({"f": None}, {"f": None}, False),
+        ({"nowhere": None}, {}, True),
+        # A file where the history has a directory, and the other way round: what it has is gone.
+        ({"d": X}, {"d/a": None, "d/b": None, "d": X}, False),
+        ({"d": X, "d/a": None}, {"d/a": None, "d/b": None, "d": X}, False),
+        ({"f/new": X}, {"f": None, "f/new": X}, False),
+        ({"f/new": None}, {"f": None}, False),
+    ],
+    ids=str,
+)
+def test_what_was_found_is_told_from_what_the_history_has(
+    histories: Histories,
+    found: dict[str, Image | None],
+    changes: dict[str, Image | None],
+    first_seen: bool,
+) -> None:
+    load = histories.repository.load_tree
+    assert (changes, first_seen) == outside_changes(histories.head, found, load)
+
+
+def test_only_permission_bits_that_git_cannot_say_are_kept() -> None:
+    modes = {"plain": 0o100644, "run": 0o100755, "private": 0o100600, "link": 0o120777}
+    images = {path: Image(X.oid, mode) for path, mode in modes.items()}
+    assert (("private", 0o600),) == permissions_of([*images.items(), ("gone", None)])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        (0o100644, 0o100755, ()),
+        (0o100600, 0o100600, ()),
+        (0o100644, 0o100600, (("f", 0o644, 0o600),)),
+        (0o100600, 0o100755, (("f", 0o600, 0o755),)),
+        (0o120777, 0o100600, ()),
+    ],
+)
+def test_changed_permission_bits_are_told_where_git_cannot(
+    before: int, after: int, told: tuple[tuple[str, int, int], ...]
+) -> None:
+    assert told == regraded([("f", Image(X.oid, before), Image(Y.oid, after))])
+    assert () == regraded([("f", None, Image(Y.oid, after)), ("f", Image(X.oid, before), None)])
