@@ -15,12 +15,14 @@ from typing import Any
 import msgspec
 
 from stet.wire.failures import Failure, Kind, Refused, refuse
+from stetd.admitting import admit
 from stetd.call_world import CallWorld, EditCall
 from stetd.drafts import Draft
 from stetd.editing.dialects import DIALECTS
 from stetd.editing.edits import Plan
 from stetd.excluded_contents import check_plan
 from stetd.history.excluding import Excludes
+from stetd.history.protecting import NOTHING_PROTECTED, Protection
 from stetd.indexed_past import look_back
 from stetd.params import Common, IfMatch, convert, split_common
 from stetd.restore_planning import plan_restore
@@ -42,26 +44,42 @@ _TAKING_BACK = {
 
 
 def plan_call(
-    workspace: Workspace, base: Base, call: EditCall, session: Session | None, limit: int
+    workspace: Workspace,
+    base: Base,
+    call: EditCall,
+    session: Session | None,
+    limit: int,
+    protection: Protection = NOTHING_PROTECTED,
 ) -> Draft:
     """What a call wants to do, planned on ``base``. Raises Refused."""
     world = CallWorld(workspace, base, call, session, limit)
     try:
         _check_if_match(call.if_match, call.params, world)
-        if call.needs_history:
-            plan_taking_back = _TAKING_BACK[call.method]
-            return look_back(
-                workspace.repository,
-                base.head.commit,
-                lambda past: plan_taking_back(past, workspace, call, world),
-            )
-        if call.method == TRANSACTION:
-            return _plan_transaction(call.params, world, workspace.excludes, preview=call.preview)
-        plan = DIALECTS[call.method](call.params, world)
-        check_plan(plan, workspace.excludes)
-        return _plan_edit(plan, world, preview=call.preview)
+        draft = _plan(workspace, base, call, world)
     finally:
         world.close()
+    try:
+        admit(draft, base, call, protection)
+    except BaseException:
+        for item in draft.files:
+            item.target.close()
+        raise
+    return draft
+
+
+def _plan(workspace: Workspace, base: Base, call: EditCall, world: CallWorld) -> Draft:
+    if call.needs_history:
+        plan_taking_back = _TAKING_BACK[call.method]
+        return look_back(
+            workspace.repository,
+            base.head.commit,
+            lambda past: plan_taking_back(past, workspace, call, world),
+        )
+    if call.method == TRANSACTION:
+        return _plan_transaction(call.params, world, workspace.excludes, preview=call.preview)
+    plan = DIALECTS[call.method](call.params, world)
+    check_plan(plan, workspace.excludes)
+    return _plan_edit(plan, world, preview=call.preview)
 
 
 def _plan_edit(plan: Plan, world: CallWorld, *, preview: bool) -> Draft:

@@ -13,6 +13,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from stetd.failpoints import hit
+from stetd.history.protecting import NOTHING_PROTECTED, Protection
 from stetd.state import State
 from stetd.storage.background import Background
 from stetd.storage.journal import Journal, JournalBroken
@@ -33,6 +34,8 @@ class WriterLimits:
     grace_s: float
     request_record_calls: int
     request_record_s: float
+    #: Files that agents may not change, or not unnoticed.
+    protection: Protection = NOTHING_PROTECTED
 
 
 class Checkpoints:

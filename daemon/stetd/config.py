@@ -28,6 +28,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from stet.wire.framing import DEFAULT_MAX_FRAME, UNLIMITED_FRAME
 from stetd.history.excluding import fault_of
+from stetd.history.protecting import DEFAULT_PATTERNS
 
 _ENV_PREFIX = "STET_"
 _MIB = 1024 * 1024
@@ -54,6 +55,17 @@ class Settings(BaseSettings):
     default_mode: Literal["restricted", "unrestricted"] = Field(
         default="unrestricted",
         description="Mode of a new session; never above its workspace's mode.",
+    )
+    protected: tuple[str, ...] = Field(
+        default=DEFAULT_PATTERNS,
+        description="Files that programs run or obey later, as patterns of a .gitignore in the "
+        "root of every workspace, in any letter case. (.git is never written, whatever this says.)",
+    )
+    protected_action: Literal["refuse", "flag", "allow"] = Field(
+        default="refuse",
+        description="What becomes of an agent's edit of such a file: refuse; flag: it is made, "
+        "with a warning, and its commit says Stet-Flagged; allow. What the person does on "
+        "control.sock is flagged at most.",
     )
     max_frame: int = Field(
         default=DEFAULT_MAX_FRAME,
@@ -150,7 +162,7 @@ class Settings(BaseSettings):
         description="Least severity that is logged; info has one line per call.",
     )
 
-    @field_validator("exclude")
+    @field_validator("exclude", "protected")
     @classmethod
     def _patterns_that_match(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
         for pattern in patterns:

@@ -18,6 +18,7 @@ from stetd.handlers import Handlers
 from stetd.heads import Head
 from stetd.history.excluding import Excludes
 from stetd.history.objects import NewObject
+from stetd.history.protecting import Protection
 from stetd.indexing import Indexer
 from stetd.needs import RETENTION_EVERY_S, Needs
 from stetd.recovery import Recovery, RecoveryError, contents
@@ -276,4 +277,5 @@ def _limits(settings: Settings) -> WriterLimits:
         grace_s=settings.grace_s,
         request_record_calls=settings.request_record_calls,
         request_record_s=settings.request_record_s,
+        protection=Protection(settings.protected, settings.protected_action),
     )

@@ -61,3 +61,5 @@ class Draft:
     record_always: bool = False
     #: What ``patch_block`` answers beside the message: one file, or several; None: no answer.
     result: BlockResult | list[BlockResult] | None = None
+    #: Protected files that it changes, which its commit names.
+    flagged: Sequence[str] = ()

@@ -95,6 +95,7 @@ def seal(
             request=who.request,
             peer=who.peer,
             reverts=draft.reverts,
+            flagged=tuple(draft.flagged),
             permissions=permissions,
             regraded=regraded([(path, before, touched[path]) for path, before in befores]),
             directories=_missing_directories(changed),

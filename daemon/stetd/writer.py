@@ -333,7 +333,8 @@ class Writer:
         now: int,
     ) -> Prepared:
         """Plan a call and seal it. Raises Refused."""
-        draft = plan_call(workspace, base, call, session, self._limits.max_file_bytes)
+        limits = self._limits
+        draft = plan_call(workspace, base, call, session, limits.max_file_bytes, limits.protection)
         try:
             self._check_clipboards(session, draft.clipboards)
             return seal(

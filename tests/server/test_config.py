@@ -9,6 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from stetd.config import ConfigurationError, Settings, load_settings
+from stetd.history.protecting import DEFAULT_PATTERNS
 
 
 @pytest.fixture(autouse=True)
@@ -33,6 +34,8 @@ def test_defaults_are_these(tmp_path: Path) -> None:
     assert load_settings(str(tmp_path / "missing.toml")).model_dump() == {
         "durability": "full",
         "default_mode": "unrestricted",
+        "protected": DEFAULT_PATTERNS,
+        "protected_action": "refuse",
         "max_frame": 16 * 1024 * 1024,
         "max_connections": 1200,
         "max_pipelined": 64,

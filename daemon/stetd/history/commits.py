@@ -13,6 +13,7 @@ A commit says everything that CONTRACT.md 5 asks for:
     Stet-Request: 5f0c...
     Stet-Peer: 4711 python3
     Stet-Reverts: <commit id>        (one line for each commit taken back)
+    Stet-Flagged: .envrc             (one line for each protected file that was changed)
     Stet-Permissions: 600 <path>     (only where Git's file modes lose something)
     Stet-Regraded: 600 644 <path>    (only where that changed in a file that stays)
     Stet-Directory: src/new          (one line for each directory that the call made)
@@ -59,6 +60,8 @@ class CommitMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     request: str | None = None
     peer: Peer | None = None
     reverts: tuple[str, ...] = ()
+    #: Protected files that the call changed (``protected`` in the configuration).
+    flagged: tuple[str, ...] = ()
     #: Paths whose permission bits are neither 0644 nor 0755, with the bits.
     permissions: tuple[tuple[str, int], ...] = ()
     #: Files whose bits were changed, unless Git can say both: path, bits before and after.
@@ -109,6 +112,7 @@ def _trailers(meta: CommitMeta) -> list[str]:
         ("Request", meta.request),
         ("Peer", peer),
         *(("Reverts", oid) for oid in meta.reverts),
+        *(("Flagged", path) for path in meta.flagged),
         *(("Permissions", f"{mode:o} {path}") for path, mode in meta.permissions),
         *(("Regraded", f"{old:o} {new:o} {path}") for path, old, new in meta.regraded),
         *(("Directory", path) for path in meta.directories),
@@ -186,6 +190,7 @@ def parse_commit(oid: str, content: bytes) -> StoredCommit:
         request=one("Request"),
         peer=_parse_peer(one("Peer")),
         reverts=tuple(trailers.get("Stet-Reverts", [])),
+        flagged=tuple(trailers.get("Stet-Flagged", [])),
         permissions=_parse_permissions(trailers.get("Stet-Permissions", [])),
         regraded=_parse_regraded(trailers.get("Stet-Regraded", [])),
         directories=tuple(trailers.get("Stet-Directory", [])),

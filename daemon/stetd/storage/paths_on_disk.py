@@ -263,18 +263,29 @@ def _refuse_repository(path: str, target: Target) -> None:
     are looked into through the handle and its parents, so they are those that will be used.
     """
     parts = target.path.split("/")
-    depth = len(parts) - 1 - len(target.missing)
-    for up in range(depth + 1):
-        above = "../" * up
-        at = depth - up
-        present = {folded_name(parts[at])} & REPOSITORY_PARTS
-        if "head" not in present and not _is_there(target.dir_fd, above + "HEAD"):
-            continue
-        if all(
-            part in present or _is_there(target.dir_fd, above + part)
-            for part in ("objects", "refs")
-        ):
-            raise in_repository(path, "/".join(parts[:at]))
+    for depth in range(len(parts) - len(target.missing)):
+        own = folded_name(parts[depth])
+        if own != "head" and not _is_there(target.dir_fd, _above(target, depth) + "HEAD"):
+            continue  # as good as always
+        if repository_parts(target, depth) | {own} >= REPOSITORY_PARTS:
+            raise in_repository(path, "/".join(parts[:depth]))
+
+
+def repository_parts(target: Target, depth: int) -> set[str]:
+    """What of a Git repository stands on the disk in a directory of a target's path, folded.
+
+    ``depth``: how many names that directory's path has.
+    """
+    if depth > target.path.count("/") - len(target.missing):
+        return set()
+    above = _above(target, depth)
+    names = ("HEAD", "objects", "refs")
+    return {name.lower() for name in names if _is_there(target.dir_fd, above + name)}
+
+
+def _above(target: Target, depth: int) -> str:
+    """From the target's handle to a directory above it."""
+    return "../" * (target.path.count("/") - len(target.missing) - depth)
 
 
 def _is_there(dir_fd: int, name: str) -> bool:

@@ -1,0 +1,63 @@
+"""Which files agents may not change, or not unnoticed: those that programs run later. Pure.
+
+The patterns are those of a ``.gitignore`` in the workspace's root (:mod:`stetd.history.ignoring`);
+names are compared as the most tolerant file system would: letter case, characters that are ignored,
+dots and spaces at the end make no difference. ``.git`` and the like are not decided here: nobody
+writes there (:mod:`stetd.editing.paths`).
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from stetd.editing.paths import folded_path
+from stetd.history.ignoring import IgnoreFile
+
+Action = Literal["refuse", "flag", "allow"]
+
+#: Files that an editor, a shell or an agent's own tool reads on its own when a project is opened,
+#: and that can name commands. Few on purpose: what is in the way of ordinary work is switched off.
+DEFAULT_PATTERNS = (
+    "**/.vscode/tasks.json",
+    "**/.vscode/settings.json",
+    "**/.vscode/mcp.json",
+    ".mcp.json",
+    "**/.cursor/mcp.json",
+    "**/.claude/settings.json",
+    "**/.claude/settings.local.json",
+    "**/.codex/config.toml",
+    "**/.gemini/settings.json",
+    ".envrc",
+)
+
+
+@dataclass(frozen=True)
+class Protection:
+    """The patterns, and what becomes of an edit that they cover."""
+
+    patterns: Sequence[str] = ()
+    action: Action = "allow"
+
+    def __post_init__(self) -> None:
+        lines = [
+            unicodedata.normalize("NFKC", pattern).casefold().replace("[:upper:]", "[:lower:]")
+            for pattern in self.patterns
+        ]
+        object.__setattr__(self, "_file", IgnoreFile("\n".join(lines).encode(), ""))
+
+    def covers(self, path: str) -> bool:
+        """Whether a file of the workspace is protected, or a directory above it."""
+        file: IgnoreFile = self.__dict__["_file"]
+        if self.action == "allow" or not file:
+            return False
+        parts = folded_path(path).split("/")
+        return any(
+            file.says("/".join(parts[:depth]), directory=depth < len(parts))
+            for depth in range(1, len(parts) + 1)
+        )
+
+
+NOTHING_PROTECTED = Protection()
