@@ -1,6 +1,6 @@
 """Measure calls beside the floors of the same disk, in turns, and print the ratios.
 
-    python scripts/bench.py [--quick] [--json] [--history | --editing] [--directory D]
+    python scripts/bench.py [--quick] [--json] [--history | --editing | --hostile] [--directory D]
 
 What is measured is in the package ``benchmarks``; here is in which order. The floors are
 measured in turns with the calls, because a disk is not equally fast all the time. The daemon
@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import stet
-from benchmarks import engine, history
+from benchmarks import engine, history, hostile
 from benchmarks.editing import Calls
 from benchmarks.floors import BOTH, Floors
 from benchmarks.lines import JsonLines
@@ -185,6 +185,10 @@ def main() -> int:
         "--editing", action="store_true", help="instead: large files and many edits, at n and 2n"
     )
     parser.add_argument(
+        "--hostile", action="store_true", help="instead: a good client beside 50 hostile ones"
+    )
+    parser.add_argument("--only", action="append", help="with --hostile: this way of being so")
+    parser.add_argument(
         "--directory",
         default=os.path.join(_CHECKOUT, ".run"),
         help="where to work; its file system is the one that is measured",
@@ -205,6 +209,11 @@ def main() -> int:
             told = partial(print, file=sys.stderr, flush=True)
             for table in history.measure(directory, runtime, plan, told):
                 print(table + "\n", flush=True)
+            return 0
+        if options.hostile:
+            size = hostile.QUICK if options.quick else hostile.FULL
+            situations = hostile.measure(directory, runtime, size, options.only or [])
+            print((hostile.as_json if options.json else hostile.as_text)(situations))
             return 0
         results = measure(directory, runtime, QUICK if options.quick else FULL)
     finally:

@@ -24,6 +24,7 @@ from stet.wire.failures import Kind, refuse
 from stet.wire.results import EditResult, LoggedError, Peer
 from stetd.call_world import EditCall
 from stetd.config import Settings
+from stetd.fair_queue import Lane
 from stetd.feed import Feed, Subscriber
 from stetd.indexing import Indexer
 from stetd.needs import Needs
@@ -96,6 +97,11 @@ class Caller:
     subscription: Subscriber | None = None
     #: The connection is over.
     gone: bool = False
+    #: Its place in the writer's queue.
+    lane: Lane = field(default_factory=Lane)
+    #: Waits until the client has taken the replies that it was sent.
+    taken: Callable[[], Awaitable[None]] | None = None
+    _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
     def state(self) -> State:
@@ -111,9 +117,13 @@ class Caller:
                 '{"method": "hello", "params": {"protocol": 1, "workspace": "/absolute/path"}}',
             )
 
-    async def on_writer(self, run: Callable[[], T]) -> T:
-        """Run something on the writer thread, after the calls that wait already."""
-        return await asyncio.wrap_future(self.shared.writer.submit(run))
+    async def on_writer(self, run: Callable[[], T], *, after_all: bool = False) -> T:
+        """Run something on the writer thread, after what this client has asked for before.
+
+        ``after_all``: after all calls that wait by now, whoever has sent them.
+        """
+        submitted = self.shared.writer.submit(run, self.lane, after_all=after_all)
+        return await asyncio.wrap_future(submitted)
 
     def unsubscribe(self) -> None:
         """Send no more events."""
@@ -172,7 +182,7 @@ class Caller:
             if_match=common.if_match,
             preview=bool(common.preview),
         )
-        return await asyncio.wrap_future(self.shared.writer.submit_edit(call))
+        return await asyncio.wrap_future(self.shared.writer.submit_edit(call, self.lane))
 
     async def reading(self, run: Callable[[Place], T]) -> T:
         """Run on a reading thread, once Git has what this client may have been told of."""
@@ -186,8 +196,19 @@ class Caller:
             except MissingObject as error:
                 raise damaged_history(str(error)) from error
 
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self.shared.readers, wait_and_run)
+        return await self.in_pool(wait_and_run)
+
+    async def in_pool(self, run: Callable[[], T]) -> T:
+        """Run something that only reads on a reading thread.
+
+        One thing at a time for each client, and only once it has taken the replies before: so
+        clients get the threads in turns, and no long replies gather for one that doesn't read.
+        """
+        async with self._reading:
+            if self.taken is not None:
+                await self.taken()
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self.shared.readers, run)
 
     def _place(self) -> tuple[Place, int]:
         workspace = self.open_workspace()

@@ -240,6 +240,7 @@ async def _serve(
         task.cancel()
     calls = server.calls_in_work
     systemd_socket.notify("STOPPING=1", f"STATUS=Stopping: {calls} calls are being finished")
+    daemon.begin_to_stop()
     await server.stop()
 
 

@@ -84,6 +84,13 @@ class Settings(BaseSettings):
         ge=1,
         description="Requests of one connection in work at a time; more are left unread.",
     )
+    max_held_bytes: int = Field(
+        default=256 * _MIB,
+        ge=_MIB,
+        description="Bytes of requests that are being received or carried out and of replies that "
+        "are not taken, of all connections together; beyond it the connection with the most is "
+        "closed (overloaded).",
+    )
     frame_timeout_s: PositiveSeconds = Field(
         default=30,
         description="Seconds that a peer may pause in the middle of a message, and may leave "

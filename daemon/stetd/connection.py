@@ -8,7 +8,8 @@ Life of a connection::
 Held back means that nothing more is read, so that a flood stays in the client's own socket
 buffer. It happens while
 
-- ``max_pipelined`` requests are in work,
+- ``max_pipelined`` requests are in work, or ``max_frame`` bytes of them,
+- all connections together have too much in work (``stetd.crowd``),
 - ``hello`` is in work: what follows it needs the session that it makes,
 - more came at once than one turn on the event loop may take,
 - the client does not take its replies (more than HIGH_WATER bytes wait to be sent).
@@ -25,7 +26,8 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, Protocol, cast, runtime_checkable
 
 from stet.wire.events import LostEvent
@@ -41,6 +43,7 @@ from stet.wire.messages import (
 )
 from stet.wire.results import EditResult
 from stetd.config import Settings
+from stetd.crowd import LARGE, Crowd
 from stetd.logs import Fields
 from stetd.peer import PeerProcess, peer_of
 
@@ -51,6 +54,10 @@ HIGH_WATER = 1024 * 1024
 #: Seconds in which a connection that is turned away may say what it wanted (so that the
 #: answer has its encoding and id), and one that sent a bad frame may finish sending it.
 PARTING_S = 2.0
+
+#: Requests, and seconds, after which a turn on the event loop ends and others have theirs.
+_TURN_REQUESTS = 8
+_TURN_S = 0.0005
 
 _METHOD_NAME = re.compile(r"[a-z_]{1,40}")
 
@@ -83,6 +90,15 @@ class Handlers(Protocol):
 
 
 @runtime_checkable
+class Paced(Protocol):
+    """Handlers' connections that make long replies have this method too."""
+
+    def pace_with(self, taken: Callable[[], Awaitable[None]]) -> None:
+        """Take the function that waits until the client has taken its replies, or is gone."""
+        ...
+
+
+@runtime_checkable
 class Subscribable(Protocol):
     """Handlers' connections that want to send events have this method too."""
 
@@ -104,7 +120,8 @@ class ClientConnection(asyncio.Protocol):
     """The server's side of one connection. Everything in it runs on the event loop.
 
     ``admit`` is told of the connection and may give a reason to turn it away; ``left`` is
-    called once when an admitted or turned-away connection is over.
+    called once when an admitted or turned-away connection is over. ``crowd``: what it shares
+    with the others.
     """
 
     def __init__(
@@ -113,6 +130,7 @@ class ClientConnection(asyncio.Protocol):
         handlers: Handlers,
         *,
         control: bool,
+        crowd: Crowd,
         admit: Callable[[ClientConnection, PeerProcess], Refused | None],
         left: Callable[[ClientConnection], None],
     ) -> None:
@@ -121,6 +139,7 @@ class ClientConnection(asyncio.Protocol):
         self.tasks: set[asyncio.Task[None]] = set()
         self._settings = settings
         self._handlers = handlers
+        self._crowd = crowd
         self._admit = admit
         self._left = left
         self._loop = asyncio.get_running_loop()
@@ -137,6 +156,8 @@ class ClientConnection(asyncio.Protocol):
         self._broken = False  # nothing more can be understood: a frame could not be cut
         self._heard = self._loop.time()
         self._sent = 0
+        self._in_work = 0  # bytes
+        self._all_taken: asyncio.Future[None] | None = None
         self._lost_events = 0
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
@@ -156,7 +177,10 @@ class ClientConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Cut what came into requests and start them."""
         self._heard = self._loop.time()
+        if self._broken:
+            return  # it is not listened to any more
         self._framer.feed(data)
+        self._crowd.grew(len(data))
         self._advance()
 
     def eof_received(self) -> bool:
@@ -175,6 +199,7 @@ class ClientConnection(asyncio.Protocol):
         """Go on after the client took its replies."""
         self._replies_waiting = False
         self._cancel("unread")
+        self._say_taken()
         if self._lost_events:
             lost, self._lost_events = self._lost_events, 0
             self.notify(LostEvent(lost))
@@ -185,6 +210,7 @@ class ClientConnection(asyncio.Protocol):
         for name in list(self._timers):
             self._cancel(name)
         self._ended = True
+        self._say_taken()
         if self._calls is not None:
             self._calls.disconnected()
         self._left(self)
@@ -210,6 +236,7 @@ class ClientConnection(asyncio.Protocol):
     def drain(self) -> None:
         """From now on refuse what comes in; what is in work goes on."""
         self._draining = True
+        self._say_taken()
         self._advance()
 
     def close(self, patience_s: float | None = None) -> None:
@@ -227,6 +254,24 @@ class ClientConnection(asyncio.Protocol):
         """Close at once."""
         self._transport.abort()
 
+    # -- for the crowd
+
+    @property
+    def held(self) -> int:
+        """Bytes that this client makes the daemon keep."""
+        return self._framer.buffered + self._in_work + self._transport.get_write_buffer_size()
+
+    def shed(self) -> None:
+        """Close, because all connections together hold too much and this one holds the most."""
+        log.warning("pid %d holds %d bytes: connection closed", self._peer.pid, self.held)
+        self._framer = Framer(self._settings.max_frame, self._framer.encoding)
+        self._broken = True
+        if self._transport.get_write_buffer_size():
+            self.abort()
+            return
+        self._refuse(None, _HOLDS_THE_MOST)
+        self._regulate()
+
     # -- requests --------------------------------------------------------------------------
 
     def _open(self) -> Refused | None:
@@ -237,6 +282,8 @@ class ClientConnection(asyncio.Protocol):
             )
             if isinstance(self._calls, Subscribable):
                 self._calls.notify_with(self.notify)
+            if isinstance(self._calls, Paced):
+                self._calls.pace_with(self._taken)
         except Refused as refused:
             return refused
         except Exception:
@@ -247,15 +294,19 @@ class ClientConnection(asyncio.Protocol):
     def _advance(self) -> None:
         """Start the requests that are there, as many as may be in work.
 
-        A bounded number at a time: refusals are answered on the spot, and a flood of them
-        must not keep the loop from other connections.
+        A few at a time: refusals are answered on the spot, and a flood of them must not keep
+        the loop from other connections.
         """
+        ends = self._loop.time() + _TURN_S
         try:
-            for _ in range(self._settings.max_pipelined):
+            for _ in range(_TURN_REQUESTS):
                 frame = self._framer.next_frame() if self._may_start() else None
                 if frame is None:
                     break
                 self._start(frame)
+                if self._loop.time() > ends:
+                    self._take_another_turn()
+                    break
             else:
                 self._take_another_turn()
         except FrameError as error:
@@ -277,14 +328,32 @@ class ClientConnection(asyncio.Protocol):
             return False
         if self._draining:
             return True
-        return self._hello is None and len(self.tasks) < self._settings.max_pipelined
+        if self._hello is not None or len(self.tasks) >= self._settings.max_pipelined:
+            return False
+        size = self._framer.frame_bytes
+        if self._in_work and self._in_work + size > self._settings.max_frame:
+            return False
+        return self._has_turn(size) and self._crowd.has_room(size, self._take_another_turn)
+
+    def _has_turn(self, size: int) -> bool:
+        """Whether a request of this size may be decoded now; if not, it is a moment later."""
+        pause = self._crowd.free_at - self._loop.time()
+        if size < LARGE or pause <= 0:
+            return True
+        if "turn" not in self._timers:
+            self._after("turn", pause, self._advance)
+        return False
 
     def _start(self, frame: bytes) -> None:
+        began = self._loop.time()
         try:
             request = decode_request(self._encoding, frame)
         except MalformedMessage as error:
             self._refuse(error.id, refuse(error.kind, error.message))
             return
+        finally:
+            now = self._loop.time()
+            self._crowd.decoded(len(frame), now, now - began)
         if self._turned_away is not None:
             self._turn_away(request.id)
         elif self._draining:
@@ -292,9 +361,11 @@ class ClientConnection(asyncio.Protocol):
         else:
             task = self._loop.create_task(self._serve(request))
             self.tasks.add(task)
+            self._in_work += len(frame)
+            self._crowd.begin(len(frame))
             if request.method == "hello":
                 self._hello = task
-            task.add_done_callback(self._served)
+            task.add_done_callback(partial(self._served, len(frame)))
 
     async def _serve(self, request: Request) -> None:
         started = time.perf_counter()
@@ -315,8 +386,10 @@ class ClientConnection(asyncio.Protocol):
             self._send(payload)
         self._log_call(request.method, started, outcome, result)
 
-    def _served(self, task: asyncio.Task[None]) -> None:
+    def _served(self, size: int, task: asyncio.Task[None]) -> None:
         self.tasks.discard(task)
+        self._in_work -= size
+        self._crowd.end(size)
         if task is self._hello:
             self._hello = None
         if not task.cancelled() and task.exception() is not None:
@@ -336,6 +409,8 @@ class ClientConnection(asyncio.Protocol):
         frame = enclose(self._encoding, payload)
         self._sent += len(frame)
         self._transport.write(frame)
+        if self._transport.get_write_buffer_size():
+            self._crowd.grew(len(frame))
 
     def _refuse(self, id: str | int | None, refused: Refused) -> None:  # noqa: A002
         self._send(self._refusal(id, refused))
@@ -425,16 +500,28 @@ class ClientConnection(asyncio.Protocol):
 
     def _watch_progress(self) -> None:
         seconds = self._settings.frame_timeout_s
-        self._after("unread", seconds, self._check_progress, self._taken())
+        self._after("unread", seconds, self._check_progress, self._taken_bytes())
 
     def _check_progress(self, taken_before: int) -> None:
-        if self._taken() - taken_before >= HIGH_WATER:
+        if self._taken_bytes() - taken_before >= HIGH_WATER:
             self._watch_progress()
         else:
             log.warning("pid %d does not read its replies: connection dropped", self._peer.pid)
             self.abort()
 
-    def _taken(self) -> int:
+    async def _taken(self) -> None:
+        """Wait until the client has taken its replies, or is gone."""
+        while self._replies_waiting and not (self._draining or self._transport.is_closing()):
+            if self._all_taken is None:
+                self._all_taken = self._loop.create_future()
+            await asyncio.shield(self._all_taken)
+
+    def _say_taken(self) -> None:
+        if self._all_taken is not None and not self._all_taken.done():
+            self._all_taken.set_result(None)
+        self._all_taken = None
+
+    def _taken_bytes(self) -> int:
         """Bytes that the client has taken so far (or that its socket buffer has)."""
         return self._sent - self._transport.get_write_buffer_size()
 
@@ -457,6 +544,12 @@ _SHUTTING_DOWN = refuse(
     Kind.SHUTTING_DOWN,
     "The daemon is stopping; this call was not started and changed nothing. Connect again in a "
     "moment and send it again.",
+)
+_HOLDS_THE_MOST = refuse(
+    Kind.OVERLOADED,
+    "All connections together hold more bytes than max_held_bytes allows, and this one the most of "
+    "them, so it is closed. A message that it had not sent wholly was not started. Connect again "
+    "in a moment, and send less at a time.",
 )
 _CUT_OFF = refuse(
     Kind.OUTCOME_UNKNOWN,

@@ -40,6 +40,8 @@ _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 #: The writer and the event loop share the interpreter; short turns keep both quick.
 _SWITCH_INTERVAL_S = 0.0005
 _CHECKPOINT_TIMEOUT_S = 30.0
+#: Seconds in which calls that wait are still begun when the daemon is told to end.
+_QUEUE_S = 10.0
 _CHECKPOINT_LOOK_S = 0.05
 #: Seconds after a call for which the indexing thread keeps back.
 _BUSY_S = 0.25
@@ -166,10 +168,15 @@ class Daemon:
         needs.policy = _policy(settings)
         self.upkeep.reconfigure(settings.gc_idle_s, RETENTION_EVERY_S if needs.policy else None)
 
+    def begin_to_stop(self) -> None:
+        """From now on calls that wait are begun for some seconds only, then refused."""
+        self.writer.finish_within(_QUEUE_S)
+
     def close(self) -> None:
         """Finish what is queued, write a checkpoint, let everything go."""
+        self.begin_to_stop()
         self.upkeep.close()
-        self.writer.submit(self.writer.end_grace).result()
+        self.writer.submit(self.writer.end_grace, after_all=True).result()
         _checkpoint_now(self.writer)
         self.writer.stop()
         self.indexer.close()

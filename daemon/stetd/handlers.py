@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import Peer
@@ -48,9 +48,14 @@ class Connection:
         """Who is asking, for the log."""
         return {"agent": self._caller.agent, "session": self._caller.session}
 
+    def pace_with(self, taken: Callable[[], Awaitable[None]]) -> None:
+        """Take the function that waits until this client has taken its replies, or is gone."""
+        self._caller.taken = taken
+
     def disconnected(self) -> None:
-        """The client is gone. What it asked for goes on, but it is told nothing more."""
+        """The client is gone. What it asked for goes on, but nobody is told any more."""
         self._caller.gone = True
+        self._caller.shared.writer.forsake(self._caller.lane)
         self._caller.unsubscribe()
 
 

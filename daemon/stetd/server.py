@@ -18,6 +18,7 @@ from typing import Any
 from stet.wire.failures import Kind, Refused, refuse
 from stetd.config import Settings
 from stetd.connection import PARTING_S, ClientConnection, Handlers
+from stetd.crowd import Crowd
 from stetd.listening import BACKLOG, Listener
 from stetd.peer import PeerProcess
 
@@ -55,6 +56,7 @@ class Server:
         self._serving: list[asyncio.Server] = []
         self._admitted: set[ClientConnection] = set()
         self._turned_away: set[ClientConnection] = set()
+        self._crowd = Crowd(settings.max_held_bytes, lambda: self._admitted)
         self._all_left = asyncio.Event()
         self._all_left.set()
 
@@ -116,7 +118,12 @@ class Server:
 
     def _connection(self, control: bool) -> ClientConnection:
         return ClientConnection(
-            self._settings, self._handlers, control=control, admit=self._admit, left=self._left
+            self._settings,
+            self._handlers,
+            control=control,
+            crowd=self._crowd,
+            admit=self._admit,
+            left=self._left,
         )
 
     def _admit(self, connection: ClientConnection, peer: PeerProcess) -> Refused | None:

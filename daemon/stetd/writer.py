@@ -1,14 +1,16 @@
-"""The one thread that changes anything: its queue is the order of the history.
+"""The one thread that changes anything: the order in which it takes calls is that of the history.
 
-Editing calls that wait together are planned one after the other, share one journal sync
-(group commit), and are then published and answered in order (PROTOCOL.md 2-6). Other
-changes (sessions, modes, clipboards, workspaces) run between batches.
+Which call is next, of those that wait, is the queue's affair (:mod:`stetd.fair_queue`): those
+of a connection in their order, connections in turns. Calls that are taken together are planned
+one after the other, share one journal sync (group commit), and are then published and answered
+in order (PROTOCOL.md 2-6). Other changes (sessions, modes, clipboards, workspaces) run between
+batches.
 """
 
 from __future__ import annotations
 
 import logging
-import queue
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +28,7 @@ from stetd.checkpointing import Checkpoints, WriterLimits
 from stetd.drafts import Who
 from stetd.events import Events
 from stetd.failpoints import hit
+from stetd.fair_queue import TURN_S, FairQueue, Lane, Waiting
 from stetd.grace import GraceWatch, LateWrite, seal_late_write
 from stetd.history.commits import rfc3339
 from stetd.history.objects import NewObject
@@ -67,6 +70,9 @@ class _EditJob:
     call: EditCall
     future: Future[EditResult]
     attempts: int = 0
+    #: Seconds that planning and publishing it has taken.
+    seconds: float = 0.0
+    begun: bool = False
 
 
 @dataclass(slots=True)
@@ -91,7 +97,21 @@ class _InFlight:
     followers: list[Future[EditResult]] = field(default_factory=list)
 
 
-_STOP = object()
+_FORSAKEN = refuse(
+    Kind.OVERLOADED,
+    "The connection was lost before this call was begun, while many such calls waited; it was not "
+    "started and changed nothing. Send it again.",
+)
+_STOPPING = refuse(
+    Kind.SHUTTING_DOWN,
+    "The daemon is stopping; this call was not started and changed nothing. Connect again in a "
+    "moment and send it again.",
+)
+
+
+@dataclass(slots=True)
+class _Stop:
+    """The last item of all."""
 
 
 class Writer:
@@ -118,11 +138,14 @@ class Writer:
         self.git_number = 0
         self._requests = requests
         self._limits = limits
-        self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._queue = FairQueue()
+        #: Where the daemon's own work waits, which is little and not to wait for anybody.
+        self._own_lane = Lane()
         self._in_flight: dict[tuple[str, str, str], _InFlight] = {}
         self._admission = threading.Lock()
         self._grace = GraceWatch(limits.grace_s)
         self._last_work = time.monotonic()
+        self._ends = math.inf
         self.checkpoints = Checkpoints(
             state,
             journal,
@@ -140,8 +163,8 @@ class Writer:
 
     # -- called from any thread
 
-    def submit_edit(self, call: EditCall) -> Future[EditResult]:
-        """Queue an editing call. A retry of one in flight gets that one's outcome."""
+    def submit_edit(self, call: EditCall, lane: Lane) -> Future[EditResult]:
+        """Queue a client's editing call. A retry of one in flight gets that one's outcome."""
         future: Future[EditResult] = _uncancellable()
         if call.retryable and not call.preview:
             key = (call.workspace, call.session or "", call.request)
@@ -154,41 +177,65 @@ class Writer:
                         first.followers.append(future)
                     return future
                 self._in_flight[key] = _InFlight(call.digest, future)
-                self._queue.put(_EditJob(call, future))
+                self._queue.put(_EditJob(call, future), lane)
                 return future
-        self._queue.put(_EditJob(call, future))
+        self._queue.put(_EditJob(call, future), lane)
         return future
 
-    def submit(self, run: Callable[[], T]) -> Future[T]:
-        """Run something on the writer thread, after the calls that are queued already."""
+    def submit(
+        self, run: Callable[[], T], lane: Lane | None = None, *, after_all: bool = False
+    ) -> Future[T]:
+        """Run something on the writer thread: for a client, after what it has asked for before.
+
+        ``after_all``: after every call that is queued already, whoever's it is.
+        """
         future: Future[T] = _uncancellable()
-        self._queue.put(_Task(run, future))
+        self._queue.put(_Task(run, future), lane or self._own_lane, after_all=after_all)
         return future
 
     def quiet_s(self) -> float:
         """Seconds since the last writing call was carried out; 0 while some wait."""
-        return time.monotonic() - self._last_work if self._queue.empty() else 0.0
+        return time.monotonic() - self._last_work if self._queue.empty else 0.0
+
+    def forsake(self, lane: Lane) -> None:
+        """A client is gone: what it has asked for goes on, unless that is too much by now."""
+        for item in self._queue.forsake(lane):
+            if isinstance(item, _EditJob):
+                self._answer(item, _FORSAKEN)
+            elif isinstance(item, _Task):
+                item.future.set_exception(_FORSAKEN)
+
+    def finish_within(self, seconds: float) -> None:
+        """From now on take only so long for the calls that wait, and refuse the others."""
+        self._ends = min(self._ends, time.monotonic() + seconds)
 
     def stop(self) -> None:
         """Finish what is queued, then end the thread."""
-        self._queue.put(_STOP)
+        self._queue.put(_Stop(), self._own_lane, after_all=True)
         self._thread.join()
 
     # -- the thread
 
     def _run(self) -> None:
         while True:
-            items = self._next_items()
+            items = self._queue.take(_MAX_BATCH, self._pause())
             while items:
-                first = items[0]
-                if first is _STOP:
+                first = items[0].item
+                if isinstance(first, _Stop):
                     self._grace.close()
                     return
                 if isinstance(first, _Task):
-                    items.pop(0)
-                    self._run_task(first)
+                    self._run_task(first, items.pop(0))
                     continue
-                self._run_batch(_take_batch(items))
+                batch = _take_batch(items)
+                self._run_batch([waiting.item for waiting in batch])
+                late = [waiting for waiting in batch if not waiting.item.future.done()]
+                for waiting in batch:
+                    if waiting.item.future.done():
+                        self._queue.charge(waiting, waiting.item.seconds)
+                if late:  # one of the calls took long: whoever came meanwhile may be first
+                    self._queue.put_back([*late, *items])
+                    items = []
                 self._last_work = time.monotonic()
             try:
                 self._housekeeping()
@@ -196,25 +243,14 @@ class Writer:
                 _log.exception("housekeeping failed")
                 self.become_read_only(f"internal error: {error!r}")
 
-    def _next_items(self) -> list[Any]:
-        try:
-            items = [self._queue.get(timeout=self._pause())]
-        except queue.Empty:
-            return []
-        while len(items) < _MAX_BATCH:
-            try:
-                items.append(self._queue.get_nowait())
-            except queue.Empty:
-                break
-        return items
-
     def _pause(self) -> float | None:
         """How long to wait for work before there is housekeeping to do; None: no need."""
         due = [self._grace.next_due(), self.checkpoints.due_in(self._last_work)]
         pauses = [pause for pause in due if pause is not None]
         return max(0.0, min(pauses)) if pauses else None
 
-    def _run_task(self, task: _Task) -> None:
+    def _run_task(self, task: _Task, waiting: Waiting) -> None:
+        began = time.perf_counter()
         try:
             result = task.run()
         except BaseException as error:  # noqa: BLE001 - it belongs to whoever asked
@@ -222,14 +258,17 @@ class Writer:
         else:
             task.future.set_result(result)
         self.steps += 1
+        if waiting.lane is not self._own_lane:  # the daemon's work waits for nobody's turn
+            self._queue.charge(waiting, time.perf_counter() - began)
 
     # -- batches
 
     def _run_batch(self, batch: list[_EditJob]) -> None:
         workspace = self.state.open.get(batch[0].call.workspace)
-        if workspace is None:
+        if workspace is None or time.monotonic() > self._ends:
+            closed = refuse(Kind.WORKSPACE_NOT_ALLOWED, "this workspace is closed")
             for job in batch:
-                self._answer(job, refuse(Kind.WORKSPACE_NOT_ALLOWED, "this workspace is closed"))
+                self._answer(job, closed if workspace is None else _STOPPING)
             return
         pending = batch
         while pending:
@@ -270,15 +309,21 @@ class Writer:
     def _plan(self, workspace: Workspace, jobs: list[_EditJob]) -> list[_Outcome]:
         base = Base(workspace.head)
         sessions: dict[str, Session | None] = {}
-        outcomes = []
+        outcomes: list[_Outcome] = []
         number = self.state.number
         now = int(time.time())
+        deadline = time.perf_counter() + TURN_S
         for job in jobs:
+            if outcomes and not job.begun and time.perf_counter() > deadline:
+                break  # these calls have not been looked at; they are put back into the queue
+            job.begun = True
             name = job.call.session
             if name is not None and name not in sessions:
                 sessions[name] = self.state.sessions.get((workspace.name, name))
             session = sessions.get(name) if name is not None else None
+            began = time.perf_counter()
             outcome = self._plan_one(workspace, base, job, session, number + 1, now)
+            job.seconds += time.perf_counter() - began
             outcomes.append(outcome)
             if outcome.prepared is not None:
                 number += 1
@@ -310,7 +355,7 @@ class Writer:
             if cut is not None:
                 when = rfc3339(cut.time)
                 refusal = after_dropping(refusal, cut.dropped, cut.oldest, when)
-            return _Outcome(job, answer=refusal)
+            return _Outcome(job, answer=_light(refusal))
         except OSError as error:
             return _Outcome(job, answer=io_failure(error))
         except MissingObject as error:
@@ -428,11 +473,13 @@ class Writer:
                 assert outcome.answer is not None, "BUG: a job without a transaction or an answer"
                 self._answer(outcome.job, outcome.answer)
                 continue
+            began = time.perf_counter()
             try:
                 outcome.prepared.publish(workspace.worktree)
             except (Displaced, OSError) as cause:
                 return self._abort(workspace, outcomes[i:], cause)
             self._published(workspace, outcome.prepared)
+            outcome.job.seconds += time.perf_counter() - began
             self._answer(outcome.job, outcome.prepared.result)
         return []
 
@@ -602,6 +649,12 @@ class Writer:
             self._record_late_write(late)
 
 
+def _light(refusal: Refused) -> Refused:
+    """A refusal without where it came from: that keeps all that planning has looked at."""
+    refusal.__traceback__ = refusal.__context__ = refusal.__cause__ = None
+    return refusal
+
+
 def _uncancellable() -> Future[Any]:
     """A future that a client who goes away can't cancel: the call goes on without it."""
     future: Future[Any] = Future()
@@ -609,14 +662,26 @@ def _uncancellable() -> Future[Any]:
     return future
 
 
-def _take_batch(items: list[Any]) -> list[_EditJob]:
-    """The calls at the front that can share a batch: one workspace, no reading of history."""
-    batch: list[_EditJob] = []
-    while items and isinstance(items[0], _EditJob):
-        call = items[0].call
-        if batch and (call.needs_history or call.workspace != batch[0].call.workspace):
+def _take_batch(items: list[Waiting]) -> list[Waiting]:
+    """The calls that can share a batch: one workspace, no reading of history.
+
+    The first item is one; others are taken from behind what is in between (a reader, a call
+    in another workspace), but none that would overtake something of its own connection, or
+    what waits for all.
+    """
+    first = items[0].item.call
+    batch, rest = [items[0]], []
+    passed: set[int] = set()  # lanes of which something stays behind
+    for number, waiting in enumerate(items[1:], start=1):
+        job = waiting.item
+        if waiting.after_all or first.needs_history:
+            rest += items[number:]
             break
-        batch.append(items.pop(0))
-        if call.needs_history:
-            break
+        fits = isinstance(job, _EditJob) and job.call.workspace == first.workspace
+        if fits and not job.call.needs_history and id(waiting.lane) not in passed:
+            batch.append(waiting)
+        else:
+            passed.add(id(waiting.lane))
+            rest.append(waiting)
+    items[:] = rest
     return batch

@@ -9,9 +9,12 @@ from typing import Any, Self
 
 
 class JsonLines:
-    """One connection that has said hello. Requests can be made beforehand, as bytes."""
+    """One connection that has said hello. Requests can be made beforehand, as bytes.
 
-    def __init__(self, path: str, workspace: str, session: str) -> None:
+    Without a workspace (on control.sock) or a session these are left out of hello.
+    """
+
+    def __init__(self, path: str, workspace: str | None, session: str | None) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.connect(path)
         self._replies = self._socket.makefile("rb")

@@ -39,6 +39,7 @@ def test_defaults_are_these(tmp_path: Path) -> None:
         "max_frame": 16 * 1024 * 1024,
         "max_connections": 1200,
         "max_pipelined": 64,
+        "max_held_bytes": 256 * 1024 * 1024,
         "frame_timeout_s": 30,
         "max_file_bytes": 64 * 1024 * 1024,
         "max_clipboard_bytes": 16 * 1024 * 1024,

@@ -119,6 +119,20 @@ class Framer:
         except FrameError:
             return True
 
+    @property
+    def buffered(self) -> int:
+        """How many bytes are held."""
+        return len(self._buffer)
+
+    @property
+    def frame_bytes(self) -> int:
+        """The size of the next payload; 0 if there is none yet, or an error."""
+        try:
+            bounds = self._bounds()
+        except FrameError:
+            return 0
+        return bounds[1] - bounds[0] if bounds is not None else 0
+
     def _bounds(self) -> tuple[int, int, int] | None:
         """Offsets of the first frame's payload (start, end) and of the byte after the frame."""
         if self._error is not None:

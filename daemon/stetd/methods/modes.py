@@ -35,7 +35,7 @@ async def _mode_set(caller: Caller, params: Params) -> ModeResult:
         )
     if not caller.control:
         _check_agent_may_set(caller, setting)
-    return await caller.on_writer(lambda: _set_mode(caller, setting))
+    return await caller.on_writer(lambda: _set_mode(caller, setting), after_all=True)
 
 
 def _check_agent_may_set(caller: Caller, setting: ModeSetting) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import time
 
@@ -31,10 +30,7 @@ async def _status(caller: Caller, params: Params) -> StatusResult:
     shadows = await caller.on_writer(
         lambda: [workspace.shadow for workspace in caller.state.open.values()]
     )
-    loop = asyncio.get_running_loop()
-    sizes = await loop.run_in_executor(
-        caller.shared.readers, lambda: sum(directory_bytes(shadow) for shadow in shadows)
-    )
+    sizes = await caller.in_pool(lambda: sum(directory_bytes(shadow) for shadow in shadows))
     return msgspec.structs.replace(partial, shadow_bytes=sizes)
 
 
@@ -45,6 +41,7 @@ def _counts(caller: Caller) -> StatusResult:
         "max_frame",
         "max_connections",
         "max_pipelined",
+        "max_held_bytes",
         "max_file_bytes",
         "max_clipboard_bytes",
         "frame_timeout_s",

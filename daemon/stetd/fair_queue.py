@@ -1,0 +1,189 @@
+"""What waits for the writer thread: in order on each lane, fairly between lanes.
+
+A *lane* is one connection's, or the daemon's own. Whoever has used the least of the writer's
+time goes first (start-time fair queueing), so a client that sends one call at a time does not
+wait behind the thousands that others have queued: it waits for its fair share. A lane that was
+empty begins where the others are; it saves up nothing.
+
+The order of one lane is never changed. Between lanes there is no order to keep: what waits on
+two of them is not answered yet, so neither side can know which came first. What must see all
+that came before it, on every lane, says so (``after_all``). It holds up its own lane only, not
+those that come later, so a flood of such requests gains nothing.
+
+No threads and no I/O but the lock; what the items are is the writer's affair
+(:mod:`stetd.writer`).
+"""
+
+from __future__ import annotations
+
+import heapq
+import threading
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+#: Seconds of work that one :meth:`FairQueue.take` gives at most, as far as it can be foreseen.
+#: A call that comes meanwhile waits for these, and they share one sync of the journal.
+TURN_S = 0.025
+
+#: What the first item of a lane is taken to cost, in seconds.
+_FIRST_GUESS_S = 0.001
+#: How much of a lane's estimate is the newest item's.
+_NEWEST = 0.3
+#: Items of clients that are gone which may wait together; more are given up.
+MOST_FORSAKEN = 1_000
+
+#: Items that were drawn out of turn and are kept, at least, before they are let go.
+_MOST_DRAWN = 256
+
+
+@dataclass(slots=True, eq=False)
+class Lane:
+    """One client's place in the queue. Only the queue looks inside."""
+
+    waiting: deque[Waiting] = field(default_factory=deque)
+    #: Seconds of the writer that were used, on a clock that all lanes share.
+    used: float = 0.0
+    estimate: float = _FIRST_GUESS_S
+    #: Its client is gone.
+    forsaken: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Waiting:
+    """An item in its lane. ``estimate``: the seconds that it was taken to cost when drawn."""
+
+    item: Any
+    lane: Lane
+    after_all: bool = False
+    drawn: bool = False
+    estimate: float = 0.0
+
+
+class FairQueue:
+    """Any thread may put; one takes."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        #: Lanes whose first item needs to wait for nothing but its turn.
+        self._ready: set[Lane] = set()
+        #: All items in the order in which they came. Drawn ones are dropped when they are at
+        #: its front, or are the most of it: they may hold megabytes.
+        self._order: deque[Waiting] = deque()
+        self._length = 0
+        self._forsaken = 0
+        self._now = 0.0
+
+    def put(self, item: Any, lane: Lane, *, after_all: bool = False) -> None:
+        """Queue an item behind those of its lane; ``after_all``: behind all that wait by now."""
+        waiting = Waiting(item, lane, after_all)
+        with self._changed:
+            self._length += 1
+            self._order.append(waiting)
+            if len(self._order) > 2 * self._length + _MOST_DRAWN:
+                self._order = deque(each for each in self._order if not each.drawn)
+            lane.waiting.append(waiting)
+            if len(lane.waiting) == 1:
+                lane.used = max(lane.used, self._now)
+                self._look_at(lane)
+            self._changed.notify()
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing waits."""
+        with self._changed:
+            return not self._length
+
+    def take(self, most: int, timeout: float | None) -> list[Waiting]:
+        """At most ``most`` items, in the order in which to do them; none after ``timeout``.
+
+        More than one only as long as they are foreseen to take TURN_S seconds together.
+        """
+        with self._changed:
+            self._changed.wait_for(self._oldest, timeout)
+            heap = [(lane.used, id(lane), lane) for lane in self._ready]
+            heapq.heapify(heap)
+            drawn: list[Waiting] = []
+            foreseen = 0.0
+            while len(drawn) < most and (lane := self._next_lane(heap)) is not None:
+                if drawn and foreseen + lane.estimate > TURN_S:
+                    break
+                foreseen += lane.estimate
+                drawn.append(self._draw(lane))
+                if lane in self._ready:
+                    heapq.heappush(heap, (lane.used, id(lane), lane))
+            return drawn
+
+    def put_back(self, drawn: Sequence[Waiting]) -> None:
+        """Take back what was drawn, in that order, and not done: each is first in its lane."""
+        with self._changed:
+            for waiting in reversed(drawn):
+                lane = waiting.lane
+                self._order.appendleft(Waiting(waiting.item, lane, waiting.after_all))
+                self._length += 1
+                self._forsaken += lane.forsaken
+                lane.waiting.appendleft(self._order[0])
+                lane.used -= waiting.estimate
+                self._look_at(lane)
+
+    def forsake(self, lane: Lane) -> list[Any]:
+        """Say that the lane's client is gone. What is given up with it, because too much is left.
+
+        Otherwise somebody who comes, asks for much and goes, again and again, would fill the
+        memory with what nobody waits for.
+        """
+        with self._changed:
+            lane.forsaken = True
+            self._forsaken += len(lane.waiting)
+            if self._forsaken <= MOST_FORSAKEN:
+                return []
+            given_up = list(lane.waiting)
+            self._forsaken -= len(given_up)
+            self._length -= len(given_up)
+            for waiting in given_up:
+                waiting.drawn = True
+            lane.waiting.clear()
+            self._ready.discard(lane)
+            return [waiting.item for waiting in given_up]
+
+    def charge(self, waiting: Waiting, seconds: float) -> None:
+        """Say what a drawn item has cost."""
+        lane = waiting.lane
+        with self._changed:
+            lane.used += seconds - waiting.estimate
+            lane.estimate += _NEWEST * (seconds - lane.estimate)
+
+    def _oldest(self) -> Waiting | None:
+        while self._order and self._order[0].drawn:
+            self._order.popleft()
+        return self._order[0] if self._order else None
+
+    def _next_lane(self, heap: list[tuple[float, int, Lane]]) -> Lane | None:
+        oldest = self._oldest()
+        if oldest is None:
+            return None
+        if oldest.after_all:
+            return oldest.lane
+        while heap:
+            _, _, lane = heapq.heappop(heap)
+            if lane in self._ready:
+                return lane
+        raise AssertionError("BUG: the oldest item waits for nothing, and its lane is not ready")
+
+    def _draw(self, lane: Lane) -> Waiting:
+        waiting = lane.waiting.popleft()
+        waiting.drawn = True
+        self._length -= 1
+        self._forsaken -= lane.forsaken
+        waiting.estimate = lane.estimate
+        self._now = max(self._now, lane.used)
+        lane.used += lane.estimate
+        self._look_at(lane)
+        return waiting
+
+    def _look_at(self, lane: Lane) -> None:
+        if lane.waiting and not lane.waiting[0].after_all:
+            self._ready.add(lane)
+        else:
+            self._ready.discard(lane)
