@@ -216,6 +216,22 @@ def test_a_rollback_to_before_an_undo_brings_the_edit_back(ten: Site) -> None:
     assert ten.bytes_of("a.txt") == upper(1)
 
 
+def test_a_rollback_takes_back_an_undo_that_could_stay_where_others_would_undo_the_same(
+    ten: Site,
+) -> None:
+    first, second = edit(ten.agent, 1), edit(ten.agent, 3)
+    later = edit(ten.agent, 9)
+    both = ten.agent.call("undo", commits=[first, later])["commit"]
+    undone_undo = ten.agent.call("undo", commits=[both, second])["commit"]
+    alone = ten.agent.call("undo", commits=[later])["commit"]
+    assert ten.bytes_of("a.txt") == upper(1)
+    result = ten.agent.call("rollback", to=second)
+    assert ten.bytes_of("a.txt") == upper(1, 3)
+    # The last would have stayed: it undoes what is to be undone. But so does the first, once
+    # what undid that is taken back.
+    assert result["undone"] == [alone, undone_undo, both, later]
+
+
 def test_a_rollback_keeps_what_a_person_wrote_unless_told_otherwise(ten: Site) -> None:
     first = edit(ten.agent, 1)
     ten.write("a.txt", upper(1) + b"by hand\n")

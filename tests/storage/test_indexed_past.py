@@ -192,6 +192,38 @@ def test_of_the_commits_that_are_not_indexed_only_those_are_read_that_are_needed
     assert expected == look_back(histories.repository, oids[-1], run)
 
 
+def test_what_stands_in_the_index_follows_from_what_came_after_it(histories: Histories) -> None:
+    """An indexed edit is undone; an indexed undo is, so that its edit stands again; and both."""
+    oids = histories.oids
+    oids_before = list(oids)
+    undo = histories.commit({"u": "1\n"}, kind="undo", session="s", reverts=(oids[3], oids[5]))
+    index = GrowingIndex.open(HistoryIndex.path_for(histories.path))
+    list(catch_up(index, histories.repository, undo))
+    index.close()
+    histories.commit({"u": "2\n"}, kind="undo", session="s", reverts=(oids[7],))
+    redo = histories.commit({"u": "3\n"}, kind="redo", session="s", reverts=(undo,))
+    last = histories.commit({"u": "4\n"}, kind="undo", session="s", reverts=(redo, oids[9]))
+
+    def standing(head: str) -> list[list[str]]:
+        def run(past: Past) -> list[list[str]]:
+            assert isinstance(past, IndexedPast)
+            edits = past.standing_edits("s", None, ())
+            touching = past.standing_edits("s", None, ["d"])
+            found = (each for each in past.standing() if each.undone_by is None)
+            meta = (each.commit for each in found if each.commit.meta.kind == "edit")
+            return [[each.oid for each in some] for some in (edits, touching, meta)]
+
+        return look_back(histories.repository, head, run)
+
+    def without(*numbers: int) -> list[str]:
+        return [oid for n, oid in enumerate(oids_before) if n not in numbers][::-1]
+
+    assert [without(3, 5, 7, 9)] * 3 == standing(last)
+    assert [without(7)] * 3 == standing(redo)
+    assert [without(3, 5)] * 3 == standing(undo)
+    assert [without()[1:]] * 3 == standing(oids_before[-2])
+
+
 def test_an_index_of_another_history_is_of_no_use_when_it_comes_to_that(
     histories: Histories, tmp_path: Path
 ) -> None:
