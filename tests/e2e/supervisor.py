@@ -15,11 +15,12 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from e2e.running_daemon import PATIENCE_S, DaemonProcess
+from e2e.running_daemon import PATIENCE_S
 
 # The shell puts the sockets where a service manager would, and becomes the daemon.
 _PASS = 'exec 3<&{0} 4<&{1} {0}<&- {1}<&-; LISTEN_PID=$$ exec "$@"'
@@ -67,14 +68,14 @@ class SocketActivation:
     A context manager; the daemon that runs at its end is told to stop.
     """
 
-    def __init__(self, daemon: DaemonProcess, **environment: str) -> None:
-        self._daemon = daemon
-        self._environment = {**daemon.environment, **environment}
-        daemon.runtime.mkdir(mode=0o700, exist_ok=True)
+    def __init__(self, runtime: Path, log: Path, environment: Mapping[str, str]) -> None:
+        self._log = log
+        self._environment = dict(environment)
+        runtime.mkdir(mode=0o700, exist_ok=True)
         self._sockets = []
         for name in ("agent.sock", "control.sock"):
             listening = socket.socket(socket.AF_UNIX)
-            listening.bind(str(daemon.runtime / name))
+            listening.bind(str(runtime / name))
             listening.listen(1024)
             self._sockets.append(listening)
         self._ending = threading.Event()
@@ -113,14 +114,14 @@ class SocketActivation:
         passed = [fcntl.fcntl(s.fileno(), fcntl.F_DUPFD_CLOEXEC, 100) for s in self._sockets]
         names = {"LISTEN_FDS": "2", "LISTEN_FDNAMES": "agent:control"}
         try:
-            with (self._daemon.base / "log").open("ab") as log:
+            with self._log.open("ab") as log:
                 return subprocess.Popen(
                     ["bash", "-c", _PASS.format(*passed), "-", sys.executable, "-m", "stetd.cli"],
                     env=self._environment | names,
                     pass_fds=passed,
                     stderr=log,
                     stdin=subprocess.DEVNULL,
-                    cwd=self._daemon.base,
+                    cwd="/",
                 )
         finally:
             for number in passed:
