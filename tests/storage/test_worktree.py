@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import socket
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -382,6 +383,24 @@ def test_sync_covers_files_and_every_directory_above_them(tmp_path: Path) -> Non
     worktree.sync(["x/y/a", "x/y/deleted"])
     root = str(tmp_path)
     assert sorted(disk.synced) == [root, f"{root}/x", f"{root}/x/y", f"{root}/x/y/a"]
+    worktree.close()
+
+
+@pytest.mark.parametrize("becomes", ["link", "socket", "pipe", "directory"])
+def test_sync_passes_over_what_is_no_file_any_more(tmp_path: Path, becomes: str) -> None:
+    disk = CountingDisk()
+    worktree = Worktree(str(tmp_path), disk)
+    if becomes == "link":
+        (tmp_path / "a").symlink_to("/etc/passwd")
+    elif becomes == "socket":
+        with socket.socket(socket.AF_UNIX) as bound:
+            bound.bind(str(tmp_path / "a"))
+    elif becomes == "pipe":
+        os.mkfifo(tmp_path / "a")
+    else:
+        (tmp_path / "a").mkdir()
+    worktree.sync(["a"])
+    assert set(disk.synced) <= {str(tmp_path), str(tmp_path / "a")}
     worktree.close()
 
 

@@ -37,6 +37,8 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CHUNK = 1 << 24
 #: What ``rmdir`` answers for a directory that is in use, gone, or something else by now.
 _NOT_OURS_TO_REMOVE = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR})
+#: What ``open`` answers where a link, a socket or a device without a driver stands by now.
+_NOT_OURS_TO_SYNC = frozenset({errno.ELOOP, errno.ENXIO, errno.ENODEV})
 #: What ``link`` answers where there are no hard links (or none to this file).
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS})
 
@@ -521,7 +523,7 @@ class Worktree:
         except (FileNotFoundError, NotADirectoryError, PermissionError):
             return
         except OSError as error:
-            if error.errno != errno.ELOOP:
+            if error.errno not in _NOT_OURS_TO_SYNC:
                 raise
         finally:
             target.close()
