@@ -292,7 +292,7 @@ def test_a_text_that_was_there_only_while_it_was_taken_is_not_in_it(tmp_path: Pa
     daemon = Daemon.open(Settings(gc_idle_s=0, log_level="error"), Directories(*names))
     try:
         person = daemon.handlers.connect(control=True, pid=1, command="test")
-        agent = daemon.handlers.connect(control=False, pid=1, command="test")
+        agent = daemon.handlers.connect(control=False, pid=os.getpid(), command="test")
         asyncio.run(person.call("workspace_allow", {"root": str(root)}))
         hello = {"protocol": 1, "workspace": str(root), "session": "s", "agent": "a"}
         asyncio.run(agent.call("hello", hello))

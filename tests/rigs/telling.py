@@ -80,7 +80,7 @@ class Teller:
             Directories(os.path.join(base, "run"), state, os.path.join(base, "c.toml")),
             disk,
         )
-        self._agent = self.daemon.handlers.connect(control=False, pid=1, command="agent")
+        self._agent = self.daemon.handlers.connect(control=False, pid=os.getpid(), command="agent")
         self._person = self.daemon.handlers.connect(control=True, pid=2, command="person")
 
     async def greet(self) -> None:

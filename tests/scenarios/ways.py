@@ -211,7 +211,7 @@ class InProcess:
     async def _run(self, scenario: Scenario, root: Path) -> Outcome:
         _build(scenario.before, root)
         await self._person.call("workspace_allow", {"root": str(root)})
-        agent = self._daemon.handlers.connect(control=False, pid=1, command="agent")
+        agent = self._daemon.handlers.connect(control=False, pid=os.getpid(), command="agent")
         await agent.call("hello", _hello(root))
         loop = asyncio.get_running_loop()
 
