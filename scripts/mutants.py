@@ -132,6 +132,64 @@ MUTANTS = [
         ("tests/e2e/test_corruption.py",),
     ),
     Mutant(
+        "packs-removed-early",
+        "old packs go before the new one is durable",
+        "storage/repacking.py",
+        "        written: list[str] = []\n        if len(chosen):",
+        "        written: list[str] = []\n"
+        "        for pack in packs:\n"
+        "            remove_pack(os.path.join(self._repository, pack.name), self._disk)\n"
+        '            hit("gc.removed_pack")\n'
+        "        if len(chosen):",
+        ("tests/storage/test_repacking.py::test_killed_at_any_step_nothing_is_lost",),
+    ),
+    Mutant(
+        "garbage-not-marked-again",
+        "what has come to be needed since it was taken for garbage is removed",
+        "storage/repacking.py",
+        "            self._rescue(before)",
+        "            pass",
+        (
+            "tests/storage/test_repacking.py"
+            "::test_what_comes_to_be_needed_while_garbage_is_collected_stays",
+        ),
+    ),
+    Mutant(
+        "removed-and-taken-for-present",
+        "who writes objects does not learn which have been removed",
+        "collecting.py",
+        "                background.reopen(shadow)",
+        "                pass",
+        ("tests/e2e/test_forget.py::test_a_call_may_need_again_what_is_being_removed",),
+    ),
+    Mutant(
+        "cut-without-its-checkpoint",
+        "history is dropped though recovery may start from it",
+        "retaining.py",
+        "known[name].cut != cut:",
+        "known[name].cut is None:",
+        ("tests/e2e/test_retention.py::test_what_is_too_old_goes",),
+    ),
+    Mutant(
+        "forgotten-text-in-replies",
+        "the answers to forgotten calls are kept as they were",
+        "forgetting.py",
+        "        if self.paths & touched:",
+        "        if False:",
+        ("tests/e2e/test_forget.py::test_retries_are_answered_without_the_secret",),
+    ),
+    Mutant(
+        "damaged-history-let-go",
+        "the journal drops the commits that a damaged history still has to get",
+        "recovery.py",
+        "            start = self.start_of(name) if damaged else None",
+        "            start = None",
+        (
+            "tests/e2e/test_damaged_history.py"
+            "::test_a_damaged_history_puts_its_workspace_off_and_no_other",
+        ),
+    ),
+    Mutant(
         "directory-checked-by-name",
         "a directory is checked by its name, and then opened by it",
         "storage/paths_on_disk.py",

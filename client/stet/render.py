@@ -164,6 +164,8 @@ def workspaces(found: Sequence[WorkspaceInfo]) -> Iterator[Line]:
             Span(f"  {plural(workspace.commits, 'commit')}{head}"),
         )
         yield (Span(f"  git --git-dir {visible(workspace.shadow)} log -p history", "dim"),)
+        if workspace.trouble:
+            yield (Span(f"  PUT OFF: {visible(workspace.trouble)}", "bold red"),)
 
 
 def status(result: StatusResult) -> Iterator[Line]:
@@ -192,6 +194,8 @@ def status(result: StatusResult) -> Iterator[Line]:
     if result.last_error:
         last = f"{result.last_error.time}  {result.last_error.message}"
         yield (Span(f"  last error: {visible(last)}", "yellow"),)
+    for why in (result.unavailable or {}).values():
+        yield (Span(f"  PUT OFF: {visible(why)}", "bold red"),)
     if result.trouble:
         yield (Span(f"  TROUBLE: {visible(result.trouble)}", "bold yellow"),)
     if isinstance(result.read_only, str):

@@ -15,24 +15,22 @@ from stetd.checkpointing import WriterLimits
 from stetd.config import Settings
 from stetd.directories import Directories
 from stetd.handlers import Handlers
-from stetd.heads import Head
 from stetd.history.excluding import Excludes
-from stetd.history.objects import NewObject
 from stetd.history.protecting import Protection
 from stetd.indexing import Indexer
 from stetd.needs import RETENTION_EVERY_S, Needs
-from stetd.recovery import Recovery, RecoveryError, contents
-from stetd.retaining import Policy, needs_cut
+from stetd.recovery import Recovery, contents
+from stetd.retaining import Policy
 from stetd.state import State
 from stetd.storage.background import Background
 from stetd.storage.disk import Disk
 from stetd.storage.journal import Journal, JournalBroken, read_journal
-from stetd.storage.journal_format import FormatError, WorkspaceState
+from stetd.storage.journal_format import FormatError
 from stetd.storage.request_store import RequestStore
-from stetd.storage.shadow_repo import ShadowRepository
-from stetd.storage.shallow import write_shallow
+from stetd.taking_up import TakingUp
 from stetd.upkeep import Upkeep
-from stetd.workspaces import Workspaces, open_repository
+from stetd.workspace import Workspace
+from stetd.workspaces import Workspaces
 from stetd.writer import Writer
 
 _log = logging.getLogger(__name__)
@@ -93,7 +91,7 @@ class Daemon:
             return cls._open(settings, directories, disk or Disk(), tell)
         except FormatError as error:
             raise UnreadableState(str(error)) from error
-        except (RecoveryError, JournalBroken) as error:
+        except JournalBroken as error:
             raise StartError(str(error)) from error
         except OSError as error:
             where = os.fsdecode(error.filename) if error.filename else directories.state
@@ -122,17 +120,14 @@ class Daemon:
             wal, disk, boot=boot, version=__version__, relaxed=settings.durability == "relaxed"
         )
         background = Background(disk)
-        starts = {w.name: w for w in checkpoint.workspaces} if checkpoint else {}
+        taking_up = TakingUp(state, recovery, journal, background)
         for number, known in enumerate(list(state.known.values()), start=1):
             tell(f"Recovering workspace {number} of {len(state.known)}: {len(records)} records")
-            _recover_workspace(state, recovery, known, starts.get(known.name), journal, background)
+            taking_up.at_start(known)
         path = os.path.join(directories.state, "requests.sqlite3")
         stores = [RequestStore(path), RequestStore(path)]
         writer = Writer(state, journal, background, stores[0], stores[1], _limits(settings))
         report = recovery.report
-        if report.unsettled:
-            # Without a checkpoint the journal stays as it is, for the next start to try again.
-            writer.become_read_only(report.reason())
         writer.start()
         tell("Writing a checkpoint")
         _checkpoint_now(writer)
@@ -144,7 +139,6 @@ class Daemon:
                 report.kept,
                 report.torn,
             )
-        workspaces = Workspaces(writer, recovery, directories.runtime)
         indexer = _start_indexing(state, writer)
         needs = Needs(writer, _policy(settings), indexer.rebuild)
         upkeep = _start_upkeep(writer, needs, settings)
@@ -153,7 +147,12 @@ class Daemon:
             indexer.follow(shadow)
             upkeep.follow(shadow)
 
+        def resume(workspace: Workspace) -> None:
+            if state.known[workspace.name].forgetting is not None:
+                upkeep.submit(needs.rest_of_forgetting(workspace))
+
         background.on_commits = follow
+        workspaces = Workspaces(writer, taking_up, directories.runtime, resume)
         handlers = Handlers(writer, background, workspaces, settings, indexer, upkeep, needs)
         return cls(handlers, writer, background, indexer, upkeep, stores)
 
@@ -189,41 +188,6 @@ class Daemon:
             store.close()
 
 
-def _recover_workspace(
-    state: State,
-    recovery: Recovery,
-    known: WorkspaceState,
-    start: WorkspaceState | None,
-    journal: Journal,
-    background: Background,
-) -> None:
-    repository = open_repository(state.directory, known.name, state.disk)
-    head, written = recovery.write_git(known.name, repository, start)
-    if known.cut is not None and needs_cut(repository.path, known.cut):
-        write_shallow(repository.path, known.cut.oldest, state.disk)
-        repository.reopen()
-    if not known.allowed:
-        recovery.forget(known.name)
-        _sync_git(state.number, repository, written, head, background)
-        repository.close()
-        return
-    try:
-        workspace = state.open_workspace(known, repository)
-    except OSError as error:
-        _log.warning("workspace %s can't be opened: %s", known.root, error.strerror)
-        recovery.put_off(known.name)
-        _sync_git(state.number, repository, written, head, background)
-        repository.close()
-        return
-    workspace.head = head
-    objects, touched = recovery.settle(workspace, journal)
-    cleared = workspace.worktree.clear_leftovers()
-    state.unsynced[known.name] = touched | cleared
-    if workspace.head.commit is not None:
-        workspace.number = state.number
-    _sync_git(state.number, repository, written + objects, workspace.head, background)
-
-
 def _start_indexing(state: State, writer: Writer) -> Indexer:
     """Let the indexes follow Git from now on, and add what they miss."""
     indexer = Indexer(lambda: writer.quiet_s() > _BUSY_S)
@@ -244,18 +208,6 @@ def _start_upkeep(writer: Writer, needs: Needs, settings: Settings) -> Upkeep:
             upkeep.submit(needs.rest_of_forgetting(workspace))
     upkeep.start()
     return upkeep
-
-
-def _sync_git(
-    number: int,
-    repository: ShadowRepository,
-    objects: list[NewObject],
-    head: Head,
-    background: Background,
-) -> None:
-    """Once more through the background, which knows what the checkpoint has to sync."""
-    if head.commit is not None:
-        background.write(number, repository.path, objects, head.commit)
 
 
 def _checkpoint_now(writer: Writer) -> None:

@@ -32,6 +32,7 @@ from stetd.storage.journal_format import (
     ModeSet,
     PathChange,
     Published,
+    Reached,
     Record,
     Rewritten,
     SessionOpened,
@@ -41,12 +42,12 @@ from stetd.storage.journal_format import (
     WorkspaceState,
 )
 from stetd.storage.request_store import RequestRecord
-from stetd.storage.shadow_repo import MissingObject, ShadowRepository
+from stetd.storage.shadow_repo import ShadowRepository
 from stetd.workspace import Workspace, head_at
 
 
 class RecoveryError(Exception):
-    """The state can't be recovered as it is; the message says what a person can do."""
+    """The journal contradicts itself, or the history in Git; the message says how."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,31 +73,48 @@ def contents(segments: Iterable[ReadSegment]) -> tuple[Checkpoint | None, list[P
     return checkpoint, records
 
 
-def _lacks(repository: ShadowRepository, error: MissingObject) -> str:
-    return (
-        f"the shadow repository {repository.path} lacks {error}, which the journal says "
-        "is part of its history. Restore the repository from a backup."
+def begun_anew(known: WorkspaceState) -> WorkspaceState:
+    """A workspace whose old history was given up."""
+    return msgspec.structs.replace(
+        known, head=None, commits=0, unsettled=None, cut=None, forgetting=None
     )
 
 
+def _after(
+    commits: Sequence[tuple[int, CommitRecord | Rewritten]], head: str | None
+) -> Sequence[tuple[int, CommitRecord | Rewritten]]:
+    """Those of a history's commits that come after one of them; all, if it is none of them."""
+    for at in range(len(commits), 0, -1):
+        commit = commits[at - 1][1]
+        if head == (commit.head if isinstance(commit, Rewritten) else commit.oid):
+            return commits[at:]
+    return commits
+
+
 class Settled(NamedTuple):
-    """What settling has added to the history, and the paths that it or the calls have written."""
+    """What settling has added to the history, and the paths that it or the calls have written.
+
+    ``unsettled``: the paths that could not be brought to their last image, and why.
+    """
 
     objects: list[NewObject]
     touched: set[str]
+    unsettled: dict[str, str]
 
 
 class Recovery:
     """One recovery: :meth:`replay`, :meth:`write_git` for every workspace, then :meth:`settle`.
 
-    It stays in use for workspaces whose directory is away: :meth:`put_off` and, when it is
-    back, :meth:`settle`.
+    It stays in use for workspaces that could not be taken up: :meth:`put_off`, and later again
+    :meth:`write_git` and :meth:`settle`.
     """
 
     def __init__(self, state: State, boot: str) -> None:
         self._state = state
         self._boot = boot
         self._replays: dict[str, Replay] = {}
+        #: What Git has of each history, all of it durable: the checkpoint says so.
+        self._starts: dict[str, Reached] = {}
         self._published: set[int] = set()
         #: Number of a voided record to the number of the abort that voids it.
         self._voided: dict[int, int] = {}
@@ -107,8 +125,8 @@ class Recovery:
     def replay(self, checkpoint: Checkpoint | None, records: Sequence[Placed]) -> None:
         """Rebuild the state; nothing is written.
 
-        Records before the checkpoint's watermark count only for the files of a workspace
-        whose directory was away.
+        Records before the checkpoint's watermark count only for a workspace that was put off:
+        for its files, and for its commits if its history was damaged.
         """
         state = self._state
         mark = (0, 0)
@@ -118,6 +136,9 @@ class Recovery:
             state.known = {w.name: w for w in checkpoint.workspaces}
             state.sessions = {(s.workspace, s.name): s for s in checkpoint.sessions}
             state.unsettled = {w.name: w.unsettled for w in checkpoint.workspaces if w.unsettled}
+            for known in checkpoint.workspaces:
+                held = known.unsettled.start if known.unsettled is not None else None
+                self._starts[known.name] = held or Reached(known.head, known.commits)
         for placed in records:
             if isinstance(placed.record, Published):
                 self._published.add(placed.record.number)
@@ -146,6 +167,8 @@ class Recovery:
                 self._note_change(replay, placed.boot, record)
             else:
                 self._note_abort(replay, placed.boot, record)
+            if place < mark and held is not None and held.start is not None:
+                self._hold_commits(replay, record)
         else:
             return
         for name in names:
@@ -161,8 +184,12 @@ class Recovery:
                 self._take_commits(workspace, number, record.commits)
             case SessionOpened(session):
                 state.sessions[session.workspace, session.name] = session
-            case WorkspaceAllowed(name, root):
+            case WorkspaceAllowed(name, root, anew):
                 known = state.known.get(name) or WorkspaceState(name, root, UNRESTRICTED, None, 0)
+                if anew:
+                    known = begun_anew(known)
+                    self._starts.pop(name, None)
+                    self.forget(name)
                 state.known[name] = msgspec.structs.replace(known, allowed=True)
             case WorkspaceForgotten(name):
                 forgotten = msgspec.structs.replace(state.known[name], allowed=False)
@@ -253,6 +280,15 @@ class Recovery:
             replay.chains.setdefault(path, []).append(Link(image, published=marked))
             replay.boots[path] = boot
 
+    def _hold_commits(self, replay: Replay, record: Change | Abort) -> None:
+        """Note the commits of a record that the state has, but perhaps not Git."""
+        if record.number in self._voided:
+            return
+        replay.commits += [(record.number, commit) for commit in record.commits]
+        rewritten = record.rewritten if isinstance(record, Change) else None
+        if rewritten is not None and rewritten.head:
+            replay.commits.append((record.number, rewritten))
+
     def _take_rewritten(self, name: str, number: int, rewritten: Rewritten) -> None:
         if not rewritten.head:
             self._state.set_forgetting(name, None)
@@ -276,36 +312,35 @@ class Recovery:
 
     # -- Git
 
-    def write_git(
-        self, name: str, repository: ShadowRepository, start: WorkspaceState | None
-    ) -> tuple[Head, list[NewObject]]:
+    def write_git(self, name: str, repository: ShadowRepository) -> tuple[Head, list[NewObject]]:
         """Make every commit since the checkpoint again and check its id (invariant 2).
 
-        ``start`` is the workspace as the checkpoint has it. Gives the head and what was
-        written, which is not synced yet. Raises RecoveryError.
+        Gives the head and what was written, which is not synced yet. Raises MissingObject and
+        RecoveryError if the history is damaged; the repository's reference is as it was then.
         """
-        head = self._head_at(
-            repository, start.head if start else None, start.commits if start else 0
-        )
+        start = self.start_of(name)
         replay = self._replays.setdefault(name, Replay((0, 0)))
-        history = History(head, repository.load_tree, 0)
-        for number, commit in replay.commits:
+        history = History(head_at(repository, start.head, start.commits), repository.load_tree, 0)
+        for number, commit in _after(replay.commits, start.head):
             if isinstance(commit, Rewritten):
-                history.head = self._head_at(repository, commit.head, commit.commits)
+                history.head = head_at(repository, commit.head, commit.commits)
                 continue
             if commit.parent != history.head.commit:
                 raise RecoveryError(
                     f"record {number} of the journal continues commit {commit.parent}, "
                     f"but the history stands at {history.head.commit}"
                 )
-            try:
-                oid = history.add(commit.meta, commit.changes, commit.tree)
-            except MissingObject as error:
-                raise RecoveryError(_lacks(repository, error)) from error
+            oid = history.add(commit.meta, commit.changes, commit.tree)
             if oid != commit.oid:
                 raise RecoveryError(
                     f"record {number} of the journal makes {oid}, not {commit.oid} as it says"
                 )
+        known = self._state.known[name]
+        if history.head.commit != known.head:
+            raise RecoveryError(
+                f"the journal's records lead to commit {history.head.commit}, but its checkpoint "
+                f"says {known.head}"
+            )
         objects = [NewObject("blob", oid, data) for oid, data in replay.blobs.items()]
         objects += history.objects
         repository.clear_damaged(item.oid for item in objects)
@@ -315,12 +350,20 @@ class Recovery:
         repository.set_head(history.head.commit)
         return history.head, objects
 
-    @staticmethod
-    def _head_at(repository: ShadowRepository, commit: str | None, commits: int) -> Head:
-        try:
-            return head_at(repository, commit, commits)
-        except MissingObject as error:
-            raise RecoveryError(_lacks(repository, error)) from error
+    def start_of(self, name: str) -> Reached:
+        """What Git durably has of a history; what the journal has beyond is made on that."""
+        return self._starts.get(name, Reached(None, 0))
+
+    def reached(self, name: str) -> list[Reached]:
+        """Where a history stood: at the start, and after each commit that the journal has."""
+        found = [self.start_of(name)]
+        commits = self._replays[name].commits if name in self._replays else []
+        for _, commit in _after(commits, found[0].head):
+            if isinstance(commit, Rewritten):
+                found.append(Reached(commit.head, commit.commits))
+            else:
+                found.append(Reached(commit.oid, found[-1].commits + 1))
+        return found
 
     # -- the workspace's files
 
@@ -328,11 +371,13 @@ class Recovery:
         """Bring the files of a workspace to their last image; new commits go on its head.
 
         The decisions are journalled and synced before any of them is carried out. Raises
-        OSError and JournalBroken if they can't be.
+        OSError and JournalBroken if they can't be; MissingObject, with nothing decided yet, if
+        the history lacks what they need. Where something stays unsettled the workspace is put
+        off until the next start.
         """
         replay = self._replays.get(workspace.name)
         if replay is None:
-            return Settled([], set())
+            return Settled([], set(), {})
         settling = Settling(
             self._state, workspace, replay, self._boot, self._published, self.report
         )
@@ -342,14 +387,22 @@ class Recovery:
         settling.carry_out(journal)
         settling.clear_temporaries()
         settling.remove_directories()
-        self.forget(workspace.name)
-        return Settled(settling.objects, set(replay.chains))
+        if settling.unsettled:
+            replay.last = journal.position.segment  # what was decided is to be held as well
+            self.put_off(workspace.name)
+        else:
+            self.forget(workspace.name)
+        return Settled(settling.objects, set(replay.chains), settling.unsettled)
 
-    def put_off(self, name: str) -> None:
-        """The workspace's directory is away: keep what :meth:`settle` needs, in the journal too."""
+    def put_off(self, name: str, *, damaged: bool = False) -> None:
+        """Keep what taking the workspace up will need, in the journal too.
+
+        ``damaged``: its commits as well, because Git can't have them yet.
+        """
         replay = self._replays.get(name)
-        if replay is not None and replay.chains:
-            self._state.unsettled[name] = Unsettled(*replay.first, replay.last)
+        if replay is not None and (replay.chains or (damaged and replay.commits)):
+            start = self.start_of(name) if damaged else None
+            self._state.unsettled[name] = Unsettled(*replay.first, replay.last, start)
 
     def forget(self, name: str) -> None:
         """Nothing is to be settled in this workspace any more."""

@@ -63,12 +63,26 @@ class Policy:
 
 
 class _Choice(NamedTuple):
-    """The oldest commit that stays, its parent, how many are dropped, and why."""
+    """Which part of a history stays: up to this place in the chain of ids; and why."""
 
-    oldest: str
-    parent: str
-    dropped: int
+    chain: bytes
+    at: int
     why: str
+
+    @property
+    def oldest(self) -> str:
+        """The oldest commit that stays."""
+        return self.chain[20 * self.at : 20 * self.at + 20].hex()
+
+    @property
+    def parent(self) -> str:
+        """The newest one that goes."""
+        return self.chain[20 * self.at + 20 : 20 * self.at + 40].hex()
+
+    @property
+    def dropped(self) -> int:
+        """How many go."""
+        return len(self.chain) // 20 - 1 - self.at
 
 
 def retaining(
@@ -86,12 +100,14 @@ def retaining(
     """
     writer.background.require(workspace.number)
     choice = yield from _choose(writer, workspace, policy, progress, clock())
-    if choice is not None:
-        progress.begin("recording what is dropped")
-        writer.submit(lambda: _record(writer, workspace, choice)).result()
+    cut = _recorded(writer, workspace, choice)
+    while choice is not None and cut is None:
+        choice = yield from _choose(writer, workspace, policy, progress, clock())
+        cut = _recorded(writer, workspace, choice)
+    if choice is not None and cut is not None:
         hit("retention.recorded")
         yield
-        _take_checkpoint(writer, workspace.name)
+        _take_checkpoint(writer, workspace.name, cut)
         hit("retention.checkpointed")
         write_shallow(workspace.shadow, choice.oldest, writer.state.disk)
         hit("retention.cut")
@@ -132,11 +148,10 @@ def _choose(
                 if by_size < at:
                     at, why = by_size, f"the history had more than {policy.bytes:,} bytes"
         at = max(at, _oldest_named(workspace.shadow, chain))
-        count = len(chain) // 20
+        hit("retention.chosen")
         if at >= worth:
             return None
-        oldest, parent = (chain[20 * n : 20 * n + 20].hex() for n in (at, at + 1))
-        return _Choice(oldest, parent, count - 1 - at, why)
+        return _Choice(bytes(chain), at, why)
     finally:
         repository.close()
 
@@ -191,31 +206,48 @@ def _fitting(
         files.close()
 
 
-def _oldest_named(shadow: str, chain: bytearray) -> int:
+def _oldest_named(shadow: str, chain: bytes | bytearray) -> int:
     """Where in the chain the oldest commit is that another reference names."""
     oldest = 0
     for name in references_below(shadow, "refs"):
         oid = read_reference(shadow, name) if name != HISTORY else None
         if oid is None:
             continue
-        raw = bytes.fromhex(oid)
-        place = next((n for n in range(0, len(chain), 20) if chain[n : n + 20] == raw), None)
+        place = _place_of(bytes.fromhex(oid), chain)
         if place is None:  # not of this chain: nothing is known of what it needs
             return len(chain) // 20 - 1
-        oldest = max(oldest, place // 20)
+        oldest = max(oldest, place)
     return oldest
+
+
+def _place_of(oid: bytes, chain: bytes | bytearray) -> int | None:
+    at = chain.find(oid)
+    while at > 0 and at % 20:
+        at = chain.find(oid, at + 1)
+    return None if at < 0 else at // 20
 
 
 # -- recording
 
 
-def _record(writer: Writer, workspace: Workspace, choice: _Choice) -> None:
-    """Say what will be dropped, in the history and in the journal; on the writer thread."""
+def _recorded(writer: Writer, workspace: Workspace, choice: _Choice | None) -> Cut | None:
+    if choice is None:
+        return None
+    return writer.submit(lambda: _record(writer, workspace, choice)).result()
+
+
+def _record(writer: Writer, workspace: Workspace, choice: _Choice) -> Cut | None:
+    """Say what will be dropped, in the history and in the journal; on the writer thread.
+
+    None, and nothing is said, if by now a pin names a commit that was to go.
+    """
     state = writer.state
     if writer.read_only is not None:
         raise read_only(writer.read_only)
     if state.open.get(workspace.name) is not workspace:
         raise refuse(Kind.WORKSPACE_NOT_ALLOWED, "this workspace is no longer allowed")
+    if _oldest_named(workspace.shadow, choice.chain) > choice.at:
+        return None
     now = int(time.time())
     known = state.known[workspace.name]
     dropped = choice.dropped + (known.cut.dropped if known.cut is not None else 0)
@@ -248,21 +280,17 @@ def _record(writer: Writer, workspace: Workspace, choice: _Choice) -> None:
     workspace.head = history.head
     state.set_cut(workspace.name, cut)
     writer.to_git(workspace, number, history.objects)
+    return cut
 
 
-def _take_checkpoint(writer: Writer, name: str) -> None:
+def _take_checkpoint(writer: Writer, name: str, cut: Cut) -> None:
     """Wait for a checkpoint that has the cut. Raises Refused where none can be had."""
     done = threading.Event()
     writer.submit(lambda: writer.checkpoints.begin(done.set)).result()
     finished = done.wait(_CHECKPOINT_S)
     recorded = writer.submit(lambda: writer.checkpoints.recorded).result()
     known = {each.name: each for each in recorded.workspaces} if recorded is not None else {}
-    if not finished or name not in known or known[name].cut is None:
+    if not finished or name not in known or known[name].cut != cut:
         raise refuse(
             Kind.IO_ERROR, "no checkpoint could be taken; nothing of the history was dropped yet"
         )
-
-
-def needs_cut(shadow: str, cut: Cut | None) -> bool:
-    """Whether the file ``shallow`` is not what the journal says (a kill came between)."""
-    return cut is not None and read_shallow(shadow) != {cut.oldest}

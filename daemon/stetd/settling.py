@@ -7,7 +7,7 @@ them is carried out, by exchange and compare like every write; so a kill at any 
 leaves something that the next recovery decides in the same way.
 
 What the disk refuses (a file that can't be read or written) stays unsettled: the caller
-must then keep the journal as it is, so that the next start can try again.
+must then keep these records in the journal, so that the next start can try again.
 """
 
 from __future__ import annotations
@@ -90,18 +90,12 @@ class Replay:
 
 @dataclass(slots=True)
 class Recovered:
-    """What recovery did, for the log; paths, and the errors of those left unsettled."""
+    """What recovery did, for the log: paths."""
 
     records: int = 0
     rolled_forward: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
     torn: list[str] = field(default_factory=list)
-    unsettled: dict[str, str] = field(default_factory=dict)
-
-    def reason(self) -> str:
-        """Why the daemon must not go on writing: the first file left unsettled."""
-        path, error = next(iter(self.unsettled.items()))
-        return f"a call that a crash interrupted can't be finished, because {path}: {error}"
 
 
 @dataclass(slots=True)
@@ -120,6 +114,8 @@ class Settling:
     handled: set[str] = field(default_factory=set)
     #: Names of temporary files that must not be removed.
     kept_names: set[str] = field(default_factory=set)
+    #: Paths that could not be settled, and the errors.
+    unsettled: dict[str, str] = field(default_factory=dict)
 
     # -- temporary files
 
@@ -243,7 +239,7 @@ class Settling:
     def clear_temporaries(self) -> None:
         """Remove the temporary files of records that were judged."""
         for temporary in self.replay.temporaries:
-            if temporary.name in self.kept_names or temporary.path in self.report.unsettled:
+            if temporary.name in self.kept_names or temporary.path in self.unsettled:
                 continue
             self._discard(temporary)
         hit("recovery.cleared")
@@ -282,7 +278,7 @@ class Settling:
 
     def _leave(self, path: str, error: Exception) -> None:
         _log.error("recovery can't settle %s: %s", path, error)
-        self.report.unsettled[path] = str(error)
+        self.unsettled[path] = str(error)
         self.handled.add(path)
 
     def _judge(self, path: str, chain: list[Link], found: OnDisk | None) -> None:
@@ -378,7 +374,7 @@ class Settling:
         for number, work in self.works:
             try:
                 self._carry_out(number, work, journal)
-            except OSError as error:
+            except (OSError, MissingObject) as error:
                 self._leave(work.target.path, error)
             finally:
                 work.target.close()

@@ -29,7 +29,7 @@ from stetd.history.checking import (
     check_tree,
 )
 from stetd.history.commits import rfc3339
-from stetd.storage.journal_format import Cut
+from stetd.storage.journal_format import Cut, Reached
 from stetd.storage.journal_heads import JournalHead
 from stetd.storage.object_checking import Fault, ObjectCheck
 from stetd.storage.references import (
@@ -63,21 +63,25 @@ class Claim:
     journal_trouble: str | None = None
     #: What retention has dropped of the history's beginning.
     cut: Cut | None = None
+    #: How far the journal has the history, where that can't be made in Git at present.
+    recorded: Reached | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
     """What is to be verified. ``before`` and ``claim``: heads before and after the reference
-    was read, so that one that moves meanwhile is found between them.
+    was read, so that one that moves meanwhile is found between them. ``worktree`` None: the
+    directory is away. ``trouble``: why the workspace is put off.
     """
 
     shadow: str
-    worktree: Worktree
+    worktree: Worktree | None
     max_file_bytes: int
     before: Claim
     reference: str | None
     claim: Claim
     expect: str | None = None
+    trouble: str | None = None
 
 
 def read_history_reference(shadow: str) -> str | None:
@@ -127,6 +131,7 @@ class _Verification:
         self._add_other_faults()
         self._check_journal()
         self._check_what_replaces()
+        self._tell_trouble()
         yield from self._compare_workspace()
 
     def result(self) -> VerifyResult:
@@ -359,6 +364,17 @@ class _Verification:
                 what=path,
             )
 
+    def _tell_trouble(self) -> None:
+        trouble = self.subject.trouble
+        if trouble is None:
+            return
+        well = (
+            ""
+            if self.problems
+            else "Nothing is damaged by now; it is tried again when a call comes. "
+        )
+        self._add("put_off", f"{well}The workspace was put off: {trouble}")
+
     # -- trees
 
     def _compare_trees(self, commit: str, new: str, old: str | None) -> Iterator[None]:
@@ -421,11 +437,12 @@ class _Verification:
             self._add("journal", sentence, what="journal")
         if journal.damage:
             return
-        if (journal.head, journal.commits) != (claim.head, claim.commits):
+        own = claim.recorded or Reached(claim.head, claim.commits)
+        if (journal.head, journal.commits) != (own.head, own.commits):
             self._add(
                 "journal",
                 f"the journal has the history at {journal.head} with {journal.commits} commits, "
-                f"the daemon at {claim.head} with {claim.commits}",
+                f"the daemon at {own.head} with {own.commits}",
                 what="journal",
             )
 
@@ -464,7 +481,8 @@ class _Verification:
         """Count the files that are other than the newest commit has them: no problem, but told."""
         head = self.subject.claim.head
         commit = self._quiet_commit(head) if head is not None else None
-        if self.subject.worktree.gone():
+        worktree = self.subject.worktree
+        if worktree is None or worktree.gone():
             return
         self.changed_outside = 0
         waiting = [(commit.tree, "")] if commit is not None else []
@@ -475,15 +493,14 @@ class _Verification:
                 path = prefix + name.decode("utf-8", "replace")
                 if mode == TREE_MODE:
                     waiting.append((entry.hex(), path + "/"))
-                elif self._present(path) != (mode, entry):
+                elif self._present(worktree, path) != (mode, entry):
                     self.changed_outside += 1
 
     def _quiet_commit(self, oid: str) -> CheckedCommit | None:
         found = self.check.read(oid)
         return check_commit(found[1]) if found and found[0] == "commit" else None
 
-    def _present(self, path: str) -> tuple[bytes, bytes] | None:
-        worktree = self.subject.worktree
+    def _present(self, worktree: Worktree, path: str) -> tuple[bytes, bytes] | None:
         try:
             target = worktree.resolver.locate(path)
         except Refused:

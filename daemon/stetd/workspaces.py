@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
 
 from stet.wire.failures import Kind, Refused, refuse
-from stetd.recovery import Recovery
-from stetd.refusing import io_failure, read_only
+from stetd.recovery import begun_anew
+from stetd.refusing import damaged_history, io_failure, read_only
 from stetd.session.sessions import UNRESTRICTED
-from stetd.state import shadow_path, workspace_name
-from stetd.storage.disk import Disk, SyncFailed
+from stetd.state import workspace_name
+from stetd.storage.disk import SyncFailed
 from stetd.storage.journal import JournalBroken
 from stetd.storage.journal_format import WorkspaceAllowed, WorkspaceForgotten, WorkspaceState
-from stetd.storage.shadow_repo import ShadowRepository, create_repository
+from stetd.storage.shadow_repo import BrokenRepository, MissingObject
+from stetd.taking_up import TakingUp, open_repository
 from stetd.workspace import Workspace, head_at
 from stetd.writer import Writer
 
@@ -31,11 +33,14 @@ _SYSTEM_BUT = ("/usr/local/src", "/usr/src", "/var/www", "/var/lib", "/root")
 
 @dataclass(frozen=True, slots=True)
 class Workspaces:
-    """Allows and forgets them. ``recovery`` finishes calls in one whose directory comes back."""
+    """Allows and forgets them. ``taking_up`` tries again what was put off; ``on_taken_up`` is
+    told of one where that went well.
+    """
 
     writer: Writer
-    recovery: Recovery
+    taking_up: TakingUp
     runtime_directory: str
+    on_taken_up: Callable[[Workspace], None] = lambda _: None
 
     def allow(self, root: str) -> Workspace:
         """Allow a directory, durably, and open it. Allowing it again changes nothing.
@@ -48,42 +53,56 @@ class Workspaces:
         name = workspace_name(path)
         if name in state.open:
             return state.open[name]
-        known = state.known.get(name) or WorkspaceState(name, path, UNRESTRICTED, None, 0)
+        known = state.known.get(name)
+        if known is not None and known.allowed:
+            return self._try_again(known)
+        self.writer.background.require(self.writer.git_number)
+        return self._open(known or WorkspaceState(name, path, UNRESTRICTED, None, 0))
+
+    def _open(self, known: WorkspaceState) -> Workspace:
+        """Open a workspace that is new, or was forgotten."""
+        state, name = self.writer.state, known.name
         try:
-            repository = open_repository(state.directory, name, state.disk)
+            repository = open_repository(
+                state.directory, name, state.disk, in_use=name in state.known
+            )
+            # A person has moved a history away that was forgotten: there will be another one.
+            anew = known.head is not None and repository.is_empty()
+            known = begun_anew(known) if anew else known
             workspace = state.open_workspace(known, repository)
         except OSError as error:
             raise io_failure(error) from error
+        except BrokenRepository as error:
+            raise damaged_history(str(error)) from error
         try:
-            self.writer.background.require(self.writer.git_number)
             workspace.head = head_at(repository, known.head, known.commits)
-            self.writer.record(WorkspaceAllowed(name, path))
-            if name in state.unsettled:
-                self._settle(workspace)
-        except Refused:
+            self.writer.record(WorkspaceAllowed(name, known.root, anew))
+        except (Refused, MissingObject) as error:
             del state.open[name]
             workspace.close()
+            if isinstance(error, MissingObject):
+                raise damaged_history(str(error)) from error
             raise
         state.known[name] = msgspec.structs.replace(known, allowed=True)
         return workspace
 
-    def _settle(self, workspace: Workspace) -> None:
-        """Finish what a crash interrupted; the directory was away when the daemon started."""
-        writer, state = self.writer, self.writer.state
+    def _try_again(self, known: WorkspaceState) -> Workspace:
+        """Take up a workspace that is put off."""
+        writer = self.writer
+        if writer.read_only is not None:
+            raise read_only(writer.read_only)
         try:
-            objects, touched = self.recovery.settle(workspace, writer.journal)
+            workspace, objects = self.taking_up.again(known)
         except JournalBroken as error:
             writer.become_read_only(str(error))
             raise read_only(str(error)) from error
         except OSError as error:
             raise io_failure(error) from error
-        if self.recovery.report.unsettled:
-            reason = self.recovery.report.reason()
-            writer.become_read_only(reason)
-            raise read_only(reason)
-        state.unsynced[workspace.name] = touched | workspace.worktree.clear_leftovers()
+        writer.checkpoints.needed = True
         if workspace.head.commit is not None:
-            writer.to_git(workspace, state.number, objects)
+            writer.to_git(workspace, writer.state.number, objects)
+        self.on_taken_up(workspace)
+        return workspace
 
     def forget(self, workspace: Workspace) -> None:
         """Take back that a workspace is allowed. Its history stays where it is."""
@@ -107,18 +126,10 @@ class Workspaces:
         del state.open[workspace.name]
 
     def forget_unopened(self, known: WorkspaceState) -> None:
-        """The same for one whose directory is away; calls interrupted in it stay unfinished."""
+        """The same for one that is put off; calls interrupted in it stay unfinished."""
         self.writer.record(WorkspaceForgotten(known.name))
-        self.recovery.forget(known.name)
         self.writer.state.known[known.name] = msgspec.structs.replace(known, allowed=False)
-
-
-def open_repository(state_directory: str, name: str, disk: Disk) -> ShadowRepository:
-    """The shadow repository of a workspace, made if it is not there; its name is durable."""
-    path = shadow_path(state_directory, name)
-    create_repository(path, disk)
-    disk.sync_directory(os.path.dirname(path))
-    return ShadowRepository(path)
+        self.taking_up.give_up(known)
 
 
 def check_root(root: str) -> None:

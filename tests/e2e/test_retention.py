@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import time
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -11,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import ConnectionEnded, DaemonProcess, Site, fsck
-from stet.wire.failures import Kind
+from e2e.running_daemon import ConnectionEnded, DaemonProcess, Site, fsck, git
+from stet.wire.failures import Kind, Refused
 from stetd import retaining
 from stetd.config import Settings
 from stetd.daemon import Daemon
@@ -153,6 +154,43 @@ def test_killed_in_the_middle_it_goes_on(small: Site, point: str) -> None:
     assert site.person.call("verify")["problems"] == []
 
 
+def reached(site: Site, point: str, during: str) -> Any:
+    """Start ``gc`` and wait until it sleeps at a point; gives what waits for its answer."""
+    trace = site.daemon.base / "trace"
+    site.daemon.restart(STET_FAILPOINT=f"{point}@sleep={during}", STET_FAILPOINT_TRACE=str(trace))
+    site.connect()
+    site.person.send("gc")
+    deadline = time.monotonic() + 60
+    while not (trace.exists() and point in trace.read_text().split()):
+        assert time.monotonic() < deadline, f"{point} was never reached"
+        time.sleep(0.01)
+    return lambda: site.person.result_of(site.person.receive())
+
+
+def test_a_pin_that_is_set_while_it_is_chosen_what_goes_keeps_its_commit(small: Site) -> None:
+    site = small
+    oldest, *_ = before = oldest_first(site)
+    answer = reached(site, "retention.chosen", "2")
+    beside = site.greeted(site.daemon.control())
+    assert beside.call("pin_set", name="keep", commit=oldest)["commit"] == oldest
+    assert answer()["dropped_commits"] == 0
+    assert oldest_first(site) == before
+    assert site.person.call("show", commit="keep")["commit"] == oldest
+    assert site.person.call("verify")["problems"] == []
+
+
+def test_what_is_about_to_go_can_not_be_pinned_any_more(small: Site) -> None:
+    site = small
+    oldest, *_ = oldest_first(site)
+    answer = reached(site, "retention.recorded", "3")
+    beside = site.greeted(site.daemon.control())
+    assert beside.refusal("pin_set", name="late", commit=oldest).kind == Kind.UNKNOWN_COMMIT
+    assert answer()["dropped_commits"] > 2
+    assert beside.call("pin_list")["pins"] == []
+    assert site.person.call("verify")["problems"] == []
+    assert fsck(site.shadow) == ""
+
+
 def test_what_is_too_old_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retaining, "_SELDOM_S", 0)
     root = tmp_path / "ws"
@@ -178,6 +216,15 @@ def test_what_is_too_old_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         assert drop(times[0] + 86_400) == 0
         assert drop(clock) == sum(1 for each in times if each < clock - 86_400)
         assert drop(clock) == 0
+        # The checkpoint that has the cut before is none that has this one.
+        taken = daemon.writer.checkpoints.begin
+        daemon.writer.checkpoints.begin = lambda done, **_: done()  # type: ignore
+        before = git(workspace.shadow, "rev-list", "history^")
+        with pytest.raises(Refused, match="no checkpoint could be taken"):
+            drop(clock + 10)
+        daemon.background.require(workspace.number)
+        assert git(workspace.shadow, "rev-list", "history^^") == before
+        daemon.writer.checkpoints.begin = taken  # type: ignore
         assert drop(clock + 10) > 0, "the newest commit stays, whatever its age"
         assert drop(clock + 10) == 0
         assert fsck(workspace.shadow) == ""
@@ -194,7 +241,7 @@ def in_three_seconds(daemon: Daemon, root: Path) -> list[int]:
     async def work() -> list[int]:
         person = daemon.handlers.connect(control=True, pid=1, command="test")
         await call(person, "workspace_allow", root=str(root))
-        agent = daemon.handlers.connect(control=False, pid=os.getpid(), command="test")
+        agent = daemon.handlers.connect(control=False, pid=1, command="test")
         await call(agent, "hello", protocol=1, workspace=str(root), session="s", agent="a")
         for number in range(4):
             patches = [{"operation": "overwrite", "newText": f"{number}\n"}]

@@ -151,7 +151,9 @@ def test_a_workspace_whose_directory_is_away_can_be_forgotten(own_site: Site) ->
     without_its_directory(own_site)
     person = own_site.daemon.control()
     [listed] = person.call("workspace_list")["workspaces"]
+    assert "No such file or directory" in listed["trouble"]
     assert listed == {
+        "trouble": listed["trouble"],
         "root": str(own_site.root),
         "shadow": own_site.shadow,
         "mode": "unrestricted",

@@ -445,6 +445,29 @@ def recover_meddled(base: str, script: dict[str, list[list[str]]]) -> None:
     asyncio.run(main())
 
 
+def recover_put_off(base: str, script: dict[str, list[list[str]]], other: str) -> None:
+    """As before, and the workspace can't be settled; another one is edited meanwhile."""
+    _meddle(base, script)
+
+    async def main() -> None:
+        daemon = daemon_at(base)
+        try:
+            await entered(base, daemon, "ws")
+        except Refused as refusal:
+            note(base, "put_off", [refusal.kind, refusal.message])
+        agent = await entered(base, daemon, other)
+        note(
+            base,
+            "elsewhere",
+            await agent.answer("patch", {"path": "o.txt", "patches": _append("x\n")}),
+        )
+        await agent.checkpoint()
+        note(base, "status", await agent.call("status"))
+        await asyncio.to_thread(daemon.close)
+
+    asyncio.run(main())
+
+
 def edit_elsewhere(base: str) -> None:
     """A daemon's whole life while the directory of the workspace is away."""
 

@@ -101,13 +101,26 @@ def test_call_that_the_disk_refuses_leaves_everything_as_it_was(
 def test_recovery_that_the_disk_refuses_is_tried_again_by_the_next_start(
     new_place: NewPlace, failing: str
 ) -> None:
-    """Meanwhile the daemon runs, read-only: a person has to look at the disk."""
+    """Meanwhile its workspace is put off, and no other: a person has to look at the file."""
     place = new_place(CONTESTED_FILES)
+    assert place.run("edit_elsewhere") == 0
+    place.forget("acks")
     assert place.run("contest", {"journal.after_sync:1": [["kill", ""]]}, CALL) == KILLED
     script = {"recovery.decided:1": [["disk", failing]]}
-    assert place.run("recover_meddled", script) == 0
-    assert "a.txt" in place.lines("status")[0]
+    assert place.run("recover_put_off", script, "other") == 0
+    [[kind, message]] = place.lines("put_off")
+    assert kind == "io_error"
+    assert "a.txt" in message
+    [status] = place.lines("status")
+    assert status["unavailable"] == {str(place.root): message}
+    assert status["read_only"] is None
+    [elsewhere] = place.lines("elsewhere")
+    if failing == "exchange":  # which a new file needs none of
+        assert elsewhere["files"][0]["path"] == "o.txt"
+    else:
+        assert elsewhere["refused"] == "io_error"
     assert content(place) == FIRST
+    place.forget("status")
     assert kinds(recover(place)) == ["edit", "outside"]
     assert content(place) == EDITED
     assert place.lines("status")[-1] is None

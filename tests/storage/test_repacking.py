@@ -1,9 +1,11 @@
 """Repositories packed tightly are judged by git itself: strictly whole, every byte as it was."""
 
 import os
+import random
 import signal
 import subprocess
 import tempfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -186,6 +188,26 @@ def test_what_comes_to_be_needed_while_garbage_is_collected_stays(histories: His
     assert work.dropped == 0
     assert git(histories.path, "show", f"{histories.oids[-1]}:late.txt") == content.decode()
     assert fsck(histories.path) == ""
+
+
+def test_a_whole_copy_stays_where_the_other_one_is_damaged(histories: Histories) -> None:
+    content = random.Random(7).randbytes(30_000)
+    oid = object_id("blob", content)
+    histories.commit({"kept.bin": content})
+    repack(histories.path)
+    [pack] = Path(histories.path, "objects/pack").glob("*.pack")
+    data = bytearray(pack.read_bytes())
+    data[data.find(zlib.compress(content, 6)[100:200])] ^= 1
+    pack.chmod(0o600)
+    pack.write_bytes(data)
+    copy = Path(histories.path, "objects", oid[:2], oid[2:])
+    copy.parent.mkdir(exist_ok=True)
+    copy.write_bytes(zlib.compress(b"blob %d\0%b" % (len(content), content)))
+    histories.commit({"a.txt": b"one more\n"})
+    repack(histories.path)
+    assert loose(histories.path) == []
+    assert pack.name in packs(histories.path), "it was large enough to stay"
+    assert ObjectFiles(histories.path).read(oid) == ("blob", content)
 
 
 def test_a_history_with_a_missing_object_is_left_as_it_is(histories: Histories) -> None:

@@ -54,8 +54,18 @@ def status(arguments: argparse.Namespace, output: Output) -> None:
 
 
 def workspaces(arguments: argparse.Namespace, output: Output) -> None:
-    """Print the allowed workspaces and where their histories are."""
+    """Print the allowed workspaces and where their histories are; or allow one no more."""
     with asking.person(arguments, workspace=False) as session:
+        if arguments.forget is not None:
+            root = os.path.abspath(os.path.join(arguments.directory, arguments.forget))
+            gone = asking.ask(session, calls.workspace_forget(root), output)
+            if gone is not None:
+                kept = Span(render.visible(gone.shadow), "dim")
+                named = Span(render.visible(gone.root), "bold")
+                output.lines(
+                    [(named, Span(" is no workspace any more; its history is kept: "), kept)]
+                )
+            return
         result = asking.ask(session, calls.workspace_list(), output)
     if result is not None:
         output.lines(render.workspaces(result.workspaces))

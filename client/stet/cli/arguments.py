@@ -281,7 +281,8 @@ def _add_administration(commands: _Commands) -> None:
     mode.add_argument("--session", metavar="S", help="of this session, not of the workspace")
 
     commands.add("status", "print the daemon's health", administration.status)
-    commands.add("workspaces", "print the allowed workspaces", administration.workspaces)
+    listing = commands.add("workspaces", "print the allowed workspaces", administration.workspaces)
+    listing.add_argument("--forget", metavar="DIR", help="allow no more edits below DIR")
     tools = commands.add("tools", "print the tool definitions for a model", administration.tools)
     tools.add_argument("--style", choices=["mcp", "openai", "anthropic"], default="mcp")
     tools.add_argument(

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterator
 
 from stet import calls
 from stet.cli import asking
 from stet.cli.output import Output
 from stet.cli.usage import UsageError
+from stet.errors import IoError
 from stet.render import Line, Span, ago, short, visible
-from stet.wire.results import PinInfo, VerifyResult
+from stet.wire.results import PinInfo, VerifyResult, WorkspaceInfo
 
 _NOT_WHOLE = 1
 
@@ -18,14 +20,32 @@ _NOT_WHOLE = 1
 def verify(arguments: argparse.Namespace, output: Output) -> int:
     """Verify the history of the workspace; 1 if something is wrong with it."""
     # A long history takes minutes.
-    with asking.person(arguments, timeout=None) as session:
-        result = session.perform(calls.verify(expect=arguments.expect))
-        shadow = session.hello.workspace.shadow if session.hello.workspace else ""
+    try:
+        with asking.person(arguments, timeout=None) as session:
+            result = session.perform(calls.verify(expect=arguments.expect))
+            shadow = session.hello.workspace.shadow if session.hello.workspace else ""
+    except IoError:
+        put_off = _find_put_off(arguments)
+        if put_off is None:
+            raise
+        with asking.person(arguments, workspace=False, timeout=None) as session:
+            call = calls.verify(expect=arguments.expect, workspace=put_off.root)
+            result, shadow = session.perform(call), put_off.shadow
     if output.as_json:
         output.value(result)
     else:
         output.lines(_verified(result, shadow), long=True)
     return 0 if result.ok else _NOT_WHOLE
+
+
+def _find_put_off(arguments: argparse.Namespace) -> WorkspaceInfo | None:
+    """The workspace of the directory, if it is one in which no call works, and hello neither."""
+    here = os.path.realpath(arguments.directory)
+    with asking.person(arguments, workspace=False) as session:
+        known = session.perform(calls.workspace_list()).workspaces
+    around = [each for each in known if os.path.join(here, "").startswith(each.root + os.sep)]
+    innermost = max(around, key=lambda each: len(each.root), default=None)
+    return innermost if innermost is not None and innermost.trouble else None
 
 
 def _verified(result: VerifyResult, shadow: str) -> Iterator[Line]:

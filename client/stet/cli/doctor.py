@@ -71,6 +71,7 @@ def _findings(directory: str) -> Iterator[Finding]:
     yield answer
     if answer.ok:
         yield _workspace(endpoint, directory)
+        yield from _put_off(endpoint, directory)
 
 
 def _python() -> Finding:
@@ -179,6 +180,17 @@ def _workspace(endpoint: Endpoint, directory: str) -> Finding:
     except stet.WorkspaceNotAllowed:
         return Finding("workspace", False, f"{here} is in no allowed workspace", "stet init")
     except stet.StetError as error:
-        return Finding("workspace", False, error.message, "stet workspaces")
+        mend = "stet verify" if isinstance(error, stet.IoError) else "stet workspaces"
+        return Finding("workspace", False, error.message, mend)
     detail = f"{session.workspace} is allowed" + (f", {mode}" if mode else "")
     return Finding("workspace", True, detail)
+
+
+def _put_off(endpoint: Endpoint, directory: str) -> Iterator[Finding]:
+    """The other workspaces in which no call works."""
+    here = os.path.join(os.path.realpath(directory), "")
+    with stet.connect(None, control=True, start=False, timeout=5, endpoint=endpoint) as session:
+        unavailable = session.status().unavailable or {}
+    for root, why in unavailable.items():
+        if not here.startswith(os.path.join(root, "")):
+            yield Finding("workspace", False, why, f"stet verify -C '{root}'")

@@ -247,14 +247,18 @@ class ModeResult(msgspec.Struct, frozen=True):
     workspace_mode: str | None
 
 
-class WorkspaceInfo(msgspec.Struct, frozen=True):
-    """One allowed workspace; ``head`` is None while nothing has been recorded."""
+class WorkspaceInfo(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One allowed workspace; ``head`` is None while nothing has been recorded.
+
+    ``trouble``: why no call works in it (its directory is away, its history damaged, ..).
+    """
 
     root: str
     shadow: str
     mode: str
     head: str | None
     commits: int
+    trouble: str | None = None
 
 
 class WorkspaceList(msgspec.Struct, frozen=True):
@@ -303,7 +307,7 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
 
     ``kind``: damaged_object, missing_object, wrong_object, damaged_pack, damaged_index,
     missing_pack, missing_index, malformed, reverts, count, reference, journal, pin, replaced,
-    expect, more. ``what``: the file or reference concerned, relative to the repository;
+    expect, put_off, more. ``what``: the file or reference concerned, relative to the repository;
     ``commit``: the one that needs it; ``path``: in the workspace.
     """
 
@@ -466,3 +470,5 @@ class StatusResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     config_error: str | None = None
     #: The newest error in the daemon's log (control only).
     last_error: LoggedError | None = None
+    #: Workspaces in which no call works at present, by root, and why.
+    unavailable: dict[str, str] | None = None

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from functools import partial
+
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import PinInfo, PinList
 from stetd.caller import Caller, Method, Params
@@ -11,6 +14,7 @@ from stetd.past import Past
 from stetd.reading import Place, looking_back
 from stetd.refusing import io_failure, read_only
 from stetd.storage.disk import SyncFailed
+from stetd.storage.journal_format import Cut
 from stetd.storage.references import (
     DamagedReference,
     delete_pin,
@@ -19,7 +23,13 @@ from stetd.storage.references import (
     set_pin,
     why_no_pin_name,
 )
+from stetd.storage.rewritten import read_pending
 from stetd.storage.shadow_repo import MissingObject
+from stetd.storage.shallow import read_shallow
+from stetd.workspace import Workspace
+
+#: So often, and so many seconds apart, a commit is looked at while the history is being cut.
+_ATTEMPTS, _PAUSE_S = 50, 0.2
 
 
 async def _pin_set(caller: Caller, params: Params) -> PinInfo:
@@ -30,24 +40,34 @@ async def _pin_set(caller: Caller, params: Params) -> PinInfo:
             Kind.INVALID_PARAMS, f"pin_set: {setting.name[:100]!r} can't be used: {reason}."
         )
 
-    def find(place: Place) -> PinInfo:
+    def find(place: Place) -> tuple[PinInfo, Cut | None]:
         def look(past: Past) -> PinInfo:
             oid = past.resolve(setting.commit)
             past.find([oid])  # what git holds besides the history is none of it
             return _described(past, setting.name, oid)
 
-        return looking_back(place, look)
+        return looking_back(place, look), place.cut
 
-    info = await caller.reading(find)
-    await caller.on_writer(lambda: _set(caller, info, move=setting.move))
-    return info
+    for _ in range(_ATTEMPTS):
+        info, cut = await caller.reading(find)
+        if await caller.on_writer(partial(_set, caller, info, cut, move=setting.move)):
+            return info
+        await asyncio.sleep(_PAUSE_S)
+    raise refuse(
+        Kind.CONTENDED,
+        "pin_set: the oldest commits of the history are being dropped, or a path is being "
+        "forgotten; send the call again when that is done (stet status shows it).",
+    )
 
 
-def _set(caller: Caller, info: PinInfo, *, move: bool) -> None:
+def _set(caller: Caller, info: PinInfo, cut: Cut | None, *, move: bool) -> bool:
+    """Set a pin; on the writer thread. False: the history is another one than was looked at."""
     workspace = caller.open_workspace()
+    if not _is_settled(caller, workspace, info.commit, cut):
+        return False
     known = _named(workspace.shadow, info.name)
     if known == info.commit:
-        return
+        return True
     if known is not None and not move:
         raise refuse(
             Kind.ALREADY_EXISTS,
@@ -60,6 +80,18 @@ def _set(caller: Caller, info: PinInfo, *, move: bool) -> None:
         set_pin(workspace.shadow, info.name, info.commit, caller.state.disk)
     except OSError as error:
         raise _failed(caller, error) from error
+    return True
+
+
+def _is_settled(caller: Caller, workspace: Workspace, commit: str | None, cut: Cut | None) -> bool:
+    """Whether a commit that was found in the history will stay in it under its id.
+
+    One that is about to be dropped, or to be called otherwise, is still found a moment before.
+    """
+    known = caller.state.known[workspace.name]
+    if known.cut != cut or (cut is not None and read_shallow(workspace.shadow) != {cut.oldest}):
+        return False
+    return known.forgetting is None or commit not in read_pending(workspace.shadow)
 
 
 async def _pin_delete(caller: Caller, params: Params) -> PinInfo:

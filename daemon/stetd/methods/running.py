@@ -60,6 +60,7 @@ def _counts(caller: Caller) -> StatusResult:
         journal_bytes=writer.journal.bytes,
         limits={name: int(getattr(settings, name)) for name in limited}
         | {"max_tokens": MAX_TOKENS},
+        unavailable={w.root: state.troubles.get(w.name, "") for w in state.unopened()} or None,
         replacement={w.root: w.worktree.replacement for w in state.open.values()},
         work=[
             WorkInfo(job.what, job.root, job.progress.phase, job.progress.done, job.progress.total)

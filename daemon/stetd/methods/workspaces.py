@@ -23,10 +23,11 @@ async def _workspace_forget(caller: Caller, params: Params) -> WorkspaceInfo:
 
     def forget() -> WorkspaceInfo:
         check_root(root)
-        away = caller.state.find_unopened(os.path.realpath(root))
-        if away is not None and away.root == os.path.realpath(root):
-            caller.shared.workspaces.forget_unopened(away)
-            return _unopened_info(caller, away)
+        put_off = caller.state.find_unopened(os.path.realpath(root))
+        if put_off is not None and put_off.root == os.path.realpath(root):
+            info = _unopened_info(caller, put_off)
+            caller.shared.workspaces.forget_unopened(put_off)
+            return info
         workspace = caller.named_workspace(root)
         info = _workspace_info(workspace)
         caller.shared.workspaces.forget(workspace)
@@ -49,7 +50,8 @@ async def _workspace_list(caller: Caller, params: Params) -> WorkspaceList:
 
 def _unopened_info(caller: Caller, known: WorkspaceState) -> WorkspaceInfo:
     shadow = shadow_path(caller.state.directory, known.name)
-    return WorkspaceInfo(known.root, shadow, known.mode, known.head, known.commits)
+    trouble = caller.state.troubles.get(known.name)
+    return WorkspaceInfo(known.root, shadow, known.mode, known.head, known.commits, trouble)
 
 
 def _workspace_info(workspace: Workspace) -> WorkspaceInfo:

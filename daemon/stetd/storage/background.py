@@ -102,6 +102,8 @@ class Background:
         self._queue: deque[_Item] = deque()
         self._changed = threading.Condition()
         self._written = 0
+        #: Number of the newest record whose objects were handed over.
+        self.handed_over = 0
         self._stopping = False
         self._hurried = False
         self._unsynced: dict[str, _Unsynced] = {}
@@ -118,6 +120,7 @@ class Background:
 
     def write(self, number: int, repository: str, objects: list[NewObject], head: str) -> None:
         """Hand over the objects of record ``number`` and the head that it makes."""
+        self.handed_over = max(self.handed_over, number)
         self._put(_Objects(number, repository, objects, head))
 
     def checkpoint(

@@ -191,10 +191,14 @@ class ClipboardSet(_Record, frozen=True):
 
 
 class WorkspaceAllowed(_Record, frozen=True):
-    """A directory that the person allowed; ``name`` is its directory in the state."""
+    """A directory that the person allowed; ``name`` is its directory in the state.
+
+    ``anew``: its old history is given up; a new one begins.
+    """
 
     name: str
     root: str
+    anew: bool = False
 
 
 class WorkspaceForgotten(_Record, frozen=True):
@@ -203,16 +207,26 @@ class WorkspaceForgotten(_Record, frozen=True):
     name: str
 
 
-class Unsettled(msgspec.Struct, frozen=True, array_like=True):
-    """Where the records lie that recovery could not bring to a workspace's files.
+class Reached(msgspec.Struct, frozen=True, array_like=True):
+    """How far a history has come: its newest commit, and how many were made in it."""
 
-    Its directory was not there. From ``segment`` and ``offset`` on; in no segment after
-    ``last``. Checkpoints keep these segments until the directory is back.
+    head: str | None
+    commits: int
+
+
+class Unsettled(msgspec.Struct, frozen=True, array_like=True):
+    """Where the records lie that recovery could not bring to a workspace.
+
+    Its directory was not there, a file could not be written, or its history is damaged. From
+    ``segment`` and ``offset`` on; in no segment after ``last``. Checkpoints keep these segments
+    until it can. ``start``, where the history is damaged: the commits of these records after
+    that one are still to be made in Git.
     """
 
     segment: int
     offset: int
     last: int
+    start: Reached | None = None
 
     def holds(self, segment: int, offset: int) -> bool:
         """Whether a record at this place may be one of them."""

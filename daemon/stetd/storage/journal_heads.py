@@ -21,6 +21,7 @@ from stetd.storage.journal_format import (
     CommitRecord,
     FormatError,
     Record,
+    WorkspaceAllowed,
     read_segment,
 )
 
@@ -31,8 +32,8 @@ class Commits(NamedTuple):
     place: tuple[int, int]
     number: int
     commits: list[tuple[str, str | None]]
-    #: The head and the number of commits from here on, where the history was rewritten.
-    rewritten: tuple[str, int] | None = None
+    #: The head and the number of commits from here on, where the history is another one.
+    rewritten: tuple[str | None, int] | None = None
 
 
 class JournalHead(NamedTuple):
@@ -68,6 +69,8 @@ def read_heads(directory: str, until: Position, workspace: str) -> JournalHead:
                     jump = record.rewritten.head, record.rewritten.commits
                     change = change._replace(rewritten=jump)
                 changes.append(change)
+            case WorkspaceAllowed(name=name, anew=True) if name == workspace:
+                changes.append(Commits(place, 0, [], rewritten=(None, 0)))
             case Abort() if record.workspace == workspace:
                 voided.update(record.voided)
                 changes.append(_commits(place, record.number, record.commits))

@@ -30,6 +30,7 @@ import zlib
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from heapq import merge
 
@@ -265,7 +266,7 @@ class Repacking:
         for oid, source, number in merge(*lists, loose):
             if chosen.ids[-20:] == oid or (marks is not None and not marks.has(oid)):
                 continue
-            if any(pack.find(oid) is not None for pack in stays):
+            if _is_whole_in(stays, oid):
                 continue
             chosen.ids += oid
             chosen.sources.append(source)
@@ -498,6 +499,17 @@ def _tree_and_parent(kind: str, commit: bytes) -> tuple[bytes | None, str | None
     tree = bytes.fromhex(lines[0][5:].decode())
     parent = lines[1][7:].decode() if len(lines) > 1 and lines[1].startswith(b"parent ") else None
     return tree, parent
+
+
+def _is_whole_in(packs: list[Pack], oid: bytes) -> bool:
+    """Whether one of these packs has an object, undamaged: any other copy may go then."""
+    for pack in packs:
+        number = pack.find(oid)
+        if number is not None:
+            with suppress(Damaged):
+                pack.read(number, oid.hex())
+                return True
+    return False
 
 
 def _numbered(ids: bytes, source: int) -> Iterator[tuple[bytes, int, int]]:

@@ -16,6 +16,7 @@ import re
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -61,6 +62,10 @@ class MissingObject(Exception):
     """The repository does not hold an object that it should, or only a damaged one."""
 
 
+class BrokenRepository(Exception):
+    """The files that make a directory a repository are not what they should be."""
+
+
 class Merge(NamedTuple):
     """A three-way merge of one file: the result, or the hunks that conflict."""
 
@@ -101,15 +106,18 @@ _DIRECTORIES = (
 )  # fmt: skip
 
 
-def create_repository(path: str, disk: Disk) -> None:
+def create_repository(path: str, disk: Disk, *, clear_leftovers: bool = True) -> None:
     """Make an empty shadow repository (0700), durably; or mend what a crash left of one.
+
+    ``clear_leftovers``: what a killed process left goes; nobody may be writing there.
 
     Written file by file and not by libgit2, which syncs nothing: after a power cut an empty
     ``HEAD`` would be no repository any more.
     """
     for folder in _DIRECTORIES:
         os.makedirs(os.path.join(path, folder), mode=0o700, exist_ok=True)
-    _clear_leftovers(path)
+    if clear_leftovers:
+        _clear_leftovers(path)
     _write_if_damaged(os.path.join(path, "HEAD"), _HEAD, lambda content: content == _HEAD, disk)
     _write_if_damaged(
         os.path.join(path, "config"), _CONFIG, lambda c: b"[core]" in c and b"\0" not in c, disk
@@ -166,11 +174,14 @@ class _Trees:
 
 
 class ShadowRepository:
-    """One handle on a shadow repository."""
+    """One handle on a shadow repository. Raises BrokenRepository where it is none."""
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._repo = pygit2.Repository(path)
+        try:
+            self._repo = pygit2.Repository(path)
+        except pygit2.GitError as error:
+            raise BrokenRepository(str(error)) from error
         self._files = ObjectFiles(path)
         self._shallow = read_shallow(path)
         self._trees = _Trees()
@@ -259,6 +270,13 @@ class ShadowRepository:
         """Full ids of the commits whose id begins so (at least 4 digits), in order."""
         return [oid for oid in self._files.with_prefix(prefix) if self.is_commit(oid)]
 
+    def is_empty(self) -> bool:
+        """Whether there is nothing in it: no reference of a history, and no object."""
+        try:
+            return self.head() is None and not next(iter(self._repo.odb), None)
+        except MissingObject:
+            return False
+
     # -- writing
 
     def write(self, objects: Iterable[NewObject]) -> None:
@@ -276,7 +294,8 @@ class ShadowRepository:
         for oid in oids:
             loose = self.loose_path(oid)
             if os.path.exists(loose) and not _is_whole(loose, oid):
-                os.unlink(loose)
+                with suppress(FileNotFoundError):  # packed meanwhile
+                    os.unlink(loose)
 
     def set_head(self, oid: str | None) -> None:
         """Move ``refs/heads/history``; replaces a damaged reference. None: no commit yet."""

@@ -1,0 +1,275 @@
+"""A workspace whose history is damaged when the daemon starts: it alone is put off.
+
+The daemon starts, other workspaces go on, verify names the damage; when the files are put back
+from a copy the workspace goes on with every call that was answered.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.running_daemon import DaemonProcess, Site, fsck
+
+
+@pytest.fixture
+def two() -> Iterator[tuple[Site, Site]]:
+    """Two workspaces of a daemon that takes checkpoints only when it stops."""
+    daemon = DaemonProcess({"checkpoint_idle_s": 600, "gc_idle_s": 0})
+    try:
+        daemon.start()
+        yield daemon.site("w"), daemon.site("other")
+    finally:
+        daemon.close()
+
+
+def fill(site: Site, count: int = 3) -> None:
+    for number in range(count):
+        site.overwrite("sub/a.txt", f"number {number}\n", request_id=f"first-{number}")
+
+
+def its_tree(site: Site) -> str:
+    return site.git("rev-parse", "history^{tree}").strip()
+
+
+def subtree(site: Site) -> str:
+    return site.git("rev-parse", "history:sub").strip()
+
+
+DAMAGES: dict[str, Callable[[Site, str], Path]] = {
+    "the newest commit": lambda site, head: loose(site, head),
+    "its tree": lambda site, head: loose(site, its_tree(site)),
+    "a directory in it": lambda site, head: loose(site, subtree(site)),
+}
+
+
+def loose(site: Site, oid: str) -> Path:
+    return Path(site.shadow, "objects", oid[:2], oid[2:])
+
+
+def overwritten(path: Path) -> None:
+    path.chmod(0o600)
+    path.write_bytes(b"")
+
+
+def removed(path: Path) -> None:
+    path.unlink()
+
+
+def state_of(daemon: DaemonProcess, root: Path) -> dict[str, Any]:
+    everything = daemon.control().call("workspace_list")["workspaces"]
+    [own] = [each for each in everything if each["root"] == str(root)]
+    found: dict[str, Any] = own
+    return found
+
+
+def hello(site: Site) -> dict[str, Any]:
+    return {"protocol": 1, "workspace": str(site.root), "session": site.session}
+
+
+def assert_put_off(site: Site, *names: str) -> dict[str, Any]:
+    """It is told wherever somebody asks, and no call works; the result of verify."""
+    daemon = site.daemon
+    refusal = daemon.agent().refusal("hello", **hello(site))
+    assert refusal.kind == "io_error"
+    for name in (*names, "stet verify", site.shadow):
+        assert name in refusal.message
+    assert state_of(daemon, site.root)["trouble"] == refusal.message
+    status = daemon.control().call("status")
+    assert status["unavailable"] == {str(site.root): refusal.message}
+    assert status["read_only"] is None
+    found = daemon.control().call("verify", workspace=str(site.root))
+    assert found["ok"] is False
+    for name in names:
+        assert any(name in problem["message"] for problem in found["problems"][:-1])
+    assert found["problems"][-1]["kind"] == "put_off"
+    return found
+
+
+@pytest.mark.parametrize(
+    ("what", "checkpointed", "how"),
+    [
+        ("the newest commit", True, overwritten),
+        ("its tree", True, removed),
+        ("the newest commit", False, removed),
+        ("its tree", False, overwritten),
+        # Where nothing is to be made again nobody looks: whoever edits there is told.
+        ("a directory in it", False, removed),
+    ],
+)
+def test_a_damaged_history_puts_its_workspace_off_and_no_other(
+    two: tuple[Site, Site], what: str, checkpointed: bool, how: Callable[[Path], None]
+) -> None:
+    site, other = two
+    daemon = site.daemon
+    fill(site)
+    site.restart()
+    other.connect()
+    damaged = DAMAGES[what](site, site.git("rev-parse", "history").strip())
+    kept = site.daemon.base / "copy"
+    shutil.copy2(damaged, kept)
+    if not checkpointed:  # of these calls only the journal knows for sure
+        site.overwrite("sub/a.txt", "acknowledged\n", request_id="late-1")
+        site.overwrite("b.txt", "new\n", request_id="late-2")
+    log = [each["commit"] for each in site.log()]
+    daemon.kill()
+    how(damaged)
+    daemon.start()
+    assert_put_off(site, damaged.parent.name + damaged.name)
+    other.connect()
+    other.overwrite("o.txt", "goes on\n")
+    assert other.person.call("verify")["problems"] == []
+    # Through more lives, and checkpoints taken for the other workspace.
+    for _ in range(2):
+        daemon.restart()
+        other.connect()
+        other.overwrite("o.txt", f"goes on {len(other.log())}\n")
+        assert_put_off(site)
+    shutil.copy2(kept, damaged)
+    daemon.restart()
+    site.connect()
+    assert [each["commit"] for each in site.log()] == log
+    assert site.person.call("verify")["problems"] == []
+    assert fsck(site.shadow) == ""
+    assert "unavailable" not in daemon.control().call("status")
+    if not checkpointed:
+        assert site.overwrite("b.txt", "new\n", request_id="late-2")["replayed"] is True
+        assert site.bytes_of("sub/a.txt") == b"acknowledged\n"
+    site.overwrite("sub/a.txt", "after\n")
+    site.restart()
+    assert [each["commit"] for each in site.log()][1:] == log
+
+
+def test_a_pack_that_is_put_back_while_the_daemon_runs(two: tuple[Site, Site]) -> None:
+    site, _ = two
+    fill(site)
+    site.restart()
+    site.person.call("gc")
+    log = [each["commit"] for each in site.log()]
+    [pack] = Path(site.shadow, "objects/pack").glob("*.pack")
+    whole = pack.read_bytes()
+    site.daemon.kill()
+    pack.chmod(0o600)
+    pack.write_bytes(whole[: len(whole) // 2])
+    site.daemon.start()
+    found = assert_put_off(site)
+    assert pack.name in "".join(problem["message"] for problem in found["problems"])
+    pack.write_bytes(whole)
+    found = site.daemon.control().call("verify", workspace=str(site.root))
+    [told] = found["problems"]
+    assert told["message"].startswith("Nothing is damaged by now")
+    site.connect()
+    assert [each["commit"] for each in site.log()] == log
+    assert "unavailable" not in site.daemon.control().call("status")
+    site.overwrite("sub/a.txt", "after\n")
+    assert site.person.call("verify")["problems"] == []
+    site.restart()
+    assert [each["commit"] for each in site.log()][1:] == log
+
+
+def test_a_reference_is_written_anew_and_what_stands_in_its_place_is_told(
+    two: tuple[Site, Site],
+) -> None:
+    site, _ = two
+    fill(site)
+    log = [each["commit"] for each in site.log()]
+    site.daemon.kill()
+    reference = Path(site.shadow, "refs/heads/history")
+    reference.write_bytes(b"\0" * 41)
+    site.daemon.start()
+    site.connect()
+    assert [each["commit"] for each in site.log()] == log
+    site.daemon.kill()
+    reference.unlink()
+    reference.mkdir()
+    (reference / "in the way").touch()
+    site.daemon.start()
+    assert_put_off(site, "refs/heads/history")
+    (reference / "in the way").unlink()
+    reference.rmdir()
+    site.connect()
+    assert [each["commit"] for each in site.log()] == log
+
+
+def test_a_history_that_is_lost_can_be_given_up(two: tuple[Site, Site]) -> None:
+    site, _ = two
+    daemon = site.daemon
+    fill(site)
+    site.restart()
+    daemon.kill()
+    moved = daemon.base / "moved away"
+    shutil.move(site.shadow, moved)
+    daemon.start()
+    assert_put_off(site)
+    person = daemon.control()
+    person.call("workspace_forget", root=str(site.root))
+    daemon.restart()  # a history that is lost and of no workspace keeps nobody from starting
+    person = daemon.control()
+    assert person.call("workspace_allow", root=str(site.root))["commits"] == 0
+    site.connect()
+    site.overwrite("b.txt", "a new history\n")
+    kinds = [each["kind"] for each in site.log()]
+    assert kinds == ["edit"]
+    assert site.person.call("verify")["problems"] == []
+    daemon.kill()
+    daemon.start()
+    site.connect()
+    assert [each["kind"] for each in site.log()] == kinds
+    assert site.person.call("verify")["problems"] == []
+    assert fsck(site.shadow) == ""
+
+
+def test_a_damaged_history_is_not_taken_for_a_new_one(two: tuple[Site, Site]) -> None:
+    site, _ = two
+    fill(site)
+    site.restart()
+    head = loose(site, site.git("rev-parse", "history").strip())
+    kept = site.daemon.base / "copy"
+    shutil.copy2(head, kept)
+    log = [each["commit"] for each in site.log()]
+    person = site.daemon.control()
+    person.call("workspace_forget", root=str(site.root))
+    removed(head)
+    site.daemon.restart()
+    person = site.daemon.control()
+    refusal = person.refusal("workspace_allow", root=str(site.root))
+    assert refusal.kind == "io_error"
+    assert "stet verify" in refusal.message
+    assert site.daemon.agent().refusal("hello", **hello(site)).kind == "workspace_not_allowed"
+    shutil.copy2(kept, head)
+    person.call("workspace_allow", root=str(site.root))
+    site.connect()
+    assert [each["commit"] for each in site.log()] == log
+
+
+def test_on_the_command_line(two: tuple[Site, Site]) -> None:
+    site, _ = two
+    fill(site)
+    site.restart()
+    head = site.git("rev-parse", "history").strip()
+    site.daemon.kill()
+    removed(loose(site, head))
+    site.daemon.start()
+
+    def stet(*arguments: str) -> tuple[int, str]:
+        command = [sys.executable, "-m", "stet.cli", *arguments, "-C", str(site.root)]
+        done = subprocess.run(
+            command, env=site.daemon.environment, capture_output=True, text=True, check=False
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    status, told = stet("verify")
+    assert status == 1
+    assert head in told
+    assert f"put the files named above back from a backup of\n  {site.shadow}" in told
+    for command in ("status", "workspaces", "doctor"):
+        assert head in stet(command)[1]
+    assert stet("log")[0] == 1
+    assert "is no workspace any more" in stet("workspaces", "--forget", ".")[1]
+    assert str(site.root) not in stet("workspaces")[1]
