@@ -241,7 +241,7 @@ def in_three_seconds(daemon: Daemon, root: Path) -> list[int]:
     async def work() -> list[int]:
         person = daemon.handlers.connect(control=True, pid=1, command="test")
         await call(person, "workspace_allow", root=str(root))
-        agent = daemon.handlers.connect(control=False, pid=1, command="test")
+        agent = daemon.handlers.connect(control=False, pid=os.getpid(), command="test")
         await call(agent, "hello", protocol=1, workspace=str(root), session="s", agent="a")
         for number in range(4):
             patches = [{"operation": "overwrite", "newText": f"{number}\n"}]

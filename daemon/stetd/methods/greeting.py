@@ -14,6 +14,7 @@ from stetd import __version__
 from stetd.caller import PROTOCOL, Caller, Method, Params
 from stetd.editing.tool_schemas import tool_definitions
 from stetd.params import Hello, ToolStyle, check_label, convert, not_permitted
+from stetd.peer_view import sees
 from stetd.session.sessions import Session, hash_secret, secret_matches, stricter
 from stetd.storage.journal_format import SessionOpened
 from stetd.workspace import Workspace
@@ -66,6 +67,12 @@ def _enter(caller: Caller, hello: Hello, path: str, server: ServerInfo) -> Hello
     if not os.path.isdir(path):
         raise refuse(Kind.WORKSPACE_NOT_ALLOWED, f"{path} is not a directory.")
     workspace, directory = found
+    if not (caller.control or sees(caller.peer.pid, workspace.root)):
+        raise refuse(
+            Kind.WORKSPACE_NOT_ALLOWED,
+            f"{workspace.root} is not what this process sees at that path, so it may not edit "
+            "there. A sandbox needs the whole workspace, at the path that it has outside.",
+        )
     agent = hello.agent or (hello.client.name if hello.client else None)
     name = hello.session
     if name is None and not caller.control:
