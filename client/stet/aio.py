@@ -108,6 +108,9 @@ class AsyncSession:
     clipboard_delete = _sends(calls.clipboard_delete)
     mode_get = _sends(calls.mode_get)
     mode_set = _sends(calls.mode_set)
+    request_mode_upgrade = _sends(calls.request_mode_upgrade)
+    upgrade_list = _sends(calls.upgrade_list)
+    upgrade_decide = _sends(calls.upgrade_decide)
     status = _sends(calls.status)
     reload = _sends(calls.reload)
     tools = _sends(calls.tools)
@@ -204,15 +207,22 @@ class AsyncSession:
             return result
 
         try:
-            return await self._persist(attempt, patient=not self._start, repeatable=call.repeatable)
+            return await self._persist(
+                attempt, patient=not self._start, repeatable=call.repeatable, wait=call.wait
+            )
         except StetError as error:
             raise with_request_id(error, call.request_id) from error.__cause__
 
     async def _persist(
-        self, attempt: Callable[[], Awaitable[T]], *, patient: bool, repeatable: bool = True
+        self,
+        attempt: Callable[[], Awaitable[T]],
+        *,
+        patient: bool,
+        repeatable: bool = True,
+        wait: float = 0.0,
     ) -> T:
-        """Try, and try again as stet.retrying has it, within the session's timeout."""
-        deadline = None if self._timeout is None else time.monotonic() + self._timeout
+        """Try, and try again as stet.retrying has it, within the session's timeout and wait."""
+        deadline = None if self._timeout is None else time.monotonic() + self._timeout + wait
         retrying = Retrying(deadline=deadline, patient=patient)
         while True:
             try:

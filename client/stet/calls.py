@@ -41,6 +41,9 @@ from stet.wire.results import (
     SnapshotResult,
     StatusResult,
     Tools,
+    UpgradeInfo,
+    UpgradeList,
+    UpgradeResult,
     VerifyResult,
     WorkspaceInfo,
     WorkspaceList,
@@ -57,13 +60,15 @@ class Call(msgspec.Struct, Generic[T], frozen=True):
 
     ``repeatable``: a second arrival does no harm, because the method only reads, sets
     something to a value, or carries a ``request_id``. What is not repeatable is not sent
-    again when the connection is lost.
+    again when the connection is lost. ``wait``: seconds that the daemon may take on purpose,
+    on top of the session's ``timeout``.
     """
 
     method: str
     params: dict[str, Any]
     result: type[T]
     repeatable: bool = True
+    wait: float = 0.0
 
     @property
     def request_id(self) -> str | None:
@@ -473,10 +478,44 @@ def mode_set(
     """Set a session's mode, or with ``scope="workspace"`` the ceiling of all sessions.
 
     An agent may only restrict its own session. ``for_`` is the length in seconds of a
-    grant that ends by itself. Answers once calls in flight have finished.
+    grant that ends by itself: then the mode before returns. Answers once calls in flight have
+    finished.
     """
     params = _given(mode=mode, session=session, scope=scope, workspace=workspace)
     return Call("mode_set", params | ({} if for_ is None else {"for": for_}), ModeResult)
+
+
+def request_mode_upgrade(
+    reason: str | None = None, *, wait: float | None = None
+) -> Call[UpgradeResult]:
+    """Ask the person for write access, in Restricted mode; says whether they have decided.
+
+    ``reason``: what for, as the person reads it. ``wait``: so many seconds for the decision, at
+    most. Asked again while the request is pending, it is the same one.
+    """
+    params = _given(reason=reason, wait=wait)
+    return Call("request_mode_upgrade", params, UpgradeResult, wait=wait or 0.0)
+
+
+def upgrade_list(
+    *,
+    workspace: str | None = None,
+    status: Literal["pending", "approved", "denied"] | None = None,
+) -> Call[UpgradeList]:
+    """Requests for write access, of all workspaces or one, oldest first (control)."""
+    return Call("upgrade_list", _given(workspace=workspace, status=status), UpgradeList)
+
+
+def upgrade_decide(
+    request: str, approve: bool, *, note: str | None = None, for_: float | None = None
+) -> Call[UpgradeInfo]:
+    """Approve or deny a request for write access, by its id or a unique beginning (control).
+
+    ``note`` is told to the agent. ``for_``: the seconds after which an approval ends.
+    """
+    params = _given(request=request, approve=approve, note=note)
+    params |= {} if for_ is None else {"for": for_}
+    return Call("upgrade_decide", params, UpgradeInfo, repeatable=False)
 
 
 def reload() -> Call[ReloadResult]:

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from stet.diff_lines import diff
 from stet.log_lines import counts, file_line, log, subject_and_why
+from stet.request_lines import clock
 from stet.spans import (
     SHORT,
     Line,
@@ -141,13 +142,20 @@ def clipboards(found: Sequence[ClipboardInfo]) -> Iterator[Line]:
         yield (Span(f"{visible(clip.name):<{width}}", "cyan"), Span(size))
 
 
-def mode(result: ModeResult) -> Iterator[Line]:
-    """The mode that counts, and the two that it is the stricter of."""
-    yield (Span(result.mode, _mode_style(result.mode)),)
+def mode(result: ModeResult, now: datetime.datetime | None = None) -> Iterator[Line]:
+    """The mode that counts, and the two that it is the stricter of; when a grant ends."""
+    until = _until(result.until, now)
+    yield (Span(result.mode, _mode_style(result.mode)), *([Span(until)] if until else []))
     if result.session_mode:
-        yield (Span(f"  session:   {result.session_mode}", "dim"),)
+        until = _until(result.session_until, now)
+        yield (Span(f"  session:   {result.session_mode}{until}", "dim"),)
     if result.workspace_mode:
-        yield (Span(f"  workspace: {result.workspace_mode}", "dim"),)
+        until = _until(result.workspace_until, now)
+        yield (Span(f"  workspace: {result.workspace_mode}{until}", "dim"),)
+
+
+def _until(time: str | None, now: datetime.datetime | None) -> str:
+    return f" until {clock(time, now)}" if time else ""
 
 
 def _mode_style(name: str) -> str:

@@ -145,6 +145,9 @@ class Session:
     clipboard_delete = _sends(calls.clipboard_delete)
     mode_get = _sends(calls.mode_get)
     mode_set = _sends(calls.mode_set)
+    request_mode_upgrade = _sends(calls.request_mode_upgrade)
+    upgrade_list = _sends(calls.upgrade_list)
+    upgrade_decide = _sends(calls.upgrade_decide)
     status = _sends(calls.status)
     reload = _sends(calls.reload)
     tools = _sends(calls.tools)
@@ -255,7 +258,7 @@ class Session:
         """
         outcomes: list[T | StetError | None] = [None] * len(batch)
         with self._lock:
-            deadline = self._deadline()
+            deadline = self._deadline(sum(call.wait for call in batch))
             retrying = Retrying(deadline=deadline, patient=not self._start)
             while unanswered := [i for i, known in enumerate(outcomes) if known is None]:
                 try:
@@ -329,8 +332,8 @@ class Session:
             self._connection.close()
             self._connection = None
 
-    def _deadline(self) -> float | None:
-        return None if self._timeout is None else time.monotonic() + self._timeout
+    def _deadline(self, wait: float = 0.0) -> float | None:
+        return None if self._timeout is None else time.monotonic() + self._timeout + wait
 
 
 def settle(

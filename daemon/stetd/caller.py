@@ -28,15 +28,18 @@ from stetd.fair_queue import Lane
 from stetd.feed import Feed, Subscriber
 from stetd.indexing import Indexer
 from stetd.needs import Needs
+from stetd.notices import Notice, Notices
 from stetd.params import Common, check_label, convert
 from stetd.reading import Place
 from stetd.refusing import damaged_history
 from stetd.reloading import Reloading
 from stetd.session.sessions import Session
+from stetd.session.upgrades import UpgradeRequest
 from stetd.state import State
 from stetd.storage.background import Background
 from stetd.storage.shadow_repo import MissingObject
 from stetd.upkeep import Upkeep
+from stetd.waits import Wait, Waits
 from stetd.workspace import Workspace
 from stetd.workspaces import Workspaces, check_root
 from stetd.writer import Writer
@@ -69,12 +72,24 @@ class Shared:
     #: Set by the server: the newest error in the log.
     last_error: Callable[[], LoggedError | None] = field(default=lambda: None)
     feed: Feed = field(init=False)
+    #: Calls that wait for the person to decide.
+    waits: Waits = field(default_factory=Waits)
+    notices: Notices = field(init=False)
 
     def __post_init__(self) -> None:
         self.feed = Feed(self.writer.events, self.background, self.readers)
+        self.notices = Notices(lambda: self.settings.notify)
+        self.writer.modes.on_asked = self._notify
+        self.writer.modes.on_decided = self.waits.decided
+
+    def _notify(self, request: UpgradeRequest) -> None:
+        who = "/".join(name for name in (request.agent, request.session) if name)
+        where = self.writer.state.known[request.workspace].root
+        self.notices.tell(Notice(who, where, request.reason, f"stet approve {request.id}"))
 
     def close(self) -> None:
-        """End the reading threads."""
+        """End the threads."""
+        self.notices.close()
         self.readers.shutdown()
 
 
@@ -97,6 +112,8 @@ class Caller:
     subscription: Subscriber | None = None
     #: The connection is over.
     gone: bool = False
+    #: Its call that waits for a decision. A session has one request, so one is enough.
+    wait: Wait | None = None
     #: Its place in the writer's queue.
     lane: Lane = field(default_factory=Lane)
     #: Waits until the client has taken the replies that it was sent.
@@ -124,6 +141,12 @@ class Caller:
         """
         submitted = self.shared.writer.submit(run, self.lane, after_all=after_all)
         return await asyncio.wrap_future(submitted)
+
+    def wait_with(self, wait: Wait | None) -> None:
+        """Let the client wait so; the call that waited before it is answered now."""
+        if self.wait is not None:
+            self.wait.end()
+        self.wait = wait
 
     def unsubscribe(self) -> None:
         """Send no more events."""

@@ -236,6 +236,7 @@ async def _serve(
             spawn(supervision.beat(daemon.writer, interval))
     await stop.wait()
     log.info("stopping")
+    daemon.handlers.waits.end_all()
     for task in list(tasks):
         task.cancel()
     calls = server.calls_in_work

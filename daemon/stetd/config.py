@@ -164,6 +164,10 @@ class Settings(BaseSettings):
         'of every workspace, in any letter case: [".env", "*.pem", "secrets/"]. Edits of them '
         "can't be undone.",
     )
+    notify: bool = Field(
+        default=True,
+        description="Whether a request for write access is told by a notification on the desktop.",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info",
         description="Least severity that is logged; info has one line per call.",

@@ -45,7 +45,7 @@ from stet.wire.results import EditResult
 from stetd.config import Settings
 from stetd.crowd import LARGE, Crowd
 from stetd.logs import Fields
-from stetd.peer import PeerProcess, peer_of
+from stetd.peer import PeerProcess, hung_up, peer_of
 
 #: Bytes of replies that may wait for a client before nothing more is read from it. Also what
 #: it must take within each frame_timeout_s to count as reading at all.
@@ -153,6 +153,7 @@ class ClientConnection(asyncio.Protocol):
         self._more_frames = False  # than one turn may take; the next turn is scheduled
         self._draining = False
         self._ended = False  # nothing more will come: the client closed its side
+        self._gone = False  # the handlers know that nobody is there any more
         self._broken = False  # nothing more can be understood: a frame could not be cut
         self._heard = self._loop.time()
         self._sent = 0
@@ -186,6 +187,9 @@ class ClientConnection(asyncio.Protocol):
     def eof_received(self) -> bool:
         """Answer what was asked before the client closed its side, then close ours."""
         self._ended = True
+        if self._calls is not None and hung_up(self._transport.get_extra_info("socket")):
+            # Not only done with asking, but gone: nobody waits for what calls in work wait for.
+            self._tell_gone()
         self._advance()
         return True
 
@@ -211,9 +215,14 @@ class ClientConnection(asyncio.Protocol):
             self._cancel(name)
         self._ended = True
         self._say_taken()
-        if self._calls is not None:
-            self._calls.disconnected()
+        self._tell_gone()
         self._left(self)
+
+    def _tell_gone(self) -> None:
+        """Tell the handlers, once, that nobody is there any more."""
+        if self._calls is not None and not self._gone:
+            self._gone = True
+            self._calls.disconnected()
 
     # -- for the server --------------------------------------------------------------------
 

@@ -110,8 +110,9 @@ class Daemon:
             os.makedirs(directory, mode=0o700, exist_ok=True)
         for directory in (directories.state, os.path.dirname(directories.state)):
             disk.sync_directory(directory)
-        state = State(directories.state, disk, excludes=Excludes(settings.exclude))
         boot = boot_id()
+        excludes = Excludes(settings.exclude)
+        state = State(directories.state, disk, boot=boot, excludes=excludes)
         tell("Reading the journal")
         checkpoint, records = contents(read_journal(wal, disk))
         recovery = Recovery(state, boot)

@@ -57,6 +57,7 @@ class Connection:
         self._caller.gone = True
         self._caller.shared.writer.forsake(self._caller.lane)
         self._caller.unsubscribe()
+        self._caller.wait_with(None)
 
 
 def _unknown(name: str) -> Refused:

@@ -15,9 +15,13 @@ from stet.wire.failures import Kind, Refused, refuse
 
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f]")
 _LONGEST_LABEL = 200
+#: Of what a session and the person say about a request for write access.
+_LONGEST_REASON = 2000
 
 Label = Annotated[str, msgspec.Meta(min_length=1, max_length=_LONGEST_LABEL)]
 Positive = Annotated[int, msgspec.Meta(ge=1)]
+#: How long a grant may last; a leap year at most.
+GrantSeconds = Annotated[float, msgspec.Meta(gt=0, le=366 * 86_400)]
 Commits = Annotated[list[str], msgspec.Meta(min_length=1, max_length=10_000)]
 IfMatch = str | dict[str, str | None]
 
@@ -226,12 +230,40 @@ class ClipboardSetting(Params, frozen=True):
     text: str
 
 
-class ModeSetting(Params, frozen=True):
-    """``session`` names another than the connection's; ``scope`` = "workspace" its ceiling."""
+class ModeSetting(Params, frozen=True, rename={"for_": "for"}):
+    """``session`` names another than the connection's; ``scope`` = "workspace" its ceiling.
+
+    ``for_``: seconds after which the mode before returns.
+    """
 
     mode: str
     session: str | None = None
     scope: str | None = None
+    workspace: str | None = None
+    for_: GrantSeconds | None = None
+
+
+class UpgradeAsking(Params, frozen=True):
+    """``wait``: so many seconds for the decision, at most."""
+
+    reason: Annotated[str, msgspec.Meta(max_length=_LONGEST_REASON)] | None = None
+    wait: Annotated[float, msgspec.Meta(ge=0, le=86_400)] | None = None
+
+
+class UpgradeListing(Params, frozen=True):
+    """``workspace``: of this one only; ``status``: only such."""
+
+    workspace: str | None = None
+    status: Literal["pending", "approved", "denied"] | None = None
+
+
+class UpgradeDeciding(Params, frozen=True, rename={"for_": "for"}):
+    """``request``: an id or a unique beginning; ``for_``: seconds that an approval holds."""
+
+    request: str
+    approve: bool
+    note: Annotated[str, msgspec.Meta(max_length=_LONGEST_REASON)] | None = None
+    for_: GrantSeconds | None = None
     workspace: str | None = None
 
 

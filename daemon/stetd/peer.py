@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import struct
 from dataclasses import dataclass
@@ -12,6 +13,10 @@ _UCRED = struct.Struct("3i")  # struct ucred of unix(7): pid, uid, gid
 
 class _HasOptions(Protocol):
     def getsockopt(self, level: int, optname: int, buflen: int, /) -> bytes: ...
+
+
+class _HasDescriptor(Protocol):
+    def fileno(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +37,13 @@ def peer_of(connected: _HasOptions) -> PeerProcess:
     credentials = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
     pid, uid, _gid = _UCRED.unpack(credentials)
     return PeerProcess(uid, pid, _command(pid))
+
+
+def hung_up(connected: _HasDescriptor) -> bool:
+    """Whether the peer has closed its socket, not only the half of it that it sends on."""
+    poll = select.poll()
+    poll.register(connected.fileno(), 0)  # POLLHUP is told unasked
+    return any(events & select.POLLHUP for _, events in poll.poll(0))
 
 
 def _command(pid: int) -> str:

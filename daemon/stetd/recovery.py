@@ -19,7 +19,8 @@ from stetd.failpoints import hit
 from stetd.heads import Head, History
 from stetd.history.objects import NewObject, same_image
 from stetd.history.recovery_table import Link
-from stetd.session.sessions import UNRESTRICTED, with_clipboards
+from stetd.session.modes import UNRESTRICTED, Standing
+from stetd.session.sessions import with_clipboards
 from stetd.settling import Emptied, Recovered, Replay, Settling, Temporary
 from stetd.state import State
 from stetd.storage.journal import Journal, ReadSegment
@@ -37,6 +38,7 @@ from stetd.storage.journal_format import (
     Rewritten,
     SessionOpened,
     Unsettled,
+    UpgradeSet,
     WorkspaceAllowed,
     WorkspaceForgotten,
     WorkspaceState,
@@ -136,6 +138,8 @@ class Recovery:
             state.known = {w.name: w for w in checkpoint.workspaces}
             state.sessions = {(s.workspace, s.name): s for s in checkpoint.sessions}
             state.unsettled = {w.name: w.unsettled for w in checkpoint.workspaces if w.unsettled}
+            state.upgrades = {each.id: each for each in checkpoint.upgrades}
+            state.find_grants()
             for known in checkpoint.workspaces:
                 held = known.unsettled.start if known.unsettled is not None else None
                 self._starts[known.name] = held or Reached(known.head, known.commits)
@@ -194,11 +198,13 @@ class Recovery:
             case WorkspaceForgotten(name):
                 forgotten = msgspec.structs.replace(state.known[name], allowed=False)
                 state.known[name] = forgotten
-            case ModeSet(name, None, mode):
-                state.known[name] = msgspec.structs.replace(state.known[name], mode=mode)
-            case ModeSet(name, str(session_name), mode):
-                session = state.sessions[name, session_name]
-                state.sessions[name, session_name] = msgspec.structs.replace(session, mode=mode)
+            case ModeSet(name, session_name, mode, grant):
+                state.take_standing(name, session_name, Standing(mode, grant))
+            case UpgradeSet(request, mode, grant):
+                state.take_upgrade(request)
+                if mode is not None:
+                    standing = Standing(mode, grant)
+                    state.take_standing(request.workspace, request.session, standing)
             case ClipboardSet(name, session_name, clipboard, text):
                 session = state.sessions[name, session_name]
                 changed = with_clipboards(session, {clipboard: text})

@@ -81,3 +81,12 @@ def read_only(reason: str) -> Refused:
         f"the daemon is read-only: {reason}. Reading works; "
         "a person must look at the disk and restart stetd.",
     )
+
+
+def workspace_restricted(request: str, root: str) -> Refused:
+    """A request can't be approved: its session could not write all the same."""
+    return refuse(
+        Kind.NOT_PERMITTED,
+        f"request {request} can't be approved: the workspace {root} itself is restricted, and the "
+        "stricter mode holds. Lift that first: stet mode unrestricted; the request stays pending.",
+    )

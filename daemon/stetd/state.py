@@ -9,12 +9,15 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import time
 from dataclasses import dataclass, field
 
 import msgspec
 
 from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
-from stetd.session.sessions import Session, stricter
+from stetd.session.modes import Instant, Standing, mode_at, stricter
+from stetd.session.sessions import Session, with_standing
+from stetd.session.upgrades import UpgradeRequest, kept
 from stetd.storage.disk import Disk
 from stetd.storage.journal_format import Checkpoint, Cut, Rewritten, Unsettled, WorkspaceState
 from stetd.storage.request_store import RequestRecord
@@ -56,6 +59,12 @@ class State:
     number: int = 0
     #: Paths written since the last checkpoint, by workspace name.
     unsynced: dict[str, set[str]] = field(default_factory=dict)
+    #: Which boot this is; grants are measured within one.
+    boot: str = ""
+    #: Requests for write access by their id, oldest first.
+    upgrades: dict[str, UpgradeRequest] = field(default_factory=dict)
+    #: What has a grant: (workspace, session), or (workspace, None) for the workspace itself.
+    granted: set[tuple[str, str | None]] = field(default_factory=set)
     #: Files that no history keeps, as the configuration has it.
     excludes: Excludes = NOTHING_EXCLUDED
 
@@ -75,7 +84,8 @@ class State:
 
     def open_workspace(self, known: WorkspaceState, repository: ShadowRepository) -> Workspace:
         """Open an allowed workspace. OSError if its directory is not there."""
-        workspace = Workspace(known.name, known.root, repository, known.mode, self.disk)
+        standing = Standing(known.mode, known.grant)
+        workspace = Workspace(known.name, known.root, repository, standing, self.disk)
         workspace.excludes = self.excludes
         workspace.worktree.leftovers.update(known.leftovers)
         self.open[known.name] = workspace
@@ -107,9 +117,57 @@ class State:
         ]
         return max(holding, key=lambda known: len(known.root), default=None)
 
+    def now(self) -> Instant:
+        """The present, by the clocks that grants are measured with."""
+        return Instant(time.time(), time.clock_gettime(time.CLOCK_BOOTTIME), self.boot)
+
+    def session_mode(self, session: Session) -> str:
+        """A session's own mode at this moment."""
+        return mode_at(session.standing, self.now())
+
+    def workspace_mode(self, workspace: Workspace) -> str:
+        """A workspace's mode at this moment."""
+        return mode_at(workspace.standing, self.now())
+
     def effective_mode(self, session: Session | None, workspace: Workspace) -> str:
         """The mode that holds for a session: the stricter of its own and the workspace's."""
-        return stricter(session.mode if session else None, workspace.mode)
+        own = self.session_mode(session) if session else None
+        return stricter(own, self.workspace_mode(workspace))
+
+    def standing_of(self, name: str, session: str | None) -> Standing | None:
+        """The standing of a session, or (None) of its workspace; None where there is none."""
+        if session is not None:
+            found = self.sessions.get((name, session))
+            return found.standing if found else None
+        known = self.known.get(name)
+        return Standing(known.mode, known.grant) if known else None
+
+    def take_standing(self, name: str, session: str | None, standing: Standing) -> None:
+        """Note what has been made durable of a session's mode, or of its workspace's."""
+        if session is not None:
+            if (name, session) in self.sessions:
+                changed = with_standing(self.sessions[name, session], standing)
+                self.sessions[name, session] = changed
+        else:
+            self.known[name] = msgspec.structs.replace(
+                self.known[name], mode=standing.mode, grant=standing.grant
+            )
+            if name in self.open:
+                self.open[name].standing = standing
+        if standing.grant is not None:
+            self.granted.add((name, session))
+        else:
+            self.granted.discard((name, session))
+
+    def take_upgrade(self, request: UpgradeRequest) -> None:
+        """Note what has been made durable of a request for write access."""
+        self.upgrades[request.id] = request
+        self.upgrades = kept(self.upgrades)
+
+    def find_grants(self) -> None:
+        """Gather what has a grant, after a checkpoint was read."""
+        self.granted = {key for key, session in self.sessions.items() if session.grant}
+        self.granted |= {(name, None) for name, known in self.known.items() if known.grant}
 
     def checkpoint(self, segment: int, offset: int) -> Checkpoint:
         """The state as a checkpoint record, with the watermark."""
@@ -121,10 +179,12 @@ class State:
                     known,
                     head=workspace.head.commit,
                     commits=workspace.head.commits,
-                    mode=workspace.mode,
+                    mode=workspace.standing.mode,
+                    grant=workspace.standing.grant,
                     leftovers=sorted(workspace.worktree.leftovers),
                 )
             unsettled = self.unsettled.get(known.name)
             workspaces.append(msgspec.structs.replace(known, unsettled=unsettled))
         sessions = list(self.sessions.values())
-        return Checkpoint(segment, offset, self.number, workspaces, sessions)
+        upgrades = list(self.upgrades.values())
+        return Checkpoint(segment, offset, self.number, workspaces, sessions, upgrades)

@@ -11,6 +11,7 @@ from stet.wire.failures import Kind, refuse
 from stetd.heads import Head
 from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
 from stetd.history.objects import EMPTY_TREE, Tree, stored_tree
+from stetd.session.modes import Standing
 from stetd.storage.disk import Disk
 from stetd.storage.shadow_repo import ShadowRepository
 from stetd.storage.worktree import OnDisk, Worktree
@@ -21,12 +22,12 @@ class Workspace:
     """An allowed directory, its history's head and its files. Owned by the writer thread."""
 
     def __init__(
-        self, name: str, root: str, repository: ShadowRepository, mode: str, disk: Disk
+        self, name: str, root: str, repository: ShadowRepository, standing: Standing, disk: Disk
     ) -> None:
         self.name = name
         self.root = root
         self.repository = repository
-        self.mode = mode
+        self.standing = standing
         #: Files that the history does not keep.
         self.excludes: Excludes = NOTHING_EXCLUDED
         self.head = Head(None, Tree({}, EMPTY_TREE), 0)

@@ -12,7 +12,7 @@ import msgspec
 from stet.wire.failures import Kind, Refused, refuse
 from stetd.recovery import begun_anew
 from stetd.refusing import damaged_history, io_failure, read_only
-from stetd.session.sessions import UNRESTRICTED
+from stetd.session.modes import UNRESTRICTED
 from stetd.state import workspace_name
 from stetd.storage.disk import SyncFailed
 from stetd.storage.journal import JournalBroken
@@ -121,7 +121,8 @@ class Workspaces:
             allowed=False,
             head=workspace.head.commit,
             commits=workspace.head.commits,
-            mode=workspace.mode,
+            mode=workspace.standing.mode,
+            grant=workspace.standing.grant,
         )
         del state.open[workspace.name]
 

@@ -32,6 +32,7 @@ from stetd.fair_queue import TURN_S, FairQueue, Lane, Waiting
 from stetd.grace import GraceWatch, LateWrite, seal_late_write
 from stetd.history.commits import rfc3339
 from stetd.history.objects import NewObject
+from stetd.mode_keeping import Modes
 from stetd.params import check_label
 from stetd.refusing import (
     TOOL_DISABLED,
@@ -46,7 +47,8 @@ from stetd.refusing import (
 from stetd.replacing import Displaced
 from stetd.replaying import recorded_diff
 from stetd.sealing import seal
-from stetd.session.sessions import RESTRICTED, Session, clipboard_bytes
+from stetd.session.modes import RESTRICTED
+from stetd.session.sessions import Session, clipboard_bytes
 from stetd.state import State
 from stetd.storage.background import Background
 from stetd.storage.journal import Journal, JournalBroken
@@ -131,6 +133,8 @@ class Writer:
         self.background = background
         #: What subscribers are told of.
         self.events = Events()
+        #: Who may write, and who asks to.
+        self.modes = Modes(state, self.events, self.record)
         self.read_only: str | None = None
         #: Counts up with every call that was answered and every task that was run.
         self.steps = 0
@@ -245,7 +249,11 @@ class Writer:
 
     def _pause(self) -> float | None:
         """How long to wait for work before there is housekeeping to do; None: no need."""
-        due = [self._grace.next_due(), self.checkpoints.due_in(self._last_work)]
+        due = [
+            self._grace.next_due(),
+            self.checkpoints.due_in(self._last_work),
+            self.modes.due_in(),
+        ]
         pauses = [pause for pause in due if pause is not None]
         return max(0.0, min(pauses)) if pauses else None
 
@@ -627,6 +635,7 @@ class Writer:
         for late in self._grace.expired():
             self._record_late_write(late)
         self.checkpoints.begin_if_due(self._last_work)
+        self.modes.end()
 
     def _record_late_write(self, late: LateWrite) -> None:
         """An in-place write reached a displaced file."""

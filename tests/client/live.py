@@ -40,6 +40,7 @@ class Installation:
             "STET_RUNTIME_DIR": os.path.join(self.base, "run"),
             "STET_STATE_DIR": os.path.join(self.base, "state"),
             "STET_CONFIG": os.path.join(self.base, "config.toml"),
+            "STET_NOTIFY": "false",  # nothing on the desktop of whoever runs the tests
         }
 
     def endpoint(self, *, control: bool = False) -> Endpoint:

@@ -136,7 +136,8 @@ class DaemonProcess:
         self.state = self.base / "s"
         self.runtime = self.base / "r"
         config = self.base / "c.toml"
-        lines = {"log_level": '"warning"', **(settings or {})}
+        # No notices on the desktop of whoever runs the tests.
+        lines = {"log_level": '"warning"', "notify": "false", **(settings or {})}
         config.write_text("".join(f"{key} = {value}\n" for key, value in lines.items()))
         inherited = {
             key: value for key, value in os.environ.items() if not key.startswith(("STET_", "GIT_"))

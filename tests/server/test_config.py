@@ -54,6 +54,7 @@ def test_defaults_are_these(tmp_path: Path) -> None:
         "retention_days": 0,
         "retention_mb": 0,
         "gc_idle_s": 60,
+        "notify": True,
         "exclude": (),
         "log_level": "info",
     }

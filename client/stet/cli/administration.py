@@ -1,4 +1,4 @@
-"""``stet init``, ``mode``, ``status``, ``workspaces`` and ``tools``."""
+"""``stet init``, ``status``, ``workspaces`` and ``tools``."""
 
 from __future__ import annotations
 
@@ -27,22 +27,6 @@ def init(arguments: argparse.Namespace, output: Output) -> None:
     if workspace is not None:
         allowed = (Span("Agents may edit below "), Span(render.visible(workspace.root), "bold"))
         output.lines([allowed, *list(render.workspaces([workspace]))[1:]])
-
-
-def mode(arguments: argparse.Namespace, output: Output) -> None:
-    """Print or set the mode of the workspace, or of one session."""
-    with asking.person(arguments, session=arguments.session) as session:
-        if arguments.mode is None:
-            call = calls.mode_get()
-        else:
-            call = calls.mode_set(
-                arguments.mode,
-                session=arguments.session,
-                scope=None if arguments.session else "workspace",
-            )
-        result = asking.ask(session, call, output)
-    if result is not None:
-        output.lines(render.mode(result))
 
 
 def status(arguments: argparse.Namespace, output: Output) -> None:

@@ -18,6 +18,7 @@ from stet.cli import (
     doctor,
     editing,
     exporting,
+    granting,
     history,
     oops,
     service,
@@ -276,10 +277,7 @@ def _add_administration(commands: _Commands) -> None:
     init = commands.add("init", "allow agents to edit a directory", administration.init)
     init.add_argument("root", nargs="?", default=".", metavar="DIR")
 
-    mode = commands.add("mode", "print or set who may write", administration.mode)
-    mode.add_argument("mode", nargs="?", choices=["restricted", "unrestricted"])
-    mode.add_argument("--session", metavar="S", help="of this session, not of the workspace")
-
+    _add_granting(commands)
     commands.add("status", "print the daemon's health", administration.status)
     listing = commands.add("workspaces", "print the allowed workspaces", administration.workspaces)
     listing.add_argument("--forget", metavar="DIR", help="allow no more edits below DIR")
@@ -312,6 +310,29 @@ def _add_service(commands: _Commands) -> None:
     logs = group.add("logs", "print the service's log", service.logs)
     logs.add_argument("-f", "--follow", action="store_true", help="go on as it grows")
     logs.add_argument("-n", "--lines", type=int, default=100, metavar="N", help="default 100")
+
+
+def _add_granting(commands: _Commands) -> None:
+    mode = commands.add("mode", "print or set who may write", granting.mode)
+    mode.add_argument("mode", nargs="?", choices=["restricted", "unrestricted"])
+    mode.add_argument("--session", metavar="S", help="of this session, not of the workspace")
+
+    waiting = commands.add("requests", "print who asks for write access", granting.requests)
+    waiting.add_argument("--all", action="store_true", help="also what was decided lately")
+
+    approve = commands.add("approve", "give a session write access", granting.approve)
+    deny = commands.add("deny", "leave a session restricted, and tell it so", granting.deny)
+    for command in (approve, deny):
+        command.add_argument("request", metavar="REQUEST", help="its id, or a unique beginning")
+        command.add_argument("--note", metavar="TEXT", help="what to tell the agent")
+    for command in (mode, approve):
+        command.add_argument(
+            "--for",
+            dest="for_",
+            type=granting.duration,
+            metavar="TIME",
+            help="until it ends by itself: 90s, 30m, 2h, 1d",
+        )
 
 
 def _add_configuration(commands: _Commands) -> None:

@@ -12,7 +12,7 @@ in $STET_COMPLETION, from the shell script that :mod:`stet.cli.completion` has m
 
 ``words`` are what the arguments are, ``more`` what further ones are, ``after`` what stands
 after ``--``. A VALUE is null (there is none), a list of words, or one of ``commits``,
-``sessions``, ``agents``, ``paths``, ``pins``, ``files``, ``directories``, ``text``.
+``sessions``, ``agents``, ``requests``, ``paths``, ``pins``, ``files``, ``directories``, ``text``.
 
 The first line of the output is ``files`` or ``directories`` where the shell shall add its own,
 else ``-``; each further line is a candidate, a tab, and what it is.
@@ -199,6 +199,10 @@ def _asked(kind: str, current: str, directory: str, ask: Ask) -> list[Candidate]
     if kind == "pins":
         pins, _ = ask([("pin_list", {})])
         return _pins(pins)
+    if kind == "requests":
+        answer, _ = ask([("upgrade_list", {"status": "pending"})])
+        found = answer["requests"] if isinstance(answer, dict) else []
+        return [Candidate(each["request"], _requested(each)) for each in found]
     if kind in ("sessions", "agents"):
         page, _ = ask([log])
         names = [c.get(kind.removesuffix("s")) for c in _commits(page)]
@@ -219,6 +223,11 @@ def _commits(page: Any) -> list[Any]:
 def _pins(answer: Any) -> list[Candidate]:
     pins = answer.get("pins", []) if isinstance(answer, dict) else []
     return [Candidate(pin["name"], f"pin of {str(pin['commit'])[:_SHORT]}") for pin in pins]
+
+
+def _requested(request: Any) -> str:
+    names = "/".join(name for name in (request.get("agent"), request["session"]) if name)
+    return f"{names}: {_line(request['reason'])}"
 
 
 def _described(commit: Any) -> str:

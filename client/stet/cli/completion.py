@@ -29,6 +29,7 @@ _KINDS: Mapping[str, Any] = {
     "P": "paths",
     "S": "sessions",
     "A": "agents",
+    "REQUEST": "requests",
     "DIR": "directories",
     "FILE": "files",
     "file": "files",

@@ -4,6 +4,8 @@
               why it was done
     ...and the beginning of the diff
     14:03:40  session conv-1 is now restricted
+    14:05:12  my-agent/conv-1 asks for write access: the tests need it
+              stet approve 4f3c2a1b9d0e, or stet deny 4f3c2a1b9d0e
 
 Times are those of the clock on the wall; where there is no terminal, or with ``--dates iso``,
 RFC 3339. With ``--json`` one event a line, as the daemon sends them. It lives through restarts
@@ -28,6 +30,7 @@ from stet.cli.output import Output
 from stet.event_stream import EventStream
 from stet.log_lines import NARROW, details, subject_line
 from stet.render import Line, Span
+from stet.request_lines import clock as until
 from stet.spans import line_columns
 from stet.wire.events import AnyEvent, CommitEvent, LostEvent, ModeEvent, UpgradeRequestEvent
 from stet.wire.results import CommitInfo
@@ -87,7 +90,7 @@ def _show(
         diff = _diff_of(event.commit, asked) if arguments.lines else ""
         _tell(output, committed(event.commit, output, diff, arguments.lines))
     else:
-        _tell(output, [other(event, output)])
+        _tell(output, other(event, output))
 
 
 def _diff_of(commit: CommitInfo, asked: stet.Session) -> str:
@@ -126,19 +129,34 @@ def committed(commit: CommitInfo, output: Output, diff: str, lines: int) -> Iter
         yield ()
 
 
-def other(event: AnyEvent, output: Output) -> Line:
-    """What else may happen, in a line."""
+def other(event: AnyEvent, output: Output) -> Iterator[Line]:
+    """What else may happen, in a line; a request with the command that grants it."""
     clock = Span(f"{_clock(output)}  ", "dim")
     if isinstance(event, ModeEvent):
         of = "the workspace" if event.session is None else f"session {event.session}"
         style = "bold red" if event.mode == "restricted" else "bold green"
-        return (clock, Span(render.visible(f"{of} is now ")), Span(event.mode, style))
-    if isinstance(event, UpgradeRequestEvent):
-        text = f"request {event.request} of {event.session}, {event.status}: {event.reason}"
-        return (clock, Span(render.visible(text), "bold yellow"))
-    assert isinstance(event, LostEvent), "BUG: an event of no known kind"
-    count = "some" if event.count is None else f"{event.count:,}"
-    return (clock, Span(f"{count} events were left out; stet log has the commits", "yellow"))
+        told = (clock, Span(render.visible(f"{of} is now ")), Span(event.mode, style))
+        end = f" until {until(event.until, output.now)}" if event.until else ""
+        yield (*told, Span(end)) if end else told
+    elif isinstance(event, UpgradeRequestEvent):
+        yield from _requested(event, clock)
+    else:
+        assert isinstance(event, LostEvent), "BUG: an event of no known kind"
+        count = "some" if event.count is None else f"{event.count:,}"
+        yield (clock, Span(f"{count} events were left out; stet log has the commits", "yellow"))
+
+
+def _requested(event: UpgradeRequestEvent, clock: Span) -> Iterator[Line]:
+    names = (render.visible(name) for name in (event.agent, event.session) if name)
+    who = Span("/".join(names), render.name_style(event.agent, event.session))
+    if event.status != "pending":
+        note = f": {render.visible(event.note)}" if event.note else ""
+        yield (clock, Span("request of "), who, Span(f" {render.visible(event.status)}{note}"))
+        return
+    why = f": {render.visible(event.reason)}" if event.reason else ""
+    yield (clock, who, Span(f" asks for write access{why}", "bold yellow"))
+    request = render.visible(event.request)
+    yield (Span(f"{_INDENT}stet approve {request}, or stet deny {request}", "dim"),)
 
 
 def _clock(output: Output, time: str | None = None) -> str:

@@ -2,9 +2,9 @@
 
     {"event": "commit", "workspace": ROOT, "commit": CommitInfo}
     {"event": "mode", "workspace": ROOT, "session": NAME | null, "mode": ..,
-     "session_mode": .. | null, "workspace_mode": ..}
+     "session_mode": .. | null, "workspace_mode": .., "until"?: when a grant ends}
     {"event": "upgrade_request", "workspace": ROOT, "request": .., "session": .., "agent": ..,
-     "reason": .., "time": .., "status": "pending" | "approved" | "denied"}
+     "reason": .., "time": .., "status": "pending" | "approved" | "denied", "note"?: ..}
     {"event": "lost", "count": N | null}
 
 Commits come in the order of the history, each with its parent, so that a reader sees where
@@ -37,10 +37,11 @@ class CommitEvent(msgspec.Struct, frozen=True, tag_field="event", tag="commit", 
     files_left_out: int = 0
 
 
-class ModeEvent(msgspec.Struct, frozen=True, tag_field="event", tag="mode"):
-    """The mode of a session was set, or (``session`` None) that of a workspace.
+class ModeEvent(msgspec.Struct, frozen=True, tag_field="event", tag="mode", omit_defaults=True):
+    """The mode of a session was set, or (``session`` None) that of a workspace; or a grant ended.
 
-    ``mode`` is the one that holds: the stricter of the other two.
+    ``mode`` is the one that holds: the stricter of the other two. ``until``: when the grant that
+    was given ends.
     """
 
     workspace: str
@@ -48,12 +49,18 @@ class ModeEvent(msgspec.Struct, frozen=True, tag_field="event", tag="mode"):
     mode: str
     session_mode: str | None
     workspace_mode: str
+    until: str | None = None
 
 
 class UpgradeRequestEvent(
-    msgspec.Struct, frozen=True, tag_field="event", tag="upgrade_request", kw_only=True
+    msgspec.Struct,
+    frozen=True,
+    tag_field="event",
+    tag="upgrade_request",
+    kw_only=True,
+    omit_defaults=True,
 ):
-    """A session asks for write access, or its request was decided (``status``)."""
+    """A session asks for write access, or its request was decided (``status``, ``note``)."""
 
     workspace: str
     request: str
@@ -62,6 +69,7 @@ class UpgradeRequestEvent(
     reason: str
     time: str
     status: str
+    note: str = ""
 
 
 class LostEvent(msgspec.Struct, frozen=True, tag_field="event", tag="lost"):

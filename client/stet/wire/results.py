@@ -239,12 +239,57 @@ class ClipboardName(msgspec.Struct, frozen=True):
     name: str
 
 
-class ModeResult(msgspec.Struct, frozen=True):
-    """``mode`` is the stricter of the two; each is ``restricted`` or ``unrestricted``."""
+class ModeResult(msgspec.Struct, frozen=True, omit_defaults=True):
+    """``mode`` is the stricter of the two; each is ``restricted`` or ``unrestricted``.
+
+    ``until``: when a grant ends and ``mode`` is restricted again; the other two likewise.
+    """
 
     mode: str
     session_mode: str | None
     workspace_mode: str | None
+    until: str | None = None
+    session_until: str | None = None
+    workspace_until: str | None = None
+
+
+class UpgradeResult(msgspec.Struct, frozen=True):
+    """What became of asking for write access: ``pending``, ``approved`` or ``denied``.
+
+    ``request`` is None where the session may write already. ``note`` is the person's; ``until``
+    the end of what was approved, if it has one; ``message`` the text for the model.
+    """
+
+    request: str | None
+    status: str
+    note: str = ""
+    until: str | None = None
+    message: str = ""
+
+
+class UpgradeInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A request for write access, by a session of the workspace with this root.
+
+    ``time`` is when it was made, ``decided`` when the person decided, ``until`` when what was
+    approved ends.
+    """
+
+    request: str
+    workspace: str
+    session: str
+    agent: str | None
+    reason: str
+    time: str
+    status: str
+    note: str = ""
+    decided: str | None = None
+    until: str | None = None
+
+
+class UpgradeList(msgspec.Struct, frozen=True):
+    """Requests of all workspaces, oldest first; decided ones are kept for a while."""
+
+    requests: list[UpgradeInfo]
 
 
 class WorkspaceInfo(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -15,7 +15,8 @@ from stetd.caller import PROTOCOL, Caller, Method, Params
 from stetd.editing.tool_schemas import tool_definitions
 from stetd.params import Hello, ToolStyle, check_label, convert, not_permitted
 from stetd.peer_view import sees
-from stetd.session.sessions import Session, hash_secret, secret_matches, stricter
+from stetd.session.modes import stricter
+from stetd.session.sessions import Session, hash_secret, secret_matches
 from stetd.storage.journal_format import SessionOpened
 from stetd.workspace import Workspace
 
@@ -110,7 +111,7 @@ def _open_session(
         session = Session(
             workspace=workspace.name,
             name=name,
-            mode=stricter(caller.shared.settings.default_mode, workspace.mode),
+            mode=stricter(caller.shared.settings.default_mode, state.workspace_mode(workspace)),
             created=now,
             last_seen=now,
             agent=agent,

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-import msgspec
-
-from stet.wire.events import ModeEvent
 from stet.wire.failures import Kind, refuse
 from stet.wire.results import ModeResult
 from stetd.caller import Caller, Method, Params
-from stetd.events import ModeChanged
+from stetd.history.commits import rfc3339
 from stetd.params import ModeSetting, NoParams, convert, not_permitted
-from stetd.session.sessions import MODES, RESTRICTED, Session
-from stetd.storage.journal_format import ModeSet
+from stetd.session.modes import (
+    MODES,
+    RESTRICTED,
+    NothingToEnd,
+    Standing,
+    granted,
+    mode_at,
+    stricter,
+    until,
+)
+from stetd.session.sessions import Session
 from stetd.workspace import Workspace
 
 
@@ -35,6 +41,13 @@ async def _mode_set(caller: Caller, params: Params) -> ModeResult:
         )
     if not caller.control:
         _check_agent_may_set(caller, setting)
+    if setting.for_ is not None and setting.mode == RESTRICTED:
+        raise refuse(
+            Kind.INVALID_PARAMS,
+            "mode_set: for goes with mode 'unrestricted': a grant ends by itself, a restriction "
+            "stays until it is lifted. Leave for out.",
+        )
+    # After all: a change waits for the calls in flight, whoever has sent them.
     return await caller.on_writer(lambda: _set_mode(caller, setting), after_all=True)
 
 
@@ -48,47 +61,60 @@ def _check_agent_may_set(caller: Caller, setting: ModeSetting) -> None:
 
 
 def _set_mode(caller: Caller, setting: ModeSetting) -> ModeResult:
-    state = caller.state
     workspace = caller.named_workspace(setting.workspace)
+    modes = caller.shared.writer.modes
     if setting.scope == "workspace":
-        caller.shared.writer.record(ModeSet(workspace.name, None, setting.mode))
-        workspace.mode = setting.mode
-        _tell(caller, workspace, None)
+        standing = _standing(caller, setting, workspace.standing, "workspace")
+        modes.set(workspace, None, standing)
         return _result(caller, caller.own_session(), workspace)
+    session = _session(caller, setting, workspace)
+    standing = _standing(caller, setting, session.standing, "session")
+    modes.set(workspace, session, standing)
+    changed = caller.state.sessions[workspace.name, session.name]
+    return _result(caller, changed, workspace)
+
+
+def _session(caller: Caller, setting: ModeSetting, workspace: Workspace) -> Session:
     name = setting.session or caller.session
-    session = state.sessions.get((workspace.name, name)) if name else None
+    session = caller.state.sessions.get((workspace.name, name)) if name else None
     if session is None:
         raise refuse(
             Kind.INVALID_PARAMS,
             f"mode_set: there is no session {name!r} in this workspace. "
             "Name one with session, or use scope: 'workspace' for all of them.",
         )
-    caller.shared.writer.record(ModeSet(workspace.name, session.name, setting.mode))
-    session = msgspec.structs.replace(session, mode=setting.mode)
-    state.sessions[workspace.name, session.name] = session
-    _tell(caller, workspace, session)
-    return _result(caller, session, workspace)
+    return session
 
 
-def _tell(caller: Caller, workspace: Workspace, session: Session | None) -> None:
-    """Let subscribers know that a mode was set; on the writer thread."""
-    event = ModeEvent(
-        workspace=workspace.root,
-        session=session.name if session else None,
-        mode=caller.state.effective_mode(session, workspace),
-        session_mode=session.mode if session else None,
-        workspace_mode=workspace.mode,
-    )
-    caller.shared.writer.events.tell(ModeChanged(workspace.name, event))
+def _standing(caller: Caller, setting: ModeSetting, now: Standing, what: str) -> Standing:
+    """What the setting makes of a standing. Raises Refused."""
+    if setting.for_ is None:
+        return Standing(setting.mode)
+    try:
+        return granted(now, setting.for_, caller.state.now())
+    except NothingToEnd:
+        raise refuse(
+            Kind.INVALID_PARAMS,
+            f"mode_set: the {what} is unrestricted already, and without an end; when a grant "
+            "ends, the mode before it returns, so nothing would end. Set mode 'restricted' first.",
+        ) from None
 
 
 def _result(caller: Caller, session: Session | None, workspace: Workspace) -> ModeResult:
     """The mode that holds, and those it is made of; on the writer thread."""
-    return ModeResult(
-        mode=caller.state.effective_mode(session, workspace),
-        session_mode=session.mode if session else None,
-        workspace_mode=workspace.mode,
-    )
+    now = caller.state.now()
+    own = mode_at(session.standing, now) if session else None
+    ceiling = mode_at(workspace.standing, now)
+    ends = {
+        "session_until": until(session.standing, now) if session else None,
+        "workspace_until": until(workspace.standing, now),
+    }
+    mode = stricter(own, ceiling)
+    if mode != RESTRICTED:
+        known = [end for end in ends.values() if end is not None]
+        ends["until"] = min(known, default=None)
+    told = {name: rfc3339(int(end)) for name, end in ends.items() if end is not None}
+    return ModeResult(mode=mode, session_mode=own, workspace_mode=ceiling, **told)
 
 
 METHODS = {

@@ -7,6 +7,7 @@ import os
 from stet.wire.results import WorkspaceInfo, WorkspaceList
 from stetd.caller import Caller, Method, Params
 from stetd.params import NoParams, Root, convert
+from stetd.session.modes import Standing, mode_at
 from stetd.state import shadow_path
 from stetd.storage.journal_format import WorkspaceState
 from stetd.workspace import Workspace
@@ -15,7 +16,9 @@ from stetd.workspaces import check_root
 
 async def _workspace_allow(caller: Caller, params: Params) -> WorkspaceInfo:
     root = convert(Root, "workspace_allow", params).root
-    return await caller.on_writer(lambda: _workspace_info(caller.shared.workspaces.allow(root)))
+    return await caller.on_writer(
+        lambda: _workspace_info(caller, caller.shared.workspaces.allow(root))
+    )
 
 
 async def _workspace_forget(caller: Caller, params: Params) -> WorkspaceInfo:
@@ -29,7 +32,7 @@ async def _workspace_forget(caller: Caller, params: Params) -> WorkspaceInfo:
             caller.shared.workspaces.forget_unopened(put_off)
             return info
         workspace = caller.named_workspace(root)
-        info = _workspace_info(workspace)
+        info = _workspace_info(caller, workspace)
         caller.shared.workspaces.forget(workspace)
         return info
 
@@ -41,7 +44,7 @@ async def _workspace_list(caller: Caller, params: Params) -> WorkspaceList:
     state = caller.state
     infos = await caller.on_writer(
         lambda: [
-            *map(_workspace_info, state.open.values()),
+            *(_workspace_info(caller, workspace) for workspace in state.open.values()),
             *(_unopened_info(caller, known) for known in state.unopened()),
         ]
     )
@@ -50,15 +53,16 @@ async def _workspace_list(caller: Caller, params: Params) -> WorkspaceList:
 
 def _unopened_info(caller: Caller, known: WorkspaceState) -> WorkspaceInfo:
     shadow = shadow_path(caller.state.directory, known.name)
+    mode = mode_at(Standing(known.mode, known.grant), caller.state.now())
     trouble = caller.state.troubles.get(known.name)
-    return WorkspaceInfo(known.root, shadow, known.mode, known.head, known.commits, trouble)
+    return WorkspaceInfo(known.root, shadow, mode, known.head, known.commits, trouble)
 
 
-def _workspace_info(workspace: Workspace) -> WorkspaceInfo:
+def _workspace_info(caller: Caller, workspace: Workspace) -> WorkspaceInfo:
     return WorkspaceInfo(
         workspace.root,
         workspace.shadow,
-        workspace.mode,
+        caller.state.workspace_mode(workspace),
         workspace.head.commit,
         workspace.head.commits,
     )

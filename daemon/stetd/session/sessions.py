@@ -10,9 +10,7 @@ import hmac
 
 import msgspec
 
-RESTRICTED = "restricted"
-UNRESTRICTED = "unrestricted"
-MODES = (RESTRICTED, UNRESTRICTED)
+from stetd.session.modes import Grant, Standing
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,11 +28,17 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     clipboards: dict[str, str] = {}
     secret: bytes | None = None
     commits: int = 0
+    grant: Grant | None = None
+
+    @property
+    def standing(self) -> Standing:
+        """Its mode, and the grant on top of it."""
+        return Standing(self.mode, self.grant)
 
 
-def stricter(*modes: str | None) -> str:
-    """The mode that holds when several apply: restricted wins."""
-    return RESTRICTED if RESTRICTED in modes else UNRESTRICTED
+def with_standing(session: Session, standing: Standing) -> Session:
+    """The session with another mode, or another grant."""
+    return msgspec.structs.replace(session, mode=standing.mode, grant=standing.grant)
 
 
 def with_clipboards(session: Session, changes: dict[str, str | None]) -> Session:

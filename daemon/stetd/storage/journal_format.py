@@ -32,7 +32,9 @@ import msgspec
 
 from stetd.history.commits import CommitMeta
 from stetd.history.objects import Image
+from stetd.session.modes import Grant
 from stetd.session.sessions import Session
+from stetd.session.upgrades import UpgradeRequest
 
 FORMAT_VERSION = 1
 #: Of everything in the state directory: each start of a daemon writes it, before anything else.
@@ -174,11 +176,27 @@ class SessionOpened(_Record, frozen=True):
 
 
 class ModeSet(_Record, frozen=True):
-    """The mode of a session, or of a workspace when ``session`` is None."""
+    """The mode of a session, or of a workspace when ``session`` is None.
+
+    With ``grant`` it is unrestricted until that ends, and ``mode`` what holds afterwards.
+    """
 
     workspace: str
     session: str | None
     mode: str
+    grant: Grant | None = None
+
+
+class UpgradeSet(_Record, frozen=True):
+    """A request for write access as it is now: new, asked again, or decided.
+
+    ``mode`` and ``grant``, where it was approved: its session's since then, as in
+    :class:`ModeSet`; one record, so that a decision and its effect are never apart.
+    """
+
+    request: UpgradeRequest
+    mode: str | None = None
+    grant: Grant | None = None
 
 
 class ClipboardSet(_Record, frozen=True):
@@ -250,6 +268,8 @@ class WorkspaceState(msgspec.Struct, frozen=True, array_like=True):
     cut: Cut | None = None
     #: What was begun to be forgotten, and is to be finished.
     forgetting: Rewritten | None = None
+    #: Unrestricted until it ends, whatever ``mode`` says.
+    grant: Grant | None = None
 
 
 class Checkpoint(_Record, frozen=True):
@@ -264,6 +284,7 @@ class Checkpoint(_Record, frozen=True):
     number: int
     workspaces: list[WorkspaceState]
     sessions: list[Session]
+    upgrades: list[UpgradeRequest] = []
 
 
 Record = (
@@ -273,6 +294,7 @@ Record = (
     | Abort
     | SessionOpened
     | ModeSet
+    | UpgradeSet
     | ClipboardSet
     | WorkspaceAllowed
     | WorkspaceForgotten
@@ -285,6 +307,10 @@ _decoder = msgspec.msgpack.Decoder(Record)
 
 class FormatError(Exception):
     """A segment that this version can't read."""
+
+
+class TooNew(FormatError):
+    """A segment that a newer version has written; the message says which, and what to do."""
 
 
 def frame(record: Record) -> bytes:
@@ -311,7 +337,7 @@ def read_segment(data: bytes) -> tuple[list[tuple[int, Record]], int]:
     if data[: len(MAGIC) - 1] != MAGIC[:-1]:
         raise FormatError("not a journal segment")
     if data[len(MAGIC) - 1] != FORMAT_VERSION:
-        raise FormatError(too_new(_writer_of(data)))
+        raise TooNew(too_new(_writer_of(data)))
     records: list[tuple[int, Record]] = []
     offset = len(MAGIC)
     while offset + _FRAME.size <= len(data):
@@ -324,7 +350,7 @@ def read_segment(data: bytes) -> tuple[list[tuple[int, Record]], int]:
             break
         record = _decoded(payload, data)
         if isinstance(record, Opened) and record.level > LEVEL:
-            raise FormatError(too_new(record.version))
+            raise TooNew(too_new(record.version))
         records.append((offset, record))
         offset = end
     return records, offset
@@ -346,7 +372,7 @@ def _decoded(payload: bytes, segment: bytes) -> Record:
         record: Record = _decoder.decode(payload)
     except msgspec.MsgspecError as error:
         # Its checksum is right: somebody has written it so.
-        raise FormatError(too_new(_writer_of(segment))) from error
+        raise TooNew(too_new(_writer_of(segment))) from error
     return record
 
 

@@ -21,6 +21,7 @@ NEEDS_HELLO: list[tuple[str, dict[str, Any]]] = [
     ("clipboard_delete", {"name": "kept"}),
     ("mode_get", {}),
     ("mode_set", {"mode": "restricted"}),
+    ("request_mode_upgrade", {}),
 ]
 OTHER_PROTOCOLS: list[dict[str, Any]] = [
     {"protocol": 2, "workspace": "/tmp"},
@@ -34,6 +35,7 @@ TAKES_ROOT: list[tuple[str, str, dict[str, Any]]] = [
     ("workspace_allow", "root", {}),
     ("workspace_forget", "root", {}),
     ("mode_set", "workspace", {"mode": "restricted", "scope": "workspace"}),
+    ("upgrade_list", "workspace", {}),
 ]
 
 HELLO_CASES = [
@@ -51,6 +53,20 @@ HELLO_CASES = [
         )
         for speaker in ("stranger", "control")
         for method, params in NEEDS_HELLO
+    ),
+    *(
+        Case(
+            Kind.HELLO_REQUIRED,
+            f"{method} from control",
+            method,
+            params,
+            [f"{method}: say hello"],
+            speaker="control",
+        )
+        for method, params in [
+            ("upgrade_list", {}),
+            ("upgrade_decide", {"request": "abcd", "approve": True}),
+        ]
     ),
     *(
         Case(

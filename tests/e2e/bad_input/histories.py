@@ -47,6 +47,13 @@ WRONG_VALUES: list[tuple[str, dict[str, Any], list[str]]] = [
         {"mode": "restricted", "scope": "all"},
         ["mode_set: scope is 'session' (the default) or 'workspace'."],
     ),
+    (
+        "mode_set",
+        {"mode": "restricted", "for": 5},
+        ["mode_set: for goes with mode 'unrestricted'", "Leave for out."],
+    ),
+    ("request_mode_upgrade", {"reason": "r" * 2001}, ["`reason`", "2000"]),
+    ("request_mode_upgrade", {"wait": 86_401}, ["`wait`", "86400"]),
     ("tools", {"style": "x"}, ["tools: style 'x' is none of mcp, openai, anthropic."]),
 ]
 
@@ -164,6 +171,36 @@ HISTORY_CASES = [
     *(
         Case(Kind.INVALID_PARAMS, f"{method} {params}"[:60], method, params, says)
         for method, params, says in WRONG_VALUES
+    ),
+    Case(
+        Kind.INVALID_PARAMS,
+        "a grant on what has no end",
+        "mode_set",
+        {"mode": "unrestricted", "scope": "workspace", "for": 5},
+        [
+            "the workspace is unrestricted already, and without an end",
+            "Set mode 'restricted'",
+        ],
+        speaker="person",
+    ),
+    Case(
+        Kind.INVALID_PARAMS,
+        "a denial for a while",
+        "upgrade_decide",
+        {"request": "abcd", "approve": False, "for": 5},
+        ["upgrade_decide: for is how long an approval holds; leave it out to deny."],
+        speaker="person",
+    ),
+    *(
+        Case(
+            Kind.UNKNOWN_REQUEST,
+            f"upgrade_decide {request!r}",
+            "upgrade_decide",
+            {"request": request, "approve": True},
+            [f"there is no request {request!r}", "upgrade_list lists them."],
+            speaker="person",
+        )
+        for request in ("", "abc", "never asked", "\x1b[31m")
     ),
     Case(
         Kind.INVALID_PARAMS,

@@ -19,6 +19,8 @@ PERMISSION_CASES = [
             "workspace_forget": {"root": "/tmp"},
             "workspace_list": {},
             "shutdown": {},
+            "upgrade_list": {},
+            "upgrade_decide": {"request": "abcd", "approve": True},
         }.items()
     ),
     *(
@@ -35,6 +37,7 @@ PERMISSION_CASES = [
             {"mode": "unrestricted", "scope": "workspace"},
             {"mode": "restricted", "session": "conv-2"},
             {"mode": "restricted", "workspace": "/"},
+            {"mode": "unrestricted", "for": 5},
         ]
     ),
     Case(
@@ -104,6 +107,9 @@ PERMISSION_CASES = [
             ("patch", patch(replace("absent"), path="../outside.txt")),
             ("undo", {}),
             ("undo", {"preview": True}),
+            ("redo", {}),
+            ("rollback", {"to": "HEAD"}),
+            ("restore", {"path": "a.py", "at": "HEAD"}),
         ]
     ),
 ]

@@ -150,14 +150,19 @@ SHAPES: dict[str, tuple[str, str]] = {
     "clipboard_set": ("name* text*", "agent"),
     "clipboard_delete": ("name*", "agent"),
     "mode_get": ("", "agent"),
-    "mode_set": ("mode* session scope workspace", "person"),
+    "mode_set": ("mode* session scope workspace for", "person"),
+    "request_mode_upgrade": ("reason wait", "agent"),
+    "upgrade_list": ("workspace status", "person"),
+    "upgrade_decide": ("request* approve* note for workspace", "person"),
     "workspace_allow": ("root*", "control"),
     "workspace_forget": ("root*", "control"),
     "workspace_list": ("", "control"),
     "shutdown": ("", "control"),
 }
 NUMBERS = {"protocol", "start", "end", "last", "limit", "context"}
-BOOLEANS = {"custom", "dry_run", "backup", "overwrite"}
+#: Those that may have a fraction.
+SECONDS = {"for", "wait"}
+BOOLEANS = {"approve", "custom", "dry_run", "backup", "overwrite"}
 LISTS = {"patches", "changes"}
 #: One of a few words: the answer names these, not the parameters.
 CHOICES = {"ambiguous"}
@@ -168,6 +173,7 @@ SOUND = {
     "mode": "restricted",
     "name": "kept",
     "commit": "HEAD",
+    "approve": True,
 }
 
 
@@ -192,6 +198,8 @@ def shape_cases() -> Iterator[Case]:
             yield Case(Kind.INVALID_PARAMS, missing, method, without, says, speaker)
         for name in names:
             wrong: list[Any] = ["1", 1.5, True, [1]] if name in NUMBERS else [True, [7]]
+            if name in SECONDS:
+                wrong = ["30m", -1, True, [1], 1e12]
             if name in BOOLEANS:
                 wrong = [1, "true", [True]]
             for value in wrong[:1] if name in LISTS else wrong:

@@ -1,0 +1,428 @@
+"""Restricted mode: what it refuses, whom it binds, when a change of it counts, and what ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from e2e.running_daemon import Client, ConnectionEnded, DaemonProcess, Refusal, Site
+from e2e.test_events import Listener
+from stetd.storage.journal_format import ModeSet, read_segment
+
+TOOL_DISABLED = (
+    "Patch tool is disabled in Restricted mode. Use request_mode_upgrade to request write access."
+)
+LONG = 3600
+CODEX = "*** Begin Patch\n*** Add File: new.txt\n+new\n*** End Patch"
+BLOCK = (
+    "===SKIPPY_PATCH_START:{path}===\n===FIND===\none\n===REPLACE===\nuno\n===SKIPPY_PATCH_END===\n"
+)
+ONE = [{"operation": "replace", "oldText": "one", "newText": "1"}]
+
+EDITS: dict[str, dict[str, Any]] = {
+    "patch": {"path": "a.txt", "patches": ONE},
+    "patch_file": {"path": "a.txt", "changes": [{"search": "one", "replace": "1"}]},
+    "patch_block": {"text": BLOCK.format(path="a.txt")},
+    "apply_patch": {"input": CODEX},
+    "transaction": {
+        "calls": [{"method": "patch", "params": {"path": "a.txt", "patches": ONE}}]
+    },
+}  # fmt: skip
+#: Of the history, with the commits that :func:`history` makes.
+TAKING_BACK: dict[str, Callable[[list[str]], dict[str, Any]]] = {
+    "undo": lambda _: {},
+    "redo": lambda _: {},
+    "rollback": lambda made: {"to": made[0]},
+    "restore": lambda made: {"path": "a.txt", "at": made[0]},
+}
+READS: dict[str, Callable[[list[str]], dict[str, Any]]] = {
+    "read": lambda _: {"path": "a.txt"},
+    "log": lambda _: {},
+    "show": lambda made: {"commit": made[0]},
+    "diff": lambda _: {},
+    "blame": lambda _: {"path": "a.txt"},
+    "export": lambda _: {},
+    "clipboard_set": lambda _: {"name": "c", "text": "t"},
+    "clipboard_get": lambda _: {"name": "c"},
+    "clipboard_list": lambda _: {},
+    "clipboard_delete": lambda _: {"name": "c"},
+    "mode_get": lambda _: {},
+    "mode_set": lambda _: {"mode": "restricted"},
+    "tools": lambda _: {},
+    "status": lambda _: {},
+    "pin_list": lambda _: {},
+    "request_mode_upgrade": lambda _: {},
+}
+
+
+def history(site: Site) -> list[str]:
+    """Three edits, the last of them undone; the commits of the edits."""
+    site.write("a.txt", "zero\n")
+    made = [
+        site.replace("a.txt", old, new)["commit"]
+        for old, new in [("zero", "one"), ("one", "one\ntwo"), ("two", "three")]
+    ]
+    site.agent.call("undo")
+    return made
+
+
+def restrict(site: Site, what: str) -> None:
+    """The session, or the whole workspace."""
+    more = {"scope": "workspace"} if what == "workspace" else {"session": site.session}
+    site.person.call("mode_set", mode="restricted", **more)
+
+
+@pytest.fixture
+def restricted_daemon() -> Iterator[DaemonProcess]:
+    """A daemon in which new sessions are restricted."""
+    daemon = DaemonProcess({"default_mode": '"restricted"'})
+    try:
+        daemon.start()
+        yield daemon
+    finally:
+        daemon.close()
+
+
+# -- what is refused
+
+
+@pytest.mark.parametrize("preview", [False, True], ids=["", "preview"])
+@pytest.mark.parametrize("what", ["session", "workspace"])
+def test_an_agent_writes_nothing_and_reads_everything(site: Site, what: str, preview: bool) -> None:
+    made = history(site)
+    restrict(site, what)
+    before = site.picture()
+    more = {"preview": True} if preview else {}
+    taking_back = {method: params(made) for method, params in TAKING_BACK.items()}
+    for method, params in (EDITS | taking_back).items():
+        refusal = site.agent.refusal(method, **params, **more)
+        assert (method, TOOL_DISABLED, "tool_disabled") == (method, refusal.message, refusal.kind)
+    assert site.picture() == before
+    for method, reading in READS.items():
+        site.agent.call(method, **reading(made))
+
+
+@pytest.mark.parametrize("preview", [False, True], ids=["", "preview"])
+def test_the_person_edits_nothing_either_but_takes_back_everything(
+    site: Site, preview: bool
+) -> None:
+    made = history(site)
+    restrict(site, "workspace")
+    more = {"preview": True} if preview else {}
+    for method, params in EDITS.items():
+        assert site.person.refusal(method, **params, **more).message == TOOL_DISABLED
+    for method in ("undo", "redo", "rollback"):
+        site.person.call(method, **TAKING_BACK[method](made), **more)
+    at = made[0] if preview else made[1]  # another state than the one that the file is in
+    site.person.call("restore", path="a.txt", at=at, **more)
+    assert site.bytes_of("a.txt") == b"one\ntwo\n"
+
+
+def test_the_person_under_a_restricted_session_name_edits_nothing_either(site: Site) -> None:
+    site.write("a.txt", "one\n")
+    restrict(site, "session")
+    as_session = site.greeted(site.daemon.control(), session=site.session)
+    assert as_session.refusal("patch", **EDITS["patch"]).message == TOOL_DISABLED
+    assert site.person.call("patch", **EDITS["patch"])["commit"]
+
+
+def test_a_call_that_was_carried_out_is_answered_so_also_in_restricted_mode(site: Site) -> None:
+    first = site.overwrite("a.txt", "x\n", request_id="r")
+    restrict(site, "workspace")
+    again = site.overwrite("a.txt", "x\n", request_id="r")
+    assert (first["commit"], True) == (again["commit"], again["replayed"])
+
+
+# -- whom it binds
+
+
+def test_with_a_restricted_default_no_new_name_escapes(restricted_daemon: DaemonProcess) -> None:
+    site = restricted_daemon.site("w")
+    for session in ("conv-1", "conv-2", "cli", "person", " x".strip()):
+        fresh = site.another(session)
+        assert fresh.call("mode_get")["mode"] == "restricted"
+        assert fresh.refusal("apply_patch", input=CODEX).message == TOOL_DISABLED
+    unnamed = site.greeted(restricted_daemon.agent())
+    assert unnamed.refusal("apply_patch", input=CODEX).message == TOOL_DISABLED
+    restricted_daemon.kill()
+    restricted_daemon.start()
+    site.connect()
+    assert site.another("after-a-kill").call("mode_get")["mode"] == "restricted"
+
+
+def test_in_a_restricted_workspace_no_new_name_escapes(site: Site) -> None:
+    restrict(site, "workspace")
+    fresh = site.another("fresh")
+    assert fresh.call("mode_get") == {
+        "mode": "restricted", "session_mode": "restricted", "workspace_mode": "restricted"
+    }  # fmt: skip
+    assert fresh.refusal("apply_patch", input=CODEX).message == TOOL_DISABLED
+
+
+def test_the_stricter_holds_whichever_was_set_last(site: Site) -> None:
+    restrict(site, "workspace")
+    answer = site.person.call("mode_set", mode="unrestricted", session=site.session)
+    assert answer == {
+        "mode": "restricted", "session_mode": "unrestricted", "workspace_mode": "restricted"
+    }  # fmt: skip
+    assert site.agent.refusal("apply_patch", input=CODEX).message == TOOL_DISABLED
+    restrict(site, "session")
+    site.person.call("mode_set", mode="unrestricted", scope="workspace")
+    assert site.agent.refusal("apply_patch", input=CODEX).message == TOOL_DISABLED
+    site.person.call("mode_set", mode="unrestricted", session=site.session)
+    site.agent.call("apply_patch", input=CODEX)
+
+
+def test_an_agent_restricts_itself_and_cannot_take_that_back(site: Site) -> None:
+    assert site.agent.call("mode_set", mode="restricted")["mode"] == "restricted"
+    assert site.agent.refusal("mode_set", mode="unrestricted").kind == "not_permitted"
+    longer = {"for": LONG}
+    assert site.agent.refusal("mode_set", mode="unrestricted", **longer).kind == "not_permitted"
+
+
+# -- when a change counts
+
+
+class Writer(threading.Thread):
+    """Sends one edit after the other until one is refused; notes the commits."""
+
+    def __init__(self, client: Client, number: int) -> None:
+        super().__init__()
+        self._client, self._number = client, number
+        self.commits: list[str] = []
+        self.refused = ""
+
+    def run(self) -> None:
+        n = 0
+        try:
+            while not self.refused:
+                n += 1
+                edit = {"operation": "append_eof", "newText": f"{self._number} {n}\n"}
+                path = f"{self._number % 2}.txt"
+                answer = self._client.call("patch", path=path, patches=[edit])
+                self.commits.append(answer["commit"])
+        except Refusal as refusal:
+            self.refused = refusal.message
+        except (ConnectionEnded, OSError) as error:
+            self.refused = repr(error)
+
+
+@pytest.mark.parametrize("what", ["session", "workspace"])
+def test_a_change_waits_for_calls_in_flight_and_binds_the_next_one(site: Site, what: str) -> None:
+    """Once it is answered, all calls that were let through are in the history; no other comes."""
+    for _ in range(5):
+        if what == "session":
+            clients = [site.another("s") for _ in range(6)]
+            scope = {"session": "s"}
+        else:
+            clients = [site.another(f"s{n}") for n in range(6)]
+            scope = {"scope": "workspace"}
+        writers = [Writer(client, n) for n, client in enumerate(clients)]
+        for writer in writers:
+            writer.start()
+        while sum(len(writer.commits) for writer in writers) < 12:
+            time.sleep(0.001)
+        site.person.call("mode_set", mode="restricted", **scope)
+        commits = site.log(limit=1000)
+        for writer in writers:
+            writer.join()
+        assert [TOOL_DISABLED] * 6 == [writer.refused for writer in writers]
+        assert site.log(limit=1000) == commits
+        told = {commit for writer in writers for commit in writer.commits}
+        assert told <= {each["commit"] for each in commits}
+        site.person.call("mode_set", mode="unrestricted", **scope)
+        for client in clients:
+            client.close()
+
+
+def test_the_very_next_call_of_a_pipeline_is_bound(site: Site) -> None:
+    client = site.greeted(site.daemon.control(), session=site.session)
+    site.write("a.txt", "one\n")
+    client.send("patch", **EDITS["patch"])
+    client.send("mode_set", mode="restricted", scope="workspace")
+    client.send("apply_patch", input=CODEX)
+    client.send("mode_set", mode="unrestricted", scope="workspace")
+    client.send("apply_patch", input=CODEX)
+    replies = {reply.id: reply for reply in (client.receive() for _ in range(5))}
+    errors = [replies[number].error for number in sorted(replies, key=str)]
+    assert [None, None, TOOL_DISABLED, None, None] == [each and each.message for each in errors]
+
+
+# -- grants that end
+
+
+def test_a_grant_says_when_it_ends_and_does(site: Site) -> None:
+    restrict(site, "session")
+    with closing(Listener(site)) as listener:
+        listener.hello(site)
+        listener.subscribe(events=["mode"])
+        answer = site.person.call(
+            "mode_set", mode="unrestricted", session=site.session, **{"for": 0.5}
+        )
+        given, ended = listener.event(), listener.event()
+    assert ("unrestricted", "unrestricted") == (answer["mode"], answer["session_mode"])
+    assert answer["until"] == answer["session_until"] == given["until"]
+    own = {"event": "mode", "workspace": str(site.root), "session": site.session}
+    open_workspace = {"workspace_mode": "unrestricted"}
+    assert given == {
+        **own, **open_workspace, "mode": "unrestricted", "session_mode": "unrestricted",
+        "until": answer["until"],
+    }  # fmt: skip
+    assert ended == {
+        **own, **open_workspace, "mode": "restricted", "session_mode": "restricted"
+    }  # fmt: skip
+    assert site.agent.call("mode_get") == {
+        "mode": "restricted", "session_mode": "restricted", "workspace_mode": "unrestricted"
+    }  # fmt: skip
+    assert site.agent.refusal("apply_patch", input=CODEX).message == TOOL_DISABLED
+
+
+def test_a_grant_of_the_workspace_ends_as_well(site: Site) -> None:
+    restrict(site, "workspace")
+    with closing(Listener(site, "agent.sock")) as listener:
+        listener.hello(site, session=site.session)
+        listener.subscribe(events=["mode"])
+        answer = site.person.call(
+            "mode_set", mode="unrestricted", scope="workspace", **{"for": 0.5}
+        )
+        assert site.agent.call("mode_get")["until"] == answer["workspace_until"]
+        site.agent.call("apply_patch", input=CODEX)
+        listener.event()
+        assert listener.event()["workspace_mode"] == "restricted"
+    assert site.agent.refusal("apply_patch", input=CODEX).message == TOOL_DISABLED
+    [own] = [
+        each for each in site.person.call("workspace_list")["workspaces"]
+        if each["root"] == str(site.root)
+    ]  # fmt: skip
+    assert own["mode"] == "restricted"
+
+
+def test_an_ended_grant_binds_the_next_call_though_nobody_was_woken(own_site: Site) -> None:
+    """The daemon is stopped while the grant ends; what it reads first then is the call."""
+    site = own_site
+    restrict(site, "session")
+    site.person.call("mode_set", mode="unrestricted", session=site.session, **{"for": 0.3})
+    os.kill(site.daemon.process.pid, signal.SIGSTOP)
+    try:
+        for _ in range(20):
+            site.agent.send("apply_patch", input=CODEX)
+        time.sleep(0.5)
+    finally:
+        os.kill(site.daemon.process.pid, signal.SIGCONT)
+    for _ in range(20):
+        reply = site.agent.receive()
+        assert reply.error is not None
+        assert reply.error.message == TOOL_DISABLED
+    assert site.log() == []
+
+
+@pytest.mark.parametrize("end", ["restrict", "lift", "shorten"])
+def test_setting_a_mode_takes_the_place_of_a_grant(site: Site, end: str) -> None:
+    restrict(site, "session")
+    own: dict[str, Any] = {"session": site.session}
+    site.person.call("mode_set", mode="unrestricted", **own, **{"for": LONG})
+    if end == "restrict":
+        site.agent.call("mode_set", mode="restricted")  # an agent gives it back
+        assert site.agent.refusal("apply_patch", input=CODEX).message == TOOL_DISABLED
+    elif end == "lift":
+        answer = site.person.call("mode_set", mode="unrestricted", **own)
+        assert "until" not in answer
+    else:
+        with closing(Listener(site)) as listener:
+            listener.hello(site)
+            listener.subscribe(events=["mode"])
+            site.person.call("mode_set", mode="unrestricted", **own, **{"for": 0.2})
+            listener.event()
+            assert listener.event()["mode"] == "restricted"
+
+
+@pytest.mark.parametrize("how", ["stop", "kill"])
+@pytest.mark.parametrize("checkpointed", [False, True], ids=["journal", "checkpoint"])
+def test_a_grant_outlives_the_daemon_and_so_does_its_end(
+    own_site: Site, how: str, checkpointed: bool
+) -> None:
+    site = own_site
+    restrict(site, "session")
+    restrict(site, "workspace")
+    grant: dict[str, Any] = {"mode": "unrestricted", "for": LONG}
+    site.person.call("mode_set", session=site.session, **grant)
+    answer = site.person.call("mode_set", scope="workspace", **grant)
+    if checkpointed:
+        site.restart()
+    getattr(site.daemon, how)()
+    site.daemon.start()
+    site.connect()
+    now = site.agent.call("mode_get")
+    assert (now["mode"], now["workspace_until"]) == ("unrestricted", answer["workspace_until"])
+    site.agent.call("apply_patch", input=CODEX)
+
+
+@pytest.mark.parametrize("boot", ["the same", "another"])
+@pytest.mark.parametrize("how", ["stop", "kill"])
+def test_a_grant_that_ended_while_the_daemon_was_down_has_ended(
+    own_site: Site, how: str, boot: str
+) -> None:
+    site = own_site
+    site.daemon.stop()
+    site.daemon.start(STET_BOOT_ID="the same")
+    site.connect()
+    restrict(site, "session")
+    site.person.call("mode_set", mode="unrestricted", session=site.session, **{"for": 0.5})
+    getattr(site.daemon, how)()
+    time.sleep(0.6)
+    site.daemon.start(STET_BOOT_ID=boot)
+    site.connect()
+    assert "until" not in site.agent.call("mode_get")
+    assert site.agent.refusal("apply_patch", input=CODEX).message == TOOL_DISABLED
+
+
+def test_a_grant_holds_in_another_boot_until_its_end(own_site: Site) -> None:
+    site = own_site
+    restrict(site, "session")
+    site.person.call("mode_set", mode="unrestricted", session=site.session, **{"for": LONG})
+    site.daemon.kill()
+    site.daemon.start(STET_BOOT_ID="another")
+    site.connect()
+    assert site.agent.call("mode_get")["mode"] == "unrestricted"
+
+
+def test_the_end_of_a_grant_is_in_the_journal_too(own_site: Site) -> None:
+    """So that a clock that is set back afterwards does not bring it back."""
+    site = own_site
+    restrict(site, "session")
+    with closing(Listener(site)) as listener:
+        listener.hello(site)
+        listener.subscribe(events=["mode"])
+        site.person.call("mode_set", mode="unrestricted", session=site.session, **{"for": 0.2})
+        listener.event()
+        listener.event()
+    site.daemon.kill()
+    segments = sorted((site.daemon.state / "journal").iterdir())
+    records = [
+        record
+        for segment in segments
+        for _, record in read_segment(segment.read_bytes())[0]
+        if isinstance(record, ModeSet)
+    ]
+    assert records[-1] == ModeSet(records[-1].workspace, site.session, "restricted")
+
+
+def test_a_mode_of_a_workspace_survives_forgetting_and_allowing_it_again(own_site: Site) -> None:
+    site = own_site
+    restrict(site, "workspace")
+    control = site.daemon.control()
+    root = str(site.root)
+    control.call("workspace_forget", root=root)
+    site.daemon.kill()
+    site.daemon.start()
+    control = site.daemon.control()
+    assert control.call("workspace_allow", root=root)["mode"] == "restricted"
+    site.connect()
+    assert site.agent.refusal("apply_patch", input=CODEX).message == TOOL_DISABLED
