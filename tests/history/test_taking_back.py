@@ -134,6 +134,15 @@ def test_after_a_move_was_taken_back_older_edits_are_under_the_old_name() -> Non
     assert (left(work, files), work.conflicts) == ({"a": ONLY_FIVE}, [])
 
 
+def test_older_edits_of_a_file_that_a_call_moved_back_since_are_under_its_name() -> None:
+    files = {"a": TWO_FIVE}
+    work = working(files)
+    work.step_over([("b", "a")])
+    work.take_back([delta("a", TWO, None), delta("b", None, TWO)], MOVE)
+    work.take_back([delta("a", FIVE, TWO)], [])
+    assert (left(work, files), work.conflicts) == ({"a": ONLY_FIVE}, [])
+
+
 def test_a_move_onto_a_file_gives_that_file_back() -> None:
     files = {"b": FIVE}
     work = working(files)
