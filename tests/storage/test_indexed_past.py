@@ -19,6 +19,7 @@ from stetd.history.commit_rows import Wanted
 from stetd.indexed_past import IndexedPast, look_back
 from stetd.indexing import catch_up
 from stetd.past import Past, UnknownCursor
+from stetd.storage import commit_changes
 from stetd.storage.disk import Disk
 from stetd.storage.growing_index import GrowingIndex
 from stetd.storage.history_index import HistoryIndex
@@ -222,6 +223,29 @@ def test_what_stands_in_the_index_follows_from_what_came_after_it(histories: His
     assert [without(7)] * 3 == standing(redo)
     assert [without(3, 5)] * 3 == standing(undo)
     assert [without()[1:]] * 3 == standing(oids_before[-2])
+
+
+def test_files_that_were_too_large_to_be_compared_beforehand_are_counted_when_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commit_changes, "_COMPARED_BYTES", 100)
+    histories = Histories(tmp_path)
+    histories.commit({"large": "line\n" * 30, "small": "1\n"})
+    histories.commit({"large": "line\n" * 29 + "needle\n" * 3, "small": "2\n", "too": "3\n"})
+    index = GrowingIndex.open(HistoryIndex.path_for(histories.path))
+    list(catch_up(index, histories.repository, histories.oids[-1]))
+    assert [None, 1, 1] == [row.added for row in index.files(2)]
+    walked = Past(histories.repository, histories.oids[-1])
+    indexed = IndexedPast(histories.repository, histories.oids[-1], index)
+    for oid in histories.oids:
+        commit = histories.repository.commit(oid)
+        assert walked.changes(commit) == indexed.changes(commit)
+    last = histories.repository.commit(histories.oids[-1])
+    assert [(3, 1), (1, 1), (1, 0)] == [
+        (change.added, change.removed) for change in indexed.changes(last)
+    ]
+    assert [True, True] == [past.has_text(last, "needle") for past in (walked, indexed)]
+    index.close()
 
 
 def test_an_index_of_another_history_is_of_no_use_when_it_comes_to_that(
