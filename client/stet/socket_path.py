@@ -107,12 +107,21 @@ def check_private(directory: str) -> None:
         )
 
 
+def make_above(directory: str) -> None:
+    """Create the directories above one; whatever the umask, only the user may write there."""
+    parent = os.path.dirname(directory)
+    if not os.path.isdir(parent):
+        make_above(parent)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(parent, 0o755)
+
+
 def make_private(directory: str) -> None:
     """Create a directory with mode 0700 if it is missing, then check_private().
 
-    Parents are created with the usual mode, the directory itself never wider than 0700.
+    The directory itself is never wider than 0700.
     """
-    os.makedirs(os.path.dirname(directory), exist_ok=True)
+    make_above(directory)
     with contextlib.suppress(FileExistsError):
         os.mkdir(directory, 0o700)
         os.chmod(directory, 0o700)  # an umask may have taken more away than it should

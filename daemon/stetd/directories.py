@@ -5,7 +5,7 @@ prepared for a daemon:
 
 - the runtime directory, with the sockets: 0700 and the user's own, refused otherwise;
 - the state directory, with journal and shadow repositories: made 0700, refused when somebody
-  else owns it or may write to it;
+  else owns it, or anything that counts in it, or may write there (:mod:`stetd.trusting`);
 - ``stetd.lock`` in both, held with flock(2) for the daemon's life. The state needs one writer
   and the sockets one listener, and each directory may be given without the other. The kernel
   lets go of a flock when the process ends, however it ends, so a lock never has to be judged
@@ -14,24 +14,23 @@ prepared for a daemon:
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
-import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from stet.socket_path import (
-    UnsafeDirectory,
     config_path,
+    make_above,
     make_private,
     runtime_directory,
     socket_path,
     state_directory,
 )
+from stetd.trusting import check_above, check_configuration, check_sockets, check_state
 
 LOCK_NAME = "stetd.lock"
-
-_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 class AlreadyRunning(Exception):
@@ -67,27 +66,14 @@ class Directories:
         Raises UnsafeDirectory, whose message has the command that mends it, or OSError.
         """
         make_private(self.runtime)
-        os.makedirs(os.path.dirname(self.state), exist_ok=True)
-        try:
+        check_above(self.runtime, "STET_RUNTIME_DIR")
+        check_sockets(self.runtime)
+        make_above(self.state)
+        with contextlib.suppress(FileExistsError):
             os.mkdir(self.state, 0o700)
-        except FileExistsError:
-            _check_state(self.state)
-
-
-def _check_state(path: str) -> None:
-    found = os.stat(path)
-    if not stat.S_ISDIR(found.st_mode):
-        raise UnsafeDirectory(f"{path} is not a directory. Move it away: mv '{path}' '{path}.old'")
-    if found.st_uid != os.geteuid():
-        raise UnsafeDirectory(
-            f"{path} belongs to user id {found.st_uid}, not to you ({os.geteuid()}). "
-            "Set STET_STATE_DIR to a directory of your own."
-        )
-    if found.st_mode & _WRITABLE_BY_OTHERS:
-        raise UnsafeDirectory(
-            f"{path} has mode {stat.S_IMODE(found.st_mode):04o}: others could change what is "
-            f"recorded there. Run: chmod 700 '{path}'"
-        )
+        check_above(self.state, "STET_STATE_DIR")
+        check_state(self.state)
+        check_configuration(self.config)
 
 
 class InstanceLock:
