@@ -12,10 +12,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+#: The exit status by which a command says that something can't be had here.
+SKIPPED = 77
+
 TESTS = Path(__file__).resolve().parents[1]
 CHECKOUT = TESTS.parent
 _MANAGER = "/lib/systemd/systemd"
 _HIERARCHIES = ("/sys/fs/cgroup/unified", "/sys/fs/cgroup")
+
+
+class Skipped(Exception):
+    """A command said that what it needs can't be had here; the message is its last line."""
 
 
 def why_not() -> str | None:
@@ -73,6 +80,8 @@ def run(*command: str, seconds: float, readable: tuple[Path, ...] = ()) -> str:
         check=False,
         stdin=subprocess.DEVNULL,
     )
+    if done.returncode == SKIPPED:
+        raise Skipped(done.stdout.strip().rpartition("\n")[2])
     assert done.returncode == 0, done.stdout
     return done.stdout
 

@@ -6,7 +6,8 @@
 # READABLE are directories that the user (uid 1500) must be able to read: an interpreter, a
 # checkout. If one lies below a directory that is closed to others, such as /root, then inside the
 # namespaces an empty one is mounted over that, and the readable one put back in its place; nothing
-# outside changes. The user's home is in memory. The exit status is the command's.
+# outside changes. The user's home is in memory, and the user may use sudo. The exit status is the
+# command's.
 #
 # Everything is in namespaces of its own - mounts, processes, control groups - and ends with them.
 # Never start a manager outside of them: as root it would take over every process of the machine.
@@ -45,9 +46,29 @@ inside() {
     echo 0 >/sys/fs/cgroup/user/cgroup.procs
     { cat /etc/passwd && echo "$user:x:$uid:$uid::$home:/bin/bash"; } >/run/passwd
     mount --bind /run/passwd /etc/passwd
+    sudo_for_the_user
     cd /
     exec setpriv --reuid=$uid --regid=$uid --clear-groups env -i HOME="$home" \
-        PATH=/usr/bin:/bin XDG_RUNTIME_DIR="$runtime" bash "$script" --user "$@"
+        PATH=/run/bin:/usr/bin:/bin XDG_RUNTIME_DIR="$runtime" bash "$script" --user "$@"
+}
+
+sudo_for_the_user() {
+    # The machine's person may use sudo: one command at a time, carried out by this shell's child.
+    mkdir /run/bin
+    mkfifo -m 666 /run/sudo.asked /run/sudo.answered
+    cat >/run/bin/sudo <<'SUDO'
+#!/bin/bash
+printf '%q ' "$@" >/run/sudo.asked
+exit "$(cat /run/sudo.answered)"
+SUDO
+    chmod 755 /run/bin/sudo
+    while true; do
+        local command=
+        IFS= read -r -d '' command </run/sudo.asked || true
+        local status=0
+        bash -c "$command" >/dev/null || status=$?
+        echo $status >/run/sudo.answered
+    done &
 }
 
 show_readable() {
@@ -96,7 +117,7 @@ as_user() {
         sleep 0.05
     done
     "$@" || status=$?
-    [ $status = 0 ] || tail -n 40 "$HOME/manager.log" "$HOME/services.err" >&2 || true
+    [ $status = 0 ] || [ $status = 77 ] || tail -n 40 "$HOME/manager.log" "$HOME/services.err" >&2 || true
     systemctl --user exit >/dev/null 2>&1 || true
     wait $manager 2>/dev/null || true
     exit $status

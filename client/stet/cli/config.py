@@ -44,7 +44,7 @@ def path(_arguments: argparse.Namespace, output: Output) -> None:
 
 def show(_arguments: argparse.Namespace, output: Output) -> int:
     """Print every option: its value, where it comes from, what it means."""
-    told = _ask_stetd("--show-config")
+    told = ask_stetd("--show-config")
     if "faults" in told:
         return _tell_faults(told, output)
     if output.as_json:
@@ -59,7 +59,7 @@ def check(arguments: argparse.Namespace, output: Output) -> int:
     file = arguments.file
     if file is not None:
         file = os.path.join(arguments.directory, file)
-    told = _ask_stetd("--check-config", *([file] if file is not None else []))
+    told = ask_stetd("--check-config", *([file] if file is not None else []))
     if not told["ok"]:
         return _tell_faults(told, output)
     if output.as_json:
@@ -82,7 +82,8 @@ def reload(_arguments: argparse.Namespace, output: Output) -> int:
     return 0 if result.error is None else 1
 
 
-def _ask_stetd(*arguments: str) -> dict[str, Any]:
+def ask_stetd(*arguments: str) -> dict[str, Any]:
+    """What ``stetd`` of this installation says with --json. Raises StetError if it can't."""
     try:
         done = subprocess.run(
             [*_STETD, *arguments, "--json"], stdin=subprocess.DEVNULL, capture_output=True

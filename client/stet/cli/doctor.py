@@ -1,8 +1,10 @@
 """``stet doctor``: what is wrong with this installation, and the command that mends it.
 
-Each check gives a finding; a wrong one says what to run. Nothing is started, changed or
-created. Exit status 0 when nothing is wrong, 1 otherwise. With ``--json``:
-``{"ok": bool, "findings": [{"check", "ok", "detail", "mend"}]}``.
+Each check gives a finding; a wrong one says what to run. Run in the order in which they are
+printed, the commands mend one another's causes first. Nothing is changed or created, and no
+daemon started, but that of a service is asked through its socket. Exit status 0 when nothing is
+wrong, 1 otherwise. With ``--json``: ``{"ok": bool, "findings": [{"check", "ok", "detail",
+"mend"}]}``.
 """
 
 from __future__ import annotations
@@ -10,33 +12,21 @@ from __future__ import annotations
 import argparse
 import os
 import platform
-import shutil
-import stat
 import sys
 from collections.abc import Iterator
 
-import msgspec
-
 import stet
+from stet.cli import doctor_places, doctor_service
+from stet.cli.finding import Finding
 from stet.cli.output import Output
-from stet.render import Line, Span, visible
-from stet.socket_path import UnsafeDirectory, check_private, config_path
-from stet.spawn import Endpoint
-
-#: Less than this much free space for the history is worth a word.
-_SPARE_BYTES = 500 * 1024 * 1024
+from stet.render import Line, Span, size, visible
+from stet.spawn import Endpoint, holder
+from stet.wire.results import StatusResult
 
 _PACKAGES = ("msgspec", "pydantic", "pydantic-settings", "pygit2", "rapidfuzz", "regex", "rich")
 _START = "stet status"
-
-
-class Finding(msgspec.Struct, frozen=True):
-    """One thing that was looked at; ``mend`` is a command, or what to do."""
-
-    check: str
-    ok: bool
-    detail: str
-    mend: str | None = None
+#: Seconds for an answer; that of a service may have to be started for it.
+_ANSWER_S = 20.0
 
 
 def doctor(arguments: argparse.Namespace, output: Output) -> int:
@@ -54,24 +44,22 @@ def _lines(finding: Finding) -> Iterator[Line]:
     mark = Span("ok    ", "green") if finding.ok else Span("WRONG ", "bold red")
     yield (mark, Span(f"{finding.check}: {visible(finding.detail)}"))
     if finding.mend:
-        yield (Span("      to mend: ", "dim"), Span(finding.mend, "bold"))
+        yield (Span("      to mend: ", "dim"), Span(visible(finding.mend), "bold"))
 
 
 def _findings(directory: str) -> Iterator[Finding]:
     endpoint = Endpoint.from_environment(control=True)
     yield _python()
     yield _packages()
-    yield _runtime(endpoint)
-    for control in (False, True):
-        yield from _socket(msgspec.structs.replace(endpoint, control=control))
-    yield _state(endpoint.state)
-    yield _space(endpoint.state)
-    yield _configuration()
-    answer = _daemon(endpoint)
-    yield answer
-    if answer.ok:
-        yield _workspace(endpoint, directory)
-        yield from _put_off(endpoint, directory)
+    yield doctor_places.runtime(endpoint)
+    yield doctor_places.state(endpoint.state)
+    yield doctor_places.space(endpoint.state)
+    yield doctor_places.configuration()
+    yield from doctor_places.journal(endpoint)
+    yield doctor_places.lock(endpoint)
+    yield from doctor_service.findings(endpoint)
+    yield from doctor_places.sockets(endpoint)
+    yield from _daemon(endpoint, directory)
 
 
 def _python() -> Finding:
@@ -95,81 +83,42 @@ def _packages() -> Finding:
     return Finding("packages", True, ", ".join(found))
 
 
-def _runtime(endpoint: Endpoint) -> Finding:
+def _daemon(endpoint: Endpoint, directory: str) -> Iterator[Finding]:
+    """Whether it answers; then what it says of itself and of the workspace."""
     try:
-        check_private(endpoint.runtime)
-    except FileNotFoundError:
-        return Finding("runtime directory", True, f"{endpoint.runtime}, made at the first start")
-    except (UnsafeDirectory, OSError) as error:
-        mend = getattr(error, "mend", None) or f"ls -ld '{endpoint.runtime}'"
-        return Finding("runtime directory", False, str(error), mend)
-    return Finding("runtime directory", True, endpoint.runtime)
-
-
-def _socket(endpoint: Endpoint) -> Iterator[Finding]:
-    """What is wrong with a socket; nothing if it is sound, or missing (see _daemon)."""
-    name, path = os.path.basename(endpoint.path), endpoint.path
-    try:
-        found = os.lstat(path)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        yield Finding(name, False, f"{path}: {error.strerror}", f"ls -ld '{endpoint.runtime}'")
-        return
-    mode = stat.S_IMODE(found.st_mode)
-    if not stat.S_ISSOCK(found.st_mode):
-        yield Finding(name, False, f"{path} is no socket", f"rm '{path}'")
-    elif mode != 0o600:
-        yield Finding(name, False, f"{path} has mode {mode:04o}, not 0600", f"chmod 600 '{path}'")
-    else:
-        yield Finding(name, True, path)
-
-
-def _state(directory: str) -> Finding:
-    try:
-        mode = stat.S_IMODE(os.stat(directory).st_mode)
-    except FileNotFoundError:
-        return Finding("state directory", True, f"{directory}, made at the first start")
-    if not os.access(directory, os.W_OK | os.X_OK):
-        return Finding(
-            "state directory", False, f"{directory} cannot be written", f"chmod 700 '{directory}'"
-        )
-    if mode & 0o077:
-        return Finding(
-            "state directory",
-            False,
-            f"{directory} has mode {mode:04o}: others can read your history",
-            f"chmod 700 '{directory}'",
-        )
-    return Finding("state directory", True, directory)
-
-
-def _space(directory: str) -> Finding:
-    while not os.path.exists(directory):
-        directory = os.path.dirname(directory)
-    free = shutil.disk_usage(directory).free
-    detail = f"{free // (1024 * 1024):,} MiB free for the history"
-    if free < _SPARE_BYTES:
-        return Finding("disk space", False, detail, f"df -h '{directory}'")
-    return Finding("disk space", True, detail)
-
-
-def _configuration() -> Finding:
-    path = config_path()
-    there = "is used" if os.path.exists(path) else "is not there: every default holds"
-    return Finding("configuration", True, f"{path} {there}")
-
-
-def _daemon(endpoint: Endpoint) -> Finding:
-    try:
-        with stet.connect(None, control=True, start=False, timeout=5, endpoint=endpoint) as session:
+        with stet.connect(
+            None, control=True, start=False, timeout=_ANSWER_S, endpoint=endpoint
+        ) as session:
             status = session.status()
     except stet.StetError as error:
-        return Finding("daemon", False, error.message, _START)
+        pid = holder(endpoint)
+        # It may be killed at any time: what it answered is safe, the rest is settled at the start.
+        mend = _START if pid is None else f"kill -9 {pid}; {_START}"
+        yield Finding("daemon", False, error.message, mend)
+        return
+    again = f"kill {status.pid}; {_START}"
     if isinstance(status.read_only, str):
-        restart = "" if status.pid is None else f"kill {status.pid}; {_START}"
-        return Finding("daemon", False, f"read-only: {status.read_only}", restart)
-    return Finding("daemon", True, f"version {status.version} answers, process {status.pid}")
+        yield Finding("daemon", False, f"read-only: {status.read_only}", again)
+        return
+    said = f"version {status.version} answers, process {status.pid}"
+    if status.version != stet.__version__:
+        yield Finding("daemon", False, f"{said}, but stet is {stet.__version__}", again)
+    elif status.last_error is not None:
+        error_told = f"; its last error, {status.last_error.time}: {status.last_error.message}"
+        yield Finding("daemon", True, said + error_told)
+    else:
+        yield Finding("daemon", True, said)
+    yield _history(endpoint, status)
+    yield _workspace(endpoint, directory)
+    yield from _put_off(status, directory)
+
+
+def _history(endpoint: Endpoint, status: StatusResult) -> Finding:
+    if status.trouble:
+        return Finding("history", False, status.trouble, doctor_places.room(endpoint.state))
+    held = f"{status.commits} commits of {status.workspaces} workspaces"
+    sizes = f"{size(status.shadow_bytes or 0)}, journal {size(status.journal_bytes or 0)}"
+    return Finding("history", True, f"{held}, {sizes}; stet verify looks into it")
 
 
 def _workspace(endpoint: Endpoint, directory: str) -> Finding:
@@ -186,11 +135,9 @@ def _workspace(endpoint: Endpoint, directory: str) -> Finding:
     return Finding("workspace", True, detail)
 
 
-def _put_off(endpoint: Endpoint, directory: str) -> Iterator[Finding]:
+def _put_off(status: StatusResult, directory: str) -> Iterator[Finding]:
     """The other workspaces in which no call works."""
     here = os.path.join(os.path.realpath(directory), "")
-    with stet.connect(None, control=True, start=False, timeout=5, endpoint=endpoint) as session:
-        unavailable = session.status().unavailable or {}
-    for root, why in unavailable.items():
+    for root, why in (status.unavailable or {}).items():
         if not here.startswith(os.path.join(root, "")):
             yield Finding("workspace", False, why, f"stet verify -C '{root}'")

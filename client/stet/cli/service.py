@@ -77,11 +77,11 @@ def install(_: argparse.Namespace, output: Output) -> None:
 
 def this_installation(endpoint: Endpoint) -> Installed:
     """The program of this very installation, and the directories of this environment."""
-    program, namespaces = this_program(sys.executable), systemd.gives_namespaces()
+    program, namespaces = this_program(), systemd.gives_namespaces()
     return Installed(program, endpoint.runtime, endpoint.state, config_path(), namespaces)
 
 
-def this_program(python: str) -> tuple[str, ...]:
+def this_program(python: str = sys.executable) -> tuple[str, ...]:
     """The ``stetd`` beside an interpreter, else the interpreter with the module."""
     beside = os.path.join(os.path.dirname(python), "stetd")
     # -P: without it "-m" would put the current directory before the installed packages.

@@ -1,0 +1,223 @@
+"""Broken installations, each made on purpose: ``python -m service.broken NAME``.
+
+Run inside the private namespaces, as a person with a home, a history of one edit, and sudo. Each
+is broken in one way; ``stet doctor`` has to name that, and to print a command that mends it. The
+commands are run as they were printed, in their order, by a shell; then doctor must have nothing
+to say, and the history must be whole. Exit status SKIPPED, with the reason, where it can't be made.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from service import person
+from service.person import HOME, RUNTIME, STATE, WORKSPACE
+from service.private_manager import SKIPPED
+from service.wheels import make_environment, make_wheel
+from stet.spawn import Endpoint, holder, is_running
+
+#: The check that has to name it, and how it is made.
+INSTALLATIONS: dict[str, tuple[str, Callable[[], None]]] = {}
+
+
+def broken(check: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
+    """Register how an installation is broken, and the check of ``stet doctor`` that names it."""
+
+    def register(make: Callable[[], None]) -> Callable[[], None]:
+        INSTALLATIONS[make.__name__] = (check, make)
+        return make
+
+    return register
+
+
+def stop(number: int = signal.SIGTERM) -> None:
+    """End the daemon."""
+    pid = holder(Endpoint(str(RUNTIME), str(STATE), control=True))
+    assert pid is not None
+    os.kill(pid, number)
+    person.until("the daemon ends", lambda: not is_running(pid))
+
+
+def sudo(*command: str) -> None:
+    """What only root can do; SKIPPED if not even root can."""
+    if subprocess.run(["sudo", *command], check=False).returncode != 0:
+        print(f"this can't be done here: {' '.join(command)}")
+        sys.exit(SKIPPED)
+
+
+def newest_segment() -> Path:
+    """The journal's segment that was written last."""
+    return max((STATE / "journal").glob("*.wal"))
+
+
+@broken("agent.sock")
+def stale_socket() -> None:
+    """Sockets that nobody listens on."""
+    stop()
+    (RUNTIME / "stetd.lock").unlink()
+    (STATE / "stetd.lock").unlink()
+    for name in ("agent.sock", "control.sock"):
+        with socket.socket(socket.AF_UNIX) as left:
+            left.bind(str(RUNTIME / name))
+        (RUNTIME / name).chmod(0o600)
+
+
+@broken("state directory")
+def wrong_owner() -> None:
+    """A command was run with sudo, and the history became root's."""
+    stop()
+    sudo("chown", "-R", "0:0", str(STATE))
+
+
+@broken("disk space")
+def full_disk() -> None:
+    """The log has filled the disk of the history."""
+    stop()
+    image, away = Path("/run/disk.img"), HOME / "away"
+    STATE.rename(away)
+    STATE.mkdir(0o700)
+    sudo("truncate", "-s", "1G", str(image))
+    sudo("mkfs.ext4", "-q", "-F", str(image))
+    sudo("mount", "-o", "loop", str(image), str(STATE))
+    sudo("rmdir", str(STATE / "lost+found"))
+    sudo("chown", f"{os.getuid()}:{os.getgid()}", str(STATE))
+    STATE.chmod(0o700)
+    subprocess.run(["cp", "-a", f"{away}/.", str(STATE)], check=True)
+    with open(STATE / "stetd.log", "a") as log:
+        free = os.statvfs(STATE)
+        os.posix_fallocate(log.fileno(), 0, (free.f_bavail - 4) * free.f_frsize)
+
+
+@broken("service")
+def missing_unit() -> None:
+    """Somebody tidied the units up, and kept one."""
+    stop()
+    person.stet_command("service", "install")
+    person.systemctl("stop", "stetd.socket", "stetd.service")
+    (person.UNITS / "stetd.service").unlink()
+    person.systemctl("daemon-reload")
+
+
+@broken("journal")
+def newer_state() -> None:
+    """A newer version has written the journal; this one refuses it."""
+    stop()
+    offered = HOME / "offered"
+    offered.mkdir()
+    make_wheel(offered, "99.0", journal_format=2)
+    old = make_wheel(HOME, "0.0.1", journal_format=1)
+    binaries = make_environment(HOME / "environment", old)
+    os.environ["PATH"] = f"{binaries}:{os.environ['PATH']}"
+    os.environ |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(offered), "PIP_QUIET": "1"}
+    for segment in (STATE / "journal").glob("*.wal"):
+        with open(segment, "r+b") as file:
+            file.seek(7)
+            file.write(b"\2")
+
+
+@broken("configuration")
+def bad_configuration() -> None:
+    """An option that there is not, and a value that can't be."""
+    stop()
+    config = HOME / ".config/stet/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text('log_level = "info"\ndurabilty = "full"\nmax_frame = "large"\n')
+
+
+@broken("runtime directory")
+def no_runtime_directory() -> None:
+    """A session without a login, as by su: the directory that is named was never made."""
+    stop()
+    os.environ["XDG_RUNTIME_DIR"] = "/run/user/1500.missing"
+
+
+@broken("journal")
+def corrupt_journal_tail() -> None:
+    """A write of the journal was cut off."""
+    stop(signal.SIGKILL)
+    sound = newest_segment()
+    data = sound.read_bytes().rstrip(b"\0")
+    sound.write_bytes(data + b"\0\0\1\0half of a record")
+
+
+@broken("lock")
+def dead_daemon_with_lock() -> None:
+    """The daemon was killed; lock files and sockets are still there."""
+    stop(signal.SIGKILL)
+
+
+@broken("daemon")
+def hung_daemon() -> None:
+    """It has the lock, and does not answer."""
+    pid = holder(Endpoint(str(RUNTIME), str(STATE), control=True))
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+
+
+@broken("state directory")
+def read_only_state() -> None:
+    """Nothing can be written to the state directory."""
+    stop()
+    STATE.chmod(0o500)
+
+
+@broken("state directory")
+def read_only_disk() -> None:
+    """The disk of the history was mounted read-only, as after an error."""
+    stop()
+    sudo("mount", "--bind", str(STATE), str(STATE))
+    sudo("mount", "-o", "remount,bind,ro", str(STATE))
+
+
+def doctor() -> dict[str, Any]:
+    """What doctor finds: ``{"ok", "findings"}``."""
+    done = subprocess.run(
+        ["stet", "doctor", "--json"], cwd=WORKSPACE, capture_output=True, text=True, check=False
+    )
+    assert done.stderr == "", done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert found["ok"] == (done.returncode == 0)
+    return found
+
+
+def main(name: str) -> None:
+    """Make it, let doctor name it, mend it as doctor says, and look again."""
+    check, make = INSTALLATIONS[name]
+    os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    WORKSPACE.mkdir()
+    person.stet_command("init")
+    person.run("stet", "apply-patch", "*** Begin Patch\n*** Add File: a\n+a\n*** End Patch\n")
+    commit = person.as_json("log")["commits"][0]["commit"]
+    assert doctor()["ok"]
+    make()
+    wrong = [each for each in doctor()["findings"] if not each["ok"]]
+    assert check in [each["check"] for each in wrong], wrong
+    for each in wrong:
+        assert each["mend"], each
+        print(f"{each['check']}: {each['detail']}\n  {each['mend']}", flush=True)
+        subprocess.run(
+            ["bash", "-c", each["mend"]],
+            cwd=WORKSPACE,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            check=True,
+            timeout=120,
+        )
+    after = doctor()
+    assert after["ok"], [each for each in after["findings"] if not each["ok"]]
+    log = json.loads(subprocess.check_output(["stet", "log", "--json"], cwd=WORKSPACE))
+    assert commit == log["commits"][0]["commit"]
+    verified = json.loads(subprocess.check_output(["stet", "verify", "--json"], cwd=WORKSPACE))
+    assert verified["ok"]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
