@@ -1,0 +1,164 @@
+"""The built wheel, installed where nothing else is: in an empty virtual environment, by pipx.
+
+Takes downloads and minutes, so only in CI and with STET_TEST_ALL.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stet.spawn import is_running
+
+CHECKOUT = Path(__file__).parents[2]
+LOADED = "import sys; before = set(sys.modules); import stet; print(*(set(sys.modules) - before))"
+
+pytestmark = [
+    pytest.mark.skipif(
+        not (os.environ.get("STET_TEST_ALL") or os.environ.get("CI")),
+        reason="installs from the package registry: only in CI and with STET_TEST_ALL=1",
+    ),
+    pytest.mark.timeout(600),
+]
+
+
+def run(*command: str | Path, **environ: str) -> str:
+    """Standard output of a program that must succeed, in an environment without ours."""
+    ours = ("STET_", "XDG_", "PYTHON", "VIRTUAL_ENV", "PIPX_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    done = subprocess.run(
+        [str(part) for part in command],
+        env=kept | environ,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=environ.get("PWD", "/"),
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("wheel")
+    run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", directory, CHECKOUT)
+    [built] = directory.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def empty(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with the wheel and what it needs, and nothing else."""
+    directory = tmp_path_factory.mktemp("environment")
+    venv.create(directory, with_pip=True)
+    run(directory / "bin" / "pip", "install", "-q", wheel)
+    return directory
+
+
+class Home:
+    """A user with an own home directory, in which the given ``stet`` is run."""
+
+    def __init__(self, base: Path, stet: Path) -> None:
+        self.stet = stet
+        self.project = base / "project"
+        self.project.mkdir()
+        self._runtime = tempfile.mkdtemp(prefix="stet-wheel-", dir="/tmp")
+        self.environ = {
+            "HOME": str(base),
+            "XDG_RUNTIME_DIR": self._runtime,
+            "PWD": str(self.project),
+        }
+
+    def __call__(self, *arguments: str) -> str:
+        return run(self.stet, *arguments, **self.environ)
+
+    def end(self) -> None:
+        lock = Path(self.environ["HOME"], ".local/state/stet/stetd.lock")
+        if lock.exists():
+            pid = int(lock.read_text())
+            os.kill(pid, signal.SIGTERM)
+            while is_running(pid):
+                time.sleep(0.01)
+        shutil.rmtree(self._runtime)
+
+
+def follow_the_story(home: Home) -> None:
+    """Allow, edit, look, undo; then ask for health and options."""
+    file = home.project / "a.py"
+    file.write_text("one\n")
+    patches = home.project / "edit.json"
+    patches.write_text('[{"operation": "replace", "oldText": "one", "newText": "two"}]')
+    assert home("init").startswith(f"Agents may edit below {home.project}\n")
+    home("patch", "--path", "a.py", "edit.json")
+    assert file.read_text() == "two\n"
+    log = json.loads(home("log", "--json"))["commits"]
+    assert [each["kind"] for each in log] == ["edit", "outside"]
+    home("undo")
+    assert file.read_text() == "one\n"
+    assert json.loads(home("verify", "--json"))["problems"] == []
+    assert json.loads(home("config", "show", "--json"))["options"][0]["name"] == "durability"
+    assert json.loads(home("status", "--json"))["workspaces"] == 1
+
+
+@pytest.fixture
+def home_of_empty(empty: Path, tmp_path: Path) -> Iterator[Home]:
+    home = Home(tmp_path, empty / "bin" / "stet")
+    yield home
+    home.end()
+
+
+def test_in_an_empty_environment_an_edit_is_made_and_undone(home_of_empty: Home) -> None:
+    follow_the_story(home_of_empty)
+
+
+def test_what_is_not_code_is_in_the_wheel(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    assert {"stetd/data/o200k_base.tiktoken.xz", "stet/py.typed", "stetd/py.typed"} <= names
+    top = {name.split("/")[0] for name in names if ".dist-info/" not in name}
+    assert top == {"stet", "stetd"}
+
+
+def test_vocabulary_of_the_wheel_is_the_one_that_belongs_there(empty: Path) -> None:
+    count = "from stetd.editing.tokens import count_tokens; print(count_tokens(['hello world']))"
+    assert run(empty / "bin" / "python", "-c", count) == "TokenCount(tokens=2, exact=True)\n"
+
+
+def test_the_client_loads_none_of_the_daemon_libraries(empty: Path) -> None:
+    loaded = run(empty / "bin" / "python", "-c", LOADED).split()
+    packages = {name.split(".")[0] for name in loaded}
+    daemons = {"stetd", "pydantic", "pygit2", "tiktoken", "regex", "rapidfuzz", "asyncio", "rich"}
+    assert packages & daemons == set()
+
+
+@pytest.mark.skipif(not os.environ.get("STET_TEST_ALL"), reason="STET_TEST_ALL=1 installs pipx")
+def test_with_pipx_an_edit_is_made_and_undone(wheel: Path, tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    venv.create(tools, with_pip=True)
+    run(tools / "bin" / "pip", "install", "-q", "pipx")
+    places = {
+        "HOME": str(tmp_path),
+        "PIPX_HOME": str(tmp_path / "pipx"),
+        "PIPX_BIN_DIR": str(tmp_path / "bin"),
+        "PIPX_MAN_DIR": str(tmp_path / "man"),
+    }
+    run(tools / "bin" / "pipx", "install", wheel, **places)
+    assert sorted(os.listdir(tmp_path / "bin")) == ["stet", "stetd"]
+    home = Home(tmp_path, tmp_path / "bin" / "stet")
+    try:
+        follow_the_story(home)
+    finally:
+        home.end()
