@@ -90,3 +90,13 @@ def workspace_restricted(request: str, root: str) -> Refused:
         f"request {request} can't be approved: the workspace {root} itself is restricted, and the "
         "stricter mode holds. Lift that first: stet mode unrestricted; the request stays pending.",
     )
+
+
+def in_restricted_workspace(path: str, root: str) -> Refused:
+    """A path of the workspace that lies in another one, where nobody may write."""
+    return refuse(
+        Kind.PATH_PROTECTED,
+        f"{path}: it lies in the workspace {root}, which is restricted. Say hello with that "
+        "workspace and use request_mode_upgrade there to request write access.",
+        path=path,
+    )

@@ -10,12 +10,13 @@ import hashlib
 import os
 import re
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import msgspec
 
 from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
-from stetd.session.modes import Instant, Standing, mode_at, stricter
+from stetd.session.modes import RESTRICTED, Instant, Standing, mode_at, stricter
 from stetd.session.sessions import Session, with_standing
 from stetd.session.upgrades import UpgradeRequest, kept
 from stetd.storage.disk import Disk
@@ -133,6 +134,17 @@ class State:
         """The mode that holds for a session: the stricter of its own and the workspace's."""
         own = self.session_mode(session) if session else None
         return stricter(own, self.workspace_mode(workspace))
+
+    def restricted_below(self, workspace: Workspace) -> Iterator[tuple[str, str]]:
+        """The workspaces inside this one that are restricted at this moment.
+
+        Each as the beginning of the paths in it, relative to this one's root, and its own root.
+        """
+        prefix = workspace.root.rstrip("/") + "/"
+        inner = [w for w in self.known.values() if w.allowed and w.root.startswith(prefix)]
+        for known in inner:
+            if mode_at(Standing(known.mode, known.grant), self.now()) == RESTRICTED:
+                yield known.root[len(prefix) :] + "/", known.root
 
     def standing_of(self, name: str, session: str | None) -> Standing | None:
         """The standing of a session, or (None) of its workspace; None where there is none."""

@@ -39,6 +39,7 @@ from stetd.refusing import (
     after_dropping,
     contended,
     damaged_history,
+    in_restricted_workspace,
     io_failure,
     other_call,
     outcome_unknown,
@@ -389,6 +390,7 @@ class Writer:
         limits = self._limits
         draft = plan_call(workspace, base, call, session, limits.max_file_bytes, limits.protection)
         try:
+            self._check_nested(workspace, call, [item.target.path for item in draft.files])
             self._check_clipboards(session, draft.clipboards)
             return seal(
                 draft,
@@ -414,6 +416,15 @@ class Writer:
             return  # the person's own undo works in every mode
         if self.state.effective_mode(session, workspace) == RESTRICTED:
             raise refuse(Kind.TOOL_DISABLED, TOOL_DISABLED)
+
+    def _check_nested(self, workspace: Workspace, call: EditCall, paths: Sequence[str]) -> None:
+        """Refuse what reaches into a restricted workspace from the one around it."""
+        if call.control and call.needs_history:
+            return
+        for inner, root in self.state.restricted_below(workspace):
+            path = next((each for each in paths if each.startswith(inner)), None)
+            if path is not None:
+                raise in_restricted_workspace(path, root)
 
     def _check_writable(self, call: EditCall) -> None:
         if self.read_only is not None and not call.preview:

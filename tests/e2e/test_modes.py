@@ -187,6 +187,40 @@ def test_an_agent_restricts_itself_and_cannot_take_that_back(site: Site) -> None
     assert site.agent.refusal("mode_set", mode="unrestricted", **longer).kind == "not_permitted"
 
 
+def test_a_restricted_workspace_is_not_written_from_the_one_around_it(site: Site) -> None:
+    inner = site.root / "deep/inner"
+    inner.mkdir(parents=True)
+    site.write("deep/inner/a.txt", "one\n")
+    site.write("deep/inner-evil/a.txt", "one\n")
+    (site.root / "link").symlink_to("deep/inner")
+    control = site.daemon.control()
+    control.call("workspace_allow", root=str(inner))
+    before = site.replace("deep/inner/a.txt", "one", "two")["commit"]
+    control.call("mode_set", mode="restricted", scope="workspace", workspace=str(inner))
+    move = (
+        "*** Begin Patch\n*** Update File: deep/inner-evil/a.txt\n*** Move to: {}\n@@\n-one\n+1\n"
+    )
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("patch", {"path": "deep/inner/new/b.txt", "patches": [
+            {"operation": "overwrite", "newText": "x"}]}),
+        ("patch", {"path": "link/a.txt", "patches": [
+            {"operation": "overwrite", "newText": "x"}]}),
+        ("apply_patch", {"input": move.format("deep/inner/b.txt") + "*** End Patch"}),
+        ("undo", {"commits": [before]}),
+    ]  # fmt: skip
+    for method, params in calls:
+        for preview in (False, True):
+            refusal = site.agent.refusal(method, **params, preview=preview)
+            assert refusal.kind == "path_protected"
+            assert f"lies in the workspace {inner}, which is restricted" in refusal.message
+    assert site.bytes_of("deep/inner/a.txt") == b"two\n"
+    site.agent.call("apply_patch", input=move.format("deep/moved.txt") + "*** End Patch")
+    site.person.call("undo", commits=[before])
+    assert site.bytes_of("deep/inner/a.txt") == b"one\n"
+    control.call("mode_set", mode="unrestricted", scope="workspace", workspace=str(inner))
+    site.replace("deep/inner/a.txt", "one", "three")
+
+
 # -- when a change counts
 
 
@@ -305,7 +339,7 @@ def test_a_grant_of_the_workspace_ends_as_well(site: Site) -> None:
 
 
 def test_an_ended_grant_binds_the_next_call_though_nobody_was_woken(own_site: Site) -> None:
-    """The daemon is stopped while the grant ends; what it reads first then is the call."""
+    """The daemon is stopped while the grant ends; then the calls are there at once."""
     site = own_site
     restrict(site, "session")
     site.person.call("mode_set", mode="unrestricted", session=site.session, **{"for": 0.3})

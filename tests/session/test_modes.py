@@ -20,6 +20,9 @@ from stetd.session.modes import (
     stricter,
     until,
 )
+from stetd.session.sessions import Session, with_standing
+from stetd.state import State
+from stetd.storage.disk import Disk
 
 GIVEN = Instant(wall=1000.0, running=50.0, boot="first")
 HOUR = granted(Standing(RESTRICTED), 3600, GIVEN)
@@ -85,6 +88,17 @@ def test_what_is_unrestricted_without_an_end_takes_no_grant() -> None:
 )
 def test_the_stricter_holds(expected: str, modes: tuple[str | None, ...]) -> None:
     assert expected == stricter(*modes)
+
+
+@pytest.mark.parametrize(("expected", "seconds"), [(UNRESTRICTED, 60.0), (RESTRICTED, -0.001)])
+def test_whoever_asks_for_a_mode_looks_at_the_clocks(expected: str, seconds: float) -> None:
+    """Nobody has noticed the end, or done anything about it."""
+    state = State("/nowhere", Disk(), boot="this")
+    standing = granted(Standing(RESTRICTED), seconds, state.now())
+    session = with_standing(
+        Session(workspace="w", name="s", mode=RESTRICTED, created=0, last_seen=0), standing
+    )
+    assert expected == state.session_mode(session)
 
 
 class Clocks(RuleBasedStateMachine):
