@@ -87,6 +87,31 @@ def test_what_is_no_file_is_refused_and_not_waited_for(
     assert refused.value.kind == "not_a_file"
 
 
+@pytest.mark.parametrize("call", ["readlink", "open"])
+def test_what_changes_its_type_while_it_is_looked_at_is_looked_at_again(
+    tmp_path: Path, worktree: Worktree, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    real = getattr(os, call)
+    (tmp_path / "a").symlink_to("elsewhere") if call == "readlink" else (tmp_path / "a").touch()
+
+    def changed_before(name: str, *arguments: int, **named: int) -> object:
+        if name == "a":
+            monkeypatch.setattr(os, call, real)
+            (tmp_path / "a").unlink()
+            if call == "readlink":
+                (tmp_path / "a").write_bytes(b"by now a file")
+            else:
+                with socket.socket(socket.AF_UNIX) as bound:
+                    bound.bind(str(tmp_path / "a"))
+        return real(name, *arguments, **named)
+
+    target = target_of(worktree, "a")
+    monkeypatch.setattr(os, call, changed_before)
+    found = worktree.look(target.dir_fd, "a")
+    assert found.data == (b"by now a file" if call == "readlink" else None)
+    target.close()
+
+
 def test_large_file_is_refused_unread(tmp_path: Path, worktree: Worktree) -> None:
     (tmp_path / "a").write_bytes(b"12345")
     with pytest.raises(Refused) as refused:

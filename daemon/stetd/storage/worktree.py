@@ -38,7 +38,7 @@ _CHUNK = 1 << 24
 #: What ``rmdir`` answers for a directory that is in use, gone, or something else by now.
 _NOT_OURS_TO_REMOVE = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR})
 #: What ``open`` answers where a link, a socket or a device without a driver stands by now.
-_NOT_OURS_TO_SYNC = frozenset({errno.ELOOP, errno.ENXIO, errno.ENODEV})
+_NO_FILE = frozenset({errno.ELOOP, errno.ENXIO, errno.ENODEV})
 #: What ``link`` answers where there are no hard links (or none to this file).
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS})
 
@@ -163,7 +163,12 @@ class Worktree:
         for _ in range(20):
             before = os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
             if stat.S_ISLNK(before.st_mode):
-                link = os.fsencode(os.readlink(name, dir_fd=dir_fd))
+                try:
+                    link = os.fsencode(os.readlink(name, dir_fd=dir_fd))
+                except OSError as error:
+                    if error.errno == errno.EINVAL:  # no link is there any more
+                        continue
+                    raise
                 return self._on_disk(before, link)
             if not stat.S_ISREG(before.st_mode):
                 return self._on_disk(before, None)
@@ -177,7 +182,7 @@ class Worktree:
             try:
                 fd = os.open(name, _READ, dir_fd=dir_fd)
             except OSError as error:
-                if error.errno == errno.ELOOP:  # a link was put there just now
+                if error.errno in _NO_FILE:  # something else was put there just now
                     continue
                 raise
             try:
@@ -523,7 +528,7 @@ class Worktree:
         except (FileNotFoundError, NotADirectoryError, PermissionError):
             return
         except OSError as error:
-            if error.errno not in _NOT_OURS_TO_SYNC:
+            if error.errno not in _NO_FILE:
                 raise
         finally:
             target.close()
