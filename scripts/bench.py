@@ -30,7 +30,8 @@ from benchmarks.editing import Calls
 from benchmarks.floors import BOTH, Floors
 from benchmarks.lines import JsonLines
 from benchmarks.measuring import Rate, Row, timed
-from benchmarks.starting import starting
+from benchmarks.serving import serving
+from benchmarks.starting import NOTHING, starting
 from benchmarks.syncs import Syncs, count_syncs
 from benchmarks.table import Results, as_json, as_text, environment
 from benchmarks.together import Caller, calls_per_second
@@ -142,7 +143,9 @@ def measure(directory: str, runtime: str, size: Size) -> Results:
         rows = one_at_a_time(full, workspace, relaxed, other, floors, size)
         rates, syncs = several_at_once(full, workspace, size)
     floors.close()
-    return Results(rows + starting(directory, runtime, size.starts), rates, syncs)
+    rows += starting(directory, runtime, size.starts)
+    served = serving(size.starts, NOTHING)
+    return Results([*rows, *served.rows], rates, syncs, served)
 
 
 def running(

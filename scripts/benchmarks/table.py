@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchmarks.measuring import Rate, Row, quantile
+from benchmarks.serving import Served
 from benchmarks.syncs import Syncs
 
 
@@ -19,6 +20,7 @@ class Results:
     rows: Sequence[Row]
     rates: Sequence[Rate]
     syncs: Sequence[Syncs]
+    service: Served
 
 
 def environment(directory: str) -> dict[str, str | int]:
@@ -89,6 +91,19 @@ def sync_values(syncs: Sequence[Syncs]) -> list[dict[str, object]]:
     ]
 
 
+def service_values(served: Served) -> dict[str, object]:
+    """What a service takes when it has nothing to do, or why that is not known."""
+    memory = None if served.memory_mib is None else round(served.memory_mib, 1)
+    return {"idle_memory_mib": memory, "not_measured": served.why_not}
+
+
+def service_line(served: Served) -> str:
+    """The same in words."""
+    if served.memory_mib is None:
+        return f"as a service of systemd: not measured, because {served.why_not}"
+    return f"as a service of systemd, idle: {served.memory_mib:.0f} MiB of memory"
+
+
 def as_json(about: dict[str, str | int], results: Results) -> str:
     """Everything, for programs."""
     everything = {
@@ -96,6 +111,7 @@ def as_json(about: dict[str, str | int], results: Results) -> str:
         "rows": as_values(results.rows),
         "rates": rate_values(results.rates),
         "syncs": sync_values(results.syncs),
+        "service": service_values(results.service),
     }
     return json.dumps(everything, indent=2)
 
@@ -140,6 +156,7 @@ def as_text(about: dict[str, str | int], results: Results) -> str:
     lines = [facts, "", *aligned(table), "", *aligned(together)]
     if results.syncs:
         lines += ["", *aligned(counted)]
+    lines += ["", service_line(results.service)]
     return "\n".join(lines)
 
 
