@@ -276,6 +276,19 @@ def test_a_change_waits_for_calls_in_flight_and_binds_the_next_one(site: Site, w
             client.close()
 
 
+def test_calls_that_were_there_before_are_carried_out_first(site: Site) -> None:
+    """Those of other connections, too; though the person has used less of the daemon's time."""
+    site.write("a.txt", "".join(f"line {n}\n" for n in range(5000)))
+    for n in range(60):
+        edit = {"operation": "replace", "oldText": f"line {n}\n", "newText": f"{n}\n"}
+        site.agent.send("patch", path="a.txt", patches=[edit])
+    replies = [site.agent.receive()]  # all of them have been taken in by now
+    restrict(site, "workspace")
+    replies += [site.agent.receive() for _ in range(59)]
+    assert [None] * 60 == [reply.error for reply in replies]
+    assert site.agent.refusal("apply_patch", input=CODEX).message == TOOL_DISABLED
+
+
 def test_the_very_next_call_of_a_pipeline_is_bound(site: Site) -> None:
     client = site.greeted(site.daemon.control(), session=site.session)
     site.write("a.txt", "one\n")
