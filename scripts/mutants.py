@@ -216,6 +216,46 @@ MUTANTS = [
         "    if False:",
         ("tests/rigs/test_races.py",),
     ),
+    Mutant(
+        "grant-without-end",
+        "an ended grant is not noticed when a call is planned",
+        "session/modes.py",
+        "    if standing.grant is not None and remaining(standing.grant, now) > 0:",
+        "    if standing.grant is not None:",
+        ("tests/session/test_modes.py",),
+    ),
+    Mutant(
+        "grant-by-the-wall-clock",
+        "whoever sets the clock back prolongs a grant",
+        "session/modes.py",
+        "        return min(left, grant.runs_out - now.running)",
+        "        return left",
+        ("tests/session/test_modes.py",),
+    ),
+    Mutant(
+        "mode-overtakes-calls",
+        "a change of mode does not wait for the calls before it",
+        "methods/modes.py",
+        "setting), after_all=True)",
+        "setting))",
+        ("tests/e2e/test_modes.py",),
+    ),
+    Mutant(
+        "nested-workspace-open",
+        "a restricted workspace is written from the one around it",
+        "state.py",
+        "for w in self.known.values() if w.allowed and w.root.startswith(prefix)]",
+        "for w in self.known.values() if False]",
+        ("tests/e2e/test_modes.py",),
+    ),
+    Mutant(
+        "new-name-escapes",
+        "a new session is unrestricted whatever the default and the workspace say",
+        "methods/greeting.py",
+        "mode=stricter(caller.shared.settings.default_mode, state.workspace_mode(workspace)),",
+        'mode="unrestricted",',
+        ("tests/e2e/test_modes.py",),
+    ),
 ]
 
 
