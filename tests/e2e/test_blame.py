@@ -152,6 +152,23 @@ def test_lines_are_followed_through_moves(site: Site) -> None:
     assert result["commit"] == moved[0]["commit"]
 
 
+def test_a_line_that_undo_brought_back_under_a_new_name_belongs_to_its_writer(site: Site) -> None:
+    site.write("a.txt", "one\ntwo\nthree\n")
+    edit(site, "ann", "a.txt", "two", "zwei")
+    removed = edit(site, "bob", "a.txt", "zwei\n", "")
+    mover = site.another("s-mover", agent="mover")
+    for old, new in (("a.txt", "b.txt"), ("b.txt", "c.txt")):
+        patch = (
+            f"*** Begin Patch\n*** Update File: {old}\n*** Move to: {new}\n"
+            "@@\n one\n three\n*** End Patch\n"
+        )
+        mover.call("apply_patch", input=patch)
+    site.person.call("undo", commits=[removed])
+    assert b"one\nzwei\nthree\n" == site.bytes_of("c.txt")
+    expected = [("one\n", "outside"), ("zwei\n", "ann"), ("three\n", "outside")]
+    assert expected == both_ways(site, "c.txt")
+
+
 def test_an_undone_move_leaves_the_lines_to_their_writers(site: Site) -> None:
     site.write("a.txt", "one\n\ntwo\n")
     edit(site, "ann", "a.txt", "one", "eins")

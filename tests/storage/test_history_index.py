@@ -245,10 +245,21 @@ def test_it_works_without_trigrams(path: str, monkeypatch: pytest.MonkeyPatch) -
     index.close()
 
 
+def test_an_undone_undo_lets_its_edit_stand_again_and_so_on(index: GrowingIndex) -> None:
+    undos = [row(n, kind="undo", edit=False, reverts=(oid(n - 1),)) for n in range(2, 7)]
+    add(index, [row(1)])
+    for newest, undo in enumerate(undos, 2):
+        add(index, [undo])
+        undone = [n for n in range(1, newest + 1) if is_undone(index, n)]
+        assert list(range(newest - 1, 0, -2))[::-1] == undone
+        standing = index.standing_edits(session=None, agent=None, upto=newest)
+        assert ([] if 1 in undone else [(1, oid(1))]) == list(standing)
+
+
 AGENTS = st.sampled_from([None, "a1", "a2"])
 reverting = st.lists(
     st.tuples(
-        st.sampled_from(["edit", "undo", "outside"]), st.sets(st.integers(1, 30), max_size=3)
+        st.sampled_from(["edit", "undo", "undo", "outside"]), st.sets(st.integers(1, 6), max_size=3)
     ),
     max_size=30,
 )
@@ -261,8 +272,8 @@ def test_what_stands_is_what_a_walk_finds(
 ) -> None:
     index = GrowingIndex.open(str(tmp_path_factory.mktemp("i") / "w.sqlite3"))
     rows, reverts = [], {}
-    for n, (kind, targets) in enumerate(told, 1):
-        reverts[n] = {t for t in targets if t < n} if kind == "undo" else set()
+    for n, (kind, back_by) in enumerate(told, 1):
+        reverts[n] = {n - back for back in back_by if back < n} if kind == "undo" else set()
         taken = tuple(oid(t) for t in sorted(reverts[n]))
         rows.append(row(n, kind=kind, edit=kind == "edit", reverts=taken))
     for at in range(0, len(rows), batch):
