@@ -34,8 +34,8 @@ _ENV_PREFIX = "STET_"
 _MIB = 1024 * 1024
 
 #: Options that a running daemon can't take over: calls journalled without a sync would lie below
-#: calls that were promised to be durable; a history has or has not what stood in a file.
-NEED_RESTART = frozenset({"durability", "exclude"})
+#: calls that were promised to be durable.
+NEED_RESTART = frozenset({"durability"})
 
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 PositiveSeconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]

@@ -44,7 +44,8 @@ class Crowd:
     """The account of all connections of a server; ``members`` gives those that are open."""
 
     def __init__(self, limit: int, members: Callable[[], Iterable[Member]]) -> None:
-        self._limit = limit
+        #: Bytes that all may hold together.
+        self.limit = limit
         self._members = members
         self._grown = 0
         self._in_work = 0
@@ -55,19 +56,19 @@ class Crowd:
     def grew(self, count: int) -> None:
         """A connection holds so many bytes more. Closes some if that is too much for all."""
         self._grown += count
-        if self._grown <= self._limit // _SLACK:
+        if self._grown <= self.limit // _SLACK:
             return
         self._grown = 0
         held = sorted(((each.held, each) for each in self._members()), key=lambda pair: pair[0])
         total = sum(count for count, _ in held)
-        while held and total > self._limit:
+        while held and total > self.limit:
             count, most = held.pop()
             most.shed()
             total -= count
 
     def has_room(self, size: int, wake: Callable[[], None]) -> bool:
         """Whether a request of this size may be begun; if not, ``wake`` is called when it may."""
-        if size < LARGE or self._in_work == 0 or self._in_work + size <= self._limit // 4:
+        if size < LARGE or self._in_work == 0 or self._in_work + size <= self.limit // 4:
             return True
         if wake not in self._waiting:
             self._waiting.append(wake)

@@ -52,7 +52,7 @@ class Reloading:
 
     def _take(self, read: Settings) -> ReloadResult:
         old = self.settings
-        kept = {name: getattr(old, name) for name in NEED_RESTART & Settings.model_fields.keys()}
+        kept = {name: getattr(old, name) for name in NEED_RESTART}
         restart = sorted(name for name in kept if getattr(read, name) != kept[name])
         new = read.model_copy(update=kept)
         changed = [

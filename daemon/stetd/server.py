@@ -77,6 +77,7 @@ class Server:
     def reconfigure(self, settings: Settings) -> None:
         """Go by other settings from now on; max_frame is for new connections only."""
         self._settings = settings
+        self._crowd.limit = settings.max_held_bytes
         for connection in list(self._admitted):
             connection.reconfigure(settings)
         self._watch_idleness()

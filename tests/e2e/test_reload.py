@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from e2e.running_daemon import Client, DaemonProcess
+from stetd.config import NEED_RESTART, Settings
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def daemon() -> Iterator[DaemonProcess]:
 
 def configure(daemon: DaemonProcess, text: str) -> str:
     path = daemon.base / "c.toml"
-    path.write_text(text)
+    path.write_text(text + "notify = false\n")  # as DaemonProcess has it
     return str(path)
 
 
@@ -113,6 +114,18 @@ def test_durability_needs_a_restart(daemon: DaemonProcess) -> None:
     assert "durability needs a restart: it stays full until then" in daemon.log()
     daemon.restart()
     assert daemon.control().call("status")["durability"] == "relaxed"
+
+
+def test_every_option_is_said_to_be_taken_over_or_not() -> None:
+    """Whoever adds one says here that a reload reaches it (Daemon.reconfigure), or can't."""
+    taken_over = {
+        "checkpoint_bytes", "checkpoint_idle_s", "default_mode", "exclude", "frame_timeout_s",
+        "gc_idle_s", "grace_s", "idle_exit_s", "log_level", "max_clipboard_bytes",
+        "max_connections", "max_file_bytes", "max_frame", "max_held_bytes", "max_pipelined",
+        "notify", "protected", "protected_action", "request_record_calls", "request_record_s",
+        "retention_days", "retention_mb", "snapshot_max_bytes", "snapshot_max_files",
+    }  # fmt: skip
+    assert taken_over | NEED_RESTART == set(Settings.model_fields)
 
 
 def test_environment_still_overrides_the_file(daemon: DaemonProcess) -> None:

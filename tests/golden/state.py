@@ -291,9 +291,9 @@ def cut(base: Path) -> None:
 
 
 async def _grow(daemon: Daemon, root: Path) -> None:
-    there = daemon.handlers.connect(control=True, pid=1, command="builder")
+    there = daemon.handlers.connect(control=True, pid=os.getpid(), command="builder")
     await there.call("workspace_allow", {"root": str(root)})
-    agent = daemon.handlers.connect(control=False, pid=1, command="builder")
+    agent = daemon.handlers.connect(control=False, pid=os.getpid(), command="builder")
     hello = {"protocol": 1, "workspace": str(root), "session": "s", "agent": "builder"}
     await agent.call("hello", hello)
     for number in range(6):
