@@ -5,9 +5,9 @@
     switch    (writer) the commits made meanwhile; a commit of kind ``forget`` that names the path,
               not its content; the old and new ids (:mod:`stetd.storage.rewritten`). All durable;
               then one journal record lets the history go on from there
-    finish    references; a checkpoint in a new segment, so that nothing older stays in the
-              journal; replies by request id; query index; stat data; then what nothing needs any
-              more is collected
+    finish    a checkpoint in a new segment, so that nothing older stays in the journal;
+              references; replies by request id; query index; stat data; then what nothing needs
+              any more is collected
 
 Killed before the record, the history is the old one; after it, the new one, and the next start
 finishes. Files of the workspace are never touched: what still stands at the path is recorded
@@ -17,7 +17,6 @@ again when it is edited.
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
@@ -31,13 +30,13 @@ from stetd.collecting import collecting
 from stetd.failpoints import hit
 from stetd.history.commits import CommitMeta, commit_object
 from stetd.history.objects import NewObject, files_under, stored_tree
-from stetd.refusing import read_only
+from stetd.history_work import check_open, record, wait_for_checkpoint
 from stetd.rewriting import LeftOut, Rewriting
 from stetd.session.sessions import with_clipboards
 from stetd.snapshotting import stat_cache_path
 from stetd.storage.history_index import HistoryIndex
 from stetd.storage.index_schema import remove
-from stetd.storage.journal_format import Change, ClipboardSet, Cut, Rewritten
+from stetd.storage.journal_format import ClipboardSet, Cut, Rewritten
 from stetd.storage.pack_stream import PackStream
 from stetd.storage.references import HISTORY, read_reference, references_below, write_reference
 from stetd.storage.repacking import Progress
@@ -47,7 +46,6 @@ from stetd.storage.shallow import write_shallow
 from stetd.workspace import Workspace, head_at
 from stetd.writer import Writer
 
-_CHECKPOINT_S = 60.0
 #: So often what calls added meanwhile is rewritten beside them; what is left then, on the writer.
 _ROUNDS = 5
 #: A line of a forgotten content that is as long tells a clipboard that holds some of it.
@@ -147,17 +145,13 @@ class _Forgetting:
         self.writer.end_grace()
 
     def _check_open(self) -> None:
-        state = self.writer.state
-        if self.writer.read_only is not None:
-            raise read_only(self.writer.read_only)
-        if state.open.get(self.workspace.name) is not self.workspace:
-            raise refuse(Kind.WORKSPACE_NOT_ALLOWED, "this workspace is no longer allowed")
-        if state.unsettled:
+        check_open(self.writer, self.workspace)
+        if self.writer.state.unsettled:
             raise refuse(
                 Kind.IO_ERROR,
-                "forget: the journal keeps calls for a workspace whose directory is away, and with "
-                "them what is to be forgotten. Bring the directory back, or forget that workspace "
-                "(stet status names it). Nothing was changed.",
+                "forget: the journal keeps calls for a workspace that is put off, and perhaps with "
+                "them what is to be forgotten. Bring that workspace back, or forget it: stet "
+                "status names it and says how. Nothing was changed.",
             )
 
     def _followed(self, rewriting: Rewriting, head: str) -> Iterator[None]:
@@ -282,23 +276,8 @@ class _Forgetting:
         rewritten = Rewritten(
             commit.oid, head.commits + 1, sorted(rewriting.paths), sorted(self.blobs)
         )
-        number = state.number + 1
-        now = int(time.time())
         hit("forget.before_record")
-        writer.record(
-            Change(
-                number=number,
-                workspace=workspace.name,
-                paths=[],
-                commits=[],
-                blobs={},
-                time=now,
-                performed=True,
-                cut=cut,
-                rewritten=rewritten,
-            )
-        )
-        state.number = number
+        number = record(writer, workspace.name, cut=cut, rewritten=rewritten)
         state.set_forgetting(workspace.name, rewritten)
         if cut is not None:
             state.set_cut(workspace.name, cut)
@@ -348,6 +327,11 @@ def finishing(
         return
     progress.begin("forgetting elsewhere")
     writer.background.require(workspace.number)
+    # First of all: with "relaxed" durability a power cut could take the record, and what follows
+    # has no way back.
+    _take_checkpoint(writer)
+    hit("forget.checkpointed")
+    yield
     names = read_pending(shadow)
     for name in references_below(shadow, "refs"):
         oid = read_reference(shadow, name) if name != HISTORY else None
@@ -357,9 +341,6 @@ def finishing(
         write_shallow(shadow, known.cut.oldest, state.disk)
     hit("forget.references_moved")
     take_next(shadow, state.disk)
-    yield
-    _take_checkpoint(writer)
-    hit("forget.checkpointed")
     replies = _Replies(names, frozenset(rewritten.paths))
     writer.background.run(
         lambda: writer.checkpoints.store.rewrite(workspace.name, replies.changed)
@@ -375,31 +356,15 @@ def finishing(
 
 
 def _record_end(writer: Writer, workspace: Workspace) -> None:
-    number = writer.state.number + 1
-    writer.record(
-        Change(
-            number=number,
-            workspace=workspace.name,
-            paths=[],
-            commits=[],
-            blobs={},
-            time=int(time.time()),
-            performed=True,
-            rewritten=Rewritten("", 0, []),
-        )
-    )
-    writer.state.number = number
+    record(writer, workspace.name, rewritten=Rewritten("", 0, []))
     writer.state.set_forgetting(workspace.name, None)
 
 
 def _take_checkpoint(writer: Writer) -> None:
     """Wait for one after which nothing older is in the journal."""
-    done = threading.Event()
     before = writer.submit(lambda: writer.journal.position.segment).result()
-    writer.submit(lambda: writer.checkpoints.begin(done.set, fresh=True)).result()
-    finished = done.wait(_CHECKPOINT_S)
-    recorded = writer.submit(lambda: writer.checkpoints.recorded).result()
-    if not finished or recorded is None or recorded.segment <= before:
+    recorded = wait_for_checkpoint(writer, fresh=True)
+    if recorded is None or recorded.segment <= before:
         raise refuse(
             Kind.IO_ERROR,
             "forget: no checkpoint could be taken, so the journal still holds what is to be "

@@ -18,7 +18,6 @@ collects what is left.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
@@ -30,8 +29,8 @@ from stetd.collecting import collecting, directory_bytes
 from stetd.failpoints import hit
 from stetd.heads import History
 from stetd.history.commits import CommitMeta, rfc3339
-from stetd.refusing import read_only
-from stetd.storage.journal_format import Change, Cut
+from stetd.history_work import check_open, record, wait_for_checkpoint
+from stetd.storage.journal_format import Cut
 from stetd.storage.object_files import ObjectFiles
 from stetd.storage.reachable import Marking, Marks
 from stetd.storage.references import HISTORY, read_reference, references_below
@@ -45,7 +44,6 @@ from stetd.writer import Writer
 _DAY = 86_400
 #: What is too old may wait so long, so that a history is cut once a day and not after each call.
 _SELDOM_S = _DAY
-_CHECKPOINT_S = 60.0
 #: A history that has become too large is cut down to this part of the limit, so that it is not
 #: cut again at once.
 _SPARE = 0.9
@@ -242,10 +240,7 @@ def _record(writer: Writer, workspace: Workspace, choice: _Choice) -> Cut | None
     None, and nothing is said, if by now a pin names a commit that was to go.
     """
     state = writer.state
-    if writer.read_only is not None:
-        raise read_only(writer.read_only)
-    if state.open.get(workspace.name) is not workspace:
-        raise refuse(Kind.WORKSPACE_NOT_ALLOWED, "this workspace is no longer allowed")
+    check_open(writer, workspace)
     if _oldest_named(workspace.shadow, choice.chain) > choice.at:
         return None
     now = int(time.time())
@@ -263,20 +258,7 @@ def _record(writer: Writer, workspace: Workspace, choice: _Choice) -> Cut | None
         version=__version__,
     )
     history.add(meta, {})
-    number = state.number + 1
-    writer.record(
-        Change(
-            number=number,
-            workspace=workspace.name,
-            paths=[],
-            commits=history.commits,
-            blobs={},
-            time=now,
-            performed=True,
-            cut=cut,
-        )
-    )
-    state.number = number
+    number = record(writer, workspace.name, commits=history.commits, cut=cut)
     workspace.head = history.head
     state.set_cut(workspace.name, cut)
     writer.to_git(workspace, number, history.objects)
@@ -285,12 +267,9 @@ def _record(writer: Writer, workspace: Workspace, choice: _Choice) -> Cut | None
 
 def _take_checkpoint(writer: Writer, name: str, cut: Cut) -> None:
     """Wait for a checkpoint that has the cut. Raises Refused where none can be had."""
-    done = threading.Event()
-    writer.submit(lambda: writer.checkpoints.begin(done.set)).result()
-    finished = done.wait(_CHECKPOINT_S)
-    recorded = writer.submit(lambda: writer.checkpoints.recorded).result()
+    recorded = wait_for_checkpoint(writer)
     known = {each.name: each for each in recorded.workspaces} if recorded is not None else {}
-    if not finished or name not in known or known[name].cut != cut:
+    if name not in known or known[name].cut != cut:
         raise refuse(
             Kind.IO_ERROR, "no checkpoint could be taken; nothing of the history was dropped yet"
         )

@@ -17,8 +17,8 @@ from typing import TypeVar
 T = TypeVar("T")
 _SLICE_S = 0.004
 _PAUSE_S = 0.012
-#: A daemon that has been asked for nothing for so long is not kept from working.
-_QUIET_S = 0.25
+#: Seconds: a daemon that has been asked for nothing for so long is not kept from working.
+QUIET_S = 0.25
 
 
 async def in_slices(
@@ -29,18 +29,18 @@ async def in_slices(
     running: asyncio.Future[tuple[T] | None] | None = None
     try:
         while True:
-            running = loop.run_in_executor(executor, _slice, work)
+            running = loop.run_in_executor(executor, run_slice, work)
             done = await asyncio.shield(running)
             if done is not None:
                 return done[0]
-            await asyncio.sleep(_PAUSE_S if quiet_s() < _QUIET_S else 0)
+            await asyncio.sleep(_PAUSE_S if quiet_s() < QUIET_S else 0)
     finally:
         if running is not None and not running.done():  # the caller gave up: a slice is short
             await asyncio.wait([running])
         work.close()
 
 
-def _slice(work: Generator[None, None, T]) -> tuple[T] | None:
+def run_slice(work: Generator[None, None, T]) -> tuple[T] | None:
     """Run for a while; the result, if it has come."""
     until = time.monotonic() + _SLICE_S
     try:

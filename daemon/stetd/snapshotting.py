@@ -43,8 +43,8 @@ from stetd.history.objects import (
     object_id,
     stored_tree,
 )
-from stetd.refusing import read_only
-from stetd.storage.journal_format import Change, PathChange
+from stetd.history_work import check_open, record
+from stetd.storage.journal_format import PathChange
 from stetd.storage.pack_stream import PackStream
 from stetd.storage.repacking import Progress
 from stetd.storage.scanning import Folder, Scan
@@ -140,10 +140,7 @@ class _Snapshot:
 
     def _begin(self) -> None:
         workspace = self._workspace
-        if self._writer.read_only is not None:
-            raise read_only(self._writer.read_only)
-        if self._writer.state.open.get(workspace.name) is not workspace:
-            raise refuse(Kind.WORKSPACE_NOT_ALLOWED, "this workspace is no longer allowed")
+        check_open(self._writer, workspace)
         workspace.check_present()
         self._base = workspace.head
         self._touched = workspace.touched = set()
@@ -366,10 +363,7 @@ class _Snapshot:
     def _commit(self, tree: str, changed: int, files: int) -> str | None:
         """Make the commit on what the head is by now; on the writer thread."""
         workspace, writer = self._workspace, self._writer
-        if writer.read_only is not None:
-            raise read_only(writer.read_only)
-        if writer.state.open.get(workspace.name) is not workspace:
-            raise refuse(Kind.WORKSPACE_NOT_ALLOWED, "this workspace is no longer allowed")
+        check_open(writer, workspace)
         load, head = workspace.repository.load_tree, workspace.head
         now = int(time.time())
         history = History(head, load, now)
@@ -390,19 +384,9 @@ class _Snapshot:
         commit = history.add(meta, changes, tree)
         if history.head.tree.oid == head.tree.oid:
             return None
-        number = writer.state.number + 1
-        record = Change(
-            number=number,
-            workspace=workspace.name,
-            paths=self._paths(head, history.head),
-            commits=history.commits,
-            blobs={},
-            time=now,
-            performed=True,
-        )
-        writer.record(record)
+        paths = self._paths(head, history.head)
+        number = record(writer, workspace.name, commits=history.commits, paths=paths)
         hit("snapshot.recorded")
-        writer.state.number = number
         workspace.head = history.head
         writer.to_git(workspace, number, history.objects)
         return commit

@@ -19,14 +19,16 @@ from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from stetd.slices import QUIET_S, run_slice
 from stetd.storage.repacking import Progress
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
-#: Seconds of work between two pauses, and of a pause while calls come, and while none does.
-_SLICE_S, _LONG_PAUSE_S, _SHORT_PAUSE_S = 0.004, 0.012, 0.0005
-#: Seconds without a call after which none is expected.
-_QUIET_S = 0.25
+#: Seconds of a pause between two slices while calls come, and while none does.
+_LONG_PAUSE_S, _SHORT_PAUSE_S = 0.012, 0.0005
+#: Seconds that a step may still take when the daemon stops. One that waits for a disk which is
+#: full may never end; it is given up then, as by a kill.
+_LAST_STEP_S = 20.0
 #: A history that is never left alone is looked at all the same, so many seconds after another.
 _SELDOM_S = 3600.0
 
@@ -51,11 +53,16 @@ class Upkeep:
     """
 
     def __init__(
-        self, quiet_s: Callable[[], float], idle_s: float, again_s: float | None = None
+        self,
+        quiet_s: Callable[[], float],
+        idle_s: float,
+        again_s: float | None = None,
+        last_step_s: float = _LAST_STEP_S,
     ) -> None:
         self._quiet_s = quiet_s
         self._idle_s = idle_s
         self._again_s = again_s
+        self._last_step_s = last_step_s
         self._known: set[str] = set()
         self._looked = time.monotonic()
         self._jobs: deque[Job[Any]] = deque()
@@ -110,9 +117,9 @@ class Upkeep:
             self._stopping = True
             self._condition.notify_all()
         if self._thread.is_alive():
-            self._thread.join()
-        for job in self._jobs:
-            job.future.set_exception(CancelledError())
+            self._thread.join(self._last_step_s)
+        while self._jobs:
+            self._jobs.popleft().future.set_exception(CancelledError())
 
     # -- the thread
 
@@ -161,17 +168,14 @@ class Upkeep:
     def _carry_out(self, job: Job[Any]) -> None:
         steps = job.start(job.progress)
         try:
-            while True:
-                if self._stopping:
-                    job.future.set_exception(CancelledError())
+            while not self._stopping:
+                done = run_slice(steps)
+                if done is not None:
+                    job.future.set_result(done[0])
                     return
-                until = time.monotonic() + _SLICE_S
-                while time.monotonic() < until:
-                    next(steps)
-                busy = self._quiet_s() < _QUIET_S
+                busy = self._quiet_s() < QUIET_S
                 time.sleep(_LONG_PAUSE_S if busy else _SHORT_PAUSE_S)
-        except StopIteration as end:
-            job.future.set_result(end.value)
+            job.future.set_exception(CancelledError())
         except BaseException as error:  # noqa: BLE001 - it belongs to whoever asked
             job.future.set_exception(error)
         finally:

@@ -157,34 +157,34 @@ def _garbage_loose(vandal: Vandal) -> Damage:
     return Damage(f"{path} is {size} random bytes", (_object(path),))
 
 
-def _flip_pack(vandal: Vandal) -> Damage:
-    path = vandal.choose(vandal.packs(".pack"))
-    vandal.flip(path)
-    return Damage(f"a bit of {path}", (path.name,))
+def _flipped(ending: str) -> Callable[[Vandal], Damage]:
+    """A bit of a pack's file with this ending."""
+
+    def flip(vandal: Vandal) -> Damage:
+        path = vandal.choose(vandal.packs(ending))
+        vandal.flip(path)
+        return Damage(f"a bit of {path}", (path.name,))
+
+    return flip
 
 
-def _cut_pack(vandal: Vandal) -> Damage:
-    path = vandal.choose(vandal.packs(".pack"))
-    vandal.cut(path)
-    return Damage(f"{path} cut short", (path.name,))
+def _cut_short(ending: str) -> Callable[[Vandal], Damage]:
+    def cut(vandal: Vandal) -> Damage:
+        path = vandal.choose(vandal.packs(ending))
+        vandal.cut(path)
+        return Damage(f"{path} cut short", (path.name,))
+
+    return cut
+
+
+_flip_pack, _cut_pack = _flipped(".pack"), _cut_short(".pack")
+_flip_index, _cut_index = _flipped(".idx"), _cut_short(".idx")
 
 
 def _remove_pack(vandal: Vandal) -> Damage:
     path = vandal.choose(vandal.packs(".pack"))
     vandal.write(path, None)
     return Damage(f"{path} removed", (path.name,))
-
-
-def _flip_index(vandal: Vandal) -> Damage:
-    path = vandal.choose(vandal.packs(".idx"))
-    vandal.flip(path)
-    return Damage(f"a bit of {path}", (path.name,))
-
-
-def _cut_index(vandal: Vandal) -> Damage:
-    path = vandal.choose(vandal.packs(".idx"))
-    vandal.cut(path)
-    return Damage(f"{path} cut short", (path.name,))
 
 
 def _remove_index(vandal: Vandal) -> Damage:

@@ -149,3 +149,19 @@ def test_killed_in_the_middle_the_next_start_finds_all(own_site: Site, point: st
     assert not list(Path(site.shadow, "objects/pack").glob("*.tmp"))
     site.person.call("gc")
     assert git_log(site).endswith(before)
+
+
+def test_a_workspace_that_is_allowed_again_leaves_alone_what_is_being_written(
+    own_site: Site,
+) -> None:
+    """A pack, say, whose writing goes on while the workspace is forgotten and allowed."""
+    own_site.overwrite("a.txt", "one\n")
+    own_site.log()
+    staged = Path(own_site.shadow, "objects/pack/gc.pack.tmp")
+    staged.write_bytes(b"PACK")
+    person = own_site.daemon.control()
+    person.call("workspace_forget", root=str(own_site.root))
+    person.call("workspace_allow", root=str(own_site.root))
+    assert staged.exists()
+    own_site.daemon.restart()
+    assert not staged.exists(), "what a killed daemon has left goes at the start"

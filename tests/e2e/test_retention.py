@@ -218,13 +218,13 @@ def test_what_is_too_old_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         assert drop(clock) == 0
         # The checkpoint that has the cut before is none that has this one.
         taken = daemon.writer.checkpoints.begin
-        daemon.writer.checkpoints.begin = lambda done, **_: done()  # type: ignore
+        daemon.writer.checkpoints.begin = lambda done, **_: done()  # type: ignore[method-assign]
         before = git(workspace.shadow, "rev-list", "history^")
         with pytest.raises(Refused, match="no checkpoint could be taken"):
             drop(clock + 10)
         daemon.background.require(workspace.number)
         assert git(workspace.shadow, "rev-list", "history^^") == before
-        daemon.writer.checkpoints.begin = taken  # type: ignore
+        daemon.writer.checkpoints.begin = taken  # type: ignore[method-assign]
         assert drop(clock + 10) > 0, "the newest commit stays, whatever its age"
         assert drop(clock + 10) == 0
         assert fsck(workspace.shadow) == ""
