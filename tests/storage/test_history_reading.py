@@ -23,11 +23,11 @@ def worktree(tmp_path: Path) -> Iterator[Worktree]:
     opened.close()
 
 
-def pages_of(place: Place, **filters: str) -> list[LogResult]:
+def pages_of(place: Place, text: str | None = None) -> list[LogResult]:
     pages: list[LogResult] = []
     while not pages or pages[-1].cursor is not None:
         cursor = pages[-1].cursor if pages else None
-        pages.append(history_reading.log(place, Log(cursor=cursor, **filters)))
+        pages.append(history_reading.log(place, Log(cursor=cursor, text=text)))
         assert len(pages) < 20, "a cursor that leads nowhere"
     return pages
 
