@@ -39,8 +39,8 @@ STATUS_EVERY_S = 2.0
 #: Seconds between two looks at whether a start or stop gets on, and what is asked for then.
 _LOOK_S = 5.0
 _EXTENSION_S = 60.0
-#: Seconds of computing, and bytes, that this looking itself does not use up.
-_COMPUTING_S = 0.05
+#: Part of one processor, and bytes, that this looking itself does not use up.
+_COMPUTING = 0.01
 _BYTES = 4096
 _HEARTBEATS_PER_PERIOD = 3
 
@@ -117,9 +117,13 @@ def status_line(writer: Writer) -> str:
 
 
 class MoreTime:
-    """Asks for more time, with a heartbeat, while a start or a stop gets on; a context manager."""
+    """Asks for more time, with a heartbeat, while a start or a stop gets on; a context manager.
 
-    def __init__(self) -> None:
+    ``look_s``: seconds between two looks at whether it does.
+    """
+
+    def __init__(self, look_s: float = _LOOK_S) -> None:
+        self._look_s = look_s
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -141,9 +145,9 @@ class MoreTime:
 
     def _run(self) -> None:
         before = _used()
-        while not self._over.wait(_LOOK_S):
+        while not self._over.wait(self._look_s):
             now = _used()
-            if now[0] - before[0] > _COMPUTING_S or now[1] - before[1] > _BYTES:
+            if now[0] - before[0] > _COMPUTING * self._look_s or now[1] - before[1] > _BYTES:
                 notify(f"EXTEND_TIMEOUT_USEC={int(_EXTENSION_S * 1e6)}", "WATCHDOG=1")
             before = now
 

@@ -246,7 +246,7 @@ class Writer:
                 self._housekeeping()
             except Exception as error:  # noqa: BLE001 - a defect must not end the writer
                 _log.exception("housekeeping failed")
-                self.become_read_only(f"internal error: {error!r}")
+                self.become_read_only(f"internal error: {type(error).__name__}, see the log")
 
     def _pause(self) -> float | None:
         """How long to wait for work before there is housekeeping to do; None: no need."""
@@ -286,7 +286,7 @@ class Writer:
             except Exception as error:  # noqa: BLE001 - a defect must not end the writer
                 # Whatever was made durable is settled at the next start.
                 _log.exception("a batch of calls failed")
-                self.become_read_only(f"internal error: {error!r}")
+                self.become_read_only(f"internal error: {type(error).__name__}, see the log")
                 for job in pending:
                     if not job.future.done():
                         self._answer(job, outcome_unknown())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from e2e.supervisor import Notified
 from stetd.config import Settings
 from stetd.daemon import Daemon
 from stetd.directories import Directories
-from stetd.supervision import heartbeat_interval, status_line
+from stetd.supervision import MoreTime, heartbeat_interval, status_line
 
 
 @pytest.fixture
@@ -154,6 +154,39 @@ def test_flood_of_calls_is_no_hang(daemon: DaemonProcess, manager: Notified) -> 
     assert beats >= 2
     for _ in range(150):
         site.agent.result_of(site.agent.receive())
+
+
+def compute() -> None:
+    until = time.process_time() + 0.5
+    while time.process_time() < until:
+        pass
+
+
+def read_and_write(path: Path) -> None:
+    for _ in range(50):
+        path.write_bytes(bytes(100_000))
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("expected", "work"),
+    [
+        (True, lambda _: compute()),
+        (True, lambda directory: read_and_write(directory / "x")),
+        (False, lambda _: time.sleep(1)),
+    ],
+)
+def test_more_time_is_asked_for_while_something_gets_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: bool, work: Callable[[Path], None]
+) -> None:
+    manager = Notified(tmp_path / "notify")
+    monkeypatch.setenv("NOTIFY_SOCKET", manager.address)
+    with MoreTime(look_s=0.2):
+        work(tmp_path)
+    manager.until("never", 0.1)
+    manager.close()
+    wanted = ["EXTEND_TIMEOUT_USEC=60000000", "WATCHDOG=1"]
+    assert manager.lines[:2] == (wanted if expected else [])
 
 
 @pytest.mark.parametrize(
