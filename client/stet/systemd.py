@@ -69,16 +69,3 @@ def properties(unit: str, *names: str) -> dict[str, str]:
     printed = systemctl("show", "--property", ",".join(names), unit)
     found = dict(line.partition("=")[::2] for line in printed.splitlines() if "=" in line)
     return {name: found.get(name, "") for name in names}
-
-
-def gives_namespaces() -> bool:
-    """Whether a service of this manager can have a user namespace; tried with a short one.
-
-    Kernels, containers and some distributions' policies forbid them.
-    """
-    if shutil.which("systemd-run") is None:
-        return False
-    wanted = ("Type=exec", "PrivateUsers=yes", "PrivateDevices=yes", "CapabilityBoundingSet=")
-    probe = ["systemd-run", "--user", "--quiet", "--collect", "--wait"]
-    probe += [f"--property={each}" for each in wanted]
-    return _run([*probe, "/bin/sh", "-c", ":"]).returncode == 0

@@ -24,9 +24,6 @@ NAMES = (SOCKET, SERVICE)
 #: The first line of every unit that was installed; others are not touched.
 MARKER = "# Written by: stet service install. Removed by: stet service uninstall."
 
-#: What the template has between two comments, for systems with user namespaces.
-_NAMESPACE = re.compile(r"# \[user namespace\]\n.*?# \[end\]\n", re.DOTALL)
-
 #: What systemd refuses in the path of a program, however it is quoted.
 _UNUSABLE = re.compile(r"[\x00-\x1f\x7f\"'\\]")
 
@@ -38,13 +35,12 @@ class UnusablePath(StetError):
 
 
 class Installed(NamedTuple):
-    """What units are made from: the program, its directories, whether namespaces can be had."""
+    """What units are made from: the program and its directories, absolute."""
 
     program: tuple[str, ...]
     runtime: str
     state: str
     config: str
-    namespaces: bool
 
 
 def units_directory(environ: Mapping[str, str] = os.environ) -> str:
@@ -80,13 +76,12 @@ def rendered(installed: Installed) -> dict[str, str]:
     }
     program = [f"Environment={quoted(f'{name}={value}')}" for name, value in variables.items()]
     program.append(f"ExecStart={command_line(installed.program)}")
-    service = template(SERVICE)
-    if not installed.namespaces:
-        service = _NAMESPACE.sub("", service)
     return {
         SOCKET: f"{MARKER}\n{template(SOCKET).replace('%t/stet/', socket + '/')}",
         SERVICE: f"{MARKER}\n"
-        + re.sub("^ExecStart=.*$", lambda _: "\n".join(program), service, flags=re.MULTILINE),
+        + re.sub(
+            "^ExecStart=.*$", lambda _: "\n".join(program), template(SERVICE), flags=re.MULTILINE
+        ),
     }
 
 

@@ -35,9 +35,6 @@ inside() {
     shift
     mkdir -p /run/home
     install -d -o $uid -g $uid -m 755 "$home"
-    # A file that the user can edit, of somebody whom a user namespace of the user's does not know.
-    echo "root's" >"$home/of-root.txt"
-    chmod 666 "$home/of-root.txt"
     chown $uid:$uid "$runtime"
     chmod 700 "$runtime"
     mount -t cgroup2 none /sys/fs/cgroup

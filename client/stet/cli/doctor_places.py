@@ -1,7 +1,7 @@
 """The part of ``stet doctor`` that looks at files: directories, sockets, disk, lock, journal.
 
-Nothing is created, and no socket that anybody listens on is connected to: systemd would start
-the service.
+Nothing is created. A socket on which systemd listens is not connected to: that would start the
+service, and is the last check's.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from stet.cli.finding import Finding
 from stet.errors import StetError
 from stet.socket_path import config_path
 from stet.spawn import Endpoint, holder
-from stet.unit_files import MARKER, NAMES, SERVICE, SOCKET, Installed
+from stet.unit_files import MARKER, NAMES, SERVICE, SOCKET
 
 _INSTALL = "stet service install"
 
@@ -61,11 +61,8 @@ def _stale(texts: dict[str, str], endpoint: Endpoint) -> str | None:
         its = unit_files.variable(texts[SERVICE], name)
         if its != own:
             return f"the service's {name} is {its}, but here it is {own}"
-    this = service.this_program()
-    for namespaces in (False, True):
-        places = (endpoint.runtime, endpoint.state, config_path())
-        if texts == unit_files.rendered(Installed(this, *places, namespaces)):
-            return None
+    if texts == unit_files.rendered(service.this_installation(endpoint)):
+        return None
     return "the units are not those of this version and installation"
 
 

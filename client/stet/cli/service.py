@@ -77,8 +77,7 @@ def install(_: argparse.Namespace, output: Output) -> None:
 
 def this_installation(endpoint: Endpoint) -> Installed:
     """The program of this very installation, and the directories of this environment."""
-    program, namespaces = this_program(), systemd.gives_namespaces()
-    return Installed(program, endpoint.runtime, endpoint.state, config_path(), namespaces)
+    return Installed(this_program(), endpoint.runtime, endpoint.state, config_path())
 
 
 def this_program(python: str = sys.executable) -> tuple[str, ...]:

@@ -567,13 +567,9 @@ def _copy_attribute(source: int, fd: int, name: str) -> None:
 
 
 def _ignoring_refusals(act: Callable[[], object]) -> None:
-    """Keep attributes as far as this user may set them: a label is no reason to refuse an edit.
-
-    EINVAL: an owner or a group that the service's user namespace does not know.
-    """
+    """Keep attributes as far as this user may set them: a label is no reason to refuse an edit."""
     try:
         act()
     except OSError as error:
-        refusals = (errno.EPERM, errno.EACCES, errno.EINVAL, errno.ENOTSUP, errno.ENODATA)
-        if error.errno not in refusals:
+        if error.errno not in (errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.ENODATA):
             raise
