@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import shutil
 import signal
 import socket
@@ -90,6 +91,13 @@ def test_version_is_printed(machine: Machine) -> None:
     assert done.stdout == f"stetd {__version__}\n"
 
 
+def test_what_is_needed_later_or_never_is_not_loaded_at_the_start() -> None:
+    later = "{'tiktoken', 'rich', 'pygments', 'stetd.options', 'stet.cli', 'stet.aio'}"
+    load = f"import stetd.cli, stetd.daemon, sys; print(sorted({later} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", load], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
 def test_daemon_serves_until_it_is_told_to_stop(machine: Machine) -> None:
     daemon = machine.started()
     assert machine.ask("status")["result"]["pid"] == daemon.pid
@@ -101,6 +109,20 @@ def test_daemon_serves_until_it_is_told_to_stop(machine: Machine) -> None:
     assert f"Z INFO stetd: stetd {__version__} serves, process {daemon.pid}" in told
     assert any("call socket=control pid=" in line and "result=ok" in line for line in lines)
     assert told.endswith("INFO stetd: stopped\n")
+
+
+def test_daemon_that_is_watched_in_a_terminal_ends_with_it(machine: Machine) -> None:
+    """Elsewhere SIGHUP is for reading the configuration again."""
+    keyboard, screen = pty.openpty()
+    try:
+        daemon = subprocess.Popen(STETD, env=machine.environ, stderr=screen)
+        machine.daemons.append(daemon)  # type: ignore[arg-type]
+        machine.ask("status")
+        daemon.send_signal(signal.SIGHUP)
+        assert daemon.wait(30) == 0
+    finally:
+        os.close(keyboard)
+        os.close(screen)
 
 
 def test_person_can_ask_it_to_stop(machine: Machine) -> None:
