@@ -307,6 +307,17 @@ def test_a_person_may_undo_in_restricted_mode_and_an_agent_may_not(mixed: Site) 
     assert mixed.bytes_of("a.txt") == upper(1, 3, 5)
 
 
+def test_what_was_seen_first_is_not_undone(site: Site) -> None:
+    site.write("a.txt", TEN)
+    site.replace("a.txt", "line 1\n", "LINE 1\n")
+    seen = site.log()[-1]
+    assert (seen["kind"], seen["message"]) == ("outside", "first seen: a.txt")
+    refusal = site.person.refusal("undo", commits=[seen["commit"]])
+    assert refusal.kind == "nothing_to_undo"
+    assert "records what stood there before the first edit" in refusal.message
+    assert len(site.log()) == 2
+
+
 def test_a_person_may_undo_an_outside_edit(site: Site) -> None:
     site.write("a.txt", TEN)
     site.replace("a.txt", "line 1\n", "LINE 1\n")
