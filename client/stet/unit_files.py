@@ -1,7 +1,7 @@
 """The unit files of the service: the shipped templates, and what an installation makes of them.
 
 The templates ``stetd.socket`` and ``stetd.service`` are in ``systemd/`` of a checkout and in
-``stet/systemd/`` of a wheel. They are units that work as they stand, for packagers. Installed,
+``stet/units/`` of a wheel. They are units that work as they stand, for packagers. Installed,
 they begin with MARKER and say which program it is and where it keeps its things, because a
 service has another environment than the shell it was installed from.
 
@@ -55,7 +55,7 @@ def template(name: str) -> str:
     """The text of a unit as it is shipped."""
     package = os.path.dirname(os.path.abspath(__file__))
     for directory in (
-        os.path.join(package, "systemd"),
+        os.path.join(package, "units"),
         os.path.join(package, os.pardir, os.pardir, "systemd"),
     ):
         try:

@@ -145,6 +145,6 @@ def test_wheel_has_the_units() -> None:
     checkout = Path(__file__).resolve().parents[2]
     project = tomllib.loads((checkout / "pyproject.toml").read_text())
     included = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
-    assert "stet/systemd" == included["systemd"]
+    assert "stet/units" == included["systemd"]
     for name in NAMES:
         assert (checkout / "systemd" / name).read_text() == unit_files.template(name)

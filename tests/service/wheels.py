@@ -47,7 +47,7 @@ def _sources() -> list[tuple[str, bytes]]:
         if file.is_file() and not _SKIPPED & set(file.parts)
     ]
     units = (CHECKOUT / "systemd").iterdir()
-    return found + [(f"stet/systemd/{unit.name}", unit.read_bytes()) for unit in sorted(units)]
+    return found + [(f"stet/units/{unit.name}", unit.read_bytes()) for unit in sorted(units)]
 
 
 def make_environment(directory: Path, wheel: Path) -> Path:
