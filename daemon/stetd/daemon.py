@@ -153,7 +153,7 @@ class Daemon:
                 upkeep.submit(needs.rest_of_forgetting(workspace))
 
         background.on_commits = follow
-        workspaces = Workspaces(writer, taking_up, directories.runtime, resume)
+        workspaces = Workspaces(writer, taking_up, directories.runtime, resume, directories.config)
         handlers = Handlers(writer, background, workspaces, settings, indexer, upkeep, needs)
         return cls(handlers, writer, background, indexer, upkeep, stores)
 

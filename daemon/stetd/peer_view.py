@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-_OPEN = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+from stetd.storage.real_directories import open_real
 
 
 def sees(pid: int, directory: str) -> bool:
@@ -26,20 +26,10 @@ def sees(pid: int, directory: str) -> bool:
         return False
     with suppress(OSError):
         here = os.stat(directory)
-        there = _identity(f"/proc/{pid}/root", directory)
-        return (here.st_dev, here.st_ino) == there
-    return False
-
-
-def _identity(root: str, directory: str) -> tuple[int, int]:
-    """Device and inode of a directory below a root, opened name by name. Raises OSError."""
-    fd = os.open(root, _OPEN)
-    try:
-        for name in filter(None, directory.split("/")):
-            below = os.open(name, _OPEN | os.O_NOFOLLOW, dir_fd=fd)
+        fd = open_real(directory, below=f"/proc/{pid}/root")
+        try:
+            there = os.fstat(fd)
+        finally:
             os.close(fd)
-            fd = below
-        info = os.fstat(fd)
-        return info.st_dev, info.st_ino
-    finally:
-        os.close(fd)
+        return (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino)
+    return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import msgspec
@@ -12,6 +12,7 @@ import msgspec
 from stet.wire.failures import Kind, Refused, refuse
 from stetd.recovery import begun_anew
 from stetd.refusing import damaged_history, io_failure, read_only
+from stetd.roots import OwnPlaces, why_not
 from stetd.session.modes import UNRESTRICTED
 from stetd.state import workspace_name
 from stetd.storage.disk import SyncFailed
@@ -21,14 +22,6 @@ from stetd.storage.shadow_repo import BrokenRepository, MissingObject
 from stetd.taking_up import TakingUp, open_repository
 from stetd.workspace import Workspace, head_at
 from stetd.writer import Writer
-
-#: Nobody's project; an agent that writes here owns the machine or the account.
-_SYSTEM = (
-    "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/root", "/run",
-    "/sbin", "/sys", "/usr", "/var",
-)  # fmt: skip
-#: Directories of these hold projects often enough.
-_SYSTEM_BUT = ("/usr/local/src", "/usr/src", "/var/www", "/var/lib", "/root")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +34,8 @@ class Workspaces:
     taking_up: TakingUp
     runtime_directory: str
     on_taken_up: Callable[[Workspace], None] = lambda _: None
+    #: The configuration file.
+    config: str = ""
 
     def allow(self, root: str) -> Workspace:
         """Allow a directory, durably, and open it. Allowing it again changes nothing.
@@ -49,7 +44,8 @@ class Workspaces:
         read_only.
         """
         state = self.writer.state
-        path = _usable_root(root, [state.directory, self.runtime_directory])
+        own = OwnPlaces(state.directory, self.runtime_directory, self.config)
+        path = _usable_root(root, own, [each.root for each in state.open.values()])
         name = workspace_name(path)
         if name in state.open:
             return state.open[name]
@@ -139,7 +135,7 @@ def check_root(root: str) -> None:
         raise refuse(Kind.INVALID_PARAMS, f"a workspace is an absolute directory, not {root!r}.")
 
 
-def _usable_root(root: str, own: list[str]) -> str:
+def _usable_root(root: str, own: OwnPlaces, workspaces: Iterable[str]) -> str:
     check_root(root)
     path = os.path.realpath(root)
     try:
@@ -151,33 +147,10 @@ def _usable_root(root: str, own: list[str]) -> str:
         raise refuse(Kind.INVALID_PARAMS, f"{root!r}: this name is not valid UTF-8.") from error
     if not stat.S_ISDIR(info.st_mode):
         raise refuse(Kind.WORKSPACE_NOT_ALLOWED, f"{root} is not a directory.")
-    reason = _why_not(path, own)
+    reason = why_not(path, own, workspaces)
     if reason:
         raise refuse(
             Kind.WORKSPACE_NOT_ALLOWED,
             f"{path} can't be a workspace: {reason}. Choose a project's directory.",
         )
     return path
-
-
-def _inside(path: str, directory: str) -> bool:
-    return path == directory or path.startswith(directory.rstrip("/") + "/")
-
-
-def _why_not(path: str, own: list[str]) -> str | None:
-    if path == "/":
-        return "it is the root of the file system"
-    if path == os.path.realpath(os.path.expanduser("~")):
-        return "it is your home directory itself, with keys and configuration in it"
-    for directory in own:
-        if _inside(os.path.realpath(directory), path) or _inside(path, os.path.realpath(directory)):
-            return f"stet's own directory {directory} lies in it, or it lies in there"
-    home = os.path.realpath(os.path.expanduser("~"))
-    if path in _SYSTEM:
-        return "it is a system directory"
-    if any(_inside(path, system) for system in _SYSTEM):
-        allowed = any(_inside(path, other) and path != other for other in (*_SYSTEM_BUT, home))
-        return None if allowed else "it lies in a system directory"
-    if ".git" in path.lower().split("/"):
-        return "it lies in a Git directory"
-    return None

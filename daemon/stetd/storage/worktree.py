@@ -24,6 +24,7 @@ from stetd.failpoints import hit
 from stetd.history.objects import Image, object_id
 from stetd.storage.disk import UNSUPPORTED_RENAME, Disk
 from stetd.storage.paths_on_disk import Resolver, Target
+from stetd.storage.real_directories import open_real
 
 _log = logging.getLogger(__name__)
 
@@ -101,13 +102,28 @@ def _describe(mode: int) -> str:
     return names.get(stat.S_IFMT(mode), "not a regular file")
 
 
+def _open_root(root: str) -> int:
+    """A handle on the root. A link that took its place is refused: it leads to what nobody allowed.
+
+    Raises OSError.
+    """
+    real = os.path.realpath(root)
+    if real != root:
+        raise OSError(errno.ELOOP, f"a symbolic link is there now, and leads to {real}", root)
+    fd = open_real(root)
+    try:
+        return os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=fd)
+    finally:
+        os.close(fd)
+
+
 class Worktree:
     """One workspace's files."""
 
     def __init__(self, root: str, disk: Disk, *, use_openat2: bool = True) -> None:
         self.root = root
         self._disk = disk
-        self._root_fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._root_fd = _open_root(root)
         self.resolver = Resolver(root, self._root_fd, use_openat2=use_openat2)
         #: How files are replaced: "exchange", or "rename" where the file system lacks it.
         self.replacement = "exchange"

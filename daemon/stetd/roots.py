@@ -1,0 +1,109 @@
+"""Which directories may be workspaces, and why others may not.
+
+Directories are compared by device and inode, not by name: one that is mounted at a second place,
+or that a file system finds under other letters, is the same directory.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+
+#: Nobody's project; an agent that writes here owns the machine or the account.
+_SYSTEM = (
+    "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/root", "/run",
+    "/sbin", "/sys", "/usr", "/var",
+)  # fmt: skip
+#: Directories of these hold projects often enough.
+_SYSTEM_BUT = ("/usr/local/src", "/usr/src", "/var/www", "/var/lib", "/root")
+#: In the home directory: whoever writes there logs in elsewhere, or signs, as its owner.
+_KEYS = (".ssh", ".gnupg")
+
+_Identity = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnPlaces:
+    """What no workspace may have to do with: directories, and the configuration file."""
+
+    state: str
+    runtime: str
+    config: str = ""
+
+
+def why_not(path: str, own: OwnPlaces, workspaces: Iterable[str] = ()) -> str | None:
+    """Why a directory (absolute, without links) can't be a workspace; None if it can.
+
+    ``workspaces``: the roots of those that are allowed.
+    """
+    reason = _why_not_as_such(path) or _why_not_beside(path, own)
+    if reason is not None:
+        return reason
+    here = _identity(path)
+    for root in workspaces:
+        if root != path and here is not None and _identity(root) == here:
+            return f"it is the workspace {root} under another name; use that one"
+    return None
+
+
+def _why_not_as_such(path: str) -> str | None:
+    home = os.path.realpath(os.path.expanduser("~"))
+    here = _identity(path)
+    if path == "/" or here == _identity("/"):
+        return "it is the root of the file system"
+    if path == home or here == _identity(home):
+        return "it is your home directory itself, with keys and configuration in it"
+    if here in _chain(home):
+        return f"your home directory {home} lies in it"
+    if any(_inside(path, os.path.join(home, keys)) for keys in _KEYS):
+        return "it holds your keys"
+    if path in _SYSTEM:
+        return "it is a system directory"
+    if any(_inside(path, system) for system in _SYSTEM):
+        allowed = any(_inside(path, other) and path != other for other in (*_SYSTEM_BUT, home))
+        return None if allowed else "it lies in a system directory"
+    if ".git" in path.lower().split("/"):
+        return "it lies in a Git directory"
+    return None
+
+
+def _why_not_beside(path: str, own: OwnPlaces) -> str | None:
+    here, above = _identity(path), _chain(path)
+    for directory in (own.state, own.runtime):
+        real = os.path.realpath(directory)
+        if here in _chain(real) or _inside(real, path):
+            return f"stet's own directory {directory} lies in it"
+        if _identity(real) in above or _inside(path, real):
+            return f"it is, or lies in, stet's own directory {directory}"
+    if own.config:
+        folder = os.path.dirname(os.path.realpath(own.config))
+        if here in _chain(folder) or _inside(folder, path):
+            return f"stet's configuration {own.config} lies in it, which says who may write"
+        if os.path.basename(folder) == "stet" and _inside(path, folder):
+            return f"it lies in the directory of stet's configuration {own.config}"
+    return None
+
+
+def _inside(path: str, directory: str) -> bool:
+    return path == directory or path.startswith(directory.rstrip("/") + "/")
+
+
+def _chain(path: str) -> list[_Identity]:
+    """A directory and those above it, as far as they are there."""
+    found = []
+    while True:
+        identity = _identity(path)
+        if identity is not None:
+            found.append(identity)
+        if path == "/":
+            return found
+        path = os.path.dirname(path)
+
+
+def _identity(path: str) -> _Identity | None:
+    with suppress(OSError):
+        info = os.stat(path)
+        return info.st_dev, info.st_ino
+    return None
