@@ -45,7 +45,8 @@ def test_life_of_a_daemon_in_status_lines(daemon: DaemonProcess, manager: Notifi
     site.overwrite("a.txt", "x\n")
     assert daemon.stop() == 0
     assert manager.until("STATUS=Writing the last checkpoint")
-    assert statuses(manager) == [
+    passing = "Serving 1 workspace, 0 sessions"  # if it looks just between the two
+    assert [each for each in statuses(manager) if each != passing] == [
         "Reading the journal",
         "Writing a checkpoint",
         "Serving 0 workspaces, 0 sessions",
@@ -113,8 +114,7 @@ def test_hung_writer_has_no_heartbeat(daemon: DaemonProcess, manager: Notified) 
     site = daemon.site("w")
     assert manager.until("WATCHDOG=1")
     site.agent.send("patch", path="a", patches=[{"operation": "overwrite", "newText": "z"}])
-    while manager.until("WATCHDOG=1", 1.5):
-        pass
+    assert not all(manager.until("WATCHDOG=1", 1.5) for _ in range(20))
     assert not manager.until("WATCHDOG=1", 1.5)
     assert "the writer has not got on for 0.2 s: no heartbeat" in daemon.log()
     # What the watchdog sends. The log then has where each thread was.
@@ -132,8 +132,7 @@ def test_hung_event_loop_has_no_heartbeat(daemon: DaemonProcess, manager: Notifi
     daemon.start()
     assert manager.until("WATCHDOG=1")
     daemon.process.send_signal(signal.SIGSTOP)
-    while manager.until("WATCHDOG=1", 1):
-        pass
+    assert not all(manager.until("WATCHDOG=1", 1) for _ in range(20))
     daemon.process.send_signal(signal.SIGCONT)
     assert manager.until("WATCHDOG=1")
 
