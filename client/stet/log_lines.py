@@ -73,8 +73,11 @@ def file_line(change: FileChange) -> Line:
     path = visible(change.path)
     if change.old_path is not None:
         path = f"{visible(change.old_path)} -> {path}"
+    status = Span(change.status, _STATUS_STYLE.get(change.status, ""))
+    if change.excluded:
+        return (status, Span(f" {path}  "), Span("excluded", "yellow"))
     return (
-        Span(change.status, _STATUS_STYLE.get(change.status, "")),
+        status,
         Span(f" {path}  "),
         Span(f"+{change.added}", "green"),
         Span(" "),
@@ -84,6 +87,8 @@ def file_line(change: FileChange) -> Line:
 
 def counts(files: Sequence[FileChange]) -> Line:
     """Lines added and removed in all of these, without zeros."""
+    if files and all(change.excluded for change in files):
+        return (Span("excluded", "yellow"),)  # the history does not know
     added, removed = sum(f.added for f in files), sum(f.removed for f in files)
     spans = []
     if added:
@@ -204,7 +209,10 @@ def _undone(commit: CommitInfo) -> Line:
 def _names_its_files(commit: CommitInfo) -> bool:
     """Whether the subject says all of what a list of the files would."""
     subject, _ = subject_and_why(commit.message)
-    return all(change.status in "AM" and visible(change.path) in subject for change in commit.files)
+    return all(
+        change.status in "AM" and visible(change.path) in subject and not change.excluded
+        for change in commit.files
+    )
 
 
 def _subject_style(commit: CommitInfo) -> str:
