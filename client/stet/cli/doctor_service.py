@@ -36,11 +36,12 @@ def findings(endpoint: Endpoint) -> Iterator[Finding]:
     if not all(text.startswith(MARKER) for text in texts.values()):
         yield Finding("service", True, f"the units in {directory} were not written by stet")
         return
-    stale = _stale(texts, endpoint)
-    if stale:
-        yield Finding("service", False, stale, _INSTALL)
+    its = unit_files.variable(texts[SERVICE], "STET_RUNTIME_DIR")
+    if its != endpoint.runtime:
+        yield _elsewhere(its)
         return
-    yield _running(endpoint)
+    stale = _stale(texts, endpoint)
+    yield Finding("service", False, stale, _INSTALL) if stale else _running(endpoint)
 
 
 def _links_left(directory: str) -> bool:
@@ -53,11 +54,7 @@ def _stale(texts: dict[str, str], endpoint: Endpoint) -> str | None:
     program = unit_files.program_of(texts[SERVICE])
     if program is None or not os.access(program, os.X_OK):
         return f"the unit starts {program or 'nothing'}, which is not there"
-    for name, own in (
-        ("STET_RUNTIME_DIR", endpoint.runtime),
-        ("STET_STATE_DIR", endpoint.state),
-        ("STET_CONFIG", config_path()),
-    ):
+    for name, own in (("STET_STATE_DIR", endpoint.state), ("STET_CONFIG", config_path())):
         its = unit_files.variable(texts[SERVICE], name)
         if its != own:
             return f"the service's {name} is {its}, but here it is {own}"
@@ -69,7 +66,7 @@ def _stale(texts: dict[str, str], endpoint: Endpoint) -> str | None:
 def _running(endpoint: Endpoint) -> Finding:
     reason = systemd.why_not()
     if reason:
-        return _unreachable(reason)
+        return Finding("service", True, f"installed, but {reason}; commands start the daemon")
     try:
         socket = systemd.properties(SOCKET, "ActiveState", "Result", "UnitFileState")
         state = systemd.properties(SERVICE, "ActiveState", "SubState", "Result")
@@ -89,9 +86,10 @@ def _running(endpoint: Endpoint) -> Finding:
     return Finding("service", True, detail)
 
 
-def _unreachable(reason: str) -> Finding:
-    runtime = f"/run/user/{os.geteuid()}"
-    if not os.environ.get("XDG_RUNTIME_DIR") and os.path.exists(f"{runtime}/systemd/private"):
-        detail = f"installed, but {reason}; its sockets are not found without it"
-        return Finding("service", False, detail, f"export XDG_RUNTIME_DIR={runtime}")
-    return Finding("service", True, f"installed, but {reason}; commands start the daemon")
+def _elsewhere(its: str | None) -> Finding:
+    """The service has other sockets than those that are used here: on purpose, or by mistake."""
+    login = f"/run/user/{os.geteuid()}"
+    if not os.environ.get("XDG_RUNTIME_DIR") and its == f"{login}/stet":
+        detail = f"XDG_RUNTIME_DIR is not set, so the service's sockets in {its} are not found"
+        return Finding("service", False, detail, f"export XDG_RUNTIME_DIR={login}")
+    return Finding("service", True, f"it serves {its}, which is not asked for here")
