@@ -16,7 +16,7 @@ import msgspec
 
 from stet.wire.failures import Failure, Kind, Refused, refuse
 from stetd.admitting import admit
-from stetd.call_world import CallWorld, EditCall
+from stetd.call_world import CallLimits, CallWorld, EditCall
 from stetd.drafts import Draft
 from stetd.editing.dialects import DIALECTS
 from stetd.editing.edits import Plan
@@ -34,7 +34,8 @@ from stetd.workspace import Base, Workspace
 TRANSACTION = "transaction"
 #: Methods that edit files in a dialect, alone or several at once.
 EDIT_METHODS = frozenset({*DIALECTS, TRANSACTION})
-_MAX_CALLS = 1000
+#: Calls of one transaction.
+MAX_CALLS = 1000
 _TAKING_BACK = {
     "undo": plan_undo,
     "redo": plan_redo,
@@ -48,17 +49,19 @@ def plan_call(
     base: Base,
     call: EditCall,
     session: Session | None,
-    limit: int,
+    limits: CallLimits,
     protection: Protection = NOTHING_PROTECTED,
 ) -> Draft:
     """What a call wants to do, planned on ``base``. Raises Refused."""
-    world = CallWorld(workspace, base, call, session, limit)
+    world = CallWorld(workspace, base, call, session, limits)
     try:
         _check_if_match(call.if_match, call.params, world)
         draft = _plan(workspace, base, call, world)
     finally:
         world.close()
     try:
+        written = sum(len(item.after) for item in draft.files if item.after is not None)
+        limits.check(len(draft.files), written)
         admit(draft, base, call, protection)
     except BaseException:
         for item in draft.files:
@@ -141,11 +144,11 @@ def _count(number: int, what: str) -> str:
 def _transaction_calls(params: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     calls = params.get("calls")
     unknown = sorted(set(params) - {"calls"})
-    if unknown or not isinstance(calls, list) or not calls or len(calls) > _MAX_CALLS:
+    if unknown or not isinstance(calls, list) or not calls or len(calls) > MAX_CALLS:
         raise refuse(
             Kind.INVALID_PARAMS,
             "transaction: send calls: a list of 1 to "
-            f'{_MAX_CALLS} objects like {{"method": "patch", "params": {{...}}}}'
+            f'{MAX_CALLS} objects like {{"method": "patch", "params": {{...}}}}'
             + (f"; unknown: {', '.join(unknown)}" if unknown else ""),
         )
     checked = []

@@ -53,16 +53,49 @@ class EditCall:
         return self.method in READS_HISTORY
 
 
+@dataclass(frozen=True, slots=True)
+class CallLimits:
+    """What one call may read and write at most.
+
+    Each file that is looked at holds a handle of the directory that it is in.
+    """
+
+    file_bytes: int
+    files: int
+    bytes: int
+
+    def check(self, files: int, size: int) -> None:
+        """Refuse (input_too_large) what is more."""
+        if files > self.files:
+            raise refuse(
+                Kind.INPUT_TOO_LARGE,
+                f"one call looks at {self.files:,} files at most (max_call_files in the "
+                "configuration). Nothing was changed. Send several calls with fewer files each.",
+            )
+        if size > self.bytes:
+            raise refuse(
+                Kind.INPUT_TOO_LARGE,
+                f"one call reads and writes {self.bytes:,} bytes at most (max_call_bytes in the "
+                "configuration). Nothing was changed. Send several calls with fewer files each.",
+            )
+
+
 class CallWorld:
     """What one call sees (the editing layer's World), remembering what it looked at."""
 
     def __init__(
-        self, workspace: Workspace, base: Base, call: EditCall, session: Session | None, limit: int
+        self,
+        workspace: Workspace,
+        base: Base,
+        call: EditCall,
+        session: Session | None,
+        limits: CallLimits,
     ) -> None:
         self._workspace = workspace
         self._base = base
         self._directory = call.directory
-        self._limit = limit
+        self._limits = limits
+        self._bytes = 0
         self._clipboards: Mapping[str, str] = session.clipboards if session else {}
         self._spelled: dict[tuple[str, bool], str] = {}
         self.seen: dict[str, tuple[Target, OnDisk | None]] = {}
@@ -153,7 +186,9 @@ class CallWorld:
             if target.path in self._base.files:
                 found = self._base.files[target.path]
             else:
-                found = self._workspace.worktree.read(target, self._limit)
+                found = self._workspace.worktree.read(target, self._limits.file_bytes)
+            self._bytes += found.size if found is not None else 0
+            self._limits.check(len(self.seen) + 1, self._bytes)
         except BaseException:
             target.close()
             raise

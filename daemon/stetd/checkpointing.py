@@ -12,6 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 
+from stetd.call_world import CallLimits
 from stetd.failpoints import hit
 from stetd.history.protecting import NOTHING_PROTECTED, Protection
 from stetd.state import State
@@ -27,7 +28,7 @@ _log = logging.getLogger(__name__)
 class WriterLimits:
     """What the writer needs of the configuration; bytes and seconds."""
 
-    max_file_bytes: int
+    call: CallLimits
     max_clipboard_bytes: int
     checkpoint_bytes: int
     checkpoint_idle_s: float

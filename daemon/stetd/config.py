@@ -101,6 +101,17 @@ class Settings(BaseSettings):
         ge=1,
         description="Largest file that is read or edited, in bytes (file_too_large).",
     )
+    max_call_files: int = Field(
+        default=2_000,
+        ge=1,
+        description="Files that one call may look at (input_too_large).",
+    )
+    max_call_bytes: int = Field(
+        default=256 * _MIB,
+        ge=1,
+        description="Bytes of all files together that one call may read, and may write "
+        "(input_too_large).",
+    )
     max_clipboard_bytes: Bytes = Field(
         default=16 * _MIB,
         description="All clipboards of one session together, in bytes of UTF-8.",

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from stetd import __version__
+from stetd.call_world import CallLimits
 from stetd.checkpointing import WriterLimits
 from stetd.config import Settings
 from stetd.directories import Directories
@@ -230,7 +231,7 @@ def _policy(settings: Settings) -> Policy:
 
 def _limits(settings: Settings) -> WriterLimits:
     return WriterLimits(
-        max_file_bytes=settings.max_file_bytes,
+        call=CallLimits(settings.max_file_bytes, settings.max_call_files, settings.max_call_bytes),
         max_clipboard_bytes=settings.max_clipboard_bytes,
         checkpoint_bytes=settings.checkpoint_bytes,
         checkpoint_idle_s=settings.checkpoint_idle_s,

@@ -31,6 +31,10 @@ TURN_S = 0.025
 _FIRST_GUESS_S = 0.001
 #: How much of a lane's estimate is the newest item's.
 _NEWEST = 0.3
+#: Seconds by which a lane can be ahead of the others at most. What it used beyond that, or while
+#: nobody else wanted anything, is forgotten: one long call is not paid for by many short ones.
+MOST_AHEAD_S = 0.25
+
 #: Items of clients that are gone which may wait together; more are given up.
 MOST_FORSAKEN = 1_000
 
@@ -73,13 +77,16 @@ class FairQueue:
         self._order: deque[Waiting] = deque()
         self._length = 0
         self._forsaken = 0
+        #: Where the lane that was drawn last is, and where the foremost is.
         self._now = 0.0
+        self._foremost = 0.0
 
     def put(self, item: Any, lane: Lane, *, after_all: bool = False) -> None:
         """Queue an item behind those of its lane; ``after_all``: behind all that wait by now."""
         waiting = Waiting(item, lane, after_all)
         with self._changed:
             self._length += 1
+            self._forsaken += lane.forsaken
             self._order.append(waiting)
             if len(self._order) > 2 * self._length + _MOST_DRAWN:
                 self._order = deque(each for each in self._order if not each.drawn)
@@ -101,6 +108,8 @@ class FairQueue:
         More than one only as long as they are foreseen to take TURN_S seconds together.
         """
         with self._changed:
+            if not self._length:
+                self._now = self._foremost
             self._changed.wait_for(self._oldest, timeout)
             heap = [(lane.used, id(lane), lane) for lane in self._ready]
             heapq.heapify(heap)
@@ -134,8 +143,9 @@ class FairQueue:
         memory with what nobody waits for.
         """
         with self._changed:
-            lane.forsaken = True
-            self._forsaken += len(lane.waiting)
+            if not lane.forsaken:
+                lane.forsaken = True
+                self._forsaken += len(lane.waiting)
             if self._forsaken <= MOST_FORSAKEN:
                 return []
             given_up = list(lane.waiting)
@@ -151,7 +161,9 @@ class FairQueue:
         """Say what a drawn item has cost."""
         lane = waiting.lane
         with self._changed:
-            lane.used += seconds - waiting.estimate
+            used = lane.used + seconds - waiting.estimate
+            lane.used = min(used, self._now + MOST_AHEAD_S)
+            self._foremost = max(self._foremost, lane.used)
             lane.estimate += _NEWEST * (seconds - lane.estimate)
 
     def _oldest(self) -> Waiting | None:
@@ -179,6 +191,7 @@ class FairQueue:
         waiting.estimate = lane.estimate
         self._now = max(self._now, lane.used)
         lane.used += lane.estimate
+        self._foremost = max(self._foremost, lane.used)
         self._look_at(lane)
         return waiting
 

@@ -23,6 +23,8 @@ Positive = Annotated[int, msgspec.Meta(ge=1)]
 #: How long a grant may last; a leap year at most.
 GrantSeconds = Annotated[float, msgspec.Meta(gt=0, le=366 * 86_400)]
 Commits = Annotated[list[str], msgspec.Meta(min_length=1, max_length=10_000)]
+#: An empty list could be taken for "no file" or "every file".
+Paths = Annotated[list[str], msgspec.Meta(min_length=1, max_length=1_000)]
 IfMatch = str | dict[str, str | None]
 
 
@@ -69,8 +71,7 @@ class Undo(Params, frozen=True):
     request: str | None = None
     session: str | None = None
     agent: str | None = None
-    #: An empty list could be taken for "no file" or "every file".
-    paths: Annotated[list[str], msgspec.Meta(min_length=1)] | None = None
+    paths: Paths | None = None
 
 
 class Redo(Params, frozen=True):
@@ -85,7 +86,7 @@ class Rollback(Params, frozen=True):
     to: str
     session: str | None = None
     agent: str | None = None
-    paths: Annotated[list[str], msgspec.Meta(min_length=1)] | None = None
+    paths: Paths | None = None
     include_outside: bool = False
 
 
@@ -138,7 +139,7 @@ class Diff(Params, frozen=True, rename={"from_": "from"}):
 
     from_: str | None = None
     to: str | None = None
-    paths: list[str] | None = None
+    paths: Annotated[list[str], msgspec.Meta(max_length=1_000)] | None = None
 
 
 class Verify(Params, frozen=True):
@@ -197,7 +198,7 @@ class Export(Params, frozen=True, rename={"from_": "from"}):
     kind: str | None = None
     since: str | float | None = None
     until: str | float | None = None
-    paths: Annotated[list[str], msgspec.Meta(min_length=1)] | None = None
+    paths: Paths | None = None
     outside: bool = True
     limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] | None = None
     cursor: str | None = None

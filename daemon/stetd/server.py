@@ -31,6 +31,10 @@ _TURNED_AWAY_LIMIT = 64
 #: From Python 3.13 on asyncio would remove the file of a socket, also of one that is systemd's.
 _KEEP_THE_FILE: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
 
+#: Connections that are accepted in one turn of the event loop, on each socket: somebody who
+#: comes and goes all the time must not keep it from those who stay.
+_ACCEPTED_AT_ONCE = 4
+
 log = logging.getLogger("stetd.server")
 
 
@@ -152,7 +156,7 @@ class Server:
             return refuse(
                 Kind.OVERLOADED,
                 f"The daemon has {alike} open connections, which is its limit. Close some that "
-                "are not in use, or try again in a moment.",
+                "are not in use, or try again in a moment. (max_connections in the configuration)",
             )
         return None
 

@@ -145,7 +145,7 @@ class Writer:
         self._limits = limits
         self._queue = FairQueue()
         #: Where the daemon's own work waits, which is little and not to wait for anybody.
-        self._own_lane = Lane()
+        self._own_lane = Lane(estimate=0.0)
         self._in_flight: dict[tuple[str, str, str], _InFlight] = {}
         self._admission = threading.Lock()
         self._grace = GraceWatch(limits.grace_s)
@@ -388,7 +388,7 @@ class Writer:
     ) -> Prepared:
         """Plan a call and seal it. Raises Refused."""
         limits = self._limits
-        draft = plan_call(workspace, base, call, session, limits.max_file_bytes, limits.protection)
+        draft = plan_call(workspace, base, call, session, limits.call, limits.protection)
         try:
             self._check_nested(workspace, call, [item.target.path for item in draft.files])
             self._check_clipboards(session, draft.clipboards)
@@ -445,7 +445,8 @@ class Writer:
             raise refuse(
                 Kind.INPUT_TOO_LARGE,
                 f"the session's clipboards would hold {size:,} bytes, "
-                f"{self._limits.max_clipboard_bytes:,} is the most; delete some first",
+                f"{self._limits.max_clipboard_bytes:,} is the most; delete some first "
+                "(max_clipboard_bytes in the configuration)",
             )
 
     def _replay(self, workspace: Workspace, call: EditCall) -> EditResult | None:

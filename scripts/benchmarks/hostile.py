@@ -88,7 +88,7 @@ def arrange(workspace: str) -> None:
     """The files that hostile clients ask about."""
     lines = "".join(f"this is line {n} of a large file\n" for n in range(20_000))
     Path(workspace, "large.txt").write_text(lines, encoding="utf-8")
-    Path(workspace, "exponential.txt").write_text("a" * 40 + "!\n", encoding="utf-8")
+    Path(workspace, "exponential.txt").write_text("a" * 60 + "!\n", encoding="utf-8")
 
 
 @contextmanager

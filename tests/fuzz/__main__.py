@@ -1,4 +1,7 @@
-"""Fuzz with atheris: ``python -m fuzz [TARGET ..] --seconds N``, in the directory of the tests.
+"""Fuzzing: ``python -m fuzz [TARGET ..] --seconds N``, in the directory of the tests.
+
+The target ``socket`` is a real daemon that is sent spoilt requests (:mod:`fuzz.socket_fuzz`); it
+needs no atheris, and begins from ``--seed``, which is printed. All others need atheris:
 
 Each target gets its share of the time in a process of its own, guided by coverage of ``stet`` and
 ``stetd``. Inputs that were of use are kept under --corpus DIR for the next run (default: nowhere).
@@ -14,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import random
 import re
 import subprocess
 import sys
@@ -28,6 +32,8 @@ _LONGEST_INPUT = 2_000
 _MEMORY_MB = 2_048
 _RUNS = re.compile(r"stat::number_of_executed_units:\s*(\d+)")
 
+_SOCKET = "socket"
+
 _MISSING = """\
 atheris is not installed in this environment, and only the coverage-guided fuzzing needs it.
 Install it with: .venv/bin/python -m pip install --group fuzz
@@ -41,13 +47,17 @@ def main() -> int:
     if options.one:
         _fuzz(options.one, Path(options.corpus), options.seconds)
     targets = import_module("fuzz.targets").TARGETS
-    unknown = sorted(set(options.targets) - set(targets))
+    known = [*targets, _SOCKET]
+    unknown = sorted(set(options.targets) - set(known))
     if unknown:
         print(
-            f"no such target: {', '.join(unknown)}; there are {', '.join(targets)}", file=sys.stderr
+            f"no such target: {', '.join(unknown)}; there are {', '.join(known)}", file=sys.stderr
         )
         return 2
-    names = options.targets or list(targets)
+    names = options.targets or known
+    share = max(1, options.seconds // len(names))
+    if names == [_SOCKET] and not options.reproduce:
+        return 0 if _fuzz_socket(share, options.seed) else 1
     if options.reproduce:
         data = Path(options.reproduce).read_bytes()
         for name in names:
@@ -59,8 +69,12 @@ def main() -> int:
         return 2
     with tempfile.TemporaryDirectory(prefix="stet-fuzz-") as scratch:
         base = Path(options.corpus or scratch)
-        share = max(1, options.seconds // len(names))
-        sound = [_run(name, base, share, findings=Path.cwd()) for name in names]
+        sound = [
+            _fuzz_socket(share, options.seed)
+            if name == _SOCKET
+            else _run(name, base, share, findings=Path.cwd())
+            for name in names
+        ]
     return 0 if all(sound) else 1
 
 
@@ -70,8 +84,20 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seconds", type=int, default=60, help="in all (default: 60)")
     parser.add_argument("--corpus", help="directory in which useful inputs are kept")
     parser.add_argument("--reproduce", metavar="FILE", help="run one input, without atheris")
+    parser.add_argument("--seed", type=int, help="what socket begins from (default: any)")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     return parser.parse_args()
+
+
+def _fuzz_socket(seconds: int, seed: int | None) -> bool:
+    """Fuzz a daemon of its own; whether nothing was found."""
+    found = import_module("fuzz.socket_fuzz").fuzz(
+        seconds, random.randrange(10**6) if seed is None else seed
+    )
+    print(f"{'FAILED' if found.problems else 'ok':8}{_SOCKET}: {found.line()}", flush=True)
+    for problem in found.problems:
+        print(problem[:8_000], flush=True)
+    return not found.problems
 
 
 def _has_atheris() -> bool:

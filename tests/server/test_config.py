@@ -42,6 +42,8 @@ def test_defaults_are_these(tmp_path: Path) -> None:
         "max_held_bytes": 256 * 1024 * 1024,
         "frame_timeout_s": 30,
         "max_file_bytes": 64 * 1024 * 1024,
+        "max_call_files": 2_000,
+        "max_call_bytes": 256 * 1024 * 1024,
         "max_clipboard_bytes": 16 * 1024 * 1024,
         "grace_s": 2.0,
         "checkpoint_bytes": 16 * 1024 * 1024,

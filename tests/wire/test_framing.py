@@ -145,9 +145,10 @@ def test_too_large_frame_is_explained_with_both_sizes_and_the_other_encoding() -
         framer.next_frame()
     assert caught.value.message == (
         "The frame has 1195725856 bytes; the limit is 32 bytes. Send less in one message, for "
-        "example split the edit into several calls. This connection speaks MessagePack, because "
-        "its first byte was not '{': each message is a 4-byte big-endian length and that many "
-        "bytes of MessagePack. For JSON, let the first byte be '{' and send one object a line."
+        "example split the edit into several calls. (max_frame in the daemon's configuration) This "
+        "connection speaks MessagePack, because its first byte was not '{': each message is a "
+        "4-byte big-endian length and that many bytes of MessagePack. For JSON, let the first byte "
+        "be '{' and send one object a line."
     )
 
 

@@ -174,7 +174,8 @@ class Framer:
         return self._fail(
             Kind.FRAME_TOO_LARGE,
             f"The frame has {length} bytes; the limit is {self._max_frame} bytes. Send less in "
-            f"one message, for example split the edit into several calls. {self._how_to_frame()}",
+            "one message, for example split the edit into several calls. (max_frame in the "
+            f"daemon's configuration) {self._how_to_frame()}",
         )
 
     def _fail(self, kind: Kind, message: str) -> FrameError:

@@ -7,12 +7,24 @@ import time
 
 import msgspec
 
+from stet.wire.messages import MAX_DEPTH, MAX_VALUES
 from stet.wire.results import ReloadResult, StatusResult, WorkInfo
 from stetd import __version__
+from stetd.call_planning import MAX_CALLS
 from stetd.caller import PROTOCOL, Caller, Method, Params
 from stetd.collecting import directory_bytes
+from stetd.editing.inputs.base import MAX_ELEMENTS
 from stetd.editing.tokens import MAX_TOKENS
 from stetd.params import NoParams, convert
+
+#: Limits that are no options.
+_FIXED_LIMITS = {
+    "max_tokens": MAX_TOKENS,
+    "max_edits": MAX_ELEMENTS,
+    "max_transaction_calls": MAX_CALLS,
+    "max_values": MAX_VALUES,
+    "max_depth": MAX_DEPTH,
+}
 
 
 async def _status(caller: Caller, params: Params) -> StatusResult:
@@ -43,6 +55,8 @@ def _counts(caller: Caller) -> StatusResult:
         "max_pipelined",
         "max_held_bytes",
         "max_file_bytes",
+        "max_call_files",
+        "max_call_bytes",
         "max_clipboard_bytes",
         "frame_timeout_s",
     )
@@ -58,8 +72,7 @@ def _counts(caller: Caller) -> StatusResult:
         sessions=len(state.sessions),
         commits=sum(workspace.head.commits for workspace in state.open.values()),
         journal_bytes=writer.journal.bytes,
-        limits={name: int(getattr(settings, name)) for name in limited}
-        | {"max_tokens": MAX_TOKENS},
+        limits={name: int(getattr(settings, name)) for name in limited} | _FIXED_LIMITS,
         unavailable={w.root: state.troubles.get(w.name, "") for w in state.unopened()} or None,
         replacement={w.root: w.worktree.replacement for w in state.open.values()},
         work=[

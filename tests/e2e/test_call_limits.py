@@ -1,0 +1,106 @@
+"""What one call may ask for at most: each limit is told in ``status`` and named in its refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from e2e.running_daemon import BOTH, DaemonProcess, Site
+from stet.wire.framing import Encoding
+
+SETTINGS = {
+    "max_call_files": 3,
+    "max_call_bytes": 5_000,
+    "max_clipboard_bytes": 1_000,
+    "max_held_bytes": 20 << 20,
+    "max_pipelined": 32,
+}
+
+
+@pytest.fixture(scope="module")
+def daemon() -> Iterator[DaemonProcess]:
+    process = DaemonProcess(SETTINGS)
+    try:
+        process.start()
+        yield process
+        assert process.stop() == 0
+        assert process.log() == ""
+    finally:
+        process.close()
+
+
+@pytest.fixture(scope="module", params=BOTH, ids=str)
+def site(request: pytest.FixtureRequest, daemon: DaemonProcess) -> Site:
+    encoding: Encoding = request.param
+    site = daemon.site(f"ws-{encoding}", encoding=encoding)
+    site.write("large.txt", "a line\n" * 600)
+    return site
+
+
+def writing(path: str, text: str = "x\n") -> dict[str, Any]:
+    params = {"path": path, "patches": [{"operation": "overwrite", "newText": text}]}
+    return {"method": "patch", "params": params}
+
+
+def refused(site: Site, method: str, **params: Any) -> str:
+    """The message of a call that must be refused as too much and change nothing."""
+    before = site.picture()
+    refusal = site.agent.refusal(method, **params)
+    assert refusal.kind == "input_too_large", refusal.message
+    assert site.picture() == before
+    return refusal.message
+
+
+def test_all_limits_are_in_the_status(site: Site) -> None:
+    limits = site.person.call("status")["limits"]
+    assert {name: limits[name] for name in SETTINGS} == SETTINGS
+    fixed = ("max_tokens", "max_edits", "max_transaction_calls", "max_values", "max_depth")
+    assert all(limits[name] > 0 for name in (*fixed, "max_frame", "max_connections"))
+
+
+def test_a_call_on_more_files_than_allowed_is_refused(site: Site) -> None:
+    calls = [writing(f"many-{n}.txt") for n in range(4)]
+    assert "3 files at most (max_call_files" in refused(site, "transaction", calls=calls)
+    assert len(site.agent.call("transaction", calls=calls[:3])["files"]) == 3
+
+
+def test_a_call_that_reads_more_than_allowed_is_refused(site: Site) -> None:
+    site.write("large-too.txt", "a line\n" * 600)
+    patch = [{"operation": "append_eof", "newText": "end\n"}]
+    calls = [
+        {"method": "patch", "params": {"path": path, "patches": patch}}
+        for path in ("large.txt", "large-too.txt")
+    ]
+    assert "5,000 bytes at most (max_call_bytes" in refused(site, "transaction", calls=calls)
+    assert len(site.agent.call("transaction", calls=calls[:1])["files"]) == 1
+
+
+def test_a_call_that_writes_more_than_allowed_is_refused(site: Site) -> None:
+    calls = [writing(f"long-{n}.txt", "y" * 2_600) for n in range(2)]
+    assert "5,000 bytes at most (max_call_bytes" in refused(site, "transaction", calls=calls)
+    assert len(site.agent.call("transaction", calls=calls[:1])["files"]) == 1
+
+
+def test_clipboards_name_their_limit(site: Site) -> None:
+    message = refused(site, "clipboard_set", name="c", text="z" * 1_001)
+    assert "1,000 is the most (max_clipboard_bytes" in message
+
+
+def test_edits_and_calls_beyond_the_limit_are_told_with_it(site: Site) -> None:
+    patches = [{"operation": "append_eof", "newText": "x"}] * 10_001
+    refusal = site.agent.refusal("patch", path="large.txt", patches=patches)
+    assert "10,000 elements" in refusal.message
+    refusal = site.agent.refusal("transaction", calls=[writing("a.txt")] * 1_001)
+    assert "1 to 1000" in refusal.message
+
+
+@pytest.mark.parametrize("method", ["undo", "rollback", "diff", "export"])
+def test_a_filter_has_a_thousand_paths_at_most(site: Site, method: str) -> None:
+    paths = [f"p{n}" for n in range(1_001)]
+    refusal = site.agent.refusal(
+        method, paths=paths, **({"to": "HEAD"} if method == "rollback" else {})
+    )
+    assert refusal.kind == "invalid_params"
+    assert "1000" in refusal.message

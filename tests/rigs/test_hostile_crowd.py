@@ -1,0 +1,116 @@
+"""One good client beside idle and hostile ones, all at once: its answers stay right.
+
+The hostile clients are processes of their own (``scripts/hostile_clients.py``): floods of
+edits, misses, questions and nonsense, bombs, slow senders, who never read, who vanish.. In the
+meantime the good client edits its file, every edit is looked for on the disk, and the daemon's
+memory and handles are bounded. How much slower its calls become is told at the end of the run,
+not asserted; ``scripts/bench --hostile`` measures it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from e2e.running_daemon import DaemonProcess, Site, fsck
+from rigs import findings
+
+COMPLETE = bool(os.environ.get("STET_TEST_ALL"))
+IDLE, SECONDS = (1_000, 60.0) if COMPLETE else (200, 12.0)
+#: Three of each way to be hostile.
+HOSTILE = 51
+MIB = 1 << 20
+HELD = 64 * MIB
+#: What may come on top of what all connections hold: the requests in work once more as values
+#: (a quarter of it, and text may take four bytes a character), one large message that is being
+#: decoded, the replies that are being made, and what is remembered of the calls.
+BESIDE = HELD + 128 * MIB
+CLIENTS = Path(__file__).parents[2] / "scripts" / "hostile_clients.py"
+
+
+def start(site: Site, connections: int, idle: int) -> subprocess.Popen[str]:
+    agent = str(site.daemon.runtime / "agent.sock")
+    counts = ["--connections", str(connections), "--idle", str(idle)]
+    process = subprocess.Popen(
+        [sys.executable, str(CLIENTS), agent, str(site.root), *counts],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def edits(site: Site, seconds: float, first: int) -> list[float]:
+    """Edit for so long, look for each edit on the disk, and give what each has taken."""
+    taken: list[float] = []
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends or len(taken) < 3:
+        number = first + len(taken)
+        begun = time.monotonic()
+        site.replace("good.txt", f"edit {number}\n", f"edit {number + 1}\n")
+        taken.append(time.monotonic() - begun)
+        assert site.bytes_of("good.txt") == f"head\nedit {number + 1}\ntail\n".encode()
+    return taken
+
+
+def p99(taken: list[float]) -> float:
+    return sorted(taken)[int(len(taken) * 0.99)]
+
+
+def peak_bytes(pid: int) -> int:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+    raise AssertionError("the kernel does not tell VmHWM")
+
+
+@pytest.mark.timeout(900)
+def test_a_good_client_gets_right_answers_beside_hostile_ones() -> None:
+    tally = findings.begin(f"{HOSTILE} hostile clients")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    daemon = DaemonProcess({"max_held_bytes": HELD, "log_level": '"error"'})
+    crowds: list[subprocess.Popen[str]] = []
+    try:
+        daemon.start()
+        site = daemon.site("w")
+        site.agent.socket.settimeout(120)
+        site.write("good.txt", "head\nedit 0\ntail\n")
+        site.write("large.txt", "".join(f"line {n} of a large file\n" for n in range(20_000)))
+        site.write("exponential.txt", "a" * 60 + "!\n")
+        quiet = edits(site, SECONDS / 4, 0)
+        before = peak_bytes(daemon.process.pid)
+        crowds = [start(site, 0, IDLE), start(site, HOSTILE // 3, 0), start(site, HOSTILE // 3, 0)]
+        crowds.append(start(site, HOSTILE // 3, 0))
+        beside = edits(site, SECONDS, len(quiet))
+        tally.points = len(quiet) + len(beside)
+        rounds = [json.loads(crowd.communicate()[0])["rounds"] for crowd in crowds]
+        crowds = []
+        grown = peak_bytes(daemon.process.pid) - before
+        tally.notes += [
+            f"{sum(sum(each.values()) for each in rounds)} hostile rounds beside {IDLE} idle ones",
+            f"p99 of {len(beside)} calls {p99(beside) / p99(quiet):.1f} times the quiet one",
+            f"memory at most {grown / 1e6:+.1f} MB",
+        ]
+        assert len({name for each in rounds for name in each}) >= 10, "hardly anybody was hostile"
+        assert grown < HELD + BESIDE
+        last = edits(site, 0, tally.points)
+        assert site.person.call("verify")["problems"] == []
+        assert daemon.stop() == 0
+        assert fsck(site.shadow) == ""
+        assert len(last) == 3
+    finally:
+        for crowd in crowds:
+            crowd.kill()
+            crowd.communicate()
+        daemon.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -1,0 +1,81 @@
+"""What all connections share: who is closed when it is too much, and which large requests wait."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stetd.crowd import LARGE, Crowd
+
+LIMIT = 16 * LARGE
+
+
+@dataclass(eq=False)
+class Holding:
+    """A connection that holds so much."""
+
+    held: int
+    closed: bool = False
+
+    def shed(self) -> None:
+        self.closed = True
+        self.held = 0
+
+
+def wake() -> None:
+    """Nobody waits here."""
+
+
+def test_who_holds_the_most_is_closed_until_the_others_fit() -> None:
+    small, large, larger = Holding(LIMIT // 4), Holding(LIMIT // 2), Holding(LIMIT)
+    crowd = Crowd(LIMIT, lambda: [small, larger, large])
+    crowd.grew(LIMIT)
+    assert [False, False, True] == [small.closed, large.closed, larger.closed]
+    large.held += LIMIT // 2
+    crowd.grew(LIMIT // 2)
+    assert [False, True] == [small.closed, large.closed]
+
+
+def test_nobody_is_closed_while_all_fit() -> None:
+    members = [Holding(LIMIT // 8) for _ in range(8)]
+    crowd = Crowd(LIMIT, lambda: members)
+    for _ in range(100):
+        crowd.grew(LIMIT)
+    assert not any(each.closed for each in members)
+
+
+def test_little_growth_is_added_up() -> None:
+    holding = Holding(2 * LIMIT)
+    crowd = Crowd(LIMIT, lambda: [holding])
+    for _ in range(9):
+        crowd.grew(LIMIT // 64)
+    assert holding.closed
+
+
+def test_large_requests_wait_for_room_and_small_ones_do_not() -> None:
+    crowd = Crowd(LIMIT, list)
+    woken = []
+    for _ in range(3):
+        assert crowd.has_room(LARGE, wake)
+        crowd.begin(LARGE)
+    assert not crowd.has_room(2 * LARGE, lambda: woken.append(1))
+    assert crowd.has_room(LARGE - 1, wake)
+    crowd.end(LARGE)
+    assert [1] == woken
+    assert crowd.has_room(2 * LARGE, wake)
+
+
+def test_the_largest_request_of_all_is_begun_when_nothing_else_is_in_work() -> None:
+    crowd = Crowd(LIMIT, list)
+    assert crowd.has_room(LIMIT, wake)
+    crowd.begin(LIMIT)
+    assert not crowd.has_room(LIMIT, wake)
+    crowd.end(LIMIT)
+    assert crowd.has_room(LIMIT, wake)
+
+
+def test_decoding_a_large_request_is_paid_for_and_a_small_one_is_not() -> None:
+    crowd = Crowd(LIMIT, list)
+    crowd.decoded(LARGE - 1, now=10.0, seconds=0.5)
+    assert crowd.free_at == 0.0
+    crowd.decoded(LARGE, now=10.0, seconds=0.5)
+    assert crowd.free_at == 12.0

@@ -1,0 +1,205 @@
+"""The queue of the writer: order within a lane, fairness between lanes, and what waits for all."""
+
+from __future__ import annotations
+
+from stetd import fair_queue
+from stetd.fair_queue import FairQueue, Lane
+
+MOST = 64
+
+
+def items(queue: FairQueue, most: int = MOST) -> list[object]:
+    """What one turn gives; each item is charged what it was foreseen to cost."""
+    return [waiting.item for waiting in queue.take(most, 0)]
+
+
+def everything(queue: FairQueue) -> list[object]:
+    found: list[object] = []
+    while taken := items(queue):
+        found += taken
+    return found
+
+
+def fill(queue: FairQueue, lane: Lane, name: str, count: int) -> None:
+    for number in range(count):
+        queue.put(f"{name}{number}", lane)
+
+
+def test_a_lane_keeps_its_order() -> None:
+    queue, lane = FairQueue(), Lane()
+    fill(queue, lane, "a", 100)
+    assert [f"a{n}" for n in range(100)] == everything(queue)
+    assert queue.empty
+
+
+def test_lanes_go_in_turns_however_much_each_has_queued() -> None:
+    queue, flood, small = FairQueue(), Lane(), Lane()
+    fill(queue, flood, "f", 50)
+    fill(queue, small, "s", 3)
+    first = items(queue, 6)
+    assert {"f0", "f1", "f2", "s0", "s1", "s2"} == set(first)
+
+
+def test_who_comes_late_does_not_wait_for_those_who_came_before() -> None:
+    queue = FairQueue()
+    for name in "abcdefgh":
+        fill(queue, Lane(), name, 64)
+    for _ in range(10):
+        items(queue, 8)
+    late = Lane()
+    queue.put("late", late)
+    assert "late" in items(queue, 9)
+
+
+def test_a_lane_saves_up_nothing_while_it_is_empty() -> None:
+    queue, busy, idle = FairQueue(), Lane(), Lane()
+    fill(queue, idle, "i", 1)
+    fill(queue, busy, "b", 200)
+    for _ in range(10):
+        items(queue, 10)
+    fill(queue, idle, "j", 50)
+    taken = items(queue, 20)
+    assert 10 in (sum(str(each).startswith("b") for each in taken) + n for n in (-1, 0, 1))
+
+
+def test_who_used_much_waits_until_the_others_had_as_much() -> None:
+    queue, heavy, light = FairQueue(), Lane(), Lane()
+    fill(queue, heavy, "h", 3)
+    fill(queue, light, "l", 300)
+    order = []
+    while taken := queue.take(1, 0):
+        [waiting] = taken
+        order.append(waiting.item)
+        queue.charge(waiting, 0.1 if waiting.lane is heavy else 0.001)
+    first, second, third = (order.index(f"h{n}") for n in range(3))
+    assert second - first > 90
+    assert third - second > 90
+
+
+def done(queue: FairQueue, seconds: float) -> object:
+    [waiting] = queue.take(1, 0)
+    queue.charge(waiting, seconds)
+    return waiting.item
+
+
+def test_what_was_used_while_nobody_waited_is_forgotten() -> None:
+    queue, good = FairQueue(), Lane()
+    queue.put("alone", good)
+    assert done(queue, 100.0) == "alone"
+    assert queue.take(1, 0) == []
+    for name in "abcdefgh":
+        fill(queue, Lane(), name, 10)
+    queue.put("good", good)
+    assert "good" in [done(queue, 0.001) for _ in range(9)]
+
+
+def test_one_long_call_is_not_paid_for_without_an_end() -> None:
+    queue, good, flood = FairQueue(), Lane(), Lane()
+    fill(queue, flood, "f", 1_000)
+    queue.put("long", good)
+    taken = [queue.take(1, 0)[0] for _ in range(3)]
+    for waiting in taken:
+        queue.charge(waiting, 10.0 if waiting.item == "long" else 0.001)
+    assert "long" in {waiting.item for waiting in taken}
+    queue.put("good", good)
+    order = []
+    while "good" not in order:
+        order.append(done(queue, 0.01))
+    assert len(order) < 3 * fair_queue.MOST_AHEAD_S / 0.01
+
+
+def test_a_turn_holds_no_more_than_is_foreseen_to_take_its_time() -> None:
+    queue, lanes = FairQueue(), [Lane(estimate=fair_queue.TURN_S / 2.5) for _ in range(6)]
+    for lane in lanes:
+        queue.put("x", lane)
+    assert len(queue.take(MOST, 0)) == 2
+
+
+def test_what_was_not_done_is_first_again() -> None:
+    queue, one, other = FairQueue(), Lane(), Lane()
+    fill(queue, one, "a", 4)
+    fill(queue, other, "b", 4)
+    drawn = queue.take(6, 0)
+    queue.put_back(drawn[2:])
+    mine = [each for each in everything(queue) if str(each).startswith("a")]
+    assert ["a0", "a1", "a2", "a3"] == [
+        *(each.item for each in drawn[:2] if str(each.item).startswith("a")),
+        *mine,
+    ]
+
+
+def test_what_waits_for_all_comes_after_all_that_came_before_and_holds_up_its_own_lane_only() -> (
+    None
+):
+    queue, one, other, third = FairQueue(), Lane(), Lane(), Lane()
+    fill(queue, one, "a", 30)
+    queue.put("all", other, after_all=True)
+    queue.put("after", other)
+    fill(queue, one, "b", 30)
+    queue.put("else", third)
+    order = everything(queue)
+    assert {f"a{n}" for n in range(30)} <= set(order[: order.index("all")])
+    assert order.index("all") < order.index("after")
+    assert order.index("else") < order.index("all")
+
+
+def test_several_that_wait_for_all_keep_their_order_and_block_nobody_for_ever() -> None:
+    queue, lanes = FairQueue(), [Lane() for _ in range(5)]
+    for number, lane in enumerate(lanes):
+        queue.put(number, lane, after_all=True)
+        queue.put(f"behind {number}", lane)
+    order = everything(queue)
+    assert [0, 1, 2, 3, 4] == [each for each in order if isinstance(each, int)]
+    assert len(order) == 10
+
+
+def test_little_of_who_is_gone_goes_on() -> None:
+    queue, lane = FairQueue(), Lane()
+    fill(queue, lane, "a", 64)
+    assert queue.forsake(lane) == []
+    assert len(everything(queue)) == 64
+
+
+def test_too_much_of_who_is_gone_is_given_up_and_others_go_on() -> None:
+    queue, good = FairQueue(), Lane()
+    queue.put("good", good)
+    given_up = []
+    for name in range(40):
+        lane = Lane()
+        fill(queue, lane, f"{name}-", 64)
+        given_up += queue.forsake(lane)
+    kept = everything(queue)
+    assert "good" in kept
+    assert len(kept) <= fair_queue.MOST_FORSAKEN + 1
+    assert len(kept) + len(given_up) == 40 * 64 + 1
+    assert not set(kept) & set(given_up)
+    # What was given up, or done, makes room for others who will be gone.
+    fill(queue, last := Lane(), "last", 64)
+    assert queue.forsake(last) == []
+    assert not queue.empty
+
+
+def test_that_somebody_is_gone_may_be_said_twice_and_before_the_last_calls_come() -> None:
+    queue = FairQueue()
+    for _ in range(5):
+        lane = Lane()
+        fill(queue, lane, "a", 100)
+        assert queue.forsake(lane) == []
+        fill(queue, lane, "b", 100)
+        assert queue.forsake(lane) == []
+    fill(queue, over := Lane(), "over", 1)
+    assert queue.forsake(over) == ["over0"]
+    assert len(everything(queue)) == 1_000
+    fill(queue, again := Lane(), "again", 1)
+    assert queue.forsake(again) == []
+
+
+def test_what_was_drawn_is_not_kept() -> None:
+    """A call that waits long must not keep alive all that were done meanwhile."""
+    queue, held, busy = FairQueue(), Lane(used=1e9), Lane()
+    queue.put("held", held)
+    for _ in range(20):
+        fill(queue, busy, "b", 100)
+        for _ in range(10):
+            queue.take(10, 0)
+    assert len(queue._order) < 1_000
