@@ -2,9 +2,9 @@
 
 **Heartbeats.** With WATCHDOG_USEC (and WATCHDOG_PID absent or our own) ``WATCHDOG=1`` is due three
 times in each such period, and is sent only if the writer got on: a task that does nothing came
-back from its queue, or calls were answered since the last one. So a flood is no hang, and
-neither is one long call, as long as it takes less than two thirds of the period; a lock, a disk
-or a loop that holds the writer for longer is, and so is an event loop that does not turn.
+back from its queue, or calls were planned or answered since the last one. So a flood is no hang,
+and neither is one long call, as long as it takes less than two thirds of the period; a lock, a
+disk or a loop that holds the writer for longer is, and so is an event loop that does not turn.
 WatchdogSec= of the unit is several times the longest call that was measured.
 
 **Start and stop** have no bound: recovery depends on what a crash left, the last checkpoint on

@@ -137,7 +137,7 @@ class Writer:
         #: Who may write, and who asks to.
         self.modes = Modes(state, self.events, self.record)
         self.read_only: str | None = None
-        #: Counts up with every call that was answered and every task that was run.
+        #: Counts up with every call that was planned, or answered, and every task that was run.
         self.steps = 0
         #: Number of the last record that made a commit anywhere.
         self.git_number = 0
@@ -333,6 +333,7 @@ class Writer:
             began = time.perf_counter()
             outcome = self._plan_one(workspace, base, job, session, number + 1, now)
             job.seconds += time.perf_counter() - began
+            self.steps += 1
             outcomes.append(outcome)
             if outcome.prepared is not None:
                 number += 1
