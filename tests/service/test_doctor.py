@@ -20,6 +20,7 @@ pytestmark = [
         "wrong_owner",
         "full_disk",
         "missing_unit",
+        "login_without_variables",
         "newer_state",
         "bad_configuration",
         "no_runtime_directory",
