@@ -273,3 +273,34 @@ def test_on_the_command_line(two: tuple[Site, Site]) -> None:
     assert stet("log")[0] == 1
     assert "is no workspace any more" in stet("workspaces", "--forget", ".")[1]
     assert str(site.root) not in stet("workspaces")[1]
+
+
+def test_a_directory_that_was_away_and_a_history_that_is_damaged_then(
+    two: tuple[Site, Site],
+) -> None:
+    """The journal's commits are in Git by then, and are not made a second time."""
+    site, _ = two
+    fill(site)
+    site.restart()
+    site.overwrite("sub/a.txt", "acknowledged\n", request_id="late")
+    log = [each["commit"] for each in site.log()]
+    daemon, away = site.daemon, site.root.with_name("away")
+    daemon.kill()
+    site.root.rename(away)
+    daemon.start()
+    assert "unavailable" in daemon.control().call("status")
+    assert daemon.stop() == 0
+    away.rename(site.root)
+    head = loose(site, log[0])
+    kept = daemon.base / "copy"
+    shutil.copy2(head, kept)
+    removed(head)
+    daemon.start()
+    assert_put_off(site, log[0])
+    assert daemon.stop() == 0
+    shutil.copy2(kept, head)
+    daemon.start()
+    site.connect()
+    assert [each["commit"] for each in site.log()] == log
+    assert site.overwrite("sub/a.txt", "acknowledged\n", request_id="late")["replayed"] is True
+    assert site.person.call("verify")["problems"] == []
