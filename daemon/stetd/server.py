@@ -72,10 +72,11 @@ class Server:
                 await loop.create_unix_server(
                     partial(self._connection, listener.control),
                     sock=listener.socket,
-                    backlog=BACKLOG,
+                    backlog=_ACCEPTED_AT_ONCE,
                     **_KEEP_THE_FILE,
                 )
             )
+            listener.socket.listen(BACKLOG)  # asyncio has made the queue as short as its turns
         self._watch_idleness()
 
     def reconfigure(self, settings: Settings) -> None:

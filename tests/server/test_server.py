@@ -106,6 +106,25 @@ def test_flood_of_connections_over_the_limit_is_bounded(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+def test_connections_that_wait_to_be_accepted_do_not_keep_the_loop_from_others(
+    tmp_path: Path,
+) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as served:
+            waiting = []
+            for _ in range(300):  # more than asyncio's own backlog, and all before the loop runs
+                waiting.append(socket.socket(socket.AF_UNIX))
+                waiting[-1].connect(str(tmp_path / "agent.sock"))
+            for _ in range(8):
+                await asyncio.sleep(0)
+            assert 0 < len(served.handlers.connections) < 100
+            await eventually(lambda: len(served.handlers.connections) == 300)
+            for each in waiting:
+                each.close()
+
+    asyncio.run(main())
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be another user")
 def test_other_user_who_got_at_the_socket_is_turned_away(tmp_path: Path) -> None:
     """The modes of directory and socket keep others out; this is what holds if they don't."""
