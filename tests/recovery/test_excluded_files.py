@@ -148,3 +148,26 @@ def test_a_torn_file_is_written_again_after_a_power_cut(new_place: NewPlace) -> 
         assert place.run("recover_meddled", {}, boot="boot-2") == 0, place.log()
         assert texts(place) in STATES[1:]
         checked(place, "boot-2")
+
+
+@pytest.mark.parametrize("point", ["abort.before_put_back:1", "abort.swapped_back:1"])
+def test_killed_while_an_excluded_file_is_put_back_it_is_as_before(
+    new_place: NewPlace, point: str
+) -> None:
+    """Only the journal can say what stood there: Git has it not, and the call is void."""
+    place = new_place({".env": f"{OLD}\nkey\n", "other.env": "one\n"})
+    place.configure(exclude='["*.env"]')
+    edits = [_replace(".env", "key", f"key={NEW}"), _replace("other.env", "one", "two")]
+    calls = [
+        [
+            "transaction",
+            {"calls": [{"method": "patch", "params": each} for each in edits]},
+        ]
+    ]
+    save = {"publish.staged:2": [["save", "other.env", f"{SAVED}\n"]]}
+    assert place.run("contest", {**save, point: [["kill", ""]]}, calls) == KILLED
+    assert place.run("recover_meddled", {}) == 0, place.log()
+    assert place.lines("status")[-1] is None
+    assert (place.root / ".env").read_text() == f"{OLD}\nkey\n"
+    assert (place.root / "other.env").read_text() == f"{SAVED}\n"
+    assert stored(place) == []
