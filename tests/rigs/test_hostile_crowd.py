@@ -30,8 +30,9 @@ MIB = 1 << 20
 HELD = 64 * MIB
 #: What may come on top of what all connections hold: the requests in work once more as values
 #: (a quarter of it, and text may take four bytes a character), one large message that is being
-#: decoded, the replies that are being made, and what is remembered of the calls.
-BESIDE = HELD + 128 * MIB
+#: decoded, large edits that are being planned, the replies that are being made, and what is
+#: remembered of the calls. Seen: up to 260 MB in all.
+BESIDE = HELD + 256 * MIB
 CLIENTS = Path(__file__).parents[2] / "scripts" / "hostile_clients.py"
 
 
