@@ -192,7 +192,7 @@ def reloaded() -> None:
     person.installed()
     pid = person.answering_pid()
     config = HOME / ".config/stet/config.toml"
-    config.parent.mkdir(exist_ok=True)
+    config.parent.mkdir(parents=True, exist_ok=True)
     config.write_text("max_file_bytes = 10\n")
     (WORKSPACE / "f.txt").write_text("more than ten bytes\n")
     append = [stet.append_eof("x\n")]
@@ -221,7 +221,7 @@ def reloaded() -> None:
 def idle_daemon_ends_and_comes_back() -> None:
     """With idle_exit_s the daemon ends when nobody is there; the next request starts it."""
     config = HOME / ".config/stet/config.toml"
-    config.parent.mkdir(exist_ok=True)
+    config.parent.mkdir(parents=True, exist_ok=True)
     config.write_text("idle_exit_s = 1\n")
     person.installed()
     person.until("it ends", lambda: person.main_pid() == 0)
