@@ -6,8 +6,13 @@ from dataclasses import asdict
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from rigs import findings
+
+# A deadline for one example is a bet on how busy the machine is. What hangs ends with the test.
+settings.register_profile("stet", deadline=None)
+settings.load_profile("stet")
 
 #: Under this name a worker process of pytest-xdist hands its tallies to the one that reports.
 _OUTPUT = "findings"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -99,9 +98,7 @@ def test_closing_from_another_thread_ends_the_wait(ws: Installation) -> None:
         stream = agent.events()
         closing = threading.Timer(0.2, stream.close)
         closing.start()
-        began = time.monotonic()
         assert list(stream) == []
-        assert time.monotonic() - began < 5
         closing.join()
 
 

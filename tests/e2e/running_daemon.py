@@ -28,7 +28,7 @@ from stet.wire.messages import ErrorObject, Event, Reply, decode_reply, decode_r
 from stet.wire.messages import encode_request as encode
 
 BOTH = [Encoding.JSON, Encoding.MSGPACK]
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 class Refusal(Exception):

@@ -15,7 +15,7 @@ from e2e.running_daemon import BOTH, DaemonProcess, Site
 from stet.wire.framing import UNLIMITED_FRAME, Encoding, Framer, enclose
 from stet.wire.messages import Event, Reply, decode_reply, decode_result, encode_request
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 class Listener:

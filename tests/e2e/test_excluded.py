@@ -19,7 +19,7 @@ from stet.wire.failures import Kind
 OLD = "hunter2-is-the-password"
 NEW = "correct-horse-battery"
 PATTERNS = '[".env", "*.PEM", "secrets/", "!public.pem"]'
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 @pytest.fixture

@@ -71,7 +71,7 @@ def test_a_history_left_alone_is_packed_by_itself(place: Site) -> None:
     for number in range(70):
         place.overwrite("more/a/b.txt", f"{number}\n")
         place.log(limit=1)  # makes Git follow at once, in loose objects
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while loose(place) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert loose(place) == []

@@ -30,7 +30,7 @@ CONFIGURATION = """\
   </policy>
 </busconfig>
 """
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 class Bus:

