@@ -2,9 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from e2e.bad_input.case import Case, patch, replace
 from stet.wire.failures import Kind
 
+#: What only the person may call.
+_FOR_THE_PERSON: dict[str, dict[str, Any]] = {
+    "workspace_allow": {"root": "/tmp"},
+    "workspace_forget": {"root": "/tmp"},
+    "workspace_list": {},
+    "shutdown": {},
+    "upgrade_list": {},
+    "upgrade_decide": {"request": "abcd", "approve": True},
+}
+#: What no agent may set, of its own session or another.
+_LIFTS: list[dict[str, Any]] = [
+    {"mode": "unrestricted"},
+    {"mode": "restricted", "scope": "workspace"},
+    {"mode": "unrestricted", "scope": "workspace"},
+    {"mode": "restricted", "session": "conv-2"},
+    {"mode": "restricted", "workspace": "/"},
+    {"mode": "unrestricted", "for": 5},
+]
 PERMISSION_CASES = [
     *(
         Case(
@@ -14,14 +34,7 @@ PERMISSION_CASES = [
             params,
             [f"{method} is for the person at the machine: it works on control.sock only."],
         )
-        for method, params in {
-            "workspace_allow": {"root": "/tmp"},
-            "workspace_forget": {"root": "/tmp"},
-            "workspace_list": {},
-            "shutdown": {},
-            "upgrade_list": {},
-            "upgrade_decide": {"request": "abcd", "approve": True},
-        }.items()
+        for method, params in _FOR_THE_PERSON.items()
     ),
     *(
         Case(
@@ -31,14 +44,7 @@ PERMISSION_CASES = [
             params,
             ["an agent may only set its own session to restricted. Use request_mode_upgrade"],
         )
-        for params in [
-            {"mode": "unrestricted"},
-            {"mode": "restricted", "scope": "workspace"},
-            {"mode": "unrestricted", "scope": "workspace"},
-            {"mode": "restricted", "session": "conv-2"},
-            {"mode": "restricted", "workspace": "/"},
-            {"mode": "unrestricted", "for": 5},
-        ]
+        for params in _LIFTS
     ),
     Case(
         Kind.NOT_PERMITTED,
