@@ -14,22 +14,21 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 
-from stet import calls
 from stet.aio_event_stream import AsyncEventStream
 from stet.calls import Call
-from stet.conversation import Answer, Conversation, Introduction, outcome
+from stet.conversation import Answer, Conversation, outcome
 from stet.errors import ConnectionLost, StetError, TimedOut
 from stet.retrying import Retrying
-from stet.session import TIMEOUT, describe_method, introduction, with_request_id
+from stet.session import with_request_id
+from stet.session_methods import TIMEOUT, LogFilters, Opening, SessionMethods, opening
 from stet.spawn import Endpoint, reach
 from stet.wire.framing import Encoding
 from stet.wire.results import CommitInfo, HelloResult
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 _RECEIVE_BYTES = 256 * 1024
@@ -52,100 +51,30 @@ def connect(
     Parameters and errors are those of :func:`stet.connect`.
     """
     return AsyncSession(
-        endpoint or Endpoint.from_environment(control=control),
-        introduction(workspace, session, agent, secret),
-        encoding=Encoding(encoding),
-        timeout=timeout,
-        start=start,
+        opening(
+            workspace,
+            session,
+            agent,
+            control=control,
+            secret=secret,
+            encoding=encoding,
+            timeout=timeout,
+            start=start,
+            endpoint=endpoint,
+        )
     )
 
 
-def _sends(
-    build: Callable[P, Call[T]],
-) -> Callable[Concatenate[AsyncSession, P], Coroutine[Any, Any, T]]:
-    """A method of the session out of a function of stet.calls."""
-
-    def method(self: AsyncSession, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
-        return self.perform(build(*args, **kwargs))
-
-    describe_method(method, build)
-    return method
-
-
-class AsyncSession:
+class AsyncSession(SessionMethods):
     """A session over a connection that is reopened when it is lost.
 
     ``hello`` is the daemon's answer to the latest ``hello``: workspace, name and mode.
     """
 
-    hello: HelloResult
-
-    patch = _sends(calls.patch)
-    patch_file = _sends(calls.patch_file)
-    patch_block = _sends(calls.patch_block)
-    apply_patch = _sends(calls.apply_patch)
-    transaction = _sends(calls.transaction)
-    read = _sends(calls.read)
-    undo = _sends(calls.undo)
-    redo = _sends(calls.redo)
-    rollback = _sends(calls.rollback)
-    restore = _sends(calls.restore)
-    log = _sends(calls.log)
-    show = _sends(calls.show)
-    diff = _sends(calls.diff)
-    blame = _sends(calls.blame)
-    export = _sends(calls.export)
-    verify = _sends(calls.verify)
-    pin_set = _sends(calls.pin_set)
-    pin_delete = _sends(calls.pin_delete)
-    pin_list = _sends(calls.pin_list)
-    gc = _sends(calls.gc)
-    snapshot = _sends(calls.snapshot)
-    forget = _sends(calls.forget)
-    clipboard_list = _sends(calls.clipboard_list)
-    clipboard_get = _sends(calls.clipboard_get)
-    clipboard_set = _sends(calls.clipboard_set)
-    clipboard_delete = _sends(calls.clipboard_delete)
-    mode_get = _sends(calls.mode_get)
-    mode_set = _sends(calls.mode_set)
-    request_mode_upgrade = _sends(calls.request_mode_upgrade)
-    upgrade_list = _sends(calls.upgrade_list)
-    upgrade_decide = _sends(calls.upgrade_decide)
-    status = _sends(calls.status)
-    reload = _sends(calls.reload)
-    tools = _sends(calls.tools)
-    workspace_allow = _sends(calls.workspace_allow)
-    workspace_forget = _sends(calls.workspace_forget)
-    workspace_list = _sends(calls.workspace_list)
-    request = _sends(calls.request)
-
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        introduced_as: Introduction,
-        *,
-        encoding: Encoding = Encoding.MSGPACK,
-        timeout: float | None = TIMEOUT,
-        start: bool = True,
-    ) -> None:
-        self._endpoint = endpoint
-        self._introduction = introduced_as
-        self._encoding = encoding
-        self._timeout = timeout
-        self._start = start
+    def __init__(self, opening: Opening) -> None:
+        super().__init__(opening)
         self._link: _Link | None = None
-        self._opening = asyncio.Lock()
-        self._closed = False
-
-    @property
-    def session(self) -> str | None:
-        """The session's name; None on a control connection without one."""
-        return self.hello.session
-
-    @property
-    def workspace(self) -> str | None:
-        """The root of the workspace, absolute; None on a control connection without one."""
-        return self.hello.workspace.root if self.hello.workspace else None
+        self._greeting = asyncio.Lock()
 
     async def open(self) -> Self:
         """Connect and say hello, unless that is done already. Raises as stet.connect()."""
@@ -172,7 +101,9 @@ class AsyncSession:
     ) -> None:
         await self.close()
 
-    async def history(self, path: str | None = None, **filters: Any) -> AsyncIterator[CommitInfo]:
+    async def history(
+        self, path: str | None = None, **filters: Unpack[LogFilters]
+    ) -> AsyncIterator[CommitInfo]:
         """All commits that log() with these filters finds, page after page, newest first."""
         while True:
             page = await self.log(path, **filters)
@@ -188,13 +119,7 @@ class AsyncSession:
         It is subscribed from ``async with session.events() as events`` on, or from its first
         event.
         """
-        return AsyncEventStream(
-            self._endpoint,
-            self._introduction,
-            names,
-            encoding=self._encoding,
-            timeout=self._timeout,
-        )
+        return AsyncEventStream(self._opening_of_events(), names)
 
     async def perform(self, call: Call[T]) -> T:
         """Carry out one call. Raises StetError."""
@@ -208,7 +133,7 @@ class AsyncSession:
 
         try:
             return await self._persist(
-                attempt, patient=not self._start, repeatable=call.repeatable, wait=call.wait
+                attempt, patient=not self._opening.start, repeatable=call.repeatable, wait=call.wait
             )
         except StetError as error:
             raise with_request_id(error, call.request_id) from error.__cause__
@@ -222,7 +147,7 @@ class AsyncSession:
         wait: float = 0.0,
     ) -> T:
         """Try, and try again as stet.retrying has it, within the session's timeout and wait."""
-        deadline = None if self._timeout is None else time.monotonic() + self._timeout + wait
+        deadline = None if self.timeout is None else time.monotonic() + self.timeout + wait
         retrying = Retrying(deadline=deadline, patient=patient)
         while True:
             try:
@@ -240,7 +165,7 @@ class AsyncSession:
                 await asyncio.sleep(pause)
 
     async def _linked(self) -> _Link:
-        async with self._opening:
+        async with self._greeting:
             if self._closed:
                 raise ConnectionLost(
                     "this session is closed; open another one with stet.aio.connect()"
@@ -251,18 +176,19 @@ class AsyncSession:
 
     async def _greet(self) -> _Link:
         # Reaching a daemon may wait for one to start: not in the loop's thread.
-        connected = await asyncio.to_thread(reach, self._endpoint, start=self._start)
+        connected = await asyncio.to_thread(
+            reach, self._opening.endpoint, start=self._opening.start
+        )
         reader, writer = await asyncio.open_unix_connection(sock=connected)
-        link = _Link(reader, writer, self._encoding)
+        link = _Link(reader, writer, self._opening.encoding)
         try:
-            hello = await link.ask(Call("hello", self._introduction.params(), HelloResult))
+            hello = await link.ask(Call("hello", self._opening.introduction.params(), HelloResult))
             if isinstance(hello, StetError):
                 raise hello
         except BaseException:
             await link.close()
             raise
-        self.hello = hello
-        self._introduction = self._introduction.of_session(hello.session)
+        self._greeted(hello)
         return link
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -17,11 +16,12 @@ from typing import Any, Self, TypeVar
 from stet.calls import Call, subscribe
 from stet.conversation import Conversation, Introduction, outcome
 from stet.errors import ConnectionLost, GarbledReply, StetError, TimedOut
-from stet.event_stream import GONE, readable
-from stet.following import CaughtUp, Follower, Gap, catching_up
+from stet.event_intake import GONE, EventIntake
+from stet.following import CaughtUp, Gap, catching_up
 from stet.retrying import FIRST_PAUSE, LONGEST_PAUSE
-from stet.spawn import Endpoint, reach
-from stet.wire.events import EVENTS, AnyEvent, LostEvent
+from stet.session_methods import Opening
+from stet.spawn import reach
+from stet.wire.events import AnyEvent, LostEvent
 from stet.wire.framing import Encoding
 from stet.wire.results import HelloResult
 
@@ -30,30 +30,13 @@ T = TypeVar("T")
 _RECEIVE_BYTES = 64 * 1024
 
 
-class AsyncEventStream:
+class AsyncEventStream(EventIntake):
     """An asynchronous iterator of events; ``async with`` subscribes and closes it."""
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        introduction: Introduction,
-        names: Sequence[str] = (),
-        *,
-        encoding: Encoding,
-        timeout: float | None,
-    ) -> None:
-        self._endpoint = endpoint
-        self._introduction = introduction
-        self._names = tuple(names) or EVENTS
-        self._encoding = encoding
-        self._timeout = timeout
-        self._follower = Follower(self._names)
-        self._ready: deque[AnyEvent] = deque()
+    def __init__(self, opening: Opening, names: Sequence[str] = ()) -> None:
+        super().__init__(opening, names)
         self._line: _Line | None = None
-        self._subscribed = False
         self._closed = False
-        #: The newest commit of each workspace, by its root, when it was subscribed.
-        self.heads: dict[str, str | None] = {}
 
     def __aiter__(self) -> AsyncIterator[AnyEvent]:
         return self
@@ -73,7 +56,7 @@ class AsyncEventStream:
                     continue
                 told = await self._line.next_event()
                 pause = FIRST_PAUSE
-                await self._take(told)
+                await self._fill(self._taken(told))
             except GONE:
                 self._drop()
                 await asyncio.sleep(pause)
@@ -98,24 +81,14 @@ class AsyncEventStream:
         await self.close()
 
     async def _subscribe(self) -> None:
-        line = await self._greeted(self._introduction)
+        line = await self._greeted(self._opening.introduction)
         try:
-            answer = await line.ask(subscribe(self._names), self._timeout)
+            answer = await line.ask(subscribe(self._names), self._opening.timeout)
         except BaseException:
             line.close()
             raise
         self._line = line
-        if not self._subscribed:
-            self._subscribed, self.heads = True, answer.heads
-        await self._fill(self._follower.began(answer.heads))
-
-    async def _take(self, told: Mapping[str, object]) -> None:
-        event = readable(told)
-        found = None if event is None else self._follower.take(event)
-        if isinstance(found, Gap):
-            await self._fill(found)
-        elif found is not None:
-            self._ready.append(found)
+        await self._fill(self._began(answer))
 
     async def _fill(self, gap: Gap | None) -> None:
         if gap is None:
@@ -127,7 +100,7 @@ class AsyncEventStream:
 
     async def _missing(self, root: str) -> list[AnyEvent]:
         try:
-            line = await self._greeted(self._introduction.in_workspace(root))
+            line = await self._greeted(self._opening.introduction.in_workspace(root))
         except GONE:
             raise
         except StetError:  # no longer allowed, and so no longer to be read
@@ -141,7 +114,7 @@ class AsyncEventStream:
         catching = catching_up(self._follower.last(root))
         call = next(catching)
         while True:
-            page = await line.ask(call, self._timeout)
+            page = await line.ask(call, self._opening.timeout)
             try:
                 call = catching.send(page)
             except StopIteration as done:
@@ -149,11 +122,11 @@ class AsyncEventStream:
                 return caught_up
 
     async def _greeted(self, introduction: Introduction) -> _Line:
-        connected = await asyncio.to_thread(reach, self._endpoint, start=False)
+        connected = await asyncio.to_thread(reach, self._opening.endpoint, start=False)
         reader, writer = await asyncio.open_unix_connection(sock=connected)
-        line = _Line(reader, writer, self._encoding)
+        line = _Line(reader, writer, self._opening.encoding)
         try:
-            await line.ask(Call("hello", introduction.params(), HelloResult), self._timeout)
+            await line.ask(Call("hello", introduction.params(), HelloResult), self._opening.timeout)
         except BaseException:
             line.close()
             raise

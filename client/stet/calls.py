@@ -38,6 +38,7 @@ from stet.wire.results import (
     ReadResult,
     ReloadResult,
     ShowResult,
+    ShutdownResult,
     SnapshotResult,
     StatusResult,
     Tools,
@@ -86,10 +87,27 @@ def patch(
     preview: bool = False,
     request_id: str | None = None,
 ) -> Call[EditResult]:
-    """Apply patches to one file: all of them against its present text, or none.
+    """Apply patches to one file: all of them against its present text, or none. One commit.
 
-    ``message`` says why and goes into the commit. ``preview`` plans and changes nothing.
+    ``path``: relative to the session's directory, or absolute. ``patches``: one or a list of
+    what ``stet.replace``, ``stet.append_eof``, ``stet.prepend_bof`` and ``stet.overwrite`` make;
+    the last three create a missing file. Texts are literal; at most 60,000 tokens together.
+
+    ``message`` says why, and goes into the commit. ``if_match``: the ``oid`` that ``read`` gave
+    for this path, or a map of path to ``oid`` (None: must not exist); the call is refused if a
+    file is another one now. ``preview`` plans, gives the diff, and changes nothing.
     ``request_id`` is made up unless given; the same one twice is carried out once.
+
+    The result's ``commit`` is None for a preview and when only clipboards changed. ``edits[i]``
+    tells where a patch landed: lines ``line`` to ``end_line`` of the new file, counted from 1,
+    and ``rung``, how tolerantly it was matched (``exact``: not at all). ``message`` is the text
+    for a model, ``diff`` a unified diff for people. ``outside``: the commit that recorded first
+    what others had left in the file.
+
+    Raises OldTextNotFound (``failures[i].nearest`` is the closest passage), OldTextNotUnique
+    (``failures[i].candidates`` are the lines of the places), OverlappingEdits, NoChange,
+    FileNotFound, MissingClipboard, Stale, InputTooLarge, PathOutsideWorkspace, PathProtected,
+    ToolDisabled in Restricted mode, InvalidParams. Then nothing was changed.
     """
     params = {"path": path, "patches": patches}
     return _edit("patch", params, message, if_match, preview, request_id)
@@ -109,10 +127,10 @@ def patch_file(
 ) -> Call[EditResult]:
     """Search and replace in one file, each change on the result of the one before; or none.
 
-    ``changes`` are made by ``stet.change``. ``dry_run`` is ``preview`` under the name that
-    the dialect has for it. ``context``: lines around each change in the result's message.
-    ``backup`` keeps the old file beside the new one, in the same commit. The rest as in
-    patch().
+    ``changes``: one or a list of what ``stet.change`` makes. ``dry_run`` is ``preview`` under
+    the name that the dialect has for it. ``context``: lines around each change in the result's
+    message. ``backup`` keeps the old file as PATH.bak, in the same commit. The rest, result and
+    errors too, as in patch(); also raises OccurrenceOutOfRange.
     """
     params: dict[str, Any] = {"path": path, "changes": changes}
     params |= _given(dry_run=dry_run or None, context=context, backup=backup or None)
@@ -132,7 +150,8 @@ def patch_block(
 
     ``text`` is a model's whole answer or the blocks alone. ``filepath``, if given, must be
     the one that the block names. The structure that the dialect replies with is the
-    result's ``result``. The rest as in patch().
+    result's ``result``: a BlockResult, or a list of them for several files. The rest as in
+    patch(); raises ParseError, with ``data["line"]``, for text that is no block.
     """
     params = {"text": text} | _given(filepath=filepath)
     return _edit("patch_block", params, message, if_match, preview, request_id)
@@ -152,7 +171,8 @@ def apply_patch(
 
     ``overwrite`` lets "Add File" replace a file that exists. ``ambiguous="first"`` takes the
     first of several places, as Codex does; otherwise they are refused. The rest as in
-    patch().
+    patch(); also raises ParseError (``data["line"]`` counts from 1), ContextNotFound for an
+    ``@@`` line that stands nowhere, and AlreadyExists.
     """
     params = {"input": input} | _given(overwrite=overwrite or None, ambiguous=ambiguous)
     return _edit("apply_patch", params, message, if_match, preview, request_id)
@@ -162,6 +182,7 @@ def transaction(
     calls: Sequence[Call[EditResult]],
     *,
     message: str | None = None,
+    if_match: Mapping[str, str | None] | None = None,
     preview: bool = False,
     request_id: str | None = None,
 ) -> Call[EditResult]:
@@ -169,7 +190,10 @@ def transaction(
 
     ``calls`` are made by the functions of this module (``stet.calls.patch(...)``,
     ``stet.calls.apply_patch(...)``), in any dialects; each sees what the ones before it
-    leave, clipboards included. ``message``, ``preview`` and ``request_id`` go with the whole.
+    leave, clipboards included. ``message``, ``preview`` and ``request_id`` go with the whole;
+    so does ``if_match``, about the files before the first call. ``edits[i].call`` in the result
+    and ``failures[i].call`` of an error tell which call is meant, from 0. Raises as the calls
+    do; then none of them has happened.
     """
     inner = [
         {
@@ -178,13 +202,17 @@ def transaction(
         }
         for call in calls
     ]
-    return _edit("transaction", {"calls": inner}, message, None, preview, request_id)
+    return _edit("transaction", {"calls": inner}, message, if_match, preview, request_id)
 
 
 def read(
     path: str, *, at: str | None = None, start: int | None = None, end: int | None = None
 ) -> Call[ReadResult]:
-    """A file's text, or its lines ``start`` to ``end`` inclusive; ``at`` a commit."""
+    """A file's text, or its lines ``start`` to ``end`` inclusive, from 1; ``at`` a commit.
+
+    The result's ``oid`` is for ``if_match``; ``lines`` counts the whole file's. Raises
+    FileNotFound, NotAFile, NotText, FileTooLarge, UnknownCommit.
+    """
     return Call("read", _given(path=path, at=at, start=start, end=end), ReadResult)
 
 
@@ -205,8 +233,11 @@ def undo(
 
     One of ``commits``, ``last`` (that many of the newest edits not undone yet, 1 if
     nothing is given) and ``request`` (the request id of a call); ``session``, ``agent``
-    and ``paths`` narrow the choice. Raises Conflict, having changed nothing, where it
-    cannot merge; NothingToUndo when nothing is left.
+    and ``paths`` narrow the choice. The result's ``undone`` are the commits taken back.
+
+    An agent takes back what its own session did, a person (``control``) anything. Raises
+    Conflict, having changed nothing, where later edits touch the same lines; NothingToUndo,
+    UnknownCommit, UnknownRequest, NotPermitted; ToolDisabled for an agent in Restricted mode.
     """
     which = _given(
         commits=commits, last=last, request=request, session=session, agent=agent, paths=paths
@@ -264,7 +295,8 @@ def restore(
 ) -> Call[EditResult]:
     """Make a file what it was right after the commit ``at``, or remove it if it was not there.
 
-    Raises NoChange if it is so already.
+    Raises NoChange if it is so already, UnknownCommit; NotPermitted for an agent, if others
+    have changed the file since.
     """
     return _edit("restore", {"path": path, "at": at}, message, if_match, preview, request_id)
 
@@ -308,14 +340,18 @@ def log(
 
 
 def show(commit: str) -> Call[ShowResult]:
-    """One commit with its unified diff."""
+    """One commit with its unified diff. Raises UnknownCommit."""
     return Call("show", {"commit": commit}, ShowResult)
 
 
 def diff(
     from_: str | None = None, to: str | None = None, *, paths: Sequence[str] | None = None
 ) -> Call[DiffResult]:
-    """What differs between two commits, or between a commit and the workspace."""
+    """What differs between two commits, or between a commit and the workspace.
+
+    ``from_`` is HEAD if not given, ``to`` the files as they are now. ``paths``: only these.
+    Raises UnknownCommit.
+    """
     # "from" is a keyword of Python, so it can be no parameter.
     params = {"from": from_} if from_ is not None else {}
     return Call("diff", params | _given(to=to, paths=paths), DiffResult)
@@ -491,7 +527,8 @@ def request_mode_upgrade(
     """Ask the person for write access, in Restricted mode; says whether they have decided.
 
     ``reason``: what for, as the person reads it. ``wait``: so many seconds for the decision, at
-    most. Asked again while the request is pending, it is the same one.
+    most. Asked again while the request is pending, it is the same one. ``status`` of the result is
+    pending, approved or denied, and ``message`` the text for a model.
     """
     params = _given(reason=reason, wait=wait)
     return Call("request_mode_upgrade", params, UpgradeResult, wait=wait or 0.0)
@@ -507,13 +544,19 @@ def upgrade_list(
 
 
 def upgrade_decide(
-    request: str, approve: bool, *, note: str | None = None, for_: float | None = None
+    request: str,
+    approve: bool,
+    *,
+    note: str | None = None,
+    for_: float | None = None,
+    workspace: str | None = None,
 ) -> Call[UpgradeInfo]:
     """Approve or deny a request for write access, by its id or a unique beginning (control).
 
     ``note`` is told to the agent. ``for_``: the seconds after which an approval ends.
+    ``workspace``: its root, where the request's id alone would not be unique.
     """
-    params = _given(request=request, approve=approve, note=note)
+    params = _given(request=request, approve=approve, note=note, workspace=workspace)
     params |= {} if for_ is None else {"for": for_}
     return Call("upgrade_decide", params, UpgradeInfo, repeatable=False)
 
@@ -521,6 +564,15 @@ def upgrade_decide(
 def reload() -> Call[ReloadResult]:
     """Let the daemon read its configuration again (control). A wrong file changes nothing."""
     return Call("reload", {}, ReloadResult)
+
+
+def shutdown() -> Call[ShutdownResult]:
+    """Let the daemon end in good order (control). The next call with ``start`` starts another.
+
+    Calls in flight are answered first; later ones are refused (ShuttingDown).
+    """
+    # Not repeatable: the second arrival would end the daemon that came after.
+    return Call("shutdown", {}, ShutdownResult, repeatable=False)
 
 
 def status() -> Call[StatusResult]:

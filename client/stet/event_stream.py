@@ -10,63 +10,36 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
-
-import msgspec
 
 from stet.calls import Call, subscribe
 from stet.connection import Connection
 from stet.conversation import Introduction, outcome
-from stet.errors import (
-    ConnectionLost,
-    DaemonUnreachable,
-    GarbledReply,
-    ShuttingDown,
-    StetError,
-    TimedOut,
-)
-from stet.following import CaughtUp, Follower, Gap, catching_up
+from stet.errors import StetError
+from stet.event_intake import GONE, EventIntake
+from stet.following import CaughtUp, Gap, catching_up
 from stet.retrying import FIRST_PAUSE, LONGEST_PAUSE
-from stet.spawn import Endpoint, reach
-from stet.wire.events import EVENTS, AnyEvent, LostEvent, read_event
-from stet.wire.framing import Encoding
+from stet.session_methods import Opening
+from stet.spawn import reach
+from stet.wire.events import AnyEvent, LostEvent
 from stet.wire.results import HelloResult
 
 T = TypeVar("T")
 
-#: The connection is gone; another one is worth a try.
-GONE = (ConnectionLost, DaemonUnreachable, ShuttingDown, TimedOut)
 
-
-class EventStream:
+class EventStream(EventIntake):
     """An iterator of events; a context manager that closes it.
 
     Made by :meth:`stet.Session.events`, and subscribed from then on. ``heads`` has the newest
     commit of each workspace, by its root, at that moment: everything later comes.
     """
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        introduction: Introduction,
-        names: Sequence[str] = (),
-        *,
-        encoding: Encoding,
-        timeout: float | None,
-    ) -> None:
-        self._endpoint = endpoint
-        self._introduction = introduction
-        self._names = tuple(names) or EVENTS
-        self._encoding = encoding
-        self._timeout = timeout
-        self._follower = Follower(self._names)
-        self._ready: deque[AnyEvent] = deque()
+    def __init__(self, opening: Opening, names: Sequence[str] = ()) -> None:
+        super().__init__(opening, names)
         self._connection: Connection | None = None
         self._closed = threading.Event()
-        self.heads: dict[str, str | None] = {}
         self._subscribe()
 
     def __iter__(self) -> Iterator[AnyEvent]:
@@ -94,7 +67,7 @@ class EventStream:
                 if told is None:
                     return None
                 pause = FIRST_PAUSE
-                self._take(told)
+                self._fill(self._taken(told))
             except GONE:
                 self._drop()
                 left = LONGEST_PAUSE if deadline is None else deadline - time.monotonic()
@@ -128,24 +101,14 @@ class EventStream:
         self._drop()
 
     def _subscribe(self) -> None:
-        connection = self._greeted(self._introduction)
+        connection = self._greeted(self._opening.introduction)
         try:
             answer = self._ask(connection, subscribe(self._names))
         except BaseException:
             connection.close()
             raise
         self._connection = connection
-        if not self.heads:
-            self.heads = answer.heads
-        self._fill(self._follower.began(answer.heads))
-
-    def _take(self, told: Mapping[str, object]) -> None:
-        event = readable(told)
-        found = None if event is None else self._follower.take(event)
-        if isinstance(found, Gap):
-            self._fill(found)
-        elif found is not None:
-            self._ready.append(found)
+        self._fill(self._began(answer))
 
     def _fill(self, gap: Gap | None) -> None:
         if gap is None:
@@ -157,7 +120,7 @@ class EventStream:
 
     def _missing(self, root: str) -> list[AnyEvent]:
         try:
-            connection = self._greeted(self._introduction.in_workspace(root))
+            connection = self._greeted(self._opening.introduction.in_workspace(root))
         except GONE:
             raise
         except StetError:  # no longer allowed, and so no longer to be read
@@ -178,7 +141,7 @@ class EventStream:
                 return caught_up
 
     def _greeted(self, introduction: Introduction) -> Connection:
-        connection = Connection(reach(self._endpoint, start=False), self._encoding)
+        connection = Connection(reach(self._opening.endpoint, start=False), self._opening.encoding)
         try:
             self._ask(connection, Call("hello", introduction.params(), HelloResult))
         except BaseException:
@@ -187,7 +150,9 @@ class EventStream:
         return connection
 
     def _ask(self, connection: Connection, call: Call[T]) -> T:
-        deadline = None if self._timeout is None else time.monotonic() + self._timeout
+        deadline = (
+            None if self._opening.timeout is None else time.monotonic() + self._opening.timeout
+        )
         for _, answer in connection.exchange([(call.method, call.params)], deadline):
             result = outcome(call, answer, connection.encoding)
             if isinstance(result, StetError):
@@ -199,13 +164,3 @@ class EventStream:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-
-
-def readable(told: Mapping[str, object]) -> AnyEvent | None:
-    """A notification as an event; None for one of a kind that is not known."""
-    try:
-        return read_event(told)
-    except msgspec.ValidationError as error:
-        raise GarbledReply(
-            f"the daemon's event has another shape than this version of stet knows: {error}"
-        ) from error

@@ -3,40 +3,34 @@
     with stet.connect(workspace=".", session="conv-1", agent="my-agent") as s:
         r = s.patch("src/a.py", [stet.replace("old", "new")])
 
-The methods come from :mod:`stet.calls`. What is added here is waiting: a lost connection
+The methods come from :mod:`stet.session_methods`. What is added here is waiting: a lost connection
 is opened again, and unanswered calls are sent again with the request ids they had
 (:mod:`stet.retrying`). :mod:`stet.aio` is the same for asyncio.
 """
 
 from __future__ import annotations
 
-import inspect
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar, Unpack
 
-from stet import calls
 from stet.calls import Call
 from stet.connection import Connection
-from stet.conversation import Introduction, outcome
+from stet.conversation import outcome
 from stet.errors import ConnectionLost, ShuttingDown, StetError, TransportError
 from stet.retrying import Retrying
+from stet.session_methods import TIMEOUT, LogFilters, Opening, SessionMethods, opening
 from stet.spawn import Endpoint, reach
-from stet.version import __version__
 from stet.wire.framing import Encoding
 from stet.wire.results import CommitInfo, HelloResult
 
 if TYPE_CHECKING:
     from stet.event_stream import EventStream
 
-P = ParamSpec("P")
 T = TypeVar("T")
-
-#: Seconds that a call may take in all, with every retry.
-TIMEOUT = 120.0
 
 
 def connect(
@@ -64,125 +58,33 @@ def connect(
     (WorkspaceNotAllowed, NotPermitted, UnsupportedProtocol).
     """
     opened = Session(
-        endpoint or Endpoint.from_environment(control=control),
-        introduction(workspace, session, agent, secret),
-        encoding=Encoding(encoding),
-        timeout=timeout,
-        start=start,
+        opening(
+            workspace,
+            session,
+            agent,
+            control=control,
+            secret=secret,
+            encoding=encoding,
+            timeout=timeout,
+            start=start,
+            endpoint=endpoint,
+        )
     )
     opened.open()
     return opened
 
 
-def introduction(
-    workspace: str | os.PathLike[str] | None,
-    session: str | None,
-    agent: str | None,
-    secret: str | None,
-) -> Introduction:
-    """What a session says in ``hello``; a relative workspace is made absolute."""
-    directory = None if workspace is None else os.path.abspath(os.fspath(workspace))
-    return Introduction(directory, session, agent, secret, __version__)
-
-
-def _sends(build: Callable[P, Call[T]]) -> Callable[Concatenate[Session, P], T]:
-    """A method of the session out of a function of stet.calls."""
-
-    def method(self: Session, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self.perform(build(*args, **kwargs))
-
-    describe_method(method, build)
-    return method
-
-
-def describe_method(method: Callable[..., Any], build: Callable[..., Call[Any]]) -> None:
-    """Give a made method the name, documentation and signature that help() shows."""
-    method.__name__ = method.__qualname__ = build.__name__
-    method.__doc__ = build.__doc__
-    own = inspect.signature(build)
-    this = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
-    # Annotations are text here: "Call[EditResult]" gives EditResult.
-    result = str(own.return_annotation).removeprefix("Call[").removesuffix("]")
-    method.__signature__ = own.replace(  # type: ignore[attr-defined]
-        parameters=[this, *own.parameters.values()], return_annotation=result
-    )
-
-
-class Session:
+class Session(SessionMethods):
     """A session over a connection that is reopened when it is lost.
 
     May be used by several threads; their calls go one after the other. ``hello`` is the
     daemon's answer to the latest ``hello``: workspace, session name and mode.
     """
 
-    hello: HelloResult
-
-    patch = _sends(calls.patch)
-    patch_file = _sends(calls.patch_file)
-    patch_block = _sends(calls.patch_block)
-    apply_patch = _sends(calls.apply_patch)
-    transaction = _sends(calls.transaction)
-    read = _sends(calls.read)
-    undo = _sends(calls.undo)
-    redo = _sends(calls.redo)
-    rollback = _sends(calls.rollback)
-    restore = _sends(calls.restore)
-    log = _sends(calls.log)
-    show = _sends(calls.show)
-    diff = _sends(calls.diff)
-    blame = _sends(calls.blame)
-    export = _sends(calls.export)
-    verify = _sends(calls.verify)
-    pin_set = _sends(calls.pin_set)
-    pin_delete = _sends(calls.pin_delete)
-    pin_list = _sends(calls.pin_list)
-    gc = _sends(calls.gc)
-    snapshot = _sends(calls.snapshot)
-    forget = _sends(calls.forget)
-    clipboard_list = _sends(calls.clipboard_list)
-    clipboard_get = _sends(calls.clipboard_get)
-    clipboard_set = _sends(calls.clipboard_set)
-    clipboard_delete = _sends(calls.clipboard_delete)
-    mode_get = _sends(calls.mode_get)
-    mode_set = _sends(calls.mode_set)
-    request_mode_upgrade = _sends(calls.request_mode_upgrade)
-    upgrade_list = _sends(calls.upgrade_list)
-    upgrade_decide = _sends(calls.upgrade_decide)
-    status = _sends(calls.status)
-    reload = _sends(calls.reload)
-    tools = _sends(calls.tools)
-    workspace_allow = _sends(calls.workspace_allow)
-    workspace_forget = _sends(calls.workspace_forget)
-    workspace_list = _sends(calls.workspace_list)
-    request = _sends(calls.request)
-
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        introduced_as: Introduction,
-        *,
-        encoding: Encoding = Encoding.MSGPACK,
-        timeout: float | None = TIMEOUT,
-        start: bool = True,
-    ) -> None:
-        self._endpoint = endpoint
-        self._introduction = introduced_as
-        self._encoding = encoding
-        self._timeout = timeout
-        self._start = start
+    def __init__(self, opening: Opening) -> None:
+        super().__init__(opening)
         self._connection: Connection | None = None
-        self._closed = False
         self._lock = threading.RLock()
-
-    @property
-    def session(self) -> str | None:
-        """The session's name; None on a control connection without one."""
-        return self.hello.session
-
-    @property
-    def workspace(self) -> str | None:
-        """The root of the workspace, absolute; None on a control connection without one."""
-        return self.hello.workspace.root if self.hello.workspace else None
 
     def open(self) -> None:
         """Connect and say hello, unless that is done already. Raises as connect()."""
@@ -216,7 +118,9 @@ class Session:
     ) -> None:
         self.close()
 
-    def history(self, path: str | None = None, **filters: Any) -> Iterator[CommitInfo]:
+    def history(
+        self, path: str | None = None, **filters: Unpack[LogFilters]
+    ) -> Iterator[CommitInfo]:
         """All commits that log() with these filters finds, page after page, newest first."""
         while True:
             page = self.log(path, **filters)
@@ -235,13 +139,7 @@ class Session:
         from stet.event_stream import EventStream  # few programs need it
 
         self.open()
-        return EventStream(
-            self._endpoint,
-            self._introduction,
-            names,
-            encoding=self._encoding,
-            timeout=self._timeout,
-        )
+        return EventStream(self._opening_of_events(), names)
 
     def perform(self, call: Call[T]) -> T:
         """Carry out one call. Raises StetError."""
@@ -259,7 +157,7 @@ class Session:
         outcomes: list[T | StetError | None] = [None] * len(batch)
         with self._lock:
             deadline = self._deadline(sum(call.wait for call in batch))
-            retrying = Retrying(deadline=deadline, patient=not self._start)
+            retrying = Retrying(deadline=deadline, patient=not self._opening.start)
             while unanswered := [i for i, known in enumerate(outcomes) if known is None]:
                 try:
                     self._attempt(batch, unanswered, outcomes, deadline)
@@ -308,7 +206,9 @@ class Session:
         if self._connection is not None and self._connection.ended:
             self._drop()
         if self._connection is None:
-            connection = Connection(reach(self._endpoint, start=self._start), self._encoding)
+            connection = Connection(
+                reach(self._opening.endpoint, start=self._opening.start), self._opening.encoding
+            )
             try:
                 self._greet(connection, deadline)
             except BaseException:
@@ -318,14 +218,12 @@ class Session:
         return self._connection
 
     def _greet(self, connection: Connection, deadline: float | None) -> None:
-        hello = Call("hello", self._introduction.params(), HelloResult)
+        hello = Call("hello", self._opening.introduction.params(), HelloResult)
         for _, answer in connection.exchange([(hello.method, hello.params)], deadline):
             result = outcome(hello, answer, connection.encoding)
             if isinstance(result, StetError):
                 raise result
-            self.hello = result
-            # A name that the daemon made up is the session's from now on.
-            self._introduction = self._introduction.of_session(result.session)
+            self._greeted(result)
 
     def _drop(self) -> None:
         if self._connection is not None:
@@ -333,7 +231,7 @@ class Session:
             self._connection = None
 
     def _deadline(self, wait: float = 0.0) -> float | None:
-        return None if self._timeout is None else time.monotonic() + self._timeout + wait
+        return None if self.timeout is None else time.monotonic() + self.timeout + wait
 
 
 def settle(

@@ -185,8 +185,8 @@ def test_a_closed_session_says_so() -> None:
 
 
 def test_both_sessions_have_the_same_methods() -> None:
-    blocking = {name for name in vars(stet.Session) if not name.startswith("_")}
-    awaited = {name for name in vars(stet.aio.AsyncSession) if not name.startswith("_")}
+    blocking = {name for name in dir(stet.Session) if not name.startswith("_")}
+    awaited = {name for name in dir(stet.aio.AsyncSession) if not name.startswith("_")}
     # perform_all pipelines; with asyncio gather() does.
     assert blocking - awaited == {"perform_all"}
     assert awaited - blocking == set()

@@ -58,7 +58,7 @@ def test_it_has_the_rungs_in_their_order() -> None:
 
 def test_it_names_every_method_of_a_session() -> None:
     section = README.partition("## Python")[2].partition("\n## ")[0]
-    public = {name for name in vars(stet.Session) if not name.startswith("_")}
+    public = {name for name in dir(stet.Session) if not name.startswith("_")}
     rest = {"open", "close", "perform", "perform_all", "request", "session", "workspace"}
 
     assert public - rest - set(re.findall(r"`(\w+)`", section)) == set()

@@ -491,6 +491,12 @@ class ReloadResult(msgspec.Struct, frozen=True):
     error: str | None
 
 
+class ShutdownResult(msgspec.Struct, frozen=True):
+    """The daemon ends: calls in flight are answered, new ones refused as ``shutting_down``."""
+
+    stopping: bool
+
+
 class StatusResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Health and counts. Before ``hello`` on agent.sock only the first two fields are sent."""
 
