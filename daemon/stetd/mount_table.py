@@ -1,0 +1,117 @@
+"""Where a path lies, by a table of mounts: in which file system, and where in that.
+
+Pure functions over the text of ``/proc/<pid>/mountinfo`` (proc(5)). A line of it is
+
+    ID PARENT MAJOR:MINOR ROOT POINT OPTIONS [TAG..] - TYPE SOURCE OPTIONS
+
+ROOT is the directory of the file system that is mounted, POINT where, as seen from the root
+directory of the process; mounts that can't be reached from there are left out. Spaces, tabs,
+newlines and backslashes in both are written as three octal digits. Who compares what is
+:mod:`stetd.peer_view`'s affair.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+_ESCAPED = re.compile(rb"\\([0-7]{3})")
+#: What follows the root of a mount whose directory was removed. No name has a slash in it.
+_REMOVED = b"//"
+
+
+class Mount(NamedTuple):
+    """One line of the table; a mount is known by ``number`` in all namespaces while it is there."""
+
+    number: int
+    parent: int
+    device: bytes
+    root: bytes
+    point: bytes
+    kind: bytes
+
+
+class Place(NamedTuple):
+    """A directory of a file system, by its path in that, and the mount that leads there."""
+
+    device: bytes
+    path: bytes
+    mount: Mount
+
+
+def mounts(table: bytes) -> list[Mount]:
+    """The mounts of a table. Raises ValueError."""
+    # A carriage return in a name is written as it is, so that it must not end a line.
+    found = [_mount(line) for line in table.removesuffix(b"\n").split(b"\n")]
+    if len({mount.number for mount in found}) != len(found):
+        raise ValueError("two mounts of one number")
+    return found
+
+
+def _mount(line: bytes) -> Mount:
+    fields = line.split(b" ")
+    dash = fields.index(b"-", 6)
+    number, parent, device, root, point = fields[:5]
+    return Mount(int(number), int(parent), device, _plain(root), _plain(point), fields[dash + 1])
+
+
+def _plain(field: bytes) -> bytes:
+    return _ESCAPED.sub(lambda code: bytes([int(code[1], 8) & 0xFF]), field)
+
+
+def place(table: list[Mount], path: bytes) -> Place | None:
+    """Where an absolute path without links leads, None if the table can't tell.
+
+    It is walked as the kernel does: from the root directory on, and whenever something is
+    mounted at what has been reached, on in the last that was mounted there.
+    """
+    here = _root(table)
+    if here is None:
+        return None
+    for _ in table:
+        over = _next(table, here, path)
+        if not over:
+            return _in_file_system(here, path)
+        if len(over) > 1:
+            return None
+        here = over[0]
+    return None
+
+
+def _root(table: list[Mount]) -> Mount | None:
+    """The mount of the root directory; None for a root that is no mount, as after chroot(2).
+
+    What was mounted over it later has it for parent, and is not met on the way from it.
+    """
+    numbers = {mount.number for mount in table}
+    found = [
+        mount
+        for mount in table
+        if mount.point == b"/" and (mount.parent == mount.number or mount.parent not in numbers)
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def _next(table: list[Mount], here: Mount, path: bytes) -> list[Mount]:
+    """What is mounted on ``here`` where the path comes first; more than one is ambiguous."""
+    met = [
+        mount
+        for mount in table
+        if mount.parent == here.number != mount.number
+        and mount.point != b"/"
+        and _leads_through(path, mount.point)
+    ]
+    nearest = min((len(mount.point) for mount in met), default=0)
+    return [mount for mount in met if len(mount.point) == nearest]
+
+
+def _in_file_system(mount: Mount, path: bytes) -> Place | None:
+    if not mount.root.startswith(b"/") or _REMOVED in mount.root:
+        return None
+    inside = path if mount.point == b"/" else path[len(mount.point) :]
+    joined = mount.root.rstrip(b"/") + b"/" + inside.strip(b"/")
+    return Place(mount.device, joined.rstrip(b"/") or b"/", mount)
+
+
+def _leads_through(path: bytes, point: bytes) -> bool:
+    return path == point or path.startswith(point + b"/")
