@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import asdict
 from typing import Any
 
@@ -13,6 +14,10 @@ from rigs import findings
 # A deadline for one example is a bet on how busy the machine is. What hangs ends with the test.
 settings.register_profile("stet", deadline=None)
 settings.load_profile("stet")
+
+# Who runs the tests in the background may have SIGINT ignored, which every process that they start
+# would inherit; `stet watch` is ended by it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 #: Under this name a worker process of pytest-xdist hands its tallies to the one that reports.
 _OUTPUT = "findings"
