@@ -24,6 +24,19 @@ def test_cutting_into_stretches_does_not_change_the_count() -> None:
     assert count_tokens([text]) == TokenCount(whole, exact=True)
 
 
+@pytest.mark.parametrize(
+    "lines", ["0.73\n", "f(x);\n", "\tx\r\n \n\n", "y;\n// z\n", "a\x1c\n//\n"]
+)
+def test_text_without_single_spaces_is_cut_behind_lines(lines: str) -> None:
+    text = lines * 30_000
+    assert all(len(stretch) < 70_000 for stretch in tokens._stretches(text))
+    whole = len(tokens.load_encoding().encode_ordinary(text))
+    assert (
+        sum(len(tokens.load_encoding().encode_ordinary(s)) for s in tokens._stretches(text))
+        == whole
+    )
+
+
 def test_a_call_of_60_000_bytes_is_never_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     def load() -> None:
         raise AssertionError("the vocabulary was loaded")

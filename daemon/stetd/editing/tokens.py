@@ -130,19 +130,29 @@ def _ranks(vocabulary: bytes) -> dict[bytes, int]:
 def _stretches(text: str) -> Iterator[str]:
     """``text`` in order, in stretches that can be encoded apart.
 
-    Cut before a single space between two words, where the encoding cuts too; elsewhere, which
-    can add a token a cut, only inside very long runs.
+    Cut before a single space between two words, or behind the end of a line unless a slash
+    follows, where the encoding cuts too; elsewhere, which can add a token a cut, only inside very
+    long runs.
     """
     start = 0
     for run in _RUN.finditer(text):
         if run.start() - start >= _STRETCH and run.group() == " ":
             yield text[start : run.start()]
             start = run.start()
+        elif run.end() - start >= _STRETCH and (cut := _behind_line(run, text)):
+            yield text[start:cut]
+            start = cut
         for cut in range(run.start() + _LONGEST_RUN, run.end(), _LONGEST_RUN):
             yield text[start:cut]
             start = cut
     if start < len(text):
         yield text[start:]
+
+
+def _behind_line(run: re.Match[str], text: str) -> int:
+    """Where a run of white space can be cut behind its last newline; 0: nowhere."""
+    cut = 1 + max(text.rfind(end, *run.span()) for end in "\r\n")
+    return 0 if text.startswith("/", cut) else cut
 
 
 def _utf8_length(text: str) -> int:
