@@ -97,9 +97,7 @@ def _next(table: list[Mount], here: Mount, path: bytes) -> list[Mount]:
     met = [
         mount
         for mount in table
-        if mount.parent == here.number != mount.number
-        and mount.point != b"/"
-        and _leads_through(path, mount.point)
+        if mount.parent == here.number != mount.number and _leads_through(path, mount.point)
     ]
     nearest = min((len(mount.point) for mount in met), default=0)
     return [mount for mount in met if len(mount.point) == nearest]
@@ -114,4 +112,5 @@ def _in_file_system(mount: Mount, path: bytes) -> Place | None:
 
 
 def _leads_through(path: bytes, point: bytes) -> bool:
+    """Whether a path comes by a mount point. Not by "/", where the walk begins."""
     return path == point or path.startswith(point + b"/")

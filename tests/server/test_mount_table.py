@@ -26,7 +26,7 @@ CASES = {
     "a subvolume": (["1 0 0:9 /@ /", "2 1 0:9 /@home /h"], "/h/w", "0:9 /@home/w"),
     "a part is mounted": (["1 0 8:1 / /", "2 1 8:1 /srv/x /h"], "/h/w/d", "8:1 /srv/x/w/d"),
     "a root that is a part": (["1 0 8:1 /sandbox /"], "/h/w", "8:1 /sandbox/h/w"),
-    "a name that only begins alike": (["1 0 8:1 / /", "2 1 8:2 / /h/wo"], "/h/w", "8:1 /h/w"),
+    "a name that only begins alike": (["1 0 8:1 / /", "2 1 8:2 / /h/w"], "/h/wo", "8:1 /h/wo"),
     "mounted below": (["1 0 8:1 / /", "2 1 8:2 / /h/w/d"], "/h/w", "8:1 /h/w"),
     "covered at the same point": (
         ["1 0 8:1 / /", "3 2 0:5 / /h/w", "2 1 8:1 /h/w /h/w"], "/h/w", "0:5 /",
