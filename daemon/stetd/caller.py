@@ -8,6 +8,7 @@ what only reads runs on a small pool of threads.
 from __future__ import annotations
 
 import asyncio
+import enum
 import hashlib
 import os
 import time
@@ -263,14 +264,26 @@ class Caller:
         return found[0]
 
 
+class Writes(enum.Enum):
+    """What a method does to the files of a workspace, which decides about Restricted mode."""
+
+    NOTHING = "nothing"
+    #: Edits: refused in Restricted mode, on both sockets.
+    EDITS = "edits"
+    #: Takes edits back: refused in Restricted mode on agent.sock; a person's works in every mode.
+    TAKES_BACK = "takes back"
+
+
 @dataclass(frozen=True, slots=True)
 class Method:
     """A method, and who may call it.
 
     ``control``: on control.sock only. ``before_hello``: also by who has not said which
-    workspace it is about.
+    workspace it is about. ``writes`` declares what the writer checks when the call's turn has
+    come (a mode may be set meanwhile); tests/e2e/test_rights_table.py holds the two together.
     """
 
     run: Callable[[Caller, Params], Awaitable[object]]
     control: bool = False
     before_hello: bool = False
+    writes: Writes = Writes.NOTHING

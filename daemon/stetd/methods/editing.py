@@ -7,7 +7,7 @@ import msgspec
 from stet.wire.failures import Kind, refuse
 from stet.wire.results import EditResult
 from stetd.call_planning import EDIT_METHODS
-from stetd.caller import Caller, Method, Params
+from stetd.caller import Caller, Method, Params, Writes
 from stetd.params import Redo, Restore, Rollback, Undo, convert, not_permitted, split_common
 
 
@@ -70,12 +70,12 @@ def _edit(method: str) -> Method:
         common, own = split_common(params)
         return await caller.submit(method, own, common)
 
-    return Method(run)
+    return Method(run, writes=Writes.EDITS)
 
 
 METHODS = {method: _edit(method) for method in sorted(EDIT_METHODS)} | {
-    "undo": Method(_undo),
-    "redo": Method(_redo),
-    "rollback": Method(_rollback),
-    "restore": Method(_restore),
+    "undo": Method(_undo, writes=Writes.TAKES_BACK),
+    "redo": Method(_redo, writes=Writes.TAKES_BACK),
+    "rollback": Method(_rollback, writes=Writes.TAKES_BACK),
+    "restore": Method(_restore, writes=Writes.TAKES_BACK),
 }
