@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import select
+import selectors
 import socket
 import subprocess
 import sys
@@ -102,12 +102,15 @@ class SocketActivation:
             listening.close()
 
     def _run(self) -> None:
-        while not self._ending.is_set():
-            ready, _, _ = select.select(self._sockets, [], [], 0.02)
-            if ready and not self._ending.is_set():
-                self.process = self._start()
-                self.starts += 1
-                self.statuses.append(self.process.wait())
+        # Not select(2), which takes no number above 1023: a process of many tests may be there.
+        with selectors.DefaultSelector() as waiting:
+            for listening in self._sockets:
+                waiting.register(listening, selectors.EVENT_READ)
+            while not self._ending.is_set():
+                if waiting.select(0.02) and not self._ending.is_set():
+                    self.process = self._start()
+                    self.starts += 1
+                    self.statuses.append(self.process.wait())
 
     def _start(self) -> subprocess.Popen[bytes]:
         # High numbers, so that neither is overwritten when they are put in place.
