@@ -5,6 +5,10 @@ not this user's enemy: root's or the user's own, and not writable by everyone un
 (like /tmp, where nobody moves another one's directory). A directory above that a group may write
 to is taken: with private groups that is how home directories are made.
 
+In a user namespace that does not know root (:mod:`stetd.unmapped`), an owner whom it does not
+know is taken where root is, above and of the configuration. It may be another user, which
+can't be told from inside. What must be this user's own must be so there too.
+
 Every refusal names one path and the command that mends it. Nothing is changed.
 """
 
@@ -16,6 +20,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
 from stet.socket_path import AGENT_SOCKET, CONTROL_SOCKET, UnsafeDirectory
+from stetd.unmapped import unknown_user
 
 #: What in the state directory is looked at; what lies deeper can't be reached but through these.
 _IN_STATE = ("*", "*/*", "workspaces/*/*")
@@ -32,7 +37,7 @@ def check_above(directory: str, variable: str) -> None:
     while path != "/":
         path = os.path.dirname(path)
         info = os.stat(path)
-        if info.st_uid not in (0, os.geteuid(), _nobody()):
+        if info.st_uid not in (0, os.geteuid(), unknown_user()):
             raise UnsafeDirectory(
                 f"{path}, above {directory}, belongs to user id {info.st_uid}, who could put "
                 f"another directory there. Set {variable} to a place of your own."
@@ -44,19 +49,6 @@ def check_above(directory: str, variable: str) -> None:
                 f"could put another directory there. Run: {mend}",
                 mend,
             )
-
-
-def _nobody() -> int:
-    """The id that stands for owners whom this user namespace does not know; -1: it knows all.
-
-    In a sandbox with one mapped user the root directory itself is theirs.
-    """
-    with open("/proc/sys/kernel/overflowuid", encoding="ascii") as file:
-        nobody = int(file.read())
-    with open("/proc/self/uid_map", encoding="ascii") as file:
-        ranges = [[int(number) for number in line.split()] for line in file]
-    known = any(first <= nobody < first + count for first, _, count in ranges)
-    return -1 if known else nobody
 
 
 def check_state(directory: str) -> None:
@@ -121,7 +113,7 @@ def check_configuration(path: str) -> None:
     if not os.path.exists(path):
         return
     info = os.stat(path)
-    if info.st_uid not in (0, os.geteuid()):
+    if info.st_uid not in (0, os.geteuid(), unknown_user()):
         raise UnsafeDirectory(
             f"{path} belongs to user id {info.st_uid}, not to you ({os.geteuid()}). "
             "Set STET_CONFIG to a file of your own."

@@ -25,6 +25,7 @@ from stetd.history.objects import Image, object_id
 from stetd.storage.disk import UNSUPPORTED_RENAME, Disk
 from stetd.storage.paths_on_disk import Resolver, Target
 from stetd.storage.real_directories import open_real
+from stetd.unmapped import unknown_group, unknown_user
 
 _log = logging.getLogger(__name__)
 
@@ -40,6 +41,12 @@ _CHUNK = 1 << 24
 _NOT_OURS_TO_REMOVE = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR})
 #: What ``open`` answers where a link, a socket or a device without a driver stands by now.
 _NO_FILE = frozenset({errno.ELOOP, errno.ENXIO, errno.ENODEV})
+#: The service was installed with --hardened; without this a group would be lost, silently.
+_UNKNOWN_IDS = (
+    "this file belongs to another group than the daemon's, or has an access list that names one, "
+    "and the hardened service can't keep that. Give the file the group of the daemon (chgrp), or "
+    "let the person at the machine run: stet service install --no-hardened"
+)
 #: What ``link`` answers where there are no hard links (or none to this file).
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS})
 
@@ -568,8 +575,13 @@ def _take_over_attributes(target: Target, fd: int) -> None:
         return
     try:
         info, own = os.fstat(source), os.fstat(fd)
-        if (info.st_uid, info.st_gid) != (own.st_uid, own.st_gid):
-            _ignoring_refusals(lambda: os.fchown(fd, info.st_uid, info.st_gid))
+        if info.st_gid == unknown_group():
+            # It can neither be given nor, if the staged file happened to get one, be compared.
+            raise OSError(errno.EINVAL, _UNKNOWN_IDS, target.name)
+        if info.st_gid != own.st_gid:
+            _ignoring_refusals(lambda: os.fchown(fd, -1, info.st_gid))
+        if info.st_uid not in (own.st_uid, unknown_user()):
+            _ignoring_refusals(lambda: os.fchown(fd, info.st_uid, -1))
         names: list[str] = []
         _ignoring_refusals(lambda: names.extend(os.listxattr(source)))
         for name in names:
@@ -579,7 +591,12 @@ def _take_over_attributes(target: Target, fd: int) -> None:
 
 
 def _copy_attribute(source: int, fd: int, name: str) -> None:
-    os.setxattr(fd, name, os.getxattr(source, name))
+    try:
+        os.setxattr(fd, name, os.getxattr(source, name))
+    except OSError as error:
+        if error.errno == errno.EINVAL and unknown_group() != -1:
+            raise OSError(errno.EINVAL, _UNKNOWN_IDS, name) from error
+        raise
 
 
 def _ignoring_refusals(act: Callable[[], object]) -> None:
