@@ -192,6 +192,7 @@ class TestDefinitions:
             "log",
             "show",
             "diff",
+            "request_mode_upgrade",
         ]
 
     def test_models_are_not_told_how_to_have_the_first_of_several_places(self) -> None:
@@ -205,9 +206,13 @@ class TestDefinitions:
             "title": "Read a file",
             "readOnlyHint": True,
             "destructiveHint": False,
+            "idempotentHint": True,
             "openWorldHint": False,
         }
-        assert hints["patch"]["readOnlyHint"] is False  # type: ignore[index]
+        reading = {name for name, hint in hints.items() if hint["readOnlyHint"]}  # type: ignore[index]
+        assert {"read", "log", "show", "diff"} == reading
+        repeatable = {name for name, hint in hints.items() if hint["idempotentHint"]}  # type: ignore[index]
+        assert repeatable == reading
 
     def test_definitions_do_not_share_state(self) -> None:
         tool_definitions("mcp")[0]["inputSchema"]["properties"].clear()  # type: ignore[index]

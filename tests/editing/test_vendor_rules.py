@@ -59,7 +59,11 @@ EVERY_LIST = [
 def parts(style: str, api: str, tool: dict[str, Any]) -> tuple[str, str, Any]:
     """Name, description and schema (None for a custom tool), from exactly the vendor's shape."""
     if style == "mcp":
-        assert tool.keys() == {"name", "title", "description", "inputSchema", "annotations"}
+        assert tool.keys() == {
+            *("name", "title", "description", "inputSchema", "outputSchema", "annotations")
+        }
+        Draft202012Validator.check_schema(tool["outputSchema"])
+        assert tool["outputSchema"]["type"] == "object"
         return tool["name"], tool["description"], tool["inputSchema"]
     if style == "anthropic":
         assert tool.keys() == {"name", "description", "input_schema"}
@@ -167,7 +171,9 @@ def test_what_a_strict_schema_lets_be_null_is_read_as_left_out() -> None:
 def test_mcp_annotations_have_the_names_of_the_specification() -> None:
     for tool in tool_definitions("mcp"):
         annotations: Any = tool["annotations"]
-        assert annotations.keys() == {"title", "readOnlyHint", "destructiveHint", "openWorldHint"}
+        assert annotations.keys() == {
+            *("title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+        }
         assert annotations.pop("title") == tool["title"]
         assert {type(each) for each in annotations.values()} == {bool}
 

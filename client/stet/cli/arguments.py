@@ -20,6 +20,7 @@ from stet.cli import (
     exporting,
     granting,
     history,
+    mcp,
     oops,
     service,
     taking_back,
@@ -294,8 +295,25 @@ def _add_administration(commands: _Commands) -> None:
     )
     shell.add_argument("shell", choices=completion.SHELLS, metavar="SHELL")
     _add_configuration(commands)
+    _add_serving(commands)
     commands.add("doctor", "check the installation, say what to mend", doctor.doctor)
     _add_service(commands)
+
+
+def _add_serving(commands: _Commands) -> None:
+    served = commands.add("mcp", "serve MCP on standard input and output", mcp.mcp)
+    served.add_argument(
+        "--workspace", default=".", metavar="DIR", help="edit below DIR (default: here)"
+    )
+    served.add_argument(
+        "--tools", metavar="NAMES", help="the tools that edit: patch,apply_patch (default: all)"
+    )
+    served.add_argument(
+        "--session", metavar="S", help="default $STET_SESSION, else one of this process"
+    )
+    served.add_argument(
+        "--agent", metavar="A", help="default $STET_AGENT, else as the client calls itself"
+    )
 
 
 def _add_service(commands: _Commands) -> None:

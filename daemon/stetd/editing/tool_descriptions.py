@@ -106,3 +106,7 @@ SHOW = "Show one recorded edit: who made it and why, and its diff."
 DIFF = """\
 Show what differs between two recorded states of the workspace, or between one and the files \
 as they are now."""
+
+REQUEST_MODE_UPGRADE = """\
+Ask the person for write access, when an edit was refused in Restricted mode. Ask once and say \
+what for; reading works meanwhile. If the answer is no, don't try to write by other means."""

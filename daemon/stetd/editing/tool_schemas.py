@@ -6,7 +6,7 @@ are added here: the models are offered ``message`` and ``preview``; ``if_match``
 ``request_id`` are for programs.
 
     style       shape of a definition
-    mcp         {name, title, description, inputSchema, annotations}
+    mcp         {name, title, description, inputSchema, outputSchema, annotations}
     anthropic   {name, description, input_schema}
     openai      {type: "function", function: {name, description, strict, parameters}}
                 and with api "responses" the same without the inner object
@@ -23,7 +23,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import msgspec
+
 from stet.wire.failures import Kind, refuse
+from stet.wire.results import (
+    DiffResult,
+    EditResult,
+    LogResult,
+    ReadResult,
+    ShowResult,
+    UpgradeResult,
+)
 from stetd.editing import tool_descriptions as described
 from stetd.editing.apply_patch_grammar import APPLY_PATCH_LARK
 from stetd.editing.inputs.apply_patch import ApplyPatchInput
@@ -34,10 +44,12 @@ from stetd.editing.inputs.history import (
     ReadInput,
     ShowInput,
     UndoInput,
+    UpgradeInput,
 )
 from stetd.editing.inputs.patch import PatchInput
 from stetd.editing.inputs.patch_block import PatchBlockInput
 from stetd.editing.inputs.patch_file import PatchFileInput
+from stetd.editing.result_schemas import output_schema
 
 STYLES = ("mcp", "openai", "anthropic")
 #: Which of OpenAI's interfaces the definitions are for.
@@ -51,8 +63,11 @@ class Tool(NamedTuple):
     title: str
     model: type[ToolInput]
     description: str
+    result: type[msgspec.Struct] = EditResult
     #: Whether it writes files.
-    writes: bool
+    writes: bool = False
+    #: Whether it changes nothing at all, so that it may be called any number of times.
+    reads: bool = False
 
 
 _TOOLS = (
@@ -62,11 +77,18 @@ _TOOLS = (
         "patch_block", "Edit files by blocks", PatchBlockInput, described.PATCH_BLOCK, writes=True
     ),
     Tool("apply_patch", "Apply a patch", ApplyPatchInput, described.APPLY_PATCH, writes=True),
-    Tool("read", "Read a file", ReadInput, described.READ, writes=False),
+    Tool("read", "Read a file", ReadInput, described.READ, ReadResult, reads=True),
     Tool("undo", "Take edits back", UndoInput, described.UNDO, writes=True),
-    Tool("log", "List edits", LogInput, described.LOG, writes=False),
-    Tool("show", "Show an edit", ShowInput, described.SHOW, writes=False),
-    Tool("diff", "Compare states", DiffInput, described.DIFF, writes=False),
+    Tool("log", "List edits", LogInput, described.LOG, LogResult, reads=True),
+    Tool("show", "Show an edit", ShowInput, described.SHOW, ShowResult, reads=True),
+    Tool("diff", "Compare states", DiffInput, described.DIFF, DiffResult, reads=True),
+    Tool(
+        "request_mode_upgrade",
+        "Ask for write access",
+        UpgradeInput,
+        described.REQUEST_MODE_UPGRADE,
+        UpgradeResult,
+    ),
 )
 
 #: Parameters of every writing tool that the model is offered; validated by the daemon.
@@ -140,9 +162,12 @@ def input_schema(model: type[ToolInput], *, writes: bool) -> dict[str, object]:
 def _mcp(tool: Tool) -> dict[str, object]:
     annotations = {
         "title": tool.title,
-        "readOnlyHint": not tool.writes,
+        "readOnlyHint": tool.reads,
         # Whatever is overwritten or deleted is in the history, and undo brings it back.
         "destructiveHint": False,
+        # The second of two equal edits is refused or made again; a second undo takes another
+        # edit back; asking again after an answer is a new question.
+        "idempotentHint": tool.reads,
         "openWorldHint": False,
     }
     return {
@@ -150,6 +175,7 @@ def _mcp(tool: Tool) -> dict[str, object]:
         "title": tool.title,
         "description": tool.description,
         "inputSchema": input_schema(tool.model, writes=tool.writes),
+        "outputSchema": output_schema(tool.result),
         "annotations": annotations,
     }
 

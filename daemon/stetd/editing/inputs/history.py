@@ -1,8 +1,8 @@
-"""Inputs of the tools that read files and the history, or take edits back."""
+"""Inputs of the tools that read, take edits back, or ask for write access."""
 
 from __future__ import annotations
 
-from pydantic import Field, StrictInt
+from pydantic import Field, StrictFloat, StrictInt
 
 from stetd.editing.inputs.base import Text, Time, ToolInput
 
@@ -63,3 +63,15 @@ class DiffInput(ToolInput):
         default="", description="Commit to compare to (default: the files as they are now)"
     )
     paths: list[Text] | None = Field(default=None, description="Only these files")
+
+
+class UpgradeInput(ToolInput):
+    """Input of ``request_mode_upgrade``."""
+
+    reason: Text = Field(default="", description="What for; the person reads it")
+    wait: StrictInt | StrictFloat = Field(
+        default=0,
+        ge=0,
+        le=86_400,
+        description="Seconds to wait for the decision, at most (default: do not wait)",
+    )

@@ -1,0 +1,54 @@
+"""The tools that ``stet mcp`` offers, and what it says of itself.
+
+The definitions are what ``stet tools --style mcp`` prints, kept in ``tools.json`` so that they
+are there before a daemon is; ``tests/mcp/test_catalogue.py`` fails when they differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from importlib import resources
+from typing import Any, Literal
+
+import msgspec
+
+#: The tools that edit; a model does best with one or two of them. All others are always there.
+DIALECTS = ("patch", "patch_file", "patch_block", "apply_patch")
+
+NAME = "stet"
+TITLE = "stet"
+INSTRUCTIONS = """\
+Edit files through these tools: each call is carried out whole or not at all, and recorded, so \
+that the person can see it and take it back. An error changes nothing and says what to send \
+instead. undo takes back your own edits, newest first, and keeps what others changed since. \
+Paths are relative to the workspace or absolute."""
+
+#: How long, in milliseconds, a client may take the list of tools to be the same: it only changes
+#: with another version or other options, and then the process is another one.
+LIST_TTL_MS = 3_600_000
+#: It is this person's alone, though nothing in it is secret.
+CACHE_SCOPE: Literal["private"] = "private"
+
+
+def definitions(dialects: Sequence[str] = DIALECTS) -> list[dict[str, Any]]:
+    """The tools in the shape of MCP's Tool, with the edit tools named by ``dialects``."""
+    return [tool for tool in _all() if tool["name"] not in DIALECTS or tool["name"] in dialects]
+
+
+def named_dialects(names: str) -> tuple[str, ...]:
+    """The edit tools in a list like "patch,apply_patch". Raises ValueError for another name."""
+    found = tuple(name.strip().replace("-", "_") for name in names.split(",") if name.strip())
+    unknown = [name for name in found if name not in DIALECTS]
+    if unknown or not found:
+        raise ValueError(
+            f"{', '.join(unknown) or 'an empty list'} names no tool that edits; these are "
+            f"{', '.join(DIALECTS)}. All other tools are always offered"
+        )
+    return found
+
+
+@cache
+def _all() -> list[dict[str, Any]]:
+    text = resources.files("stet.mcp").joinpath("tools.json").read_bytes()
+    return msgspec.json.decode(text, type=list[dict[str, Any]])

@@ -1,0 +1,19 @@
+"""What ``stet mcp`` was told on its command line and in the environment."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Options(msgspec.Struct, frozen=True):
+    """``workspace``: an absolute directory. ``session``: that of calls that name none.
+
+    ``agent``: instead of the name that the client gives itself. ``dialects``: the edit tools
+    that are offered. ``secret``: of the session (CONTRACT.md 2).
+    """
+
+    workspace: str
+    session: str
+    agent: str | None
+    dialects: tuple[str, ...]
+    secret: str | None

@@ -1,0 +1,37 @@
+"""The definitions that the client carries are the daemon's."""
+
+from __future__ import annotations
+
+from importlib import resources
+
+import msgspec
+import pytest
+
+from stet.mcp import catalogue, tool_calls
+from stetd.editing.tool_schemas import tool_definitions
+
+OTHERS = ["read", "undo", "log", "show", "diff", "request_mode_upgrade"]
+
+
+def test_tools_json_is_what_the_daemon_says_of_the_tools() -> None:
+    generated = msgspec.json.format(msgspec.json.encode(tool_definitions("mcp")), indent=2)
+    kept = resources.files("stet.mcp").joinpath("tools.json").read_bytes()
+    assert generated + b"\n" == kept, "run: stet tools --style mcp > client/stet/mcp/tools.json"
+
+
+def test_every_tool_has_a_result() -> None:
+    assert list(tool_calls.RESULTS) == [tool["name"] for tool in catalogue.definitions()]
+
+
+def test_edit_tools_can_be_chosen_and_the_others_are_always_there() -> None:
+    chosen = catalogue.named_dialects("apply-patch, patch")
+    assert ["patch", "apply_patch", *OTHERS] == [
+        tool["name"] for tool in catalogue.definitions(chosen)
+    ]
+    assert [*catalogue.DIALECTS, *OTHERS] == [tool["name"] for tool in catalogue.definitions()]
+
+
+@pytest.mark.parametrize("names", ["", ",", "patch,write", "read"])
+def test_a_name_that_edits_nothing_is_refused(names: str) -> None:
+    with pytest.raises(ValueError, match="patch, patch_file, patch_block, apply_patch"):
+        catalogue.named_dialects(names)
