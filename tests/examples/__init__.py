@@ -1,0 +1,1 @@
+"""The examples and the examples in the documentation, run as a reader would."""
