@@ -8,6 +8,10 @@
 # changed: .venv/installed-GROUP holds what the last one was made from. Nothing is fetched from
 # anywhere but the package index that pip is configured for.
 
+# Containers like to set it. Then every process compiles all that it imports anew: a command takes
+# three times as long to start, a daemon twice, and the tests start thousands of them.
+unset PYTHONDONTWRITEBYTECODE
+
 find_checkout() {
     checkout=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
     export checkout

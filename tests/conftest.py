@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from dataclasses import asdict
 from typing import Any
@@ -14,6 +15,9 @@ from rigs import findings
 # A deadline for one example is a bet on how busy the machine is. What hangs ends with the test.
 settings.register_profile("stet", deadline=None)
 settings.load_profile("stet")
+
+# See scripts/environment.sh; for those who run pytest by hand.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # Who runs the tests in the background may have SIGINT ignored, which every process that they start
 # would inherit; `stet watch` is ended by it.
