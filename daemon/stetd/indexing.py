@@ -39,6 +39,9 @@ _SHORT_PAUSE_S, _LONG_PAUSE_S, _HURRIED_PAUSE_S = 0.002, 0.02, 0.004
 _FAR, _VERY_FAR = 500, 2000
 #: Most commits, and characters of their texts, that one transaction adds.
 _BATCH_COMMITS, _BATCH_TEXT = 64, 1 << 20
+#: Commits of which more is remembered than the id while they wait, oldest first; the others are
+#: read twice. There are others only where indexing has fallen very far behind.
+_COMMITS = 2000
 #: Bytes of a commit's id.
 _ID = 20
 
@@ -169,7 +172,7 @@ class Indexer:
             remove(path)
         if not os.path.isdir(task.repository):
             return
-        repository = ShadowRepository(task.repository)
+        repository = ShadowRepository(task.repository, _COMMITS)
         try:
             head = repository.head()
             if head is None and not os.path.exists(path):

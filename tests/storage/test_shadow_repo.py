@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import stat
 import subprocess
@@ -53,6 +54,37 @@ def commits(repository: ShadowRepository, count: int) -> list[str]:
         oids.append(commit.oid)
     repository.set_head(parent)
     return oids
+
+
+@pytest.fixture
+def no_collector() -> Iterator[None]:
+    """What is not freed at once stays, to be counted by ``gc.collect``."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_collector")
+def test_a_handle_that_is_closed_takes_along_what_it_remembers(
+    path: str, repository: ShadowRepository
+) -> None:
+    [*_, newest] = commits(repository, 3)
+    handle = ShadowRepository(path)
+    assert 3 == len(list(handle.walk(newest)))
+    assert [] == list(handle.trees.changed(None, EMPTY_TREE))
+    gc.collect()
+    handle.close()
+    del handle
+    assert 0 == gc.collect()
+
+
+@pytest.mark.usefixtures("no_collector")
+def test_a_merge_leaves_nothing_to_the_garbage_collector() -> None:
+    merge_file(b"a\nb\nc\n", b"A\nb\nc\n", b"a\nb\nC\n")
+    merge_file(b"a\n", b"b\n", b"c\n")
+    merge_file(b"a\n", b"", b"")
+    assert 0 == gc.collect()
 
 
 def test_a_handle_that_is_opened_again_knows_where_the_history_was_cut_off(

@@ -44,7 +44,7 @@ _MANY = 48
 #: How a full disk is called, also by libgit2.
 _FULL = [os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)]
 #: Ids of objects written lately, which need not be written again.
-_REMEMBERED = 20_000
+_REMEMBERED = 4_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,9 +71,12 @@ def _as_os_error(path: str) -> Iterator[None]:
 
 
 class RequestStore:
-    """The table, on one connection (one thread). Methods raise OSError, SyncFailed."""
+    """The table, on one connection (one thread). Methods raise OSError, SyncFailed.
 
-    def __init__(self, path: str) -> None:
+    ``cache_kib``: what SQLite may keep of it in memory.
+    """
+
+    def __init__(self, path: str, cache_kib: int = 2048) -> None:
         self._path = path
         with _as_os_error(path):
             try:
@@ -86,6 +89,7 @@ class RequestStore:
                     if os.path.exists(path + suffix):
                         os.replace(path + suffix, f"{path}{suffix}.damaged")
                 self._db = _opened(path)
+            self._db.execute(f"PRAGMA cache_size = -{cache_kib}")
 
     def close(self) -> None:
         """Close the connection."""

@@ -23,6 +23,7 @@ from typing import NamedTuple
 import msgspec
 import pygit2
 from pygit2.enums import ConfigLevel, DiffOption, ObjectType
+from pygit2.index import MergeFileResult
 
 from stetd.history.commit_rows import Hunk
 from stetd.history.commits import StoredCommit, parse_commit
@@ -173,40 +174,72 @@ class _Trees:
             self._entries -= len(forgotten)
 
 
-class ShadowRepository:
-    """One handle on a shadow repository. Raises BrokenRepository where it is none."""
+class _Stored:
+    """What a handle reads, and remembers none of.
+
+    It is not the handle itself because the handle's caches call it: an object that a cache of
+    its own leads back to is freed only by the garbage collector, which is minutes away, and
+    every question to the history has a handle.
+    """
 
     def __init__(self, path: str) -> None:
+        self.files = ObjectFiles(path)
+        self.shallow = read_shallow(path)
+
+    def read(self, oid: str) -> bytes:
+        """An object's content; MissingObject if it is not there."""
+        try:
+            return self.files.read(oid)[1]
+        except (Missing, Damaged) as error:
+            raise MissingObject(oid) from error
+
+    def commit(self, oid: str) -> StoredCommit:
+        """A commit with its metadata; MissingObject if it is not there."""
+        commit = parse_commit(oid, self.read(oid))
+        return commit if oid not in self.shallow else msgspec.structs.replace(commit, parent=None)
+
+
+def _let_go(repository: pygit2.Repository) -> None:
+    """Free what libgit2 holds, now: its files and maps, and the object itself.
+
+    The collections that belong to pygit2's object (its references, its remotes) lead back to
+    it. Left so, it would keep what it holds, a merge its three files, until the garbage
+    collector comes.
+    """
+    repository.free()
+    vars(repository).clear()
+
+
+class ShadowRepository:
+    """One handle on a shadow repository. Raises BrokenRepository where it is none.
+
+    ``commits``: how many it remembers.
+    """
+
+    def __init__(self, path: str, commits: int = _COMMITS) -> None:
         self.path = path
         try:
             self._repo = pygit2.Repository(path)
         except pygit2.GitError as error:
             raise BrokenRepository(str(error)) from error
-        self._files = ObjectFiles(path)
-        self._shallow = read_shallow(path)
+        self._stored = _Stored(path)
         self._trees = _Trees()
-        self.trees = StoredTrees(self._read)
-        self.commit = lru_cache(maxsize=_COMMITS)(self._load_commit)
+        self.trees = StoredTrees(self._stored.read)
+        self.commit = lru_cache(maxsize=commits)(self._stored.commit)
 
     def reopen(self) -> None:
         """Let go of packs that are gone, and see what came in their place."""
         self.close()
         self._repo = pygit2.Repository(self.path)
-        self._shallow = read_shallow(self.path)
+        self._stored.shallow = read_shallow(self.path)
         self.commit.cache_clear()  # a commit may have become the oldest, or be gone
 
     def close(self) -> None:
-        """Release files and memory maps."""
-        self._files.close()
-        self._repo.free()
+        """Release files and memory maps. What is remembered goes with the handle."""
+        self._stored.files.close()
+        _let_go(self._repo)
 
     # -- reading
-
-    def _read(self, oid: str) -> bytes:
-        try:
-            return self._files.read(oid)[1]
-        except (Missing, Damaged) as error:
-            raise MissingObject(oid) from error
 
     def head(self) -> str | None:
         """The commit that ``refs/heads/history`` names; MissingObject if it is damaged."""
@@ -225,13 +258,13 @@ class ShadowRepository:
 
     def blob(self, oid: str) -> bytes:
         """A blob's content; MissingObject if it is not there."""
-        return self._read(oid)
+        return self._stored.read(oid)
 
     def load_tree(self, oid: str) -> Mapping[str, Entry]:
         """A tree's entries by name; MissingObject if it is not there."""
         known = self._trees.find(oid)
         if known is None:
-            content = self._read(oid)
+            content = self._stored.read(oid)
             known = {
                 name.decode(): Entry(int(mode, 8), entry.hex())
                 for mode, name, entry in _TREE_ENTRY.findall(content)
@@ -239,18 +272,13 @@ class ShadowRepository:
             self._trees.keep(oid, known)
         return known
 
-    def _load_commit(self, oid: str) -> StoredCommit:
-        """A commit with its metadata; MissingObject if it is not there."""
-        commit = parse_commit(oid, self._read(oid))
-        return commit if oid not in self._shallow else msgspec.structs.replace(commit, parent=None)
-
     def raw_commit(self, oid: str) -> bytes:
         """A commit object's content; MissingObject if it is not there."""
-        return self._read(oid)
+        return self._stored.read(oid)
 
     def raw_parent(self, oid: str) -> str | None:
         """The parent that a commit names, whether or not it is there."""
-        return parse_commit(oid, self._read(oid)).parent
+        return parse_commit(oid, self._stored.read(oid)).parent
 
     def walk(self, start: str | None) -> Iterator[StoredCommit]:
         """The history from ``start`` back to its beginning."""
@@ -262,13 +290,13 @@ class ShadowRepository:
     def is_commit(self, oid: str) -> bool:
         """Whether a full id names a commit."""
         try:
-            return self._files.read(oid)[0] == "commit"
+            return self._stored.files.read(oid)[0] == "commit"
         except (Missing, Damaged):
             return False
 
     def commits_with_prefix(self, prefix: str) -> list[str]:
         """Full ids of the commits whose id begins so (at least 4 digits), in order."""
-        return [oid for oid in self._files.with_prefix(prefix) if self.is_commit(oid)]
+        return [oid for oid in self._stored.files.with_prefix(prefix) if self.is_commit(oid)]
 
     def is_empty(self) -> bool:
         """Whether there is nothing in it: no reference of a history, and no object."""
@@ -362,8 +390,23 @@ def merge_file(base: bytes, ours: bytes, theirs: bytes) -> Merge:
     """
     if b"\0" in base or b"\0" in ours or b"\0" in theirs:
         return Merge(None, ["binary files differ"])
-    scratch = _Scratch()
     repository = pygit2.Repository()
+    try:
+        merged = _merged(repository, base, ours, theirs)
+    except RuntimeError:  # pygit2 stumbles over a result without content: no conflict is that
+        return Merge(b"", [])
+    finally:
+        _let_go(repository)
+    if merged.automergeable:
+        return Merge(merged.contents.encode("latin-1"), [])
+    text = merged.contents.encode("latin-1").decode("utf-8", "replace")
+    return Merge(None, _CONFLICT.findall(text) or [text])
+
+
+def _merged(
+    repository: pygit2.Repository, base: bytes, ours: bytes, theirs: bytes
+) -> MergeFileResult:
+    scratch = _Scratch()
     store = pygit2.Odb()
     store.add_backend(scratch, 1)
     repository.set_odb(store)
@@ -373,16 +416,9 @@ def merge_file(base: bytes, ours: bytes, theirs: bytes) -> Merge:
         )
         for side in (base, ours, theirs)
     ]
-    try:
-        merged = repository.merge_file_from_index(
-            base_entry, our_entry, their_entry, use_deprecated=False
-        )
-    except RuntimeError:  # pygit2 stumbles over a result without content: no conflict is that
-        return Merge(b"", [])
-    if merged.automergeable:
-        return Merge(merged.contents.encode("latin-1"), [])
-    text = merged.contents.encode("latin-1").decode("utf-8", "replace")
-    return Merge(None, _CONFLICT.findall(text) or [text])
+    return repository.merge_file_from_index(
+        base_entry, our_entry, their_entry, use_deprecated=False
+    )
 
 
 def _is_whole(loose: str, oid: str) -> bool:

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator
 from stetd.history.objects import EMPTY_TREE, TREE, Change, Entry
 from stetd.history.tree_bytes import differing, entries_of, find_in
 
-#: Bytes of trees that are kept for the next question.
-_KEPT_BYTES = 8 << 20
+#: Bytes of trees that are kept for the next question, with what it takes to keep one: a
+#: small directory is smaller than that.
+_KEPT_BYTES, _TO_KEEP_ONE = 4 << 20, 320
 
 
 class StoredTrees:
@@ -70,10 +71,10 @@ class StoredTrees:
             return known
         content = self._read(oid)
         self._kept[oid] = content
-        self._bytes += len(content)
+        self._bytes += len(content) + _TO_KEEP_ONE
         while self._bytes > _KEPT_BYTES and len(self._kept) > 2:
             _, forgotten = self._kept.popitem(last=False)
-            self._bytes -= len(forgotten)
+            self._bytes -= len(forgotten) + _TO_KEEP_ONE
         return content
 
 
