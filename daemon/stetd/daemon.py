@@ -44,6 +44,8 @@ _QUEUE_S = 10.0
 _CHECKPOINT_LOOK_S = 0.05
 #: Seconds after a call for which the indexing thread keeps back.
 _BUSY_S = 0.25
+#: What the writer's connection to the replies keeps of them in memory.
+_ASKED_CACHE_KIB = 256
 
 
 class StartError(Exception):
@@ -127,7 +129,8 @@ class Daemon:
             tell(f"Recovering workspace {number} of {len(state.known)}: {len(records)} records")
             taking_up.at_start(known)
         path = os.path.join(directories.state, "requests.sqlite3")
-        stores = [RequestStore(path), RequestStore(path)]
+        # The first is only asked, for one row at a time.
+        stores = [RequestStore(path, _ASKED_CACHE_KIB), RequestStore(path)]
         writer = Writer(state, journal, background, stores[0], stores[1], _limits(settings))
         report = recovery.report
         writer.start()
