@@ -15,6 +15,7 @@ from stet.cli import (
     blame,
     completion,
     config,
+    connecting,
     doctor,
     editing,
     exporting,
@@ -296,6 +297,7 @@ def _add_administration(commands: _Commands) -> None:
     shell.add_argument("shell", choices=completion.SHELLS, metavar="SHELL")
     _add_configuration(commands)
     _add_serving(commands)
+    _add_connecting(commands)
     commands.add("doctor", "check the installation, say what to mend", doctor.doctor)
     _add_service(commands)
 
@@ -313,6 +315,33 @@ def _add_serving(commands: _Commands) -> None:
     )
     served.add_argument(
         "--agent", metavar="A", help="default $STET_AGENT, else as the client calls itself"
+    )
+
+
+def _add_connecting(commands: _Commands) -> None:
+    made = commands.add(
+        "connect", "print or write the configuration for an agent's client", connecting.connect
+    )
+    ended = commands.add(
+        "disconnect", "take stet out of a client's configuration", connecting.disconnect
+    )
+    for command in (made, ended):
+        command.add_argument("client", choices=connecting.NAMES, metavar="CLIENT")
+        command.add_argument(
+            "--scope",
+            choices=["user", "project"],
+            default="user",
+            help="for all your projects (default), or in this one's directory",
+        )
+    made.add_argument("--write", action="store_true", help="write it, and keep what is there")
+    made.add_argument(
+        "--workspace", metavar="DIR", help="edit below DIR (default: where the client works)"
+    )
+    made.add_argument(
+        "--hooks", action="store_true", help="record what the client's own tools edit, too"
+    )
+    made.add_argument(
+        "--tools", metavar="NAMES", help="the tools that edit: patch,apply_patch (default: all)"
     )
 
 

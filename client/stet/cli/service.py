@@ -27,6 +27,7 @@ from stet.cli.usage import UsageError
 from stet.connection import Connection
 from stet.conversation import outcome
 from stet.errors import DaemonUnreachable, StetError, TransportError
+from stet.installed_program import program_beside
 from stet.render import Line, Span, visible
 from stet.socket_path import config_path
 from stet.spawn import Endpoint, connect, holder, turn_to_start
@@ -82,9 +83,7 @@ def this_installation(endpoint: Endpoint) -> Installed:
 
 def this_program(python: str = sys.executable) -> tuple[str, ...]:
     """The ``stetd`` beside an interpreter, else the interpreter with the module."""
-    beside = os.path.join(os.path.dirname(python), "stetd")
-    # -P: without it "-m" would put the current directory before the installed packages.
-    return (beside,) if os.access(beside, os.X_OK) else (python, "-P", "-m", "stetd.cli")
+    return program_beside(python, "stetd", "stetd.cli")
 
 
 def _need_manager() -> None:

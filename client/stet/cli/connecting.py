@@ -1,0 +1,137 @@
+"""``stet connect`` and ``stet disconnect``: stet in the configuration of an agent's client.
+
+Without ``--write`` it is printed what belongs where, and nothing is changed. No daemon is asked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from stet.cli.output import Output
+from stet.cli.usage import UsageError
+from stet.render import Line, Span, visible
+
+if TYPE_CHECKING:  # no other command needs it
+    from stet.connecting.carrying_out import Request
+
+#: As :data:`stet.connecting.clients.CLIENTS` has them; the parser needs no more of it.
+NAMES = ("claude-code", "codex", "gemini", "cursor", "vscode", "zed")
+
+
+def connect(arguments: argparse.Namespace, output: Output) -> None:
+    """Print the configuration for a client, or write it."""
+    from stet.connecting import carrying_out
+
+    request = _request(arguments)
+    if arguments.hooks and request.client.hooks is None:
+        raise UsageError(f"{request.client.title} has no hooks; leave out --hooks")
+    if not arguments.write:
+        _print(request, arguments, output)
+        return
+    changes = carrying_out.connect(request)
+    hints = list(_hints(request))
+    if output.as_json:
+        output.value({"client": request.client.name, "files": changes, "hints": hints})
+        return
+    lines: list[Line] = []
+    for change in changes:
+        told = {"created": "made", "changed": "wrote"}.get(change.action)
+        path = visible(change.path)
+        lines.append((Span(f"{told} {path}" if told else f"{path} was as it should be"),))
+        if change.backup is not None:
+            lines.append((Span(f"  before: {visible(change.backup)}", "dim"),))
+    undo = f"To undo this: stet disconnect {request.client.name}{_scope_option(request.scope)}"
+    output.lines([*lines, *((Span(hint, "dim"),) for hint in [*hints, undo])])
+
+
+def disconnect(arguments: argparse.Namespace, output: Output) -> None:
+    """Take stet out of a client's configuration."""
+    from stet.connecting import carrying_out
+
+    request = _request(arguments)
+    changes = carrying_out.disconnect(request)
+    if output.as_json:
+        output.value({"client": request.client.name, "files": changes})
+        return
+    told = {
+        "restored": "is again as it was before stet was connected",
+        "removed": "is gone; it was made for stet",
+        "changed": "has no stet in it any more; the rest stays",
+    }
+    lines = [f"{visible(change.path)} {told[change.action]}" for change in changes]
+    if not lines:
+        places = ", ".join(target.path for target in carrying_out.targets(request))
+        lines = [f"stet was not connected: nothing of it in {visible(places)}"]
+    output.lines([(Span(line),) for line in lines])
+
+
+def _request(arguments: argparse.Namespace) -> Request:
+    from stet.connecting.carrying_out import Request
+    from stet.connecting.clients import CLIENTS
+    from stet.connecting.entries import this_stet
+
+    here = os.path.abspath(arguments.directory)
+    workspace = getattr(arguments, "workspace", None)
+    if workspace is not None:
+        workspace = os.path.abspath(os.path.join(here, workspace))
+        if not os.path.isdir(workspace):
+            raise UsageError(f"--workspace: {workspace} is not a directory")
+    tools = getattr(arguments, "tools", None)
+    return Request(
+        client=CLIENTS[arguments.client],
+        scope=arguments.scope,
+        project=workspace or here,
+        program=this_stet(),
+        environ=os.environ,
+        workspace=workspace,
+        tools=tools,
+        hooks=getattr(arguments, "hooks", False),
+    )
+
+
+def _print(request: Request, arguments: argparse.Namespace, output: Output) -> None:
+    from stet.connecting import carrying_out
+
+    wanted = [target for target in carrying_out.targets(request) if target.wanted]
+    texts = [target.kind.written("", target.wanted) for target in wanted]
+    if output.as_json:
+        files = [
+            {"path": target.path, "format": "toml" if target.kind.toml else "json", "text": text}
+            for target, text in zip(wanted, texts, strict=True)
+        ]
+        hints = list(_hints(request))
+        output.value({"client": request.client.name, "files": files, "hints": hints})
+        return
+    lines: list[Line] = []
+    for target, text in zip(wanted, texts, strict=True):
+        lines.append((Span(f"{visible(target.path)}:", "bold"),))
+        lines += [(Span(visible(line)),) for line in text.splitlines()]
+        lines.append(())
+    lines += [(Span(hint, "dim"),) for hint in _hints(request)]
+    lines.append((Span("To write it there: ", "dim"), Span(_again(arguments), "bold")))
+    output.lines(lines)
+
+
+def _hints(request: Request) -> Iterator[str]:
+    import importlib.util
+
+    yield from request.client.hints
+    if importlib.util.find_spec("mcp") is None:
+        yield "stet mcp needs the Python package mcp: pip install 'stetd[mcp]'"
+    yield "Agents may edit only where you have allowed it: stet init DIR"
+
+
+def _scope_option(scope: str) -> str:
+    return "" if scope == "user" else f" --scope {scope}"
+
+
+def _again(arguments: argparse.Namespace) -> str:
+    from stet.cli.finding import quoted
+
+    words = [f"stet connect {arguments.client} --write{_scope_option(arguments.scope)}"]
+    words += [f"--workspace {quoted(arguments.workspace)}"] if arguments.workspace else []
+    words += [f"--tools {arguments.tools}"] if arguments.tools else []
+    return " ".join([*words, *(["--hooks"] if arguments.hooks else [])])

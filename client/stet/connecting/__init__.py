@@ -1,0 +1,14 @@
+"""``stet connect``: stet in the configuration of the agents' clients, and out of it again.
+
+    clients        which clients there are, where their files are, what is written into them
+    entries        the entries themselves: made for this installation, and recognised again
+    json_entries   entries put into JSON text and taken out: jsonc, json_splicing
+    toml_entries   the same in TOML text
+    undoing        the text as it was before; with the backups' help to the byte
+    config_file    one file: read, backed up, replaced in one step
+    carrying_out   a connection made or ended, over all files of a client, or none
+
+Nothing but the files is kept about what was written. An entry is known by its name and its
+command; whether something else has changed since is known by writing the entry into the backup
+again: what comes out is then the file as it stands.
+"""

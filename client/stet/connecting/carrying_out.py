@@ -1,0 +1,251 @@
+"""A client connected or disconnected: all its files, or none.
+
+Everything is read and planned before anything is written; when a write fails, what was written
+before it is put back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from stet.connecting import config_file, entries, jsonc
+from stet.connecting.clients import Client, Scope
+from stet.connecting.config_file import Backup, ConfigFile, ConnectTrouble
+from stet.connecting.entries import Entries, Group
+from stet.connecting.json_splicing import CannotSplice
+from stet.connecting.undoing import Format, Undone, undone
+
+
+@dataclass(frozen=True)
+class Request:
+    """Which client is to be connected, for whom, and with what."""
+
+    client: Client
+    scope: Scope
+    project: str
+    program: Sequence[str]
+    environ: Mapping[str, str]
+    workspace: str | None = None
+    tools: str | None = None
+    hooks: bool = False
+
+
+@dataclass(frozen=True)
+class Target:
+    """A file of a client, how it is written, and what is to be in it."""
+
+    path: str
+    kind: Format
+    wanted: Entries
+
+
+@dataclass(frozen=True)
+class Change:
+    """What was done to a file: ``created``, ``changed``, ``unchanged``; or, when disconnected,
+    ``restored`` (as it was before), ``removed`` (it was made for stet), ``changed``.
+
+    ``backup``: where that is kept which was there before.
+    """
+
+    path: str
+    action: str
+    backup: str | None = None
+
+
+@dataclass(frozen=True)
+class _Step:
+    file: ConfigFile
+    change: Change
+    data: bytes | None
+    keep: bool = False
+    spent: Backup | None = None
+
+
+def targets(request: Request) -> list[Target]:
+    """The files of a client, with what is wanted in them. Raises ConnectTrouble."""
+    client = request.client
+    project = request.project if request.scope == "project" else None
+    _check_writable_words(request)
+    variables = entries.locations(request.environ)
+    given = [name for name in entries.FORWARDED if request.environ.get(name)]
+    command = entries.server_command(request.program, _workspace(request), request.tools)
+    server = client.server(command, variables, given)
+    place = client.place(project, request.environ)
+    kind = Format(client.toml, client.strict)
+    if client.hooks is None:
+        return [Target(place, kind, Entries(client.servers, server))]
+    hook = entries.hook_command(request.program, client.name, variables)
+    events = client.hooks.events if request.hooks else ()
+    groups = [Group(event, client.hooks.value(hook)) for event in events]
+    hooks_place = client.hooks.place(project, request.environ)
+    if hooks_place == place:
+        return [Target(place, kind, Entries(client.servers, server, groups))]
+    hooks = Entries(None, None, groups, client.hooks.defaults)
+    return [
+        Target(place, kind, Entries(client.servers, server)),
+        Target(hooks_place, Format(strict=client.hooks.strict), hooks),
+    ]
+
+
+def _workspace(request: Request) -> str | None:
+    """What the server is told; a client that starts it in the project needs to tell nothing."""
+    if request.workspace is not None:
+        return request.workspace
+    if request.client.project_variable:
+        return request.client.project_variable
+    return request.project if request.scope == "project" else None
+
+
+def _check_writable_words(request: Request) -> None:
+    words = [
+        *request.program,
+        request.workspace or "",
+        *entries.locations(request.environ).values(),
+    ]
+    words += [request.project] if request.scope == "project" else []
+    for word in words:
+        unclean = not word.isprintable()
+        if unclean or ("$" in word and request.client.expands):
+            raise ConnectTrouble(
+                f"{word!r} can't be written into a configuration of {request.client.title}, "
+                "which would read it as something else. Use a path of plain characters."
+            )
+
+
+def connect(request: Request) -> list[Change]:
+    """Write what is wanted into the client's files. Raises ConnectTrouble."""
+    wanted = [target for target in targets(request) if target.wanted]
+    steps = [_connecting(target, _mode(request.scope)) for target in wanted]
+    return _carry_out(steps)
+
+
+def disconnect(request: Request) -> list[Change]:
+    """Take what is ours out of the client's files. Raises ConnectTrouble."""
+    found = [_disconnecting(target, _mode(request.scope)) for target in targets(request)]
+    steps = [step for step in found if step is not None]
+    changes = _carry_out(steps)
+    for step in steps:
+        if step.spent is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(step.spent.path)
+        if step.data is None:
+            config_file.remove_directories(_inner_directories(request, step.file.path))
+    return changes
+
+
+def _mode(scope: Scope) -> int:
+    """Of a new file; a user's own may come to hold secrets."""
+    return 0o600 if scope == "user" else 0o644
+
+
+def _connecting(target: Target, mode: int) -> _Step:
+    file = config_file.read(target.path, mode=mode)
+    with _named(file.path):
+        text = file.text
+        target.kind.check(text)
+        fresh = target.kind.written(text, target.wanted)
+        if fresh == text:
+            return _Step(file, Change(file.named, "unchanged"), file.data)
+        config_file.check_writable(file)
+        action = "created" if file.data is None else "changed"
+        return _Step(
+            file,
+            Change(file.named, action),
+            fresh.encode("utf-8"),
+            keep=file.data is not None and not _is_kept(target, file),
+        )
+
+
+def _is_kept(target: Target, file: ConfigFile) -> bool:
+    """Whether what was there before stet is known already, so that no backup is needed."""
+    if not target.kind.found(file.text, target.wanted):
+        return False
+    return undone(target.kind, file.text, target.wanted, config_file.backups(file)).exact
+
+
+def _disconnecting(target: Target, mode: int) -> _Step | None:
+    file = config_file.read(target.path, mode=mode)
+    if file.data is None:
+        return None
+    with _named(file.path):
+        target.kind.check(file.text)
+        if not target.kind.found(file.text, target.wanted):
+            return None
+        config_file.check_writable(file)
+        backups = config_file.backups(file)
+        result = undone(target.kind, file.text, target.wanted, backups)
+    data = None if result.text is None else result.text.encode("utf-8")
+    return _Step(file, Change(file.named, _action(result)), data, spent=result.backup)
+
+
+def _action(result: Undone) -> str:
+    if result.text is None:
+        return "removed"
+    return "restored" if result.exact else "changed"
+
+
+@contextlib.contextmanager
+def _named(path: str) -> Iterator[None]:
+    """Tells which file it was that could not be read or written into."""
+    try:
+        yield
+    except (jsonc.NotJson, tomllib.TOMLDecodeError) as error:
+        raise ConnectTrouble(
+            f"{path} does not parse: {error}. Nothing was changed; mend it first."
+        ) from error
+    except CannotSplice as error:
+        raise ConnectTrouble(
+            f"{path}: {error}. Nothing was changed; rename or remove that by hand first, or put "
+            "in what the command prints without --write."
+        ) from error
+
+
+def _carry_out(steps: Sequence[_Step]) -> list[Change]:
+    changes = [step.change for step in steps]
+    undo: list[Callable[[], Any]] = []
+    try:
+        for number, step in enumerate(steps):
+            if step.data == step.file.data:
+                continue
+            if step.keep:
+                kept = config_file.back_up(step.file)
+                undo.append(partial(os.unlink, kept))
+                changes[number] = replace(step.change, backup=kept)
+            made = config_file.replace(step.file, step.data)
+            undo.append(partial(config_file.remove_directories, made))
+            undo.append(partial(_put_back, step.file))
+    except (OSError, ConnectTrouble) as error:
+        for each in reversed(undo):
+            with contextlib.suppress(OSError, ConnectTrouble):
+                each()
+        if isinstance(error, ConnectTrouble):
+            raise
+        path = error.filename or steps[-1].file.path
+        raise ConnectTrouble(
+            f"{path} can't be written: {error.strerror}. Nothing was changed."
+        ) from error
+    return changes
+
+
+def _put_back(file: ConfigFile) -> None:
+    config_file.replace(config_file.read(file.path), file.data)
+
+
+def _inner_directories(request: Request, path: str) -> list[str]:
+    """The directories above a file that may have been made for it: a client's own."""
+    outer = {os.path.realpath(request.project)}
+    for client_home in ("HOME", "XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME"):
+        if request.environ.get(client_home):
+            outer.add(os.path.realpath(request.environ[client_home]))
+    directories = []
+    directory = os.path.dirname(path)
+    while directory not in outer and any(directory.startswith(each + os.sep) for each in outer):
+        directories.append(directory)
+        directory = os.path.dirname(directory)
+    return directories

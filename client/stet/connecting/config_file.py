@@ -1,0 +1,199 @@
+"""One file of a client's configuration: read, backed up beside itself, replaced in one step.
+
+    <file>.stet-backup-<n>     what the file was before stet connect changed it, with its mode
+
+What is written goes under its name only when it is whole and on disk, and only if the file is
+still what was read. A link is followed, and the file behind it replaced. Backups are numbered and
+never overwritten.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+import tempfile
+from dataclasses import dataclass
+
+from stet.errors import StetError
+
+#: Configuration of more bytes than that is none.
+_LARGEST = 32 * 1024 * 1024
+
+
+class ConnectTrouble(StetError):
+    """A client's configuration could not be changed as asked; nothing was changed."""
+
+    KIND = "connect_trouble"
+
+
+@dataclass(frozen=True)
+class ConfigFile:
+    """A file as it was read. ``path`` is the file behind all links; ``data`` None: no file."""
+
+    named: str
+    path: str
+    data: bytes | None
+    mode: int
+
+    @property
+    def text(self) -> str:
+        """Its text, "" if there is none. Raises ConnectTrouble for what is not UTF-8."""
+        return decoded(self.path, self.data or b"")
+
+
+@dataclass(frozen=True)
+class Backup:
+    """What a file was, and where that is kept."""
+
+    path: str
+    data: bytes
+
+
+def decoded(path: str, data: bytes) -> str:
+    """The text of a file. Raises ConnectTrouble."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise ConnectTrouble(
+            f"{path} is not UTF-8 (line {line}), so it is not touched. Mend it first."
+        ) from error
+
+
+def read(named: str, *, mode: int = 0o600) -> ConfigFile:
+    """A file, or the place for one, which will get ``mode``. Raises ConnectTrouble."""
+    path = os.path.realpath(named)
+    try:
+        found = os.stat(path)
+        if not stat.S_ISREG(found.st_mode):
+            raise ConnectTrouble(f"{named} is not a file. Move it away first.")
+        if found.st_size > _LARGEST:
+            raise ConnectTrouble(f"{named} has {found.st_size} bytes, too many for a configuration")
+        with open(path, "rb") as file:
+            return ConfigFile(named, path, file.read(), stat.S_IMODE(found.st_mode))
+    except (FileNotFoundError, NotADirectoryError):
+        if os.path.islink(named):
+            raise ConnectTrouble(
+                f"{named} is a link to {path}, which is not there. Mend or remove the link."
+            ) from None
+        return ConfigFile(named, path, None, mode)
+    except OSError as error:
+        raise ConnectTrouble(f"{named} can't be read: {error.strerror}") from error
+
+
+def check_writable(file: ConfigFile) -> None:
+    """Raises ConnectTrouble for a file that is not the user's to change."""
+    if file.data is None:
+        return
+    found = os.stat(file.path)
+    if found.st_uid != os.geteuid():
+        raise ConnectTrouble(f"{file.path} belongs to user id {found.st_uid}, not to you")
+    if not found.st_mode & stat.S_IWUSR:
+        raise ConnectTrouble(
+            f"{file.path} is read-only (mode {file.mode:04o}), so it is left alone. To let stet "
+            f"write there: chmod u+w '{file.path}'. If a program makes this file, put what "
+            "stet connect prints into what it is made from."
+        )
+    if not os.access(os.path.dirname(file.path), os.W_OK):
+        raise ConnectTrouble(f"the directory of {file.path} is not writable for you")
+
+
+def backups(file: ConfigFile) -> list[Backup]:
+    """The backups of a file, the newest first; unreadable ones are left out."""
+    directory, name = os.path.split(file.path)
+    pattern = re.compile(re.escape(name) + r"\.stet-backup-([0-9]+)")
+    try:
+        names = [(int(found[1]), each) for each in os.listdir(directory)
+                 if (found := pattern.fullmatch(each))]  # fmt: skip
+    except OSError:
+        return []
+    kept = []
+    for _, each in sorted(names, reverse=True):
+        path = os.path.join(directory, each)
+        with contextlib.suppress(OSError), open(path, "rb") as backup:
+            kept.append(Backup(path, backup.read()))
+    return kept
+
+
+def back_up(file: ConfigFile) -> str:
+    """Keep a file's bytes beside it, under a number that is free; the path."""
+    assert file.data is not None, "BUG: nothing to keep"
+    number = 1
+    while True:
+        path = f"{file.path}.stet-backup-{number}"
+        try:
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        except FileExistsError:
+            number += 1
+            continue
+        try:
+            with open(handle, "wb") as backup:
+                os.fchmod(handle, file.mode)
+                backup.write(file.data)
+                backup.flush()
+                os.fsync(handle)
+        except BaseException:
+            os.unlink(path)
+            raise
+        return path
+
+
+def replace(file: ConfigFile, data: bytes | None) -> list[str]:
+    """Make a file these bytes, or remove it; the directories that had to be made, if any.
+
+    Raises ConnectTrouble if somebody has changed it since it was read, and OSError.
+    """
+    directory = os.path.dirname(file.path)
+    if data is None:
+        _check_same(file)
+        os.unlink(file.path)
+        _sync_directory(directory)
+        return []
+    made = _make_directories(directory)
+    handle, temporary = tempfile.mkstemp(prefix=".stet-", dir=directory)
+    try:
+        with open(handle, "wb") as fresh:
+            os.fchmod(handle, file.mode)
+            fresh.write(data)
+            fresh.flush()
+            os.fsync(handle)
+        _check_same(file)
+        os.replace(temporary, file.path)
+    except BaseException:
+        os.unlink(temporary)
+        remove_directories(made)
+        raise
+    _sync_directory(directory)
+    return made
+
+
+def remove_directories(directories: list[str]) -> None:
+    """Remove directories, the innermost first, as far as they are empty."""
+    for directory in sorted(directories, key=len, reverse=True):
+        with contextlib.suppress(OSError):
+            os.rmdir(directory)
+
+
+def _check_same(file: ConfigFile) -> None:
+    if read(file.path).data != file.data:
+        raise ConnectTrouble(f"{file.path} was changed meanwhile. Nothing was done; try again.")
+
+
+def _make_directories(directory: str) -> list[str]:
+    missing = []
+    while not os.path.isdir(directory):
+        missing.append(directory)
+        directory = os.path.dirname(directory)
+    for each in reversed(missing):
+        os.mkdir(each)
+    return missing
+
+
+def _sync_directory(directory: str) -> None:
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,275 @@
+"""``stet connect``: each client's file as that client reads it; out of it again, to the byte."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import tomllib
+from typing import Any
+
+import pytest
+
+from connect.person import HOOK_FILES, PROGRAM, SERVER_FILES, Person
+from stet.cli.connecting import NAMES
+from stet.connecting.clients import CLIENTS
+from stet.connecting.jsonc import value_of
+
+EVERYWHERE = sorted(SERVER_FILES)
+#: Clients that read plain JSON: what they are given must be that.
+PLAIN = ("claude-code",)
+
+MINE = {"command": "npx", "args": ["-y", "mine"]}
+
+
+def options(client: str, scope: str, *, hooks: bool = False) -> list[str]:
+    return [client, "--scope", scope, *(["--hooks"] if hooks and CLIENTS[client].hooks else [])]
+
+
+def as_read(client: str, data: bytes) -> Any:
+    """A file by the rules of the client that reads it."""
+    text = data.decode("utf-8")
+    if client == "codex" and not text.lstrip().startswith("{"):
+        return tomllib.loads(text)
+    return json.loads(text) if client in PLAIN else value_of(text)
+
+
+def existing(client: str, key: str, style: str) -> bytes:
+    """A file that a person keeps: with another server, and things stet knows nothing of."""
+    if client == "codex":
+        text = (
+            "# mine\nmodel = 'x'\n\n[mcp_servers.mine]\ncommand = 'npx' # no\nargs = ['-y', 'mine']"
+            "\n\n[tui]\nnote = '''\n[mcp_servers.stet]\n'''\n# end\n"
+        )
+    else:
+        text = json.dumps(
+            {"theme": "dark", key: {"mine": MINE}, "list": [1, {"a": None}]}, indent=2
+        )
+        text += "\n"
+        if client not in PLAIN:
+            text = text.replace('"dark",', '"dark", // a comment, with "quotes" and {')
+            text = f"/* mine */ {text}// end\n"
+    if style == "tabs":
+        text = text.replace("  ", "\t")
+    elif style == "crlf":
+        text = text.replace("\n", "\r\n")
+    elif style == "no end":
+        text = text.rstrip("\n")
+    elif style == "mark" and client != "codex":
+        text = "\ufeff" + text
+    return text.encode()
+
+
+def test_the_command_line_knows_all_clients() -> None:
+    assert set(NAMES) == set(CLIENTS)
+    assert {(client, scope) for client in NAMES for scope in ("user", "project")} == set(EVERYWHERE)
+
+
+@pytest.mark.parametrize(("client", "scope"), EVERYWHERE)
+def test_a_client_without_configuration_gets_one_and_loses_it_again(
+    person: Person, client: str, scope: str
+) -> None:
+    before = person.tree()
+    person.run("connect", *options(client, scope, hooks=True), "--write")
+    path, key = SERVER_FILES[client, scope]
+    server = as_read(client, person.read(path))[key]["stet"]
+    assert [*PROGRAM, "mcp"] == [server["command"], *server["args"]][: len(PROGRAM) + 1]
+    if CLIENTS[client].hooks:
+        assert HOOK_FILES[client, scope] in person.tree()
+
+    written = person.tree()
+    person.run("connect", *options(client, scope, hooks=True), "--write")
+    assert written == person.tree()
+
+    person.run("disconnect", client, "--scope", scope)
+    assert before == person.tree()
+
+
+#: Every layout for the user's own file of each client; plain JSON has no byte order mark.
+LAYOUTS = [
+    (client, scope, style)
+    for client, scope in EVERYWHERE
+    for style in (
+        ("spaces",) if scope == "project" else ("spaces", "tabs", "crlf", "no end", "mark")
+    )
+    if not (client in PLAIN and style == "mark")
+]
+
+
+@pytest.mark.parametrize(("client", "scope", "style"), LAYOUTS)
+def test_what_a_person_keeps_there_stays(
+    person: Person, client: str, scope: str, style: str
+) -> None:
+    path, key = SERVER_FILES[client, scope]
+    data = existing(client, key, style)
+    person.write(path, data, 0o640)
+    before = person.tree()
+
+    person.run("connect", *options(client, scope, hooks=True), "--write")
+    found = as_read(client, person.read(path))
+    expected = as_read(client, data)
+    assert {**expected[key], "stet": found[key]["stet"]} == found[key]
+    assert expected == {**{name: found[name] for name in expected}, key: expected[key]}
+    assert (before[path][0], data) == person.tree()[f"{path}.stet-backup-1"]
+    assert before[path][0] == person.tree()[path][0]
+    assert (b"\r\n" in data) == (b"\r\n" in person.read(path))
+
+    written = person.tree()
+    person.run("connect", *options(client, scope, hooks=True), "--write")
+    assert written == person.tree()
+
+    person.run("disconnect", client, "--scope", scope)
+    assert before == person.tree()
+
+
+@pytest.mark.parametrize("client", NAMES)
+def test_what_a_person_has_changed_since_stays_and_stet_goes(person: Person, client: str) -> None:
+    path, key = SERVER_FILES[client, "user"]
+    person.write(path, existing(client, key, "spaces"))
+    person.run("connect", *options(client, "user", hooks=True), "--write")
+    mine = person.read(path).replace(b"dark", b"light").replace(b"'x'", b"'y'")
+    person.write(path, mine)
+    person.run("disconnect", client)
+    expected = existing(client, key, "spaces").replace(b"dark", b"light").replace(b"'x'", b"'y'")
+    assert expected == person.read(path)
+
+
+GOLDEN = {
+    "claude-code": (
+        b'{\n  "numStartups": 3,\n  "mcpServers": {}\n}\n',
+        b'{\n  "numStartups": 3,\n  "mcpServers": {\n    "stet": {\n      "type": "stdio",\n'
+        b'      "command": "@",\n      "args": [\n        "mcp"\n      ]\n    }\n  }\n}\n',
+    ),
+    "codex": (
+        b'model = "x" # fast',
+        b'model = "x" # fast\n[mcp_servers.stet]\ncommand = "@"\nargs = ["mcp"]\n',
+    ),
+    "gemini": (
+        b'{\r\n\t"theme": "x", // why\r\n}\r\n',
+        b'{\r\n\t"theme": "x", // why\r\n\t"mcpServers": {\r\n\t\t"stet": {\r\n'
+        b'\t\t\t"command": "@",\r\n\t\t\t"args": [\r\n\t\t\t\t"mcp"\r\n\t\t\t]\r\n\t\t}\r\n\t},'
+        b"\r\n}\r\n",
+    ),
+    "cursor": (
+        b'{"mcpServers": {"a": {"url": "x"}}}',
+        b'{"mcpServers": {"a": {"url": "x"}, "stet": {"command": "@", "args": ["mcp", '
+        b'"--workspace", "${workspaceFolder}"]}}}',
+    ),
+    "vscode": (
+        b"// my servers\n{\n    // none yet\n}\n",
+        b'// my servers\n{\n    // none yet\n\n  "servers": {\n    "stet": {\n'
+        b'      "type": "stdio",\n      "command": "@",\n      "args": [\n        "mcp",\n'
+        b'        "--workspace",\n        "${workspaceFolder}"\n      ]\n    }\n  }\n}\n',
+    ),
+    "zed": (
+        b'// Zed settings\n{\n  "theme": "One", /* dark */\n  // "context_servers": {}\n}\n',
+        b'// Zed settings\n{\n  "theme": "One", /* dark */\n  "context_servers": {\n'
+        b'    "stet": {\n      "source": "custom",\n      "command": "@",\n      "args": [\n'
+        b'        "mcp"\n      ]\n    }\n  },\n  // "context_servers": {}\n}\n',
+    ),
+}
+
+
+@pytest.mark.parametrize("client", NAMES)
+def test_the_bytes_that_are_written(person: Person, client: str) -> None:
+    assert len(PROGRAM) == 1, "the tests run in an installation with a stet"
+    before, after = GOLDEN[client]
+    path, _ = SERVER_FILES[client, "user"]
+    person.write(path, before)
+    person.run("connect", client, "--write")
+    assert after.replace(b"@", PROGRAM[0].encode()) == person.read(path)
+
+
+@pytest.mark.parametrize(("client", "scope"), EVERYWHERE)
+def test_what_is_printed_is_what_would_be_written(person: Person, client: str, scope: str) -> None:
+    before = person.tree()
+    told = person.json("connect", *options(client, scope, hooks=True))
+    assert before == person.tree()
+    person.run("connect", *options(client, scope, hooks=True), "--write")
+    for file in told["files"]:
+        assert file["text"].encode() == person.read(file["path"])
+    assert any("stet init" in hint for hint in told["hints"])
+    printed = person.run("connect", *options(client, scope))
+    assert SERVER_FILES[client, scope][0] in printed
+    assert "--write" in printed
+
+
+def test_workspace_and_tools_and_other_sockets_are_passed_on(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STET_RUNTIME_DIR", "/other/run")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/user/7")
+    person.run("connect", "codex", "--write", "--hooks", "--workspace", ".", "--tools", "patch")
+    server = tomllib.loads(person.read(".codex/config.toml").decode())["mcp_servers"]["stet"]
+    expected = ["mcp", "--workspace", str(person.project), "--tools", "patch"]
+    assert expected == server["args"][-5:]
+    assert {"STET_RUNTIME_DIR": "/other/run"} == server["env"]
+    assert ["XDG_RUNTIME_DIR"] == server["env_vars"]
+    hooks = json.loads(person.read(".codex/hooks.json"))["hooks"]
+    command = shlex.split(hooks["PreToolUse"][0]["hooks"][0]["command"])
+    assert ["env", "STET_RUNTIME_DIR=/other/run", *PROGRAM, "hook", "codex"] == command
+    person.run("disconnect", "codex")
+    assert ["project"] == list(person.tree())
+
+
+@pytest.mark.parametrize("client", ["codex", "vscode"])
+def test_the_named_command_is_one_that_starts(person: Person, client: str) -> None:
+    path, key = SERVER_FILES[client, "user"]
+    person.run("connect", client, "--write")
+    server = as_read(client, person.read(path))[key]["stet"]
+    argv = [server["command"], *server["args"], "--help"]
+    told = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True).stdout
+    assert "--workspace" in told
+
+
+def test_connecting_otherwise_replaces_the_entry_and_keeps_what_was_added_to_it(
+    person: Person,
+) -> None:
+    path, _ = SERVER_FILES["gemini", "user"]
+    data = b'{\n  "a": 1\n}\n'
+    person.write(path, data)
+    before = person.tree()
+    person.run("connect", "gemini", "--write")
+    person.run("connect", "gemini", "--write", "--tools", "patch")
+    person.run("connect", "gemini", "--write", "--hooks")
+    assert ["mcp"] == value_of(person.read(path).decode())["mcpServers"]["stet"]["args"][-1:]
+    assert f"{path}.stet-backup-2" not in person.tree()
+    person.run("disconnect", "gemini")
+    assert before == person.tree()
+
+    person.run("connect", "gemini", "--write")
+    trusted = person.read(path).replace(b'"args"', b'"trust": true,\n      "args"')
+    person.write(path, trusted)
+    person.run("connect", "gemini", "--write", "--tools", "patch")
+    server = value_of(person.read(path).decode())["mcpServers"]["stet"]
+    assert ([*PROGRAM[1:], "mcp", "--tools", "patch"], True) == (server["args"], server["trust"])
+    person.run("disconnect", "gemini")
+    assert data == person.read(path)
+
+
+def test_a_person_s_own_hooks_stay_also_in_our_group(person: Person) -> None:
+    own = {"matcher": "Bash", "hooks": [{"type": "command", "command": "mine --stet hook"}]}
+    path = HOOK_FILES["claude-code", "user"]
+    data = json.dumps({"hooks": {"PreToolUse": [own], "Stop": []}}, indent=2).encode()
+    person.write(path, data)
+    person.run("connect", "claude-code", "--write", "--hooks")
+    found = json.loads(person.read(path))
+    assert own == found["hooks"]["PreToolUse"][0]
+    found["hooks"]["PreToolUse"][1]["hooks"].append(own["hooks"][0])
+    person.write(path, json.dumps(found).encode())
+    person.run("disconnect", "claude-code")
+    left = json.loads(person.read(path))["hooks"]
+    ours = {"matcher": found["hooks"]["PreToolUse"][1]["matcher"], "hooks": own["hooks"]}
+    assert {"PreToolUse": [own, ours], "Stop": []} == left
+
+
+def test_disconnecting_what_is_not_connected_changes_nothing(person: Person) -> None:
+    person.write(".cursor/mcp.json", b'{"mcpServers": {}}')
+    before = person.tree()
+    assert "not connected" in person.run("disconnect", "cursor")
+    assert {"client": "zed", "files": []} == person.json("disconnect", "zed")
+    assert before == person.tree()
+
+
+def test_zed_has_no_hooks(person: Person) -> None:
+    person.run("connect", "zed", "--hooks", status=2)

@@ -1,0 +1,73 @@
+"""Tables put into TOML text and taken out."""
+
+from __future__ import annotations
+
+import tomllib
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stet.connecting.json_splicing import CannotSplice
+from stet.connecting.toml_splicing import put, remove
+
+PATH = ("servers", "stet")
+VALUE = {"command": "/a b/stet", "args": ["mcp", 'x"\\'], "env": {"A": "1", "b c": "\x7fü"}, "t": 5}
+
+#: Pieces that may follow each other in any order and number.
+PIECES = (
+    "", "\n", "# a comment\n", "#[servers.stet]\n", "[servers.{0}]\ncommand = 'x' # y\n",
+    '[t{0}]\ntext = """\n[servers.stet]\n"""\n', "[t{0}]\nlist = [\n  [1], # [\n  []\n]\n\n",
+    "[[array]]\nx = '[servers.stet]'\n", "[ 'quoted.{0}' ]  \n", "[t{0}.below]\n'''k''' = 1\n",
+    "[t{0}]\nx = '''\n\"\"\"[servers.stet]\n'''\n", "[t{0}]\ninline = {{ a = [1, 2] }}",
+)  # fmt: skip
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> str:
+    pieces = draw(st.lists(st.sampled_from(PIECES), max_size=5))
+    text = "\n".join(piece.format(number) for number, piece in enumerate(pieces))
+    try:
+        tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        text = "a = 1"
+    return text.replace("\n", "\r\n") if draw(st.booleans()) else text
+
+
+@given(documents())
+@settings(max_examples=100, deadline=None)
+def test_a_table_is_put_in_and_taken_out_again(text: str) -> None:
+    changed = put(text, PATH, VALUE)
+    expected = tomllib.loads(text)
+    expected.setdefault("servers", {})["stet"] = VALUE
+    assert expected == tomllib.loads(changed)
+    assert changed.startswith(text)
+    assert text == remove(changed, PATH)
+
+
+def test_it_is_one_block_at_the_end() -> None:
+    expected = 'a = 1 # x\n\n[servers.stet]\ncommand = "/stet"\nargs = ["mcp"]\n'
+    assert expected == put("a = 1 # x\n", PATH, {"command": "/stet", "args": ["mcp"]})
+
+
+def test_it_is_replaced_where_it_stands_and_what_a_client_put_below_it_stays() -> None:
+    text = (
+        "[servers.stet]\ncommand = 'old'\n\n[servers.stet.env]\nA = '1'\n\n"
+        "[servers.stet.tools.patch]\napproval = 'auto'\n\n# next\n[z]\n"
+    )
+    value = {"command": "new", "tools": {"patch": {"approval": "auto"}}}
+    expected = (
+        '[servers.stet]\ncommand = "new"\n\n'
+        "[servers.stet.tools.patch]\napproval = 'auto'\n\n# next\n[z]\n"
+    )
+    assert expected == put(text, PATH, value)
+    assert "\n# next\n[z]\n" == remove(text, PATH)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["servers = {}", "servers = { stet = {} }", "[servers]\nstet = { a = 1 }", "servers = 1"],
+)
+def test_a_place_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(CannotSplice):
+        put(text, PATH, VALUE)
