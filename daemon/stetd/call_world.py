@@ -21,6 +21,8 @@ from stetd.workspace import Base, Workspace
 
 #: Methods whose planning reads commits, which must then all have reached Git.
 READS_HISTORY = frozenset({"undo", "redo", "rollback", "restore"})
+#: Records what an agent's own tools have done; writes no file.
+OBSERVE = "observe"
 _MOST_LINKS = 40
 
 
@@ -51,6 +53,11 @@ class EditCall:
     def needs_history(self) -> bool:
         """Whether planning reads commits."""
         return self.method in READS_HISTORY
+
+    @property
+    def alone(self) -> bool:
+        """Whether it shares no batch: it reads commits, or files that must be in place."""
+        return self.needs_history or self.method == OBSERVE
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ from stetd.storage.background import Background
 from stetd.storage.shadow_repo import MissingObject
 from stetd.upkeep import Upkeep
 from stetd.waits import Wait, Waits
+from stetd.watched_tools import WatchedTools
 from stetd.workspace import Workspace
 from stetd.workspaces import Workspaces, check_root
 from stetd.writer import Writer
@@ -75,6 +76,8 @@ class Shared:
     feed: Feed = field(init=False)
     #: Calls that wait for the person to decide.
     waits: Waits = field(default_factory=Waits)
+    #: What agents' own tools are doing, by the workspace's name.
+    watched: dict[str, WatchedTools] = field(default_factory=dict)
     notices: Notices = field(init=False)
 
     def __post_init__(self) -> None:
@@ -182,8 +185,20 @@ class Caller:
             )
         return session
 
-    async def submit(self, method: str, own: Params, given: Params) -> EditResult:
-        """Hand a call that may write files to the writer; ``given`` are the common parameters."""
+    async def submit(
+        self,
+        method: str,
+        own: Params,
+        given: Params,
+        *,
+        planned: Params | None = None,
+        retryable: bool = True,
+    ) -> EditResult:
+        """Hand a call that may write files to the writer; ``given`` are the common parameters.
+
+        ``planned``: what it is planned from, where that is more than the client has sent. Not
+        ``retryable``: its request id is recorded, but the same one again is another call.
+        """
         common = convert(Common, method, given)
         check_label("request_id", common.request_id)
         if common.message is not None and "\0" in common.message:
@@ -193,14 +208,14 @@ class Caller:
         call = EditCall(
             workspace=self.workspace or "",
             method=method,
-            params=own,
+            params=own if planned is None else planned,
             session=self.session,
             directory=self.directory,
             agent=self.agent,
             peer=self.peer,
             control=self.control,
             request=common.request_id or uuid.uuid4().hex,
-            retryable=common.request_id is not None,
+            retryable=retryable and common.request_id is not None,
             digest=hashlib.sha256(canonical).digest(),
             why=common.message or "",
             if_match=common.if_match,

@@ -152,6 +152,12 @@ class Settings(BaseSettings):
         default=2 << 30,
         description="Bytes of all files together that a snapshot takes at most.",
     )
+    observe_max_files: int = Field(
+        default=50_000,
+        ge=1,
+        description="Files of a workspace up to which it is looked at as a whole, before and "
+        "after a shell command of an agent (stet hook).",
+    )
     retention_days: int = Field(
         default=0,
         ge=0,

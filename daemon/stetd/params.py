@@ -176,6 +176,18 @@ class Forget(Params, frozen=True):
     workspace: str | None = None
 
 
+class Observe(Params, frozen=True):
+    """``paths`` left out: the whole workspace. ``use``: names one use of a tool, the same before
+    and after it. ``within``: seconds that looking may take.
+    """
+
+    phase: Literal["before", "after"]
+    paths: Paths | None = None
+    tool: Label | None = None
+    use: Label | None = None
+    within: Annotated[float, msgspec.Meta(ge=0, le=60)] | None = None
+
+
 class Subscribe(Params, frozen=True):
     """``events`` left out: all of them; an empty list: no more."""
 

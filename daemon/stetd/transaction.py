@@ -55,6 +55,8 @@ class Prepared:
     targets: list[Target]
     #: Only what would happen: never to be published.
     preview: bool = False
+    #: It is recorded also where it changes nothing: a later call asks what it answered.
+    noted: bool = False
 
     @property
     def abort_reserve(self) -> int:

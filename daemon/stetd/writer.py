@@ -23,7 +23,7 @@ import msgspec
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import EditResult, FileChange
 from stetd.call_planning import plan_call
-from stetd.call_world import EditCall
+from stetd.call_world import OBSERVE, EditCall
 from stetd.checkpointing import Checkpoints, WriterLimits
 from stetd.drafts import Who
 from stetd.events import Events
@@ -33,6 +33,7 @@ from stetd.grace import GraceWatch, LateWrite, seal_late_write
 from stetd.history.commits import rfc3339
 from stetd.history.objects import NewObject
 from stetd.mode_keeping import Modes
+from stetd.observing import NOTE_SECONDS, BeforeNote, note_id, observe, read_note
 from stetd.params import check_label
 from stetd.refusing import (
     TOOL_DISABLED,
@@ -373,7 +374,8 @@ class Writer:
         except Exception as error:  # noqa: BLE001 - a defect of ours must not end the writer
             _log.exception("planning %s failed", call.method)
             return _Outcome(job, answer=refuse(Kind.INTERNAL, f"internal error: {error!r}"))
-        if prepared.preview or not (prepared.record.commits or prepared.record.clipboards):
+        changes = prepared.record.commits or prepared.record.clipboards or prepared.noted
+        if prepared.preview or not changes:
             prepared.close()
             return _Outcome(job, answer=prepared.result)
         return _Outcome(job, prepared=prepared)
@@ -389,6 +391,18 @@ class Writer:
     ) -> Prepared:
         """Plan a call and seal it. Raises Refused."""
         limits = self._limits
+        if call.method == OBSERVE:
+            return observe(
+                workspace,
+                base,
+                call,
+                session,
+                limits=limits.call,
+                protection=limits.protection,
+                note=self._note(workspace, call, now),
+                number=number,
+                now=now,
+            )
         draft = plan_call(workspace, base, call, session, limits.call, limits.protection)
         try:
             self._check_nested(workspace, call, [item.target.path for item in draft.files])
@@ -412,9 +426,22 @@ class Writer:
                 item.target.close()
             raise
 
+    def _note(self, workspace: Workspace, call: EditCall, now: int) -> BeforeNote | None:
+        """What was noted before the tool ran that is observed now."""
+        use = call.params.get("use")
+        if use is None or call.params["phase"] != "after":
+            return None
+        key = (workspace.name, call.session or "", note_id(use))
+        record = self.state.requests.get(key) or self._requests.find(*key)
+        if record is None or now - record.time > NOTE_SECONDS:
+            return None
+        return read_note(record.reply)
+
     def _check_mode(self, workspace: Workspace, call: EditCall, session: Session | None) -> None:
         if call.control and call.needs_history:
             return  # the person's own undo works in every mode
+        if call.method == OBSERVE:
+            return  # nothing is written to a file: it is better known than not
         if self.state.effective_mode(session, workspace) == RESTRICTED:
             raise refuse(Kind.TOOL_DISABLED, TOOL_DISABLED)
 
@@ -461,7 +488,8 @@ class Writer:
             raise other_call(call.request)
         result = msgspec.msgpack.decode(record.reply, type=EditResult)
         diff = ""  # not worth failing for: the call was applied, and that is the answer
-        if self.background.wait_for(workspace.number, _REPLAY_WAIT_S):
+        told = call.method != OBSERVE  # which answers no diff
+        if told and self.background.wait_for(workspace.number, _REPLAY_WAIT_S):
             diff = recorded_diff(workspace, result)
         return msgspec.structs.replace(result, replayed=True, diff=diff)
 
@@ -528,14 +556,16 @@ class Writer:
         for work in prepared.files:
             self._grace.watch(workspace, work)
         if record.commits:
-            own = prepared.result.files if prepared.result.commit is not None else None
+            # What was only observed is not counted line by line; whoever is told counts it.
+            counted = prepared.result.commit is not None and prepared.files
+            own = prepared.result.files if counted else None
             self.to_git(workspace, record.number, prepared.objects, own)
 
     def _note_unsynced(self, workspace: Workspace, prepared: Prepared) -> None:
-        unsynced = self.state.unsynced.setdefault(workspace.name, set())
-        unsynced.update(work.target.path for work in prepared.files)
+        paths = [change.path for change in prepared.record.paths]
+        self.state.unsynced.setdefault(workspace.name, set()).update(paths)
         if workspace.touched is not None:
-            workspace.touched.update(work.target.path for work in prepared.files)
+            workspace.touched.update(paths)
 
     def to_git(
         self,
@@ -696,11 +726,11 @@ def _take_batch(items: list[Waiting]) -> list[Waiting]:
     passed: set[int] = set()  # lanes of which something stays behind
     for number, waiting in enumerate(items[1:], start=1):
         job = waiting.item
-        if waiting.after_all or first.needs_history:
+        if waiting.after_all or first.alone:
             rest += items[number:]
             break
         fits = isinstance(job, _EditJob) and job.call.workspace == first.workspace
-        if fits and not job.call.needs_history and id(waiting.lane) not in passed:
+        if fits and not job.call.alone and id(waiting.lane) not in passed:
             batch.append(waiting)
         else:
             passed.add(id(waiting.lane))

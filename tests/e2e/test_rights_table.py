@@ -61,6 +61,7 @@ CALLS: dict[str, Params] = {
     "redo": lambda w: {"commits": [w.made["redo"]]},
     "rollback": lambda w: {"to": w.made["rollback"], "paths": ["rollback"]},
     "restore": lambda w: {"path": "restore", "at": w.made["restore"]},
+    "observe": lambda w: {"phase": "before", "paths": ["patch"]},
     "read": lambda w: {"path": "patch"},
     "log": lambda w: {},
     "show": lambda w: {"commit": "HEAD"},

@@ -53,6 +53,7 @@ def test_defaults_are_these(tmp_path: Path) -> None:
         "request_record_s": 86_400,
         "snapshot_max_files": 100_000,
         "snapshot_max_bytes": 2 << 30,
+        "observe_max_files": 50_000,
         "retention_days": 0,
         "retention_mb": 0,
         "gc_idle_s": 60,

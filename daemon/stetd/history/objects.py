@@ -174,6 +174,16 @@ def find_entry(tree: Tree, path: str, load: LoadTree) -> tuple[int, str] | None:
     return (entry.mode, entry.oid) if entry is not None and entry.mode != TREE else None
 
 
+def has_directory(tree: Tree, path: str, load: LoadTree) -> bool:
+    """Whether the tree has files in a directory at ``path``."""
+    for name in path.split("/"):
+        child = _child(tree, name, load)
+        if child is None:
+            return False
+        tree = child
+    return True
+
+
 def files_under(tree: Tree, load: LoadTree, prefix: str = "") -> Iterator[tuple[str, int, str]]:
     """Every (path, git mode, id) below a tree, in name order."""
     for name, entry in sorted(tree.entries.items(), key=_sort_key):

@@ -17,6 +17,7 @@ from stetd.methods import (
     greeting,
     history,
     modes,
+    observing,
     pins,
     running,
     upgrades,
@@ -29,6 +30,7 @@ from stetd.methods import (
 METHODS: Mapping[str, Method] = {
     **greeting.METHODS,
     **editing.METHODS,
+    **observing.METHODS,
     **history.METHODS,
     **exporting.METHODS,
     **clipboards.METHODS,

@@ -14,14 +14,14 @@ import stat
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from stet.wire.failures import Refused
 from stetd.editing.paths import TEMPORARY_PREFIX, check_component, is_git_directory_name
 from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
 from stetd.history.ignoring import IgnoreFile, is_ignored
 from stetd.history.objects import TREE, Entry, LoadTree
-from stetd.storage.stat_cache import Stamp, StatCache
+from stetd.storage.stat_cache import Known, Stamp
 from stetd.storage.worktree import Worktree, read_descriptor
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -33,6 +33,14 @@ _NO_LINKS = {".gitattributes", ".gitignore", ".gitmodules", ".mailmap"}
 _BARE = {"HEAD", "objects", "refs"}
 #: Beyond so many times the limit nobody wants to know how many there are.
 _COUNTED = 10
+
+
+class Cache(Protocol):
+    """What was known of a workspace's files at another time."""
+
+    def folder(self, path: str) -> Known:
+        """What is known of the files in a directory."""
+        ...
 
 
 class Skipped(NamedTuple):
@@ -75,7 +83,7 @@ class Scan:
         worktree: Worktree,
         load_tree: LoadTree,
         tree: str | None,
-        cache: StatCache,
+        cache: Cache,
         *,
         max_files: int,
         max_file_bytes: int,

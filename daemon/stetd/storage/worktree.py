@@ -65,6 +65,11 @@ class OnDisk:
     oid: str
 
     @property
+    def is_link(self) -> bool:
+        """Whether it is a symbolic link."""
+        return stat.S_ISLNK(self.mode)
+
+    @property
     def image(self) -> Image | None:
         """Its image; None for a directory, device or the like (no file, to the history)."""
         return Image(self.oid, self.mode) if self.data is not None else None

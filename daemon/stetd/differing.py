@@ -1,0 +1,170 @@
+"""Which files of a workspace may differ from the history: found by a scan, in bounded time.
+
+Only candidates: what is committed is read again, by the writer, and compared with the head of that
+moment (:mod:`stetd.observing`). So it does no harm if a file changes meanwhile. Runs on a reading
+thread. What a scan learns about files stays with the daemon (:class:`KnownFiles`), so the next one
+reads no file whose stat data are what they were.
+"""
+
+from __future__ import annotations
+
+import stat
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from stet.wire.failures import Refused
+from stetd.history.objects import TREE, Image, files_under, stored_tree
+from stetd.reading import Place
+from stetd.storage.scanning import Folder, Scan
+from stetd.storage.shadow_repo import ShadowRepository
+from stetd.storage.stat_cache import Known, Stamp, StatCache
+from stetd.storage.worktree import OnDisk
+
+#: A file that changed so shortly before it was read may change again without its times doing so.
+_RACY_NS = 50_000_000
+_PLAIN = (0o644, 0o755)
+#: So many permissions that Git can't say are noted, and so many files that were not taken.
+_MOST_NOTED = 1000
+
+
+class KnownFiles:
+    """What is known of the files of a workspace, by directory; begun with a snapshot's."""
+
+    def __init__(self, path: str) -> None:
+        self._folders: dict[str, dict[str, tuple[Stamp, bytes]]] = {}
+        self._first: StatCache | None = StatCache(path)
+        for _ in self._first.load():
+            pass
+
+    def folder(self, path: str) -> Known:
+        """What is known of the files in a directory."""
+        if path in self._folders:
+            return self._folders[path]
+        return self._first.folder(path) if self._first is not None else {}
+
+    def learn(self, folders: list[Folder], *, all_of_them: bool) -> None:
+        """Take over what a scan has found."""
+        found = {folder.path: folder.cached for folder in folders}
+        self._folders = found if all_of_them else self._folders | found
+        if all_of_them:
+            self._first = None
+
+
+@dataclass(slots=True)
+class Differing:
+    """What a scan has found.
+
+    ``paths`` with their sizes; ``complete``: nothing else can differ, but for ``passed``.
+    """
+
+    paths: list[tuple[str, int]] = field(default_factory=list)
+    complete: bool = False
+    passed: list[str] = field(default_factory=list)
+    modes: dict[str, int] = field(default_factory=dict)
+    why: str = ""
+
+
+def differing(place: Place, known: KnownFiles, *, max_files: int, deadline: float) -> Differing:
+    """Look at the whole workspace until ``deadline`` (of time.monotonic())."""
+    repository = ShadowRepository(place.shadow)
+    try:
+        tree = repository.commit(place.head).tree if place.head is not None else None
+        scan = Scan(
+            place.worktree,
+            repository.load_tree,
+            tree,
+            known,
+            max_files=max_files,
+            max_file_bytes=place.max_file_bytes,
+            excludes=place.excludes,
+        )
+        return _differing(place, repository, scan, known, max_files, deadline)
+    finally:
+        repository.close()
+
+
+def _differing(
+    place: Place,
+    repository: ShadowRepository,
+    scan: Scan,
+    known: KnownFiles,
+    max_files: int,
+    deadline: float,
+) -> Differing:
+    found = Differing()
+    for _ in scan.walk():
+        if scan.files > max_files:
+            found.why = f"it has more than {max_files:,} files that no .gitignore leaves out"
+            return found
+        if time.monotonic() > deadline:
+            found.why = "there was no time to look at all of it"
+            return found
+    found.complete = True
+    large = {path for _, path in scan.large}
+    for folder, name in scan.unknown:
+        if time.monotonic() > deadline:
+            found.complete, found.why = False, "there was no time to read all of it"
+            break
+        path = folder.path + name
+        if path not in large and _differs(place, folder, name):
+            found.paths.append((path, folder.stamps[name].size))
+    found.paths += ((path, 0) for path in _gone(scan, repository))
+    found.passed = sorted(large)
+    found.modes = dict(_unusual(scan))
+    if len(found.passed) > _MOST_NOTED or len(found.modes) > _MOST_NOTED:
+        found.passed, found.modes = found.passed[:_MOST_NOTED], {}
+        found.complete = found.complete and len(large) <= _MOST_NOTED
+    known.learn(scan.folders, all_of_them=found.complete)
+    return found
+
+
+def _differs(place: Place, folder: Folder, name: str) -> bool:
+    """Read a file and compare it with the history's; what it is, is known from now on."""
+    stamp = folder.stamps[name]
+    read = _read(place, folder.path + name)
+    if read is None or read.data is None:
+        return True  # something is wrong with it: the writer looks again
+    if read.read_at_ns - max(stamp.mtime, stamp.ctime) > _RACY_NS and (
+        (stamp.size, stamp.mtime, stamp.inode) == (read.size, read.mtime_ns, read.inode[1])
+    ):
+        folder.cached[name] = stamp, bytes.fromhex(read.oid)
+    tracked = folder.tracked.get(name)
+    image = Image(read.oid, read.mode)
+    return tracked is None or (tracked.mode, tracked.oid) != (image.git_mode, image.oid)
+
+
+def _read(place: Place, path: str) -> OnDisk | None:
+    try:
+        target = place.worktree.resolver.locate(path)
+    except Refused:
+        return None
+    try:
+        return place.worktree.read(target, place.max_file_bytes) if target.path == path else None
+    except Refused:
+        return None
+    finally:
+        target.close()
+
+
+def _gone(scan: Scan, repository: ShadowRepository) -> Iterator[str]:
+    """Files that the history has and the scan has not met."""
+    met = {folder.path for folder in scan.folders}
+    for folder in scan.folders:
+        for name, entry in folder.tracked.items():
+            path = folder.path + name
+            if entry.mode != TREE:
+                if name not in folder.stamps:
+                    yield path
+            elif path + "/" not in met:
+                tree = stored_tree(entry.oid, repository.load_tree)
+                for below, _, _ in files_under(tree, repository.load_tree, path + "/"):
+                    yield below
+
+
+def _unusual(scan: Scan) -> Iterator[tuple[str, int]]:
+    for folder in scan.folders:
+        for name, stamp in folder.stamps.items():
+            bits = stat.S_IMODE(stamp.mode)
+            if stat.S_ISREG(stamp.mode) and bits not in _PLAIN:
+                yield folder.path + name, bits

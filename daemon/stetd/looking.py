@@ -1,0 +1,122 @@
+"""What stands at the paths that a tool touches: read, not held, and nothing is refused.
+
+What can't be taken (another workspace, Git's own files, too large, excluded) is left out and said.
+A link is taken as a link, and the file of the workspace that it leads to beside it, because
+tools write through links. Writer thread only: between calls nothing of ours is half in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from stet.wire.failures import Kind, Refused
+from stetd.call_world import CallLimits
+from stetd.history.objects import Image
+from stetd.storage.paths_on_disk import Target
+from stetd.storage.worktree import OnDisk
+from stetd.workspace import Workspace
+
+_MOST_WARNINGS = 5
+
+
+@dataclass(slots=True)
+class Seen:
+    """What stands at the paths, by the name that the history has for each."""
+
+    files: dict[str, OnDisk | None] = field(default_factory=dict)
+    #: Directories of these paths that there are not.
+    missing: set[str] = field(default_factory=set)
+    #: Paths of files that there are and that are not taken.
+    passed: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    bytes: int = 0
+
+    @property
+    def images(self) -> dict[str, Image | None]:
+        """The same as images."""
+        return {path: found.image if found else None for path, found in self.files.items()}
+
+
+def look(paths: Iterable[str], workspace: Workspace, directory: str, limits: CallLimits) -> Seen:
+    """Read the files at these paths, which are a request's: absolute, or from ``directory``."""
+    seen = Seen()
+    left = 0
+    for path in paths:
+        if len(seen.files) >= limits.files or seen.bytes > limits.bytes:
+            left += 1
+            continue
+        found = _look_at(seen, path, workspace, directory, limits, follow=False)
+        if found is not None and found.is_link:
+            _look_at(seen, path, workspace, directory, limits, follow=True)
+    if left:
+        seen.warnings.append(
+            f"{left} more files were not looked at: one call takes {limits.files:,} files and "
+            f"{limits.bytes:,} bytes (max_call_files, max_call_bytes). What changed in them is "
+            "recorded as outside when they are touched the next time."
+        )
+    return seen
+
+
+def few(warnings: list[str]) -> list[str]:
+    """The first of many warnings."""
+    rest = len(warnings) - _MOST_WARNINGS
+    if rest <= 0:
+        return warnings
+    return [*warnings[:_MOST_WARNINGS], f"... and {rest} more like these."]
+
+
+def _look_at(
+    seen: Seen,
+    path: str,
+    workspace: Workspace,
+    directory: str,
+    limits: CallLimits,
+    *,
+    follow: bool,
+) -> OnDisk | None:
+    resolver = workspace.worktree.resolver
+    try:
+        target = resolver.resolve(path, directory, follow_last=follow)
+    except Refused as refusal:
+        if refusal.kind != Kind.NOT_A_FILE or follow:
+            seen.warnings.append(f"not recorded: {refusal.message}")
+            return None
+        try:  # a file stands above it, so there is none here
+            gone = resolver.canonical(path, directory, follow_last=False)
+        except Refused as other:
+            seen.warnings.append(f"not recorded: {other.message}")
+        else:
+            if gone and not workspace.excludes(gone):
+                seen.files.setdefault(gone, None)
+        return None
+    try:
+        return _read(seen, target, workspace, limits)
+    finally:
+        target.close()
+
+
+def _read(seen: Seen, target: Target, workspace: Workspace, limits: CallLimits) -> OnDisk | None:
+    path = target.path
+    if path in seen.files:
+        return seen.files[path]
+    if workspace.excludes(path):
+        seen.warnings.append(
+            f"not recorded: {path} is excluded from the history (exclude, in the configuration)"
+        )
+        return None
+    try:
+        found = workspace.worktree.read(target, limits.file_bytes)
+    except Refused as refusal:
+        if refusal.kind == Kind.NOT_A_FILE:  # a directory: no file, to the history
+            seen.files[path] = None
+        else:
+            seen.passed.append(path)
+            seen.warnings.append(f"not recorded: {refusal.message}")
+        return None
+    parts = path.split("/")[:-1]
+    for depth in range(len(parts) - len(target.missing), len(parts)):
+        seen.missing.add("/".join(parts[: depth + 1]))
+    seen.files[path] = found
+    seen.bytes += found.size if found is not None else 0
+    return found

@@ -1,0 +1,183 @@
+"""``observe``: what an agent does with its own tools, told by its hooks before and afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from stet.wire.failures import Kind, refuse
+from stet.wire.observations import ObservedFile, ObserveResult
+from stet.wire.results import EditResult
+from stetd.call_world import OBSERVE
+from stetd.caller import Caller, Method, Params
+from stetd.differing import Differing, KnownFiles, differing
+from stetd.observing import BeforeNote, Observation, ObservedBefore, note_id
+from stetd.params import Observe, check_label, convert, split_common
+from stetd.snapshotting import stat_cache_path
+from stetd.watched_tools import WatchedTools
+
+#: Seconds that looking at a whole workspace takes at most, whatever is asked.
+_MOST_SECONDS = 10.0
+#: What is seen for the first time is recorded in so many files and bytes a call, so that
+#: others get their turn in between.
+_CHUNK_FILES = 64
+_CHUNK_BYTES = 4 << 20
+
+
+async def _observe(caller: Caller, params: Params) -> ObserveResult:
+    common, own = split_common(params)
+    asked = convert(Observe, OBSERVE, own)
+    for name in ("if_match", "preview"):
+        if common.get(name) is not None:
+            raise refuse(Kind.INVALID_PARAMS, f"observe: {name} can't be given; leave it out.")
+    check_label("tool", asked.tool)
+    check_label("use", asked.use)
+    if asked.use is not None:
+        check_label("use", note_id(asked.use))
+    if asked.paths is not None:
+        return await _named(caller, asked, common)
+    return await _whole(caller, asked, common)
+
+
+async def _named(caller: Caller, asked: Observe, common: Params) -> ObserveResult:
+    watched = _watched(caller)
+    planned = Observation(
+        phase=asked.phase, paths=list(asked.paths or ()), tool=asked.tool, use=asked.use
+    )
+    result = await _submit(caller, asked, planned, common)
+    if isinstance(result, ObservedBefore):
+        watched.expect(caller.session, asked.use, result.note.paths)
+    else:
+        watched.done(caller.session, asked.use)
+    return _told(result, complete=True)
+
+
+async def _whole(caller: Caller, asked: Observe, common: Params) -> ObserveResult:
+    deadline = time.monotonic() + min(asked.within or _MOST_SECONDS, _MOST_SECONDS)
+    watched = _watched(caller)
+    found = await _scan(caller, watched, deadline)
+    if asked.phase == "before":
+        return await _before_whole(caller, asked, common, found, deadline)
+    others = watched.expected_of_others(caller.session)
+    paths = [path for path, _ in found.paths if path not in others]
+    planned = Observation(phase="after", paths=paths, whole=True, tool=asked.tool, use=asked.use)
+    result = await _submit(caller, asked, planned, common)
+    return _told(result, complete=found.complete, why=found.why)
+
+
+async def _before_whole(
+    caller: Caller, asked: Observe, common: Params, found: Differing, deadline: float
+) -> ObserveResult:
+    """Record what the history does not know yet, as far as time allows, and note how far."""
+    outside = None
+    for chunk in _chunks(found.paths):
+        if time.monotonic() > deadline:
+            found.complete, found.why = False, "there was no time to record all of it"
+            break
+        planned = Observation(phase="before", paths=chunk, whole=True)
+        part = await _submit(caller, asked, planned, {})
+        outside = part.outside or outside
+        if isinstance(part, ObservedBefore):
+            found.passed += part.note.passed
+    note = BeforeNote(complete=found.complete, passed=found.passed, modes=found.modes)
+    planned = Observation(phase="before", paths=[], whole=True, use=asked.use, note=note)
+    result = await _submit(caller, asked, planned, common)
+    result = msgspec.structs.replace(result, outside=outside)
+    return _told(result, complete=found.complete, why=found.why)
+
+
+async def _scan(caller: Caller, watched: WatchedTools, deadline: float) -> Differing:
+    """What of the workspace may differ; one scan of a workspace at a time."""
+    lock = watched.scanning
+    try:
+        await asyncio.wait_for(lock.acquire(), max(0.0, deadline - time.monotonic()))
+    except TimeoutError:
+        return Differing(why="it was being looked at for others all the time")
+    try:
+        most = caller.shared.settings.observe_max_files
+        return await caller.reading(
+            lambda place: differing(
+                place, _known(watched, place.shadow), max_files=most, deadline=deadline
+            )
+        )
+    except OSError as error:
+        return Differing(why=f"it can't be looked at: {error.strerror}")
+    finally:
+        lock.release()
+
+
+def _known(watched: WatchedTools, shadow: str) -> KnownFiles:
+    if watched.known is None:
+        watched.known = KnownFiles(stat_cache_path(shadow))
+    return watched.known
+
+
+def _watched(caller: Caller) -> WatchedTools:
+    return caller.shared.watched.setdefault(caller.workspace or "", WatchedTools())
+
+
+async def _submit(
+    caller: Caller, asked: Observe, planned: Observation, common: Params
+) -> EditResult:
+    """Have it recorded. A retry is told by what the client has sent, not by what was found."""
+    sent = {
+        name: value
+        for name, value in msgspec.to_builtins(asked).items()
+        if name != "within" and value is not None
+    }
+    if planned.phase == "before":
+        # Not to be repeated but noted, for the newest use of this name.
+        common = {"request_id": note_id(planned.use)} if planned.use is not None else {}
+    return await caller.submit(
+        OBSERVE,
+        sent,
+        common,
+        planned=msgspec.to_builtins(planned),
+        retryable=planned.phase == "after",
+    )
+
+
+def _chunks(paths: Sequence[tuple[str, int]]) -> Iterator[list[str]]:
+    chunk: list[str] = []
+    size = 0
+    for path, its_size in paths:
+        if chunk and (len(chunk) >= _CHUNK_FILES or size + its_size > _CHUNK_BYTES):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(path)
+        size += its_size
+    if chunk:
+        yield chunk
+
+
+def _told(result: EditResult, *, complete: bool, why: str = "") -> ObserveResult:
+    warnings = list(result.warnings)
+    if not complete:
+        warnings.append(
+            f"the workspace was not looked at as a whole: {why}. What the tool changes in files "
+            "that the history does not know is recorded as outside, when it is found."
+        )
+    return ObserveResult(
+        commit=result.commit,
+        outside=result.outside,
+        files=[
+            ObservedFile(
+                path=file.path,
+                status=file.status,
+                before=file.before,
+                after=file.after,
+                old_path=file.old_path,
+            )
+            for file in result.files
+        ],
+        complete=complete,
+        warnings=warnings,
+        replayed=result.replayed,
+        request=result.request,
+    )
+
+
+METHODS = {OBSERVE: Method(_observe)}

@@ -1,0 +1,1 @@
+"""Edits that agents make with their own tools."""
