@@ -1,9 +1,9 @@
 """The unit files of the service: the shipped templates, and what an installation makes of them.
 
-The templates ``stetd.socket`` and ``stetd.service`` are in ``systemd/`` of a checkout and in
-``stet/units/`` of a wheel. They are units that work as they stand, for packagers. Installed,
-they begin with MARKER and say which program it is and where it keeps its things, because a
-service has another environment than the shell it was installed from.
+The templates ``stetd.socket``, ``stetd.service`` and ``hardened.conf`` are in ``systemd/`` of a
+checkout and in ``stet/units/`` of a wheel. They are units that work as they stand, for packagers.
+Installed, they begin with MARKER and say which program it is and where it keeps its things, because
+a service has another environment than the shell it was installed from.
 
 No process is started and no socket opened here; :mod:`stet.systemd` does that.
 """
@@ -20,6 +20,8 @@ from stet.errors import StetError
 SOCKET = "stetd.socket"
 SERVICE = "stetd.service"
 NAMES = (SOCKET, SERVICE)
+#: What makes the service a hardened one, below the directory of the units.
+HARDENED = "stetd.service.d/hardened.conf"
 
 #: The first line of every unit that was installed; others are not touched.
 MARKER = "# Written by: stet service install. Removed by: stet service uninstall."
@@ -66,7 +68,7 @@ def template(name: str) -> str:
     raise StetError(f"{name} is missing in this installation ({package}). Install stetd again.")
 
 
-def rendered(installed: Installed) -> dict[str, str]:
+def rendered(installed: Installed, *, hardened: bool = False) -> dict[str, str]:
     """The units of an installation, by name. Raises UnusablePath."""
     socket = _specifiers_escaped(_usable(installed.runtime, "runtime directory"))
     variables = {
@@ -76,13 +78,16 @@ def rendered(installed: Installed) -> dict[str, str]:
     }
     program = [f"Environment={quoted(f'{name}={value}')}" for name, value in variables.items()]
     program.append(f"ExecStart={command_line(installed.program)}")
-    return {
+    units = {
         SOCKET: f"{MARKER}\n{template(SOCKET).replace('%t/stet/', socket + '/')}",
         SERVICE: f"{MARKER}\n"
         + re.sub(
             "^ExecStart=.*$", lambda _: "\n".join(program), template(SERVICE), flags=re.MULTILINE
         ),
     }
+    if hardened:
+        units[HARDENED] = f"{MARKER}\n{template(os.path.basename(HARDENED))}"
+    return units
 
 
 def command_line(program: tuple[str, ...]) -> str:

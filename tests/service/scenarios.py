@@ -19,6 +19,7 @@ from pathlib import Path
 import stet
 from service import person
 from service.person import HOME, RUNTIME, STATE, UNITS, WORKSPACE, shown, stet_command, systemctl
+from stet.unit_files import HARDENED
 
 CLIENTS = 8
 #: Calls of each client; restarts under load. STET_TEST_ALL=1 takes as many as the issue asks.
@@ -59,7 +60,7 @@ def hardened(pid: int) -> None:
     status = Path(f"/proc/{pid}/status").read_text()
     for line in ("NoNewPrivs:\t1\n", "Seccomp:\t2\n"):
         assert line in status, status
-    # In a user namespace the daemon could not see what its clients see.
+    # Only a hardened one costs what a user namespace costs.
     assert os.readlink("/proc/self/ns/user") == os.readlink(f"/proc/{pid}/ns/user")
     with stet.connect(WORKSPACE, "s") as session:
         session.patch("f.txt", [stet.append_eof("added\n")])
@@ -67,6 +68,75 @@ def hardened(pid: int) -> None:
     assert (WORKSPACE / "f.txt").read_text() == "added\n"
     assert commit.peer is not None
     assert (commit.peer.pid, commit.peer.command) == (os.getpid(), "python")
+
+
+#: Says hello in a workspace, in a view of the file system where $1 is covered.
+_COVERED = """
+mount -t tmpfs x "$1" && exec "$2" -c "import stet; stet.connect('$3', 'x').close()"
+"""
+
+
+def hardened_day() -> None:
+    """A service in namespaces of its own: a day as any other, and what it costs is refused."""
+    WORKSPACE.mkdir()
+    other = HOME / "other"
+    other.mkdir()
+    told = person.as_json("service", "install", "--hardened")
+    assert told["changed"] == ["stetd.service", HARDENED, "stetd.socket"]
+    judge = ("systemd-analyze", "security", "--user", "--offline=true", "--threshold=40")
+    person.run(*judge, str(UNITS / "stetd.service"))
+    for root in (WORKSPACE, other):
+        stet_command("init", str(root))
+    systemctl("stop", "stetd.service")
+    with stet.connect(WORKSPACE, "s") as session:
+        session.patch("f.txt", [stet.append_eof("added\n")])
+        assert (WORKSPACE / "f.txt").read_text() == "added\n"
+        session.undo()
+        assert not (WORKSPACE / "f.txt").exists()
+        _refuses_a_foreign_group(session)
+    pid = person.main_pid()
+    own = Path("/proc/self/ns")
+    spaces = {each.name for each in own.iterdir() if each.readlink() != _space(pid, each.name)}
+    assert {"user", "mnt", "net"} <= spaces
+    _refuses_who_does_not_see(other)
+    assert person.as_json("doctor")["ok"]
+    person.only_the_service_ran()
+    again = person.as_json("service", "install")
+    assert (again["changed"], again["hardened"], again["pid"]) == ([], True, pid)
+    back = person.as_json("service", "install", "--no-hardened")
+    assert (back["changed"], back["hardened"]) == ([HARDENED], False)
+    assert not (UNITS / HARDENED).parent.exists()
+    assert Path("/proc/self/ns/user").readlink() == _space(person.main_pid(), "user")
+    stet_command("service", "install", "--hardened")
+    assert str(UNITS / HARDENED) in person.as_json("service", "uninstall")["removed"]
+    assert not (UNITS / HARDENED).parent.exists()
+
+
+def _space(pid: int, name: str) -> Path:
+    return Path(f"/proc/{pid}/ns/{name}").readlink()
+
+
+def _refuses_a_foreign_group(session: stet.Session) -> None:
+    """The group could not be kept, so the edit is refused; its own kind of new file works."""
+    shared = WORKSPACE / "shared.txt"
+    shared.write_text("one\n")
+    subprocess.run(["sudo", "chgrp", "4242", str(shared)], check=True)
+    said = ""
+    try:
+        session.patch("shared.txt", [stet.overwrite("two\n")])
+    except stet.StetError as error:
+        said = error.message
+    assert "stet service install --no-hardened" in said, said
+    assert (shared.read_text(), shared.stat().st_gid) == ("one\n", 4242)
+
+
+def _refuses_who_does_not_see(other: Path) -> None:
+    def hello(workspace: Path) -> subprocess.CompletedProcess[str]:
+        covered = (str(other), sys.executable, str(workspace))
+        return person.run("unshare", "-Urm", "bash", "-c", _COVERED, "-", *covered, check=False)
+
+    assert 0 == hello(WORKSPACE).returncode
+    assert "is not what this process sees" in hello(other).stderr
 
 
 def takes_over_from_a_started_daemon() -> None:

@@ -19,6 +19,7 @@ pytestmark = [
     "scenario",
     [
         "install_and_first_request",
+        "hardened_day",
         "takes_over_from_a_started_daemon",
         "killed_in_full_flight",
         "restarted_under_load",

@@ -14,7 +14,7 @@ import pytest
 
 from stet import unit_files
 from stet.cli import service
-from stet.unit_files import MARKER, NAMES, SERVICE, SOCKET, Installed, UnusablePath
+from stet.unit_files import HARDENED, MARKER, NAMES, SERVICE, SOCKET, Installed, UnusablePath
 
 needs_analyze = pytest.mark.skipif(
     shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed"
@@ -32,18 +32,19 @@ def analyzed(directory: Path, *arguments: str) -> subprocess.CompletedProcess[st
     )
 
 
-def written(directory: Path, installed: Installed) -> list[str]:
-    paths = []
-    for name, text in unit_files.rendered(installed).items():
+def written(directory: Path, installed: Installed, *, hardened: bool = False) -> list[str]:
+    """The paths of the two units; a drop-in is found by systemd."""
+    for name, text in unit_files.rendered(installed, hardened=hardened).items():
+        (directory / name).parent.mkdir(exist_ok=True)
         (directory / name).write_text(text)
-        paths.append(str(directory / name))
-    return paths
+    return [str(directory / name) for name in NAMES]
 
 
 @needs_analyze
-def test_systemd_understands_every_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize("hardened", [False, True])
+def test_systemd_understands_every_line(tmp_path: Path, hardened: bool) -> None:
     """Unknown keys exit 0 and are told on standard error only, so that must be empty."""
-    paths = written(tmp_path, PLAIN)
+    paths = written(tmp_path, PLAIN, hardened=hardened)
     done = analyzed(tmp_path, "verify", *paths)
     assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
 
@@ -102,9 +103,28 @@ def test_paths_that_systemd_would_take_otherwise_are_refused(name: str) -> None:
 
 
 @needs_analyze
-def test_line_that_systemd_does_not_know_would_be_noticed(tmp_path: Path) -> None:
-    paths = written(tmp_path, PLAIN)
-    with open(tmp_path / SERVICE, "a") as unit:
+@pytest.mark.parametrize(("hardened", "status"), [(True, 0), (False, 1)])
+def test_hardened_service_is_judged_well_by_the_whole_list(
+    tmp_path: Path, hardened: bool, status: int
+) -> None:
+    """By systemd's own weights, nothing left out; without the drop-in it is not (above)."""
+    unit = next(path for path in written(tmp_path, PLAIN, hardened=hardened) if SERVICE in path)
+    done = analyzed(tmp_path, "security", "--offline=true", "--threshold=40", unit)
+    assert status == done.returncode, done.stdout + done.stderr
+
+
+def test_hardened_service_has_a_drop_in_and_the_same_units() -> None:
+    plain, hardened = (unit_files.rendered(PLAIN, hardened=each) for each in (False, True))
+    assert [*NAMES, HARDENED] == list(hardened)
+    assert plain == {name: hardened[name] for name in NAMES}
+    assert ["yes"] == unit_files.setting(hardened[HARDENED], "PrivateUsers")
+
+
+@needs_analyze
+@pytest.mark.parametrize("name", [SERVICE, HARDENED])
+def test_line_that_systemd_does_not_know_would_be_noticed(tmp_path: Path, name: str) -> None:
+    paths = written(tmp_path, PLAIN, hardened=True)
+    with open(tmp_path / name, "a") as unit:
         unit.write("[Service]\nProtectEverything=yes\n")
     assert "ProtectEverything" in analyzed(tmp_path, "verify", *paths).stderr
 
@@ -146,5 +166,5 @@ def test_wheel_has_the_units() -> None:
     project = tomllib.loads((checkout / "pyproject.toml").read_text())
     included = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
     assert "stet/units" == included["systemd"]
-    for name in NAMES:
+    for name in (*NAMES, os.path.basename(HARDENED)):
         assert (checkout / "systemd" / name).read_text() == unit_files.template(name)

@@ -347,7 +347,12 @@ def _add_connecting(commands: _Commands) -> None:
 
 def _add_service(commands: _Commands) -> None:
     group = commands.group("service", "run the daemon as a user service of systemd")
-    group.add("install", "install or update the service, and start it", service.install)
+    install = group.add("install", "install or update the service, and start it", service.install)
+    install.add_argument(
+        "--hardened",
+        action=argparse.BooleanOptionalAction,
+        help="in namespaces of its own (docs/operation.md has the cost); default: as it is",
+    )
     removed = group.add("uninstall", "stop and remove the service", service.uninstall)
     removed.add_argument(
         "--purge-history", action="store_true", help="remove the history as well, after asking"

@@ -15,7 +15,7 @@ from stet.cli.finding import Finding
 from stet.errors import StetError
 from stet.socket_path import config_path
 from stet.spawn import Endpoint, holder
-from stet.unit_files import MARKER, NAMES, SERVICE, SOCKET
+from stet.unit_files import HARDENED, MARKER, NAMES, SERVICE, SOCKET
 
 _INSTALL = "stet service install"
 
@@ -58,7 +58,10 @@ def _stale(texts: dict[str, str], endpoint: Endpoint) -> str | None:
         its = unit_files.variable(texts[SERVICE], name)
         if its != own:
             return f"the service's {name} is {its}, but here it is {own}"
-    if texts == unit_files.rendered(service.this_installation(endpoint)):
+    hardened = service.is_hardened(unit_files.units_directory())
+    if hardened:
+        texts[HARDENED] = service.installed_unit(unit_files.units_directory(), HARDENED) or ""
+    if texts == unit_files.rendered(service.this_installation(endpoint), hardened=hardened):
         return None
     return "the units are not those of this version and installation"
 

@@ -3,7 +3,8 @@
 Installing changes what differs from what is there, and nothing else: units as
 :mod:`stet.unit_files` makes them, the socket enabled and listening, a daemon that somebody's
 command started asked to make room. While that happens no client starts another one. Only units
-that were written here are replaced or removed. Exit status 1 where there is no systemd; then
+that were written here are replaced or removed. A hardened service is the same one with a drop-in;
+it stays so until ``install --no-hardened``. Exit status 1 where there is no systemd; then
 nothing is lost, because every command starts the daemon when it needs one.
 """
 
@@ -31,7 +32,7 @@ from stet.installed_program import program_beside
 from stet.render import Line, Span, visible
 from stet.socket_path import config_path
 from stet.spawn import Endpoint, connect, holder, turn_to_start
-from stet.unit_files import MARKER, NAMES, SERVICE, SOCKET, Installed
+from stet.unit_files import HARDENED, MARKER, NAMES, SERVICE, SOCKET, Installed
 from stet.wire.framing import Encoding
 
 #: Seconds that a daemon may take to finish its calls and end, as in the unit; and to answer.
@@ -53,27 +54,54 @@ class ServiceTrouble(StetError):
 # -- install ---------------------------------------------------------------------------------
 
 
-def install(_: argparse.Namespace, output: Output) -> None:
+def install(arguments: argparse.Namespace, output: Output) -> None:
     """Write the units, let the sockets listen, see that a daemon answers."""
     _need_manager()
     endpoint = Endpoint.from_environment(control=False)
     directory = unit_files.units_directory()
-    differing = _differing(directory, unit_files.rendered(this_installation(endpoint)))
+    hardened = is_hardened(directory) if arguments.hardened is None else arguments.hardened
+    units = unit_files.rendered(this_installation(endpoint), hardened=hardened)
+    differing = _differing(directory, units)
     if differing or not in_charge(endpoint):
         _take_over(directory, differing, endpoint)
     _check_loaded(directory)
-    version = version_of_daemon(endpoint)
+    version = _version_once_started(endpoint, hardened=hardened)
     pid = main_process()
     if output.as_json:
-        paths = [os.path.join(directory, name) for name in NAMES]
-        changed = sorted(differing)
-        output.value({"units": paths, "changed": changed, "version": version, "pid": pid})
+        output.value({
+            "units": [os.path.join(directory, name) for name in units],
+            "changed": sorted(differing),
+            "hardened": hardened,
+            "version": version,
+            "pid": pid,
+        })  # fmt: skip
         return
-    said = [f"wrote {os.path.join(directory, name)}" for name in sorted(differing)]
+    said = [
+        f"{'wrote' if differing[name] else 'removed'} {os.path.join(directory, name)}"
+        for name in sorted(differing)
+    ]
     said = said or [f"the units in {directory} were as they should be"]
     said.append(f"{endpoint.path} answers: stetd {version}, process {pid}")
     said += _not_taken_over()
     output.lines([(Span(visible(line)),) for line in said])
+
+
+def is_hardened(directory: str) -> bool:
+    """Whether the drop-in that was written here is there."""
+    return (installed_unit(directory, HARDENED) or "").startswith(MARKER)
+
+
+def _version_once_started(endpoint: Endpoint, *, hardened: bool) -> str:
+    try:
+        return version_of_daemon(endpoint)
+    except TransportError as error:
+        if not hardened:
+            raise
+        raise ServiceTrouble(
+            f"the hardened service does not answer ({error.message}). Perhaps this system does not "
+            "let users make namespaces. See: systemctl --user status stetd. "
+            "Without hardening: stet service install --no-hardened"
+        ) from error
 
 
 def this_installation(endpoint: Endpoint) -> Installed:
@@ -95,9 +123,14 @@ def _need_manager() -> None:
         )
 
 
-def _differing(directory: str, units: Mapping[str, str]) -> dict[str, str]:
-    """The units that are not on disk as they should be. Raises ServiceTrouble for foreign ones."""
-    differing = {}
+def _differing(directory: str, units: Mapping[str, str]) -> dict[str, str | None]:
+    """The units that are not on disk as they should be; None for one that should not be there.
+
+    Raises ServiceTrouble for foreign ones.
+    """
+    differing: dict[str, str | None] = {}
+    if HARDENED not in units and is_hardened(directory):
+        differing[HARDENED] = None
     for name, text in units.items():
         found = installed_unit(directory, name)
         if found is not None and not found.startswith(MARKER):
@@ -132,13 +165,16 @@ def main_process() -> int | None:
     return int(systemd.properties(SERVICE, "MainPID")["MainPID"] or 0) or None
 
 
-def _take_over(directory: str, differing: Mapping[str, str], endpoint: Endpoint) -> None:
+def _take_over(directory: str, differing: Mapping[str, str | None], endpoint: Endpoint) -> None:
     with turn_to_start(endpoint):
         _stop_units()
         _make_room(endpoint)
-        os.makedirs(directory, exist_ok=True)
         for name, text in differing.items():
-            _write(os.path.join(directory, name), text)
+            path = os.path.join(directory, name)
+            if text is None:
+                _remove_file(path)
+            else:
+                _write(path, text)
         systemd.systemctl("daemon-reload")
         _forget_failures()
         systemd.systemctl("enable", "--now", SOCKET)
@@ -159,11 +195,20 @@ def _forget_failures() -> None:
 
 def _write(path: str, text: str) -> None:
     """Under its name only when it is whole; a link there is replaced, not followed."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
     temporary = path + ".new"
     with open(temporary, "w", encoding="utf-8") as file:
         file.write(text)
     os.chmod(temporary, 0o644)
     os.replace(temporary, path)
+
+
+def _remove_file(path: str) -> None:
+    """And a directory of drop-ins that is empty then."""
+    os.unlink(path)
+    if path.endswith(HARDENED):
+        with contextlib.suppress(OSError):
+            os.rmdir(os.path.dirname(path))
 
 
 def _make_room(endpoint: Endpoint) -> None:
@@ -271,9 +316,10 @@ def _remove(directory: str, own: list[str]) -> list[str]:
     if managed:
         _stop_units()
         systemd.systemctl("disable", *own)
-    removed = [os.path.join(directory, name) for name in own]
+    dropin = [HARDENED] if is_hardened(directory) else []
+    removed = [os.path.join(directory, name) for name in [*own, *dropin]]
     for path in [*removed, *_links(directory, own)]:
-        os.unlink(path)
+        _remove_file(path)
     if managed:
         systemd.systemctl("daemon-reload")
         _forget_failures()
@@ -308,6 +354,7 @@ def status(_: argparse.Namespace, output: Output) -> int:
         "installed": all(installed_unit(directory, name) is not None for name in NAMES),
         "socket_unit": _state(socket),
         "enabled": socket["UnitFileState"] == "enabled",
+        "hardened": is_hardened(directory),
         "service_unit": _state(service),
         "result": service["Result"] or None,
         "pid": int(service["MainPID"] or 0) or None,
@@ -344,7 +391,7 @@ def _status_lines(told: Mapping[str, object]) -> Iterator[Line]:
     facts = [
         (SOCKET, f"{told['socket_unit']}{', enabled' if told['enabled'] else ''}"),
         ("socket", told["socket"]),
-        (SERVICE, told["service_unit"]),
+        (SERVICE, f"{told['service_unit']}{', hardened' if told['hardened'] else ''}"),
         ("process", told["pid"]),
         ("since", told["since"]),
         ("version", told["version"]),
