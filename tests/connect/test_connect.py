@@ -273,3 +273,8 @@ def test_disconnecting_what_is_not_connected_changes_nothing(person: Person) -> 
 
 def test_zed_has_no_hooks(person: Person) -> None:
     person.run("connect", "zed", "--hooks", status=2)
+
+
+def test_tools_are_those_that_edit(person: Person) -> None:
+    person.run("connect", "zed", "--tools", "patch,sed", status=2)
+    assert "sed names no tool that edits" in person.complaints[-1]

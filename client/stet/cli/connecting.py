@@ -79,7 +79,6 @@ def _request(arguments: argparse.Namespace) -> Request:
         workspace = os.path.abspath(os.path.join(here, workspace))
         if not os.path.isdir(workspace):
             raise UsageError(f"--workspace: {workspace} is not a directory")
-    tools = getattr(arguments, "tools", None)
     return Request(
         client=CLIENTS[arguments.client],
         scope=arguments.scope,
@@ -87,9 +86,18 @@ def _request(arguments: argparse.Namespace) -> Request:
         program=this_stet(),
         environ=os.environ,
         workspace=workspace,
-        tools=tools,
+        tools=_tools(getattr(arguments, "tools", None)),
         hooks=getattr(arguments, "hooks", False),
     )
+
+
+def _tools(names: str | None) -> str | None:
+    from stet.mcp.catalogue import named_dialects
+
+    try:
+        return None if names is None else ",".join(named_dialects(names))
+    except ValueError as error:
+        raise UsageError(f"--tools: {error}") from error
 
 
 def _print(request: Request, arguments: argparse.Namespace, output: Output) -> None:

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterator
 
 import stet
-from stet.cli import doctor_places, doctor_service
+from stet.cli import doctor_clients, doctor_places, doctor_service
 from stet.cli.finding import Finding
 from stet.cli.output import Output
 from stet.render import Line, Span, size, visible
@@ -58,6 +58,7 @@ def _findings(directory: str) -> Iterator[Finding]:
     yield from doctor_places.journal(endpoint)
     yield doctor_places.lock(endpoint)
     yield from doctor_service.findings(endpoint)
+    yield from doctor_clients.findings(directory)
     yield from doctor_places.sockets(endpoint)
     yield from _daemon(endpoint, directory)
 

@@ -139,6 +139,23 @@ def disconnect(request: Request) -> list[Change]:
     return changes
 
 
+def connected(request: Request) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
+    """The client's files that stet is in, with the commands they start; others are passed over."""
+    try:
+        places = targets(request)
+    except ConnectTrouble:
+        return
+    for target in places:
+        try:
+            file = config_file.read(target.path)
+            target.kind.check(file.text)
+            commands = target.kind.commands(file.text, target.wanted)
+        except (ConnectTrouble, CannotSplice, jsonc.NotJson, tomllib.TOMLDecodeError):
+            continue
+        if commands:
+            yield target.path, commands
+
+
 def _mode(scope: Scope) -> int:
     """Of a new file; a user's own may come to hold secrets."""
     return 0o600 if scope == "user" else 0o644

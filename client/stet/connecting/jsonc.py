@@ -8,9 +8,12 @@
     trivia   = any of: space, tab, CR, LF, "//" up to the end of the line, "/*" up to "*/"
 
 This is what VS Code and Zed read (RFC 8259, with both kinds of comments and a comma after the
-last item). ``strict`` is RFC 8259 itself, for clients that read nothing else. No package for
-Python keeps comments and white space when something is put in, so :mod:`.json_splicing` cuts and
-pastes in the text, at the places that are found here.
+last item). ``strict`` is RFC 8259 itself, for clients that read nothing else.
+
+:mod:`.json_splicing` cuts and pastes in the text at the places that are found here. The packages
+that keep comments do not serve: json-five leaves commas and white space around a new member to
+the caller, jsonc-edit wraps a JavaScript library, and what they put in they can't take out to the
+byte.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from stet.connecting import json_entries, jsonc, toml_entries
+from stet.connecting import entries, json_entries, jsonc, toml_entries
 from stet.connecting.config_file import Backup
 from stet.connecting.entries import Entries
 from stet.connecting.json_splicing import CannotSplice
@@ -43,6 +43,12 @@ class Format:
         if self.toml:
             return toml_entries.found(text, shape.servers)
         return replace(json_entries.found(text, shape.servers), defaults=shape.defaults)
+
+    def commands(self, text: str, shape: Entries) -> list[tuple[str, ...]]:
+        """What the entries in a text start."""
+        server = entries.own_server(self.found(text, shape).server)
+        hooks = [] if self.toml else json_entries.hook_commands(text)
+        return [*([server] if server else []), *hooks]
 
     def removed(self, text: str, shape: Entries, before: str | None) -> str:
         """The text without the entries, down to what was in the text before."""
