@@ -21,6 +21,7 @@ import pytest
 from e2e.running_daemon import DaemonProcess, Refusal, Site
 from rigs import findings
 from stetd.storage.history_index import HistoryIndex
+from stetd.storage.index_schema import remove
 
 COMPLETE = bool(os.environ.get("STET_TEST_ALL"))
 CALLS = 50_000 if COMPLETE else 5_000
@@ -97,8 +98,7 @@ def with_a_past(daemon: DaemonProcess) -> Site:
     site = daemon.site("w")
     edits(site, 0, EARLIER)
     assert daemon.stop() == 0, daemon.log()
-    index = HistoryIndex.path_for(site.shadow)
-    os.unlink(index)
+    remove(HistoryIndex.path_for(site.shadow))
     daemon.start()
     site.connect()
     return site
