@@ -21,6 +21,7 @@ import msgspec
 from stet.changes import Change
 from stet.patches import Patch
 from stet.wire.events import Subscribed
+from stet.wire.observations import ObserveResult
 from stet.wire.results import (
     BlameResult,
     ClipboardList,
@@ -299,6 +300,29 @@ def restore(
     have changed the file since.
     """
     return _edit("restore", {"path": path, "at": at}, message, if_match, preview, request_id)
+
+
+def observe(
+    phase: Literal["before", "after"],
+    paths: Sequence[str] | None = None,
+    *,
+    tool: str | None = None,
+    use: str | None = None,
+    within: float | None = None,
+    message: str | None = None,
+    request_id: str | None = None,
+) -> Call[ObserveResult]:
+    """Record what an agent does with a tool of its own: called before it and after it.
+
+    ``before`` takes up what stands there and is not in the history yet; ``after`` commits what
+    has changed since, as this session's (kind ``observed``), so that it can be taken back. No
+    file is written. ``paths``: those that the tool touches; None: the whole workspace, which
+    may be too large (``complete`` of the result). ``tool``: its name. ``use``: a name for this
+    one use of it, the same both times. ``within``: seconds that looking may take.
+    """
+    params = _given(phase=phase, paths=paths, tool=tool, use=use, within=within, message=message)
+    params["request_id"] = request_id or uuid.uuid4().hex
+    return Call("observe", params, ObserveResult)
 
 
 def log(

@@ -160,6 +160,7 @@ class SessionMethods:
     redo = _sends(calls.redo)
     rollback = _sends(calls.rollback)
     restore = _sends(calls.restore)
+    observe = _sends(calls.observe)
     log = _sends(calls.log)
     show = _sends(calls.show)
     diff = _sends(calls.diff)

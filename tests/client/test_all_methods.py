@@ -43,6 +43,8 @@ TAKES: dict[str, set[str]] = {
     "redo": names_of(params.Redo) | COMMON,
     "rollback": names_of(params.Rollback) | COMMON,
     "restore": names_of(params.Restore) | COMMON,
+    # It has nothing to preview, and no file that it would match.
+    "observe": names_of(params.Observe) | COMMON - {"preview", "if_match"},
     "read": names_of(params.Read),
     "log": names_of(params.Log),
     "show": names_of(params.Show),
