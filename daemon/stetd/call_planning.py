@@ -3,7 +3,7 @@
 A ``transaction`` is planned like one long call: each of its calls sees what the ones before
 it will leave, and the drafts are joined to one, so that it is one record and one commit.
 
-Writer thread only.
+Writer thread only, but for :func:`plan_dialects`.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ from stet.wire.failures import Failure, Kind, Refused, refuse
 from stetd.admitting import admit
 from stetd.call_world import CallLimits, CallWorld, EditCall
 from stetd.drafts import Draft
+from stetd.editing import patience
 from stetd.editing.dialects import DIALECTS
-from stetd.editing.edits import Plan
+from stetd.editing.edits import Plan, World
 from stetd.excluded_contents import check_plan
 from stetd.history.excluding import Excludes
 from stetd.history.protecting import NOTHING_PROTECTED, Protection
 from stetd.indexed_past import look_back
 from stetd.params import Common, IfMatch, convert, split_common
+from stetd.recorded_plans import PlanDialect
 from stetd.restore_planning import plan_restore
 from stetd.rollback_planning import plan_rollback
 from stetd.session.sessions import Session
@@ -44,6 +46,11 @@ _TAKING_BACK = {
 }
 
 
+def plan_here(method: str, params: Mapping[str, Any], world: World) -> Plan:
+    """The plan of one call of a dialect. Raises Refused, and TakesLong where that is limited."""
+    return DIALECTS[method](params, world)
+
+
 def plan_call(
     workspace: Workspace,
     base: Base,
@@ -51,12 +58,13 @@ def plan_call(
     session: Session | None,
     limits: CallLimits,
     protection: Protection = NOTHING_PROTECTED,
+    plan_dialect: PlanDialect = plan_here,
 ) -> Draft:
-    """What a call wants to do, planned on ``base``. Raises Refused."""
+    """What a call wants to do, planned on ``base``. Raises Refused, and as ``plan_dialect``."""
     world = CallWorld(workspace, base, call, session, limits)
     try:
         _check_if_match(call.if_match, call.params, world)
-        draft = _plan(workspace, base, call, world)
+        draft = _plan(workspace, base, call, world, plan_dialect)
     finally:
         world.close()
     try:
@@ -70,7 +78,31 @@ def plan_call(
     return draft
 
 
-def _plan(workspace: Workspace, base: Base, call: EditCall, world: CallWorld) -> Draft:
+def plan_dialects(
+    workspace: Workspace,
+    call: EditCall,
+    session: Session | None,
+    limits: CallLimits,
+    plan_dialect: PlanDialect,
+) -> None:
+    """Have ``plan_dialect`` plan what dialects do in a call, on the files as they are on the disk.
+
+    On any thread, if the workspace is one :meth:`~stetd.workspace.Workspace.apart`. Raises Refused.
+    """
+    base = Base(workspace.head)
+    world = CallWorld(workspace, base, call, session, limits)
+    try:
+        _check_if_match(call.if_match, call.params, world)
+        draft = _plan(workspace, base, call, world, plan_dialect)
+        for item in draft.files:
+            item.target.close()
+    finally:
+        world.close()
+
+
+def _plan(
+    workspace: Workspace, base: Base, call: EditCall, world: CallWorld, plan_dialect: PlanDialect
+) -> Draft:
     if call.needs_history:
         plan_taking_back = _TAKING_BACK[call.method]
         return look_back(
@@ -79,8 +111,9 @@ def _plan(workspace: Workspace, base: Base, call: EditCall, world: CallWorld) ->
             lambda past: plan_taking_back(past, workspace, call, world),
         )
     if call.method == TRANSACTION:
-        return _plan_transaction(call.params, world, workspace.excludes, preview=call.preview)
-    plan = DIALECTS[call.method](call.params, world)
+        excludes = workspace.excludes
+        return _plan_transaction(call.params, world, excludes, plan_dialect, preview=call.preview)
+    plan = plan_dialect(call.method, call.params, world)
     check_plan(plan, workspace.excludes)
     return _plan_edit(plan, world, preview=call.preview)
 
@@ -96,7 +129,12 @@ def _plan_edit(plan: Plan, world: CallWorld, *, preview: bool) -> Draft:
 
 
 def _plan_transaction(
-    params: Mapping[str, Any], world: CallWorld, excludes: Excludes, *, preview: bool
+    params: Mapping[str, Any],
+    world: CallWorld,
+    excludes: Excludes,
+    plan_dialect: PlanDialect,
+    *,
+    preview: bool,
 ) -> Draft:
     calls = _transaction_calls(params)
     plans: list[Plan] = []
@@ -104,7 +142,8 @@ def _plan_transaction(
         common, own = split_common(inner)
         try:
             _check_if_match(_inner_if_match(method, common), own, world)
-            plan = DIALECTS[method](own, world)
+            patience.go_on()
+            plan = plan_dialect(method, own, world)
             check_plan(plan, excludes)
         except Refused as refusal:
             raise _in_call(refusal, number) from refusal

@@ -1,6 +1,6 @@
 """A call that may write files, and what it sees while it is planned.
 
-Only the writer thread uses this module.
+A thread that plans beside the writer has a workspace of its own (:meth:`Workspace.apart`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 from stet.wire.failures import Failure, Kind, Refused, refuse
 from stet.wire.results import Peer
 from stetd.drafts import DraftFile
+from stetd.editing import patience
 from stetd.editing.edits import Plan, SourceFile
 from stetd.history.objects import object_id
 from stetd.session.sessions import Session
@@ -24,6 +25,8 @@ READS_HISTORY = frozenset({"undo", "redo", "rollback", "restore"})
 #: Records what an agent's own tools have done; writes no file.
 OBSERVE = "observe"
 _MOST_LINKS = 40
+#: Files of more bytes together are not planned on where others wait for it.
+_QUICK_BYTES = 512 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +51,8 @@ class EditCall:
     why: str = ""
     if_match: str | dict[str, str | None] | None = None
     preview: bool = False
+    #: Bytes of its parameters, about.
+    size: int = 0
 
     @property
     def needs_history(self) -> bool:
@@ -196,6 +201,8 @@ class CallWorld:
                 found = self._workspace.worktree.read(target, self._limits.file_bytes)
             self._bytes += found.size if found is not None else 0
             self._limits.check(len(self.seen) + 1, self._bytes)
+            if patience.is_limited() and self._bytes > _QUICK_BYTES:
+                raise patience.TakesLong
         except BaseException:
             target.close()
             raise

@@ -220,6 +220,7 @@ class Caller:
             why=common.message or "",
             if_match=common.if_match,
             preview=bool(common.preview),
+            size=len(canonical),
         )
         return await asyncio.wrap_future(self.shared.writer.submit_edit(call, self.lane))
 

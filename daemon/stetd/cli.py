@@ -161,10 +161,15 @@ def _run(
     # pygit2 and the rest take their time to load; a usage error need not wait for it.
     from stetd import supervision
     from stetd.daemon import Daemon, StartError, UnreadableState
+    from stetd.planning_beside import PlanningBeside
+    from stetd.planning_process import Nursery
 
+    # Before there are threads: it is a fork.
+    beside = PlanningBeside(Nursery())
     try:
         with supervision.MoreTime():
-            daemon = Daemon.open(reloading.settings, directories, tell=supervision.tell_status)
+            tell = supervision.tell_status
+            daemon = Daemon.open(reloading.settings, directories, tell=tell, beside=beside)
     except UnreadableState as error:
         return _complain(str(error), EXIT_UNREADABLE_STATE)
     except StartError as error:

@@ -20,6 +20,7 @@ from stetd.history.excluding import Excludes
 from stetd.history.protecting import Protection
 from stetd.indexing import Indexer
 from stetd.needs import RETENTION_EVERY_S, Needs
+from stetd.planning_beside import PlanningBeside
 from stetd.recovery import Recovery, contents
 from stetd.retaining import Policy
 from stetd.state import State
@@ -75,6 +76,7 @@ class Daemon:
     indexer: Indexer
     upkeep: Upkeep
     _stores: list[RequestStore]
+    _beside: PlanningBeside | None
 
     @classmethod
     def open(
@@ -83,15 +85,17 @@ class Daemon:
         directories: Directories,
         disk: Disk | None = None,
         tell: Callable[[str], None] = lambda _: None,
+        beside: PlanningBeside | None = None,
     ) -> Daemon:
         """Recover the state, start the threads. The caller holds the lock. Raises StartError.
 
         ``disk``: what all writing goes through, if not the real one. ``tell`` is told in words
-        what is being done.
+        what is being done. ``beside``: where calls are planned that take long, if not on the
+        writer's thread; it is closed with the daemon.
         """
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
         try:
-            return cls._open(settings, directories, disk or Disk(), tell)
+            return cls._open(settings, directories, disk or Disk(), tell, beside)
         except FormatError as error:
             raise UnreadableState(str(error)) from error
         except JournalBroken as error:
@@ -107,6 +111,7 @@ class Daemon:
         directories: Directories,
         disk: Disk,
         tell: Callable[[str], None],
+        beside: PlanningBeside | None,
     ) -> Daemon:
         wal = os.path.join(directories.state, "journal")
         for directory in (wal, os.path.join(directories.state, "workspaces")):
@@ -131,7 +136,8 @@ class Daemon:
         path = os.path.join(directories.state, "requests.sqlite3")
         # The first is only asked, for one row at a time.
         stores = [RequestStore(path, _ASKED_CACHE_KIB), RequestStore(path)]
-        writer = Writer(state, journal, background, stores[0], stores[1], _limits(settings))
+        limits = _limits(settings)
+        writer = Writer(state, journal, background, stores[0], stores[1], limits, beside)
         report = recovery.report
         writer.start()
         tell("Writing a checkpoint")
@@ -159,7 +165,7 @@ class Daemon:
         background.on_commits = follow
         workspaces = Workspaces(writer, taking_up, directories.runtime, resume, directories.config)
         handlers = Handlers(writer, background, workspaces, settings, indexer, upkeep, needs)
-        return cls(handlers, writer, background, indexer, upkeep, stores)
+        return cls(handlers, writer, background, indexer, upkeep, stores, beside)
 
     def reconfigure(self, settings: Settings) -> None:
         """Go by other settings from now on, but for those that need a restart."""
@@ -180,9 +186,12 @@ class Daemon:
         """Finish what is queued, write a checkpoint, let everything go."""
         self.begin_to_stop()
         self.upkeep.close()
+        self.writer.drain()
         self.writer.submit(self.writer.end_grace, after_all=True).result()
         _checkpoint_now(self.writer)
         self.writer.stop()
+        if self._beside is not None:
+            self._beside.close()
         self.indexer.close()
         self.background.close()
         self.handlers.close()

@@ -10,6 +10,10 @@ two of them is not answered yet, so neither side can know which came first. What
 that came before it, on every lane, says so (``after_all``). It holds up its own lane only, not
 those that come later, so a flood of such requests gains nothing.
 
+A lane can be *held*: its first item has begun and goes on somewhere else (it is being planned), and
+those behind it wait for it. Nobody else does, not even what waits for all: the item has changed
+nothing yet, and whatever holds by then, a mode say, is what it will be checked against.
+
 No threads and no I/O but the lock; what the items are is the writer's affair
 (:mod:`stetd.writer`).
 """
@@ -52,6 +56,8 @@ class Lane:
     estimate: float = _FIRST_GUESS_S
     #: Its client is gone.
     forsaken: bool = False
+    #: Nothing of it is to be done for now.
+    held: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -77,6 +83,7 @@ class FairQueue:
         self._order: deque[Waiting] = deque()
         self._length = 0
         self._forsaken = 0
+        self._held: set[Lane] = set()
         #: Where the lane that was drawn last is, and where the foremost is.
         self._now = 0.0
         self._foremost = 0.0
@@ -87,7 +94,9 @@ class FairQueue:
         with self._changed:
             self._length += 1
             self._forsaken += lane.forsaken
-            self._order.append(waiting)
+            waiting.drawn = lane.held  # in no order until it is let go
+            if not lane.held:
+                self._order.append(waiting)
             if len(self._order) > 2 * self._length + _MOST_DRAWN:
                 self._order = deque(each for each in self._order if not each.drawn)
             lane.waiting.append(waiting)
@@ -135,6 +144,37 @@ class FairQueue:
                 lane.waiting.appendleft(self._order[0])
                 lane.used -= waiting.estimate
                 self._look_at(lane)
+
+    def hold(self, lane: Lane) -> None:
+        """Draw nothing from a lane until it is let go."""
+        with self._changed:
+            lane.held = True
+            self._held.add(lane)
+            for waiting in lane.waiting:
+                waiting.drawn = True
+            self._look_at(lane)
+
+    def let_go(self, lane: Lane) -> None:
+        """Go on with a lane: it has waited for its turn already."""
+        with self._changed:
+            if not lane.held:
+                return
+            lane.held = False
+            self._held.discard(lane)
+            again = [Waiting(each.item, lane, each.after_all) for each in lane.waiting]
+            lane.waiting = deque(again)
+            lane.used = max(lane.used, self._now)
+            # What waits for all may wait for a little more; what is behind it, as well.
+            first = next((n for n, each in enumerate(again) if each.after_all), len(again))
+            self._order.extendleft(reversed(again[:first]))
+            self._order.extend(again[first:])
+            self._look_at(lane)
+            self._changed.notify()
+
+    def held(self) -> list[Lane]:
+        """The lanes that are held."""
+        with self._changed:
+            return list(self._held)
 
     def forsake(self, lane: Lane) -> list[Any]:
         """Say that the lane's client is gone. What is given up with it, because too much is left.
@@ -196,7 +236,7 @@ class FairQueue:
         return waiting
 
     def _look_at(self, lane: Lane) -> None:
-        if lane.waiting and not lane.waiting[0].after_all:
+        if lane.waiting and not lane.held and not lane.waiting[0].after_all:
             self._ready.add(lane)
         else:
             self._ready.discard(lane)

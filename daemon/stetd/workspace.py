@@ -55,6 +55,15 @@ class Workspace:
                 "Its history is kept; it goes on when the directory is back.",
             ) from error
 
+    def apart(self) -> Workspace:
+        """The same files through a handle of its own, for another thread to read; close that.
+
+        Raises OSError.
+        """
+        apart = Workspace(self.name, self.root, self.repository, self.standing, self._disk)
+        apart.excludes = self.excludes
+        return apart
+
     @property
     def shadow(self) -> str:
         """Where the shadow repository lies."""

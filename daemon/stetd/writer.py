@@ -22,10 +22,11 @@ import msgspec
 
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import EditResult, FileChange
-from stetd.call_planning import plan_call
+from stetd.call_planning import plan_call, plan_here
 from stetd.call_world import OBSERVE, EditCall
 from stetd.checkpointing import Checkpoints, WriterLimits
-from stetd.drafts import Who
+from stetd.drafts import Draft, Who
+from stetd.editing.patience import TakesLong, limited
 from stetd.events import Events
 from stetd.failpoints import hit
 from stetd.fair_queue import TURN_S, FairQueue, Lane, Waiting
@@ -35,6 +36,8 @@ from stetd.history.objects import NewObject
 from stetd.mode_keeping import Modes
 from stetd.observing import NOTE_SECONDS, BeforeNote, note_id, observe, read_note
 from stetd.params import check_label
+from stetd.planning_beside import AT_ONCE_BYTES, AT_ONCE_S, Beside, PlanningBeside
+from stetd.recorded_plans import Changed, PlanDialect, Replay
 from stetd.refusing import (
     TOOL_DISABLED,
     after_dropping,
@@ -65,6 +68,10 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 _MAX_BATCH = 64
 _MAX_ATTEMPTS = 8
+#: How often a call is planned beside the writer at most, while its files change each time.
+_MAX_OVERTAKEN = 5
+#: Seconds between two looks at calls that are planned beside the writer, before a stop.
+_LOOK_S = 0.05
 #: Seconds that a replayed answer waits for the contents that its diff is made from.
 _REPLAY_WAIT_S = 5.0
 
@@ -73,10 +80,15 @@ _REPLAY_WAIT_S = 5.0
 class _EditJob:
     call: EditCall
     future: Future[EditResult]
+    lane: Lane
     attempts: int = 0
     #: Seconds that planning and publishing it has taken.
     seconds: float = 0.0
     begun: bool = False
+    #: It is to be planned beside the writer, or was: then it has the result.
+    beside: Beside | None = None
+    #: How often what was planned beside did not hold any more.
+    overtaken: int = 0
 
 
 @dataclass(slots=True)
@@ -129,6 +141,7 @@ class Writer:
         requests: RequestStore,
         requests_to_write: RequestStore,
         limits: WriterLimits,
+        beside: PlanningBeside | None = None,
     ) -> None:
         self.state = state
         self.journal = journal
@@ -144,6 +157,8 @@ class Writer:
         self.git_number = 0
         self._requests = requests
         self._limits = limits
+        #: Where calls are planned that take long; None: here.
+        self._beside = beside
         self._queue = FairQueue()
         #: Where the daemon's own work waits, which is little and not to wait for anybody.
         self._own_lane = Lane(estimate=0.0)
@@ -152,6 +167,7 @@ class Writer:
         self._grace = GraceWatch(limits.grace_s)
         self._last_work = time.monotonic()
         self._ends = math.inf
+        self._drained: list[Future[None]] = []
         self.checkpoints = Checkpoints(
             state,
             journal,
@@ -183,9 +199,9 @@ class Writer:
                         first.followers.append(future)
                     return future
                 self._in_flight[key] = _InFlight(call.digest, future)
-                self._queue.put(_EditJob(call, future), lane)
+                self._queue.put(_EditJob(call, future, lane), lane)
                 return future
-        self._queue.put(_EditJob(call, future), lane)
+        self._queue.put(_EditJob(call, future, lane), lane)
         return future
 
     def submit(
@@ -215,6 +231,12 @@ class Writer:
         """From now on take only so long for the calls that wait, and refuse the others."""
         self._ends = min(self._ends, time.monotonic() + seconds)
 
+    def drain(self) -> None:
+        """Wait until no call is being planned beside the writer."""
+        drained: Future[None] = Future()
+        self.submit(lambda: self._drained.append(drained))
+        drained.result()
+
     def stop(self) -> None:
         """Finish what is queued, then end the thread."""
         self._queue.put(_Stop(), self._own_lane, after_all=True)
@@ -242,6 +264,8 @@ class Writer:
                 if late:  # one of the calls took long: whoever came meanwhile may be first
                     self._queue.put_back([*late, *items])
                     items = []
+                    for waiting in late:
+                        self._begin_beside(waiting.item)
                 self._last_work = time.monotonic()
             try:
                 self._housekeeping()
@@ -251,7 +275,9 @@ class Writer:
 
     def _pause(self) -> float | None:
         """How long to wait for work before there is housekeeping to do; None: no need."""
+        held = self._drained or (self._ends < math.inf and self._queue.held())
         due = [
+            _LOOK_S if held else None,
             self._grace.next_due(),
             self.checkpoints.due_in(self._last_work),
             self.modes.due_in(),
@@ -320,12 +346,15 @@ class Writer:
         base = Base(workspace.head)
         sessions: dict[str, Session | None] = {}
         outcomes: list[_Outcome] = []
+        held: set[Lane] = set()
         number = self.state.number
         now = int(time.time())
         deadline = time.perf_counter() + TURN_S
         for job in jobs:
-            if outcomes and not job.begun and time.perf_counter() > deadline:
+            if (outcomes or held) and not job.begun and time.perf_counter() > deadline:
                 break  # these calls have not been looked at; they are put back into the queue
+            if job.lane in held:
+                continue  # as this one, because a call before it has not been planned yet
             job.begun = True
             name = job.call.session
             if name is not None and name not in sessions:
@@ -335,6 +364,9 @@ class Writer:
             outcome = self._plan_one(workspace, base, job, session, number + 1, now)
             job.seconds += time.perf_counter() - began
             self.steps += 1
+            if outcome is None:
+                held.add(job.lane)
+                continue
             outcomes.append(outcome)
             if outcome.prepared is not None:
                 number += 1
@@ -351,7 +383,8 @@ class Writer:
         session: Session | None,
         number: int,
         now: int,
-    ) -> _Outcome:
+    ) -> _Outcome | None:
+        """Plan a job; None if it is to be planned beside the writer (:meth:`_begin_beside`)."""
         call = job.call
         try:
             # First: a call that was applied is answered so, whatever the mode is by now.
@@ -360,7 +393,16 @@ class Writer:
                 return _Outcome(job, answer=replayed)
             self._check_mode(workspace, call, session)
             self._check_writable(call)
-            prepared = self._prepare(workspace, base, call, session, number, now)
+            prepared = self._prepare(workspace, base, job, session, number, now)
+        except TakesLong:
+            job.beside = self._asked_beside(job, workspace, session)
+            return None
+        except Changed as change:
+            job.overtaken += 1
+            if job.overtaken == _MAX_OVERTAKEN:
+                return _Outcome(job, answer=contended(change.path, _MAX_OVERTAKEN))
+            job.beside = self._asked_beside(job, workspace, session)
+            return None
         except Refused as refusal:
             cut = self.state.known[workspace.name].cut
             if cut is not None:
@@ -384,13 +426,13 @@ class Writer:
         self,
         workspace: Workspace,
         base: Base,
-        call: EditCall,
+        job: _EditJob,
         session: Session | None,
         number: int,
         now: int,
     ) -> Prepared:
-        """Plan a call and seal it. Raises Refused."""
-        limits = self._limits
+        """Plan a call and seal it. Raises Refused, TakesLong, Changed."""
+        call, limits = job.call, self._limits
         if call.method == OBSERVE:
             return observe(
                 workspace,
@@ -403,7 +445,7 @@ class Writer:
                 number=number,
                 now=now,
             )
-        draft = plan_call(workspace, base, call, session, limits.call, limits.protection)
+        draft = self._draft(workspace, base, job, session)
         try:
             self._check_nested(workspace, call, [item.target.path for item in draft.files])
             self._check_clipboards(session, draft.clipboards)
@@ -436,6 +478,58 @@ class Writer:
         if record is None or now - record.time > NOTE_SECONDS:
             return None
         return read_note(record.reply)
+
+    def _draft(
+        self, workspace: Workspace, base: Base, job: _EditJob, session: Session | None
+    ) -> Draft:
+        """Plan a call, or take what was planned beside. Raises Refused, TakesLong, Changed."""
+        call, limits = job.call, self._limits
+
+        def plan(plan_dialect: PlanDialect = plan_here) -> Draft:
+            return plan_call(
+                workspace, base, call, session, limits.call, limits.protection, plan_dialect
+            )
+
+        recorded = job.beside.recorded if job.beside is not None else None
+        if isinstance(recorded, Exception):
+            raise recorded
+        if recorded is not None:
+            return plan(Replay(recorded))
+        if self._beside is None or job.beside is not None or call.needs_history:
+            return plan()
+        if call.size > AT_ONCE_BYTES:
+            raise TakesLong
+        with limited(AT_ONCE_S):
+            return plan()
+
+    def _asked_beside(self, job: _EditJob, workspace: Workspace, session: Session | None) -> Beside:
+        if job.beside is not None:
+            job.beside.taken.set()
+        queue, lane = self._queue, job.lane
+        return Beside(
+            job.call,
+            workspace,
+            session,
+            self._limits.call,
+            done=lambda: queue.let_go(lane),
+            wanted=lambda: self._is_wanted(job),
+            over=job.future.done,
+        )
+
+    def _is_wanted(self, job: _EditJob) -> bool:
+        """Whether somebody still waits for the answer; any thread."""
+        if not job.lane.forsaken:
+            return True
+        entry = self._in_flight.get((job.call.workspace, job.call.session or "", job.call.request))
+        return entry is not None and bool(entry.followers)
+
+    def _begin_beside(self, job: _EditJob) -> None:
+        """Have a job planned that takes long. It is the first in its lane, which is held."""
+        if job.beside is None or job.beside.begun or self._beside is None:
+            return
+        job.beside.begun = True
+        self._queue.hold(job.lane)
+        self._beside.submit(job.beside)
 
     def _check_mode(self, workspace: Workspace, call: EditCall, session: Session | None) -> None:
         if call.control and call.needs_history:
@@ -640,6 +734,8 @@ class Writer:
             with self._admission:
                 entry = self._in_flight.pop(key, None)
             followers = entry.followers if entry else []
+        if job.beside is not None:
+            job.beside.taken.set()
         self.steps += 1
         hit("reply.before")
         for number, future in enumerate([job.future, *followers]):
@@ -675,6 +771,14 @@ class Writer:
     # -- when there is nothing else to do
 
     def _housekeeping(self) -> None:
+        held = self._queue.held()
+        if held and time.monotonic() > self._ends:
+            for lane in held:
+                self._queue.let_go(lane)  # what is drawn from now on is refused
+        elif self._drained and not held and self._queue.empty:
+            for drained in self._drained:
+                drained.set_result(None)
+            self._drained = []
         for late in self._grace.expired():
             self._record_late_write(late)
         self.checkpoints.begin_if_due(self._last_work)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stet.wire.failures import Failure
-from stetd.editing import locating, search_refusals
+from stetd.editing import locating, patience, search_refusals
 from stetd.editing.choosing import TooFew, nearest_of, nth_place
 from stetd.editing.fuzzy_search import OutOfTime, Resembling, SeveralAlike, find_resembling
 from stetd.editing.inputs.patch_file import ChangeRequest
@@ -42,6 +42,9 @@ from stetd.editing.text import Document
 REGEX = "regex"
 FUZZY = "fuzzy"
 
+#: Characters of a pattern that is compiled in no time, whatever it says.
+_QUICK_PATTERN = 500
+
 
 @dataclass(frozen=True, slots=True)
 class SoundChange:
@@ -63,6 +66,8 @@ def check_change(
         return impossible
     if not change.regex:
         return SoundChange(subject, change)
+    if patience.is_limited() and len(change.search) > _QUICK_PATTERN:
+        raise patience.TakesLong
     with allowance:
         if allowance.left <= 0:
             return search_refusals.stopped(subject, allowance.total, regex=True, alone=False)
@@ -70,6 +75,7 @@ def check_change(
         if isinstance(pattern, BadPattern):
             return search_refusals.bad_pattern(subject, change.search, pattern)
         reason = check_template(pattern, change.replace)
+    patience.go_on()
     if reason is not None:
         return search_refusals.bad_template(subject, reason)
     return SoundChange(subject, change, pattern)
@@ -77,6 +83,7 @@ def check_change(
 
 def find_change(sound: SoundChange, document: Document, allowance: Allowance) -> Step | Failure:
     """Where the change is made in ``document``, and what is written there."""
+    patience.go_on()
     if sound.pattern is not None:
         step = _by_pattern(sound, sound.pattern, document, allowance)
     elif sound.change.occurrence is not None:

@@ -38,7 +38,7 @@ from operator import itemgetter
 
 from rapidfuzz import fuzz, process
 
-from stetd.editing import line_replacement
+from stetd.editing import line_replacement, patience
 from stetd.editing.indentation import Change
 from stetd.editing.matching import apart_from_carriage_return, indentations_around
 from stetd.editing.normal_forms import NormalForms, bare, indentation_of
@@ -185,6 +185,7 @@ def _ranking(search: Search, least: float, allowance: Allowance) -> _Ranking | N
     known: dict[tuple[int, str], float] = {}
     places: list[_Scored] = []
     for first, _ in looked_at:
+        patience.go_on()
         if allowance.left <= 0:
             return None
         scored = _scored(distinct.keys, wanted, first, known)
@@ -208,6 +209,7 @@ def _losses(
     for index in longest[:_ANCHORS]:
         if not wanted[index]:
             break
+        patience.go_on()
         if allowance.left <= 0:
             return None
         weight = _weight(wanted[index])

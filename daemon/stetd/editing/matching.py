@@ -38,7 +38,7 @@ from itertools import dropwhile
 
 from rapidfuzz import fuzz
 
-from stetd.editing import choosing, line_replacement, rungs
+from stetd.editing import choosing, line_replacement, patience, rungs
 from stetd.editing.normal_forms import (
     INDENTATION,
     NormalForms,
@@ -188,6 +188,7 @@ def _climb(
     """The first rung with a place decides, unless the new text can't be put there."""
     search = Search(document, old)
     for rung, find in ladder:
+        patience.go_on()
         places = find(search)
         if len(places) > 1 and near_line is not None:
             places = choosing.nearest(search, rung, places, near_line)

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from rapidfuzz import fuzz
 
 from stet.wire.failures import Nearest
+from stetd.editing import patience
 from stetd.editing.matching import Match, Rung, locate
 from stetd.editing.normal_forms import NormalForms, bare
 from stetd.editing.text import WHITE_SPACE, Document, is_blank, presentable, split_lines
@@ -155,6 +156,7 @@ def _shared_lines(document: Document, keys: Sequence[str]) -> Iterator[tuple[int
     forms = NormalForms.of(document)
     longest = sorted(range(len(keys)), key=lambda index: len(keys[index]), reverse=True)
     for index in longest[:_LINES]:
+        patience.go_on()
         key = keys[index]
         if len(key) < _TELLING:
             break
@@ -175,6 +177,7 @@ def _shared_words(
         for word in _WORD.findall(key[:_SHOWN_CHARS]):
             words.setdefault(word, []).append(index)
     for word in sorted(words, key=len, reverse=True)[:_WORDS]:
+        patience.go_on()
         places = _places(text, word)
         if not 0 < len(places) <= _RARE:
             continue
@@ -197,6 +200,7 @@ def _places(text: str, word: str) -> list[int]:
 
 def _similarity(document: Document, keys: Sequence[str], first: int) -> float:
     """How alike the text and the lines from ``first`` on are, 0 to 100."""
+    patience.go_on()
     lines = NormalForms.of(document).folded_lines[max(0, first) : first + len(keys)]
     passage = "\n".join(bare(line) for line in lines[:_SHOWN_LINES])[:_SHOWN_CHARS]
     wanted = "\n".join(keys[:_SHOWN_LINES])[:_SHOWN_CHARS]

@@ -26,6 +26,7 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from enum import IntEnum
 
+from stetd.editing import patience
 from stetd.editing.text import TERMINATOR, split_lines
 
 #: Products of line counts above this are not aligned (difflib is quadratic at worst): the
@@ -109,6 +110,7 @@ def changed_parts(old: str, new: str) -> Iterator[tuple[int, int, int, int]]:
     Yields (start, end) in ``old`` and (start, end) in ``new``. If neither text ends with a
     terminator, their last lines are compared as if both did.
     """
+    patience.go_on()
     tail = _open_end(old, new)
     before, after = _whole_lines(old + tail), _whole_lines(new + tail)
     old_at, new_at = _offsets(before), _offsets(after)

@@ -8,9 +8,9 @@ and can't tear a ``\\r\\n`` apart.
 Matches are found from left to right and do not overlap, as every regular expression tool has
 it. An empty match is none.
 
-The writer thread does the searching. It lets go of the interpreter meanwhile, so that reads
-and connections go on, but other edits wait; so all searches of a call share one
-:class:`~stetd.editing.search_time.Allowance` of time.
+All searches of a call share one :class:`~stetd.editing.search_time.Allowance` of time. Where others
+wait (:mod:`stetd.editing.patience`), a search that is not done at once is not stopped: it is done
+elsewhere.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any
 
 import regex
 
+from stetd.editing import patience
 from stetd.editing.pattern_reading import BadPattern, ReadPattern, read_pattern
 from stetd.editing.search_time import Allowance
 from stetd.editing.text import Document
@@ -129,6 +130,7 @@ def find_matches(
     with allowance:
         try:
             for match in _scan(pattern, document, allowance.left):
+                patience.go_on()
                 if allowance.left <= 0:
                     return Stopped()
                 start, end = match.span()
@@ -149,7 +151,13 @@ def find_matches(
 def _scan(pattern: Pattern, document: Document, seconds: float) -> Iterator[Any]:
     if seconds <= 0:
         raise TimeoutError
-    yield from pattern.compiled.finditer(document.lf_text, timeout=seconds, concurrent=True)
+    here = min(seconds, patience.left())
+    try:
+        yield from pattern.compiled.finditer(document.lf_text, timeout=here, concurrent=True)
+    except TimeoutError as error:
+        if here < seconds:
+            raise patience.TakesLong from error
+        raise
 
 
 def _placed(document: Document, match: Any) -> Found:

@@ -1,6 +1,7 @@
 """The time that the searches of one call may take which are not linear: regex and fuzzy.
 
-The writer thread does them, and every other edit waits for it.
+Whoever sends them waits for them, and so do others whose calls take long. Seconds are those that
+the thread has computed: it may have to wait for a processor.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ class Allowance:
     @property
     def left(self) -> float:
         """The seconds that are left, those of the search under way taken off; may be negative."""
-        return self._left - (time.monotonic() - self._began if self._began else 0.0)
+        return self._left - (time.thread_time() - self._began if self._began else 0.0)
 
     def __enter__(self) -> Self:
-        self._began = time.monotonic()
+        self._began = time.thread_time()
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -29,6 +29,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
+from stetd.editing import patience
 from stetd.editing.indentation import Change
 from stetd.editing.normal_forms import (
     INDENTATION,
@@ -208,6 +209,7 @@ class FileLines:
         known, rest = self._climbed.setdefault((run.lines, first), ([], self._climb(run, first)))
         for number in range(len(Rung) + 1):
             if number == len(known):
+                patience.go_on()
                 found = next(rest, None)
                 if found is None:
                     return
@@ -222,6 +224,7 @@ class FileLines:
             return
         candidates = self._bare.places(run.bare, first, _CANDIDATES + 1)
         for rung, accepts in self._rungs(run) if candidates else ():
+            patience.go_on()
             found = [place for place in candidates if accepts(place)]
             if found:
                 sure = len(candidates) <= _CANDIDATES and len(found) < PLACES

@@ -51,7 +51,7 @@ NOUN = "change"
 #: Each change is looked for in the whole text anew, and everybody waits.
 MOST_CHANGES = 1_000
 
-#: Seconds after which a call is given up: many tolerant changes of a large file.
+#: Seconds of computing after which a call is given up: many tolerant changes of a large file.
 _MOST_SECONDS = 20.0
 
 #: So many numbered backups there may be beside ``path.bak``.
@@ -148,7 +148,7 @@ def _check_target(target: Target, subject: Subject) -> None:
 
 def _made(target: Target, changes: Sequence[SoundChange], allowance: Allowance) -> Succession:
     """All changes made, in order. Raises Refused at the first that finds no place."""
-    deadline = time.monotonic() + _MOST_SECONDS
+    deadline = time.thread_time() + _MOST_SECONDS
     steps = Succession.of(target.document.text)
     document = target.document
     for sound in changes:
@@ -156,7 +156,7 @@ def _made(target: Target, changes: Sequence[SoundChange], allowance: Allowance) 
         if isinstance(step, Failure):
             raise Refused(_in_succession(step, sound, changes, target, document))
         steps.make(step)
-        if time.monotonic() > deadline:
+        if time.thread_time() > deadline:
             made = len(steps.landed)
             raise Refused(search_refusals.too_slow(target.path, made, len(changes), _MOST_SECONDS))
         document = Document(document.bom, steps.text)

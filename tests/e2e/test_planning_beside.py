@@ -1,0 +1,390 @@
+"""Calls that take long are planned beside the writer: in order, exactly once, on what stands there.
+
+Failpoints hold such a call before it is planned (``beside.planning``) or before what was planned
+is used (``beside.planned``). That the results are those of the writer itself is in
+server/test_planning_process.py.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.running_daemon import Client, DaemonProcess, Refusal, Site, fsck
+from stet.wire.failures import Kind
+
+#: Large enough not to be planned on the writer.
+LINES = [f"line {n} of a large file\n" for n in range(30_000)]
+LARGE = "".join(LINES)
+RUNAWAY = {"search": "(?:a|a)*$", "replace": "b", "regex": True}
+DISABLED = (
+    "Patch tool is disabled in Restricted mode. Use request_mode_upgrade to request write access."
+)
+
+
+def started(**environment: str) -> tuple[DaemonProcess, Site]:
+    daemon = DaemonProcess()
+    daemon.start(**environment)
+    site = daemon.site("w")
+    site.write("large.txt", LARGE)
+    site.write("small.txt", "one\n")
+    site.write("runaway.txt", "a" * 60 + "!\n")
+    return daemon, site
+
+
+@pytest.fixture
+def planning() -> Iterator[Site]:
+    """The first call that is planned beside is held for a second before that."""
+    daemon, site = started(STET_FAILPOINT="beside.planning@sleep=1")
+    yield site
+    daemon.close()
+
+
+@pytest.fixture
+def planned() -> Iterator[Site]:
+    """The first call that is planned beside is held for a second before it is carried out."""
+    daemon, site = started(STET_FAILPOINT="beside.planned@sleep=1")
+    yield site
+    daemon.close()
+
+
+def patch(path: str, old: str, new: str, **more: Any) -> dict[str, Any]:
+    return {
+        "path": path,
+        "patches": [{"operation": "replace", "oldText": old, "newText": new}],
+        **more,
+    }
+
+
+def large_edit(number: int, **more: Any) -> dict[str, Any]:
+    return patch("large.txt", LINES[number], f"new {number}\n", **more)
+
+
+def with_edits(*numbers: int) -> bytes:
+    text = LARGE
+    for number in numbers:
+        text = text.replace(LINES[number], f"new {number}\n", 1)
+    return text.encode()
+
+
+def silent(client: Client) -> bool:
+    return not select.select([client.socket], [], [], 0)[0]
+
+
+def subjects(site: Site) -> list[str]:
+    return [each["message"].splitlines()[0] for each in site.log() if each["kind"] == "edit"][::-1]
+
+
+def processes_of(daemon: DaemonProcess) -> tuple[int, list[int]]:
+    """The process that makes others, and those that it has made."""
+    [nursery] = children(daemon.process.pid)
+    return nursery, children(nursery)
+
+
+def children(pid: int) -> list[int]:
+    return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
+
+
+def computing(daemon: DaemonProcess) -> int:
+    """The process that plans, once it does."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        for pid in processes_of(daemon)[1]:
+            computed = int(Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[11])
+            if computed > 5:
+                return pid
+        time.sleep(0.02)
+    raise AssertionError("no process plans anything")
+
+
+def gone(pid: int) -> bool:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        try:
+            if " Z " in Path(f"/proc/{pid}/stat").read_text():
+                return True
+        except FileNotFoundError:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def test_others_go_on_while_a_call_is_planned(planning: Site) -> None:
+    other = planning.another("conv-2")
+    planning.agent.send("patch", **large_edit(100))
+    for number in range(20):
+        other.call("patch", **patch("small.txt", "one" + "+" * number, "one+" + "+" * number))
+    assert silent(planning.agent)
+    assert planning.agent.receive().error is None
+    assert with_edits(100) == planning.bytes_of("large.txt")
+    assert b"one" + b"+" * 20 + b"\n" == planning.bytes_of("small.txt")
+
+
+def test_a_pattern_that_runs_away_holds_nobody_else() -> None:
+    daemon, site = started()
+    try:
+        hostile = [site.another(f"hostile-{n}") for n in range(3)]
+        for each in hostile:
+            each.send("patch_file", path="runaway.txt", changes=[RUNAWAY])
+        text = "one\n"
+        for number in range(20):
+            site.replace("small.txt", text, text := f"{number}\n")
+        assert all(map(silent, hostile))
+        for each in hostile:
+            error = each.receive().error
+            assert error is not None
+            assert "The pattern runs away" in error.message
+        assert b"19\n" == site.bytes_of("small.txt")
+        assert b"a" * 60 + b"!\n" == site.bytes_of("runaway.txt")
+    finally:
+        daemon.close()
+
+
+def test_pipelined_calls_wait_for_the_one_before_them_and_see_it(planning: Site) -> None:
+    client = planning.agent
+    clipped = {"operation": "replace", "oldText": LINES[7], "newText": "", "toClipboard": "c"}
+    added = {"operation": "append_eof", "fromClipboard": "c"}
+    asked = [
+        client.send("patch", path="large.txt", patches=[clipped]),
+        client.send("patch", path="small.txt", patches=[added]),
+        client.send("clipboard_set", name="c", text="two\n"),
+        client.send("patch", path="small.txt", patches=[added]),
+        client.send("patch", **large_edit(100)),
+        client.send("patch", **patch("small.txt", "two\n", "three\n")),
+    ]
+    replies = [client.receive() for _ in asked]
+    assert asked == [reply.id for reply in replies]
+    assert [None] * len(asked) == [reply.error for reply in replies]
+    assert b"one\n" + LINES[7].encode() + b"three\n" == planning.bytes_of("small.txt")
+    assert with_edits(100).replace(LINES[7].encode(), b"") == planning.bytes_of("large.txt")
+    files = ["large.txt", "small.txt", "small.txt", "large.txt", "small.txt"]
+    assert [f"patch {file}: 1 edit" for file in files] == subjects(planning)
+
+
+def test_what_somebody_saves_meanwhile_is_what_is_edited(planned: Site) -> None:
+    planned.agent.send("patch", **large_edit(100))
+    time.sleep(0.5)
+    saved = with_edits(5).decode()
+    planned.write("large.txt", saved)
+    result = planned.agent.result_of(planned.agent.receive())
+    assert with_edits(5, 100) == planned.bytes_of("large.txt")
+    assert saved == planned.person.call("read", path="large.txt", at=result["outside"])["text"]
+
+
+def test_what_another_session_does_meanwhile_is_what_is_edited(planned: Site) -> None:
+    other = planned.another("conv-2")
+    planned.agent.send("patch", **large_edit(100, if_match=None))
+    time.sleep(0.3)
+    other.call("patch", **large_edit(5))  # is planned beside as well, while that one waits
+    assert planned.agent.receive().error is None
+    assert with_edits(5, 100) == planned.bytes_of("large.txt")
+    assert 2 == len(subjects(planned))
+
+
+def test_an_edit_that_is_made_meanwhile_is_not_made_twice(planned: Site) -> None:
+    planned.agent.send("patch", **large_edit(100))
+    time.sleep(0.5)
+    planned.write("large.txt", with_edits(100))
+    error = planned.agent.receive().error
+    assert error is not None
+    assert Kind.OLD_TEXT_NOT_FOUND == error.data["kind"]
+    assert with_edits(100) == planned.bytes_of("large.txt")
+
+
+def test_a_file_that_never_rests_is_told() -> None:
+    daemon, site = started()
+    stop = threading.Event()
+
+    def save() -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            os.replace(site.write("saved.txt", f"{number}\n{LARGE}"), site.root / "large.txt")
+
+    saving = threading.Thread(target=save)
+    saving.start()
+    try:
+        refusals = [site.agent.refusal("patch", **large_edit(1)) for _ in range(2)]
+    finally:
+        stop.set()
+        saving.join()
+        daemon.close()
+    assert {Kind.CONTENDED} == {each.kind for each in refusals}
+    assert refusals[0].message.startswith("large.txt: the file kept changing while the call was")
+
+
+def test_a_restriction_binds_a_call_that_is_being_planned(planned: Site) -> None:
+    before = planned.bytes_of("large.txt")
+    planned.agent.send("patch", **large_edit(100))
+    planned.agent.send("patch", **patch("small.txt", "one", "two"))
+    time.sleep(0.3)
+    planned.person.call("mode_set", mode="restricted", scope="workspace")
+    assert silent(planned.agent)
+    for _ in range(2):
+        error = planned.agent.receive().error
+        assert error is not None
+        assert DISABLED == error.message
+    assert before == planned.bytes_of("large.txt")
+    assert [] == subjects(planned)
+
+
+def test_a_mode_that_its_own_client_sets_binds_what_comes_after_it(planning: Site) -> None:
+    client = planning.agent
+    client.send("patch", **large_edit(100))
+    client.send("mode_set", mode="restricted")
+    client.send("patch", **patch("small.txt", "one", "two"))
+    client.send("patch", **large_edit(101))
+    replies = [client.receive() for _ in range(4)]
+    assert [None, None] == [reply.error for reply in replies[:2]]
+    assert [DISABLED] * 2 == [reply.error.message for reply in replies[2:] if reply.error]
+    assert with_edits(100) == planning.bytes_of("large.txt")
+
+
+def test_a_call_whose_client_has_gone_is_carried_out(planning: Site) -> None:
+    planning.agent.send("patch", **large_edit(100))
+    time.sleep(0.2)
+    planning.agent.close()
+    deadline = time.monotonic() + 30
+    while planning.bytes_of("large.txt") != with_edits(100) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert with_edits(100) == planning.bytes_of("large.txt")
+    assert 1 == len(subjects(planning))
+
+
+def test_a_retry_while_it_is_planned_gets_its_outcome(planning: Site) -> None:
+    call = large_edit(100, request_id="r-1")
+    planning.agent.send("patch", **call)
+    again = planning.another("conv-1")
+    again.send("patch", **call)
+    other = planning.another("conv-1")
+    assert Kind.INVALID_PARAMS == other.refusal("patch", **large_edit(1, request_id="r-1")).kind
+    first = planning.agent.result_of(planning.agent.receive())
+    second = again.result_of(again.receive())
+    assert (False, True) == (first["replayed"], second["replayed"])
+    assert first["commit"] == second["commit"]
+    assert 1 == len(subjects(planning))
+
+
+def test_a_transaction_with_a_runaway_inside_is_refused_whole(planning: Site) -> None:
+    calls = [
+        {"method": "patch", "params": patch("small.txt", "one", "two")},
+        {"method": "patch_file", "params": {"path": "runaway.txt", "changes": [RUNAWAY]}},
+    ]
+    other = planning.another("conv-2")
+    planning.agent.send("transaction", calls=calls)
+    other.call("patch", **large_edit(100))
+    error = planning.agent.receive().error
+    assert error is not None
+    assert error.message.startswith("call 2: ")
+    assert b"one\n" == planning.bytes_of("small.txt")
+
+
+def test_a_transaction_is_planned_as_one_and_its_calls_see_each_other(planning: Site) -> None:
+    calls = [
+        {"method": "patch", "params": large_edit(100)},
+        {"method": "patch", "params": patch("large.txt", "new 100\n", "newer\n")},
+        {"method": "patch", "params": patch("small.txt", "one", "two")},
+    ]
+    result = planning.agent.call("transaction", calls=calls)
+    assert LARGE.replace(LINES[100], "newer\n").encode() == planning.bytes_of("large.txt")
+    assert b"two\n" == planning.bytes_of("small.txt")
+    assert ["large.txt", "small.txt"] == [each["path"] for each in result["files"]]
+    assert 1 == len(subjects(planning))
+
+
+def test_a_preview_is_planned_beside_and_changes_nothing(planning: Site) -> None:
+    result = planning.agent.call("patch", **large_edit(100, preview=True))
+    assert result["commit"] is None
+    assert "+new 100\n" in result["diff"]
+    assert LARGE.encode() == planning.bytes_of("large.txt")
+
+
+def test_a_workspace_that_is_forgotten_meanwhile_is_not_written(planned: Site) -> None:
+    planned.agent.send("patch", **large_edit(100))
+    time.sleep(0.5)
+    planned.person.call("workspace_forget", root=str(planned.root))
+    error = planned.agent.receive().error
+    assert error is not None
+    assert Kind.WORKSPACE_NOT_ALLOWED == error.data["kind"]
+    assert LARGE.encode() == planned.bytes_of("large.txt")
+
+
+def test_a_stop_waits_for_what_is_being_planned(planning: Site) -> None:
+    planning.agent.send("patch", **large_edit(100))
+    planning.agent.send("patch", **patch("small.txt", "one", "two"))
+    time.sleep(0.2)
+    made = processes_of(planning.daemon)[0]
+    assert 0 == planning.daemon.stop()
+    assert [None, None] == [planning.agent.receive().error for _ in range(2)]
+    assert with_edits(100) == planning.bytes_of("large.txt")
+    assert b"two\n" == planning.bytes_of("small.txt")
+    assert gone(made)
+
+
+@pytest.mark.parametrize("point", ["beside.planning", "beside.planned"])
+def test_a_kill_while_a_call_is_planned_leaves_nothing_and_the_retry_does_it(point: str) -> None:
+    daemon, site = started(STET_FAILPOINT=point)
+    try:
+        nursery, _ = processes_of(daemon)
+        call = large_edit(100, request_id="r-1")
+        site.agent.send("patch", **call)
+        assert -signal.SIGKILL == daemon.wait()
+        assert gone(nursery)
+        assert LARGE.encode() == site.bytes_of("large.txt")
+        daemon.start()
+        site.connect()
+        assert not site.agent.call("patch", **call)["replayed"]
+        assert with_edits(100) == site.bytes_of("large.txt")
+        assert 1 == len(subjects(site))
+        assert "" == fsck(site.shadow)
+    finally:
+        daemon.close()
+
+
+def test_processes_end_with_the_daemon_whatever_they_are_doing() -> None:
+    daemon, site = started()
+    try:
+        site.agent.send("patch_file", path="runaway.txt", changes=[RUNAWAY])
+        made = computing(daemon)
+        nursery, _ = processes_of(daemon)
+        daemon.kill()
+        assert gone(nursery)
+        assert gone(made)
+    finally:
+        daemon.close()
+
+
+def test_a_lost_process_is_told_and_replaced_and_without_any_the_writer_plans(
+    planned: Site,
+) -> None:
+    daemon = planned.daemon
+    planned.agent.send("patch_file", path="runaway.txt", changes=[RUNAWAY])
+    os.kill(computing(daemon), signal.SIGKILL)
+    nursery, _ = processes_of(daemon)
+    error = planned.agent.receive().error
+    assert error is not None
+    assert error.message.startswith("The process that planned this call ended unexpectedly")
+    planned.agent.call("patch", **large_edit(100))
+    for process in [*children(nursery), nursery]:
+        os.kill(process, signal.SIGKILL)
+        assert gone(process)
+    others = [planned.another(f"conv-{n}") for n in range(3)]
+    for number, each in enumerate(others):
+        each.send("patch", **large_edit(number))
+    outcomes = [each.receive() for each in others]
+    assert [None] * 3 == [each.error for each in outcomes]
+    assert with_edits(0, 1, 2, 100) == planned.bytes_of("large.txt")
+
+
+def test_a_file_that_is_too_large_is_refused_in_the_same_words(planning: Site) -> None:
+    planning.write("huge.txt", b"x" * (65 << 20))
+    with pytest.raises(Refusal, match=r"this file has 68,157,440 bytes, 67,108,864 is the most"):
+        planning.agent.call("patch", **patch("huge.txt", "y", "z"))
