@@ -5,47 +5,82 @@
         r = s.patch("src/a.py", [stet.replace("old", "new", to_clipboard="c")])
         s.undo(last=1)
 
-This package is the client. Importing it loads the standard library and msgspec only;
-``stet.aio``, the same for asyncio, is loaded when it is first used.
+This package is the client. Importing it loads the standard library and msgspec at most, and that
+only when something of it is used: a program like ``stet hook`` that needs little starts at once.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from stet.calls import Call
-from stet.changes import Change, change
-from stet.errors import *  # noqa: F403 - the classes of errors.__all__
-from stet.errors import __all__ as _errors
-from stet.patches import Patch, Reindent, append_eof, overwrite, prepend_bof, replace
-from stet.session import Session, connect
 from stet.version import __version__
 
+TYPE_CHECKING = False  # typing takes longer to import than all that `stet hook` needs
 if TYPE_CHECKING:
-    from stet import aio
+    from typing import Any
 
-__all__ = [
-    "Call",
-    "Change",
-    "Patch",
-    "Reindent",
-    "Session",
-    "__version__",
-    "aio",
-    "append_eof",
-    "change",
-    "connect",
-    "overwrite",
-    "prepend_bof",
-    "replace",
-    *_errors,
-]
+    from stet import aio
+    from stet.calls import Call
+    from stet.changes import Change, change
+    from stet.errors import *  # noqa: F403 - the classes of errors.__all__
+    from stet.errors import __all__ as _errors
+    from stet.patches import Patch, Reindent, append_eof, overwrite, prepend_bof, replace
+    from stet.session import Session, connect
+
+    __all__ = [
+        "Call",
+        "Change",
+        "Patch",
+        "Reindent",
+        "Session",
+        "__version__",
+        "aio",
+        "append_eof",
+        "change",
+        "connect",
+        "overwrite",
+        "prepend_bof",
+        "replace",
+        *_errors,
+    ]
+
+#: Where each name is defined that is not an error.
+_HOMES = {
+    "Call": "calls",
+    "Change": "changes",
+    "Patch": "patches",
+    "Reindent": "patches",
+    "Session": "session",
+    "append_eof": "patches",
+    "change": "changes",
+    "connect": "session",
+    "overwrite": "patches",
+    "prepend_bof": "patches",
+    "replace": "patches",
+}
+#: What is a module of the package, and was always there with it.
+_MODULES = frozenset({"aio", "calls", "changes", "errors", "patches", "session"})
 
 
 def __getattr__(name: str) -> Any:
-    # asyncio costs more to import than everything else here together.
-    if name == "aio":
-        import importlib
+    is_known = name in _MODULES or name in _HOMES or name == "__all__"
+    if not is_known and not name[:1].isupper():  # errors are classes
+        raise AttributeError(f"module 'stet' has no attribute {name!r}")
+    import importlib
 
-        return importlib.import_module("stet.aio")
-    raise AttributeError(f"module 'stet' has no attribute {name!r}")
+    if name in _MODULES:
+        return importlib.import_module(f"stet.{name}")
+    if name in _HOMES:
+        value = getattr(importlib.import_module(f"stet.{_HOMES[name]}"), name)
+    else:
+        errors = importlib.import_module("stet.errors")
+        if name == "__all__":
+            value = sorted([*_HOMES, "__version__", "aio", *errors.__all__])
+        elif name in errors.__all__:
+            value = getattr(errors, name)
+        else:
+            raise AttributeError(f"module 'stet' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__getattr__("__all__")})

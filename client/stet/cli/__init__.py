@@ -4,81 +4,27 @@ Exit status: 0 done; 1 refused, the error on standard error and with ``--json`` 
 output too, as ``{"error": {"code", "message", "data"}}``; 2 usage; 3 no daemon could be
 reached or started; 4 conflict.
 
-:mod:`stet.cli.arguments` says which commands there are and which function carries each
-one out; under the name ``apply_patch`` the program is one command (:mod:`stet.cli.standing_in`).
-This module runs it and turns errors into exit status; nothing else does.
+Only the way in: :mod:`stet.cli.running` carries commands out. ``stet hook`` stands beside it,
+because an agent waits for it twice at each of its tools; so nothing is imported here that it
+does not need (tests/hooks/test_hook_start.py).
 """
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
-from collections.abc import Sequence
 
-from stet.cli import standing_in
-from stet.cli.arguments import parse
-from stet.cli.output import Output
-from stet.cli.usage import UsageError
-from stet.errors import Conflict, StetError, TransportError, WorkspaceNotAllowed
-from stet.render import visible
-
-DONE, REFUSED, USAGE, UNREACHABLE, CONFLICT = range(5)
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Carry out one command; the exit status."""
-    if argv is None and os.path.basename(sys.argv[0]) in standing_in.NAMES:
-        return _carry_out(standing_in.parse(sys.argv[1:]), prefix="")
-    return _carry_out(parse(sys.argv[1:] if argv is None else argv))
+    words = sys.argv[1:] if argv is None else argv
+    if words[:1] == ["hook"]:
+        from stet.hook import main as hook
 
+        return hook(words[1:])
+    from stet.cli.running import run
 
-def _carry_out(arguments: argparse.Namespace, *, prefix: str = "stet: ") -> int:
-    output = Output(
-        as_json=arguments.json,
-        pager=not arguments.no_pager,
-        dates=getattr(arguments, "dates", None),
-    )
-    try:
-        status: int = arguments.run(arguments, output) or DONE
-        sys.stdout.flush()
-    except StetError as error:
-        if output.as_json:
-            output.value(
-                {"error": {"code": error.code, "message": error.message, "data": error.data}}
-            )
-        _complain(error, prefix)
-        return exit_status(error)
-    except UsageError as error:
-        print(f"{prefix}{visible_lines(str(error))}", file=sys.stderr)
-        return USAGE
-    except BrokenPipeError:
-        # Whoever read the output has seen enough. Python would complain at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return DONE
-    except KeyboardInterrupt:
-        return 130
-    return status
-
-
-def exit_status(error: StetError) -> int:
-    """The exit status for an error."""
-    if isinstance(error, TransportError):
-        return UNREACHABLE
-    return CONFLICT if isinstance(error, Conflict) else REFUSED
-
-
-def _complain(error: StetError, prefix: str) -> None:
-    print(f"{prefix}{visible_lines(error.message)}", file=sys.stderr)
-    if isinstance(error, WorkspaceNotAllowed) and "stet init" not in error.message:
-        print("To allow edits here, run: stet init", file=sys.stderr)
-    if isinstance(error, Conflict):
-        for conflict in error.conflicts:
-            for hunk in conflict.get("hunks", []):
-                text = f"{conflict.get('path', '')}:\n{str(hunk).rstrip(chr(10))}"
-                print(visible_lines(text), file=sys.stderr)
-
-
-def visible_lines(text: str) -> str:
-    """A message of several lines with its control characters spelled out."""
-    return "\n".join(visible(line) for line in text.split("\n"))
+    return run(argv)

@@ -1,0 +1,81 @@
+"""Carrying out one ``stet`` command: its exit status, and errors as words and exit status.
+
+:mod:`stet.cli.arguments` says which commands there are and which function carries each
+one out; under the name ``apply_patch`` the program is one command (:mod:`stet.cli.standing_in`).
+This module runs it and turns errors into exit status; nothing else does. What the exit status
+says: :mod:`stet.cli`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from stet.cli import standing_in
+from stet.cli.arguments import parse
+from stet.cli.output import Output
+from stet.cli.usage import UsageError
+from stet.errors import Conflict, StetError, TransportError, WorkspaceNotAllowed
+from stet.render import visible
+
+DONE, REFUSED, USAGE, UNREACHABLE, CONFLICT = range(5)
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Carry out one command; the exit status. ``argv`` None: this process's own words."""
+    if argv is None and os.path.basename(sys.argv[0]) in standing_in.NAMES:
+        return _carry_out(standing_in.parse(sys.argv[1:]), prefix="")
+    return _carry_out(parse(sys.argv[1:] if argv is None else argv))
+
+
+def _carry_out(arguments: argparse.Namespace, *, prefix: str = "stet: ") -> int:
+    output = Output(
+        as_json=arguments.json,
+        pager=not arguments.no_pager,
+        dates=getattr(arguments, "dates", None),
+    )
+    try:
+        status: int = arguments.run(arguments, output) or DONE
+        sys.stdout.flush()
+    except StetError as error:
+        if output.as_json:
+            output.value(
+                {"error": {"code": error.code, "message": error.message, "data": error.data}}
+            )
+        _complain(error, prefix)
+        return exit_status(error)
+    except UsageError as error:
+        print(f"{prefix}{visible_lines(str(error))}", file=sys.stderr)
+        return USAGE
+    except BrokenPipeError:
+        # Whoever read the output has seen enough. Python would complain at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    except KeyboardInterrupt:
+        return 130
+    return status
+
+
+def exit_status(error: StetError) -> int:
+    """The exit status for an error."""
+    if isinstance(error, TransportError):
+        return UNREACHABLE
+    return CONFLICT if isinstance(error, Conflict) else REFUSED
+
+
+def _complain(error: StetError, prefix: str) -> None:
+    print(f"{prefix}{visible_lines(error.message)}", file=sys.stderr)
+    if isinstance(error, WorkspaceNotAllowed) and "stet init" not in error.message:
+        print("To allow edits here, run: stet init", file=sys.stderr)
+    if isinstance(error, Conflict):
+        for conflict in error.conflicts:
+            for hunk in conflict.get("hunks", []):
+                text = f"{conflict.get('path', '')}:\n{str(hunk).rstrip(chr(10))}"
+                print(visible_lines(text), file=sys.stderr)
+
+
+def visible_lines(text: str) -> str:
+    """A message of several lines with its control characters spelled out."""
+    return "\n".join(visible(line) for line in text.split("\n"))

@@ -1,0 +1,229 @@
+"""What the hooks of agents' clients say on standard input, read as the use of a tool. Pure.
+
+A payload is understood by its own fields, whatever client is named: VS Code runs hooks that were
+written for Claude Code, and gives its own tools to them. Facts from the documentation of each,
+November 2026:
+
+    Claude Code   PreToolUse, PostToolUse, PostToolUseFailure; session_id, cwd, tool_name,
+                  tool_input, tool_use_id. Edit, Write, MultiEdit: file_path; NotebookEdit:
+                  notebook_path; Bash: command, description
+    Codex         PreToolUse, PostToolUse with the same fields; Bash, and apply_patch with the
+                  patch as tool_input.command
+    Gemini CLI    BeforeTool, AfterTool; no id of a use. write_file, replace: file_path;
+                  run_shell_command: command, description
+    Cursor        preToolUse, postToolUse, postToolUseFailure; before/afterShellExecution with
+                  command and cwd, afterFileEdit with file_path; conversation_id,
+                  workspace_roots. Write, Edit, StrReplace, Delete; Shell
+    VS Code       hookEventName, sessionId, or as Claude Code; editFiles: files; create_file and
+                  the like: filePath, or a list of such; apply_patch: input; run_in_terminal
+
+What is no edit, or an event that says nothing of one, gives None. Only what :mod:`json` gives
+is taken for granted: any field may be missing, or of another type.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+_BEFORE = frozenset({"pretooluse", "beforetool", "beforeshellexecution"})
+_AFTER = frozenset(
+    {
+        "posttooluse",
+        "posttoolusefailure",
+        "aftertool",
+        "aftershellexecution",
+        "afterfileedit",
+        "aftertabfileedit",
+    }
+)
+#: Tools that run a command, which may touch any file.
+_SHELLS = frozenset(
+    {"bash", "shell", "run_shell_command", "run_in_terminal", "runinterminal", "terminal"}
+    | {"exec_command", "local_shell", "unified_exec", "container.exec", "powershell"}
+)
+#: Tools that edit the files they name.
+_EDITS = frozenset(
+    # Claude Code, Cursor
+    {"edit", "write", "multiedit", "notebookedit", "strreplace", "search_replace", "delete"}
+    | {"editnotebook", "tabwrite", "edit_file", "delete_file"}
+    # Gemini CLI
+    | {"write_file", "replace"}
+    # VS Code
+    | {"editfiles", "createfile", "create_file", "replace_string_in_file", "applypatch"}
+    | {"multi_replace_string_in_file", "insert_edit_into_file", "edit_notebook_file"}
+    | {"create_new_jupyter_notebook", "replacestring", "multireplacestring", "editnotebookfile"}
+    # Codex, VS Code
+    | {"apply_patch"}
+)
+#: Fields of a tool's input that name a file, or several.
+_NAMES = ("file_path", "filePath", "notebook_path", "target_file", "target_notebook", "path")
+_LISTS = ("files", "paths", "edits", "replacements")
+_MARKS = ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: ")
+_MOST_PATHS = 1000
+_LONGEST_LABEL = 150
+_LONGEST_WHY = 2000
+
+
+class ToolUse:
+    """One use of a tool, before or after it.
+
+    ``paths`` are absolute; None: any file below ``directory``. ``use`` is the same before and
+    afterwards; ``request`` too, and no other use has it, where the client gives such an id.
+    """
+
+    __slots__ = ("after", "directory", "paths", "request", "session", "tool", "use", "why")
+
+    def __init__(
+        self,
+        *,
+        after: bool,
+        tool: str,
+        directory: str,
+        paths: list[str] | None,
+        session: str,
+        use: str,
+        request: str | None,
+        why: str,
+    ) -> None:
+        self.after = after
+        self.tool = tool
+        self.directory = directory
+        self.paths = paths
+        self.session = session
+        self.use = use
+        self.request = request
+        self.why = why
+
+
+def read_payload(payload: dict[str, Any]) -> ToolUse | None:
+    """The use of a tool that may change files; None if the payload is about nothing like it.
+
+    Raises ValueError, with a text for a person, if it is, but does not say what is needed.
+    """
+    event = _text(payload, "hook_event_name", "hookEventName")
+    if event is None:
+        raise ValueError("the payload has no hook_event_name")
+    after = event.lower() in _AFTER
+    if not after and event.lower() not in _BEFORE:
+        return None
+    tool, given = _tool(event, payload)
+    shell = tool.lower() in _SHELLS
+    if not shell and tool.lower() not in _EDITS:
+        return None
+    directory = _directory(payload, given)
+    paths = None if shell else _paths(given, directory)
+    request = _text(payload, "tool_use_id", "toolUseId", "tool_call_id", "toolCallId")
+    session = _text(payload, "session_id", "sessionId", "conversation_id")
+    if session is None:
+        raise ValueError(f"the payload of {event} has no session_id")
+    return ToolUse(
+        after=after,
+        tool=_label(tool),
+        directory=directory,
+        paths=paths,
+        session=_label(session),
+        use=_label(request) if request else _made_up(tool, given),
+        request=_label(request) if request else None,
+        why=(_text(given, "description", "explanation") or "")[:_LONGEST_WHY],
+    )
+
+
+def _tool(event: str, payload: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The tool's name and input."""
+    if event.lower() in ("beforeshellexecution", "aftershellexecution"):
+        return "Shell", {"command": payload.get("command"), "cwd": payload.get("cwd")}
+    if event.lower() in ("afterfileedit", "aftertabfileedit"):
+        return "Edit", {"file_path": payload.get("file_path")}
+    name = _text(payload, "tool_name", "toolName")
+    if name is None:
+        raise ValueError(f"the payload of {event} has no tool_name")
+    given = payload.get("tool_input", payload.get("toolArgs"))
+    if isinstance(given, str):
+        try:
+            given = json.loads(given)
+        except ValueError:
+            given = {"command": given}
+    return name, given if isinstance(given, dict) else {}
+
+
+def _directory(payload: dict[str, Any], given: dict[str, Any]) -> str:
+    """The directory that relative paths are from. Raises ValueError."""
+    roots = payload.get("workspace_roots")
+    first = roots[0] if isinstance(roots, list) and roots else None
+    for found in (payload.get("cwd"), first, given.get("cwd")):
+        if isinstance(found, str) and os.path.isabs(found) and "\0" not in found:
+            return found
+    raise ValueError("the payload has no absolute cwd")
+
+
+def _paths(given: dict[str, Any], directory: str) -> list[str]:
+    """The files that a tool names. Raises ValueError."""
+    found: list[str] = []
+    for name in _named(given):
+        # As Gemini CLI and Cursor have it, also relative; "~" is nowhere replaced.
+        path = os.path.normpath(os.path.join(directory, name)) if ".." not in name else None
+        path = path or os.path.join(directory, name)
+        if path not in found:
+            found.append(path)
+    if not found:
+        raise ValueError("the tool's input names no file")
+    if len(found) > _MOST_PATHS:
+        raise ValueError(f"the tool's input names {len(found)} files; {_MOST_PATHS} is the most")
+    return found
+
+
+def _named(given: dict[str, Any]) -> Iterator[str]:
+    for key in _NAMES:
+        if isinstance(given.get(key), str) and given[key] and "\0" not in given[key]:
+            yield given[key]
+    for key in _LISTS:
+        listed = given.get(key)
+        for each in listed if isinstance(listed, list) else ():
+            if isinstance(each, str) and key in ("files", "paths") and "\0" not in each:
+                yield each
+            elif isinstance(each, dict):
+                yield from _named({k: v for k, v in each.items() if k in _NAMES})
+    for key in ("command", "input", "patch"):
+        if isinstance(given.get(key), str):
+            yield from _in_patch(given[key])
+
+
+def _in_patch(text: str) -> Iterator[str]:
+    """The files that the text of an ``apply_patch`` names."""
+    for line in text.splitlines():
+        for mark in _MARKS:
+            if line.startswith(mark) and line[len(mark) :].strip():
+                yield line[len(mark) :].strip()
+
+
+def _text(fields: dict[str, Any], *names: str) -> str | None:
+    for name in names:
+        value = fields.get(name)
+        if isinstance(value, str) and value:
+            return value
+    return None
+
+
+def _label(text: str) -> str:
+    """A name as the daemon takes it: one line, not too long; another text is another name."""
+    clean = "".join(c if c.isprintable() else "_" for c in text).strip()
+    if clean == text and len(text) <= _LONGEST_LABEL:
+        return text
+    return f"{clean[: _LONGEST_LABEL - 17]}-{_digest(text)}"
+
+
+def _made_up(tool: str, given: dict[str, Any]) -> str:
+    """What before and after have in common, where the client has no name for it."""
+    return f"{_label(tool)[:40]}-{_digest(json.dumps([tool, given], sort_keys=True))}"
+
+
+def _digest(text: str) -> str:
+    import hashlib  # loads a library of its own, which few payloads need
+
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
