@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from stet.wire.failures import APPLICATION_ERROR, Failure, Kind
+from stet.wire.failures import APPLICATION_ERROR, ConflictingFile, Failure, Kind
 
 __all__ = [
     "AlreadyExists",
@@ -280,6 +280,14 @@ class Conflict(StetError):
         """``[{path, hunks}]``: where later edits stand in the way."""
         found = self.data.get("conflicts")
         return found if isinstance(found, list) else []
+
+    @property
+    def files(self) -> list[ConflictingFile]:
+        """The same as values; empty when they have a shape that this version does not know."""
+        try:
+            return msgspec.convert(self.conflicts, list[ConflictingFile])
+        except msgspec.ValidationError:
+            return []
 
 
 class UnknownCommit(StetError):

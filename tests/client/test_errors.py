@@ -6,7 +6,7 @@ import pytest
 
 import stet
 from stet import errors
-from stet.wire.failures import Kind, code_of
+from stet.wire.failures import ConflictingFile, Kind, code_of
 
 
 @pytest.mark.parametrize("kind", Kind)
@@ -32,6 +32,16 @@ def test_a_kind_of_a_newer_daemon_is_a_plain_error(data: dict[str, object] | Non
 def test_a_newer_kind_is_kept() -> None:
     error = errors.from_reply(-32000, "m", {"kind": "invented_later", "more": 1})
     assert (error.kind, error.data) == ("invented_later", {"kind": "invented_later", "more": 1})
+
+
+def test_files_in_conflict_are_typed_and_never_raise() -> None:
+    told = [{"path": "f", "hunks": ["a reason"]}, {"path": "g", "hunks": [], "commits": ["c"]}]
+    error = errors.from_reply(-32000, "m", {"kind": "conflict", "conflicts": told})
+    assert isinstance(error, stet.Conflict)
+    assert error.files == [ConflictingFile("f", ["a reason"]), ConflictingFile("g", [], ["c"])]
+    newer = errors.from_reply(-32000, "m", {"kind": "conflict", "conflicts": [{"file": "f"}]})
+    assert isinstance(newer, stet.Conflict)
+    assert newer.files == []
 
 
 def test_failures_are_typed_and_never_raise() -> None:

@@ -7,6 +7,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 import stet
 
 LOADED = "import sys; before = set(sys.modules); import stet; print(*(set(sys.modules) - before))"
@@ -23,6 +25,15 @@ def test_importing_loads_the_standard_library_and_msgspec_only() -> None:
 
 def test_aio_is_loaded_when_it_is_first_used() -> None:
     assert callable(stet.aio.connect)
+
+
+@pytest.mark.parametrize(
+    "name", ["aio.connect", "calls.patch", "errors.StetError", "OldTextNotFound", "connect"]
+)
+def test_what_is_documented_is_there_after_importing_stet_alone(name: str) -> None:
+    program = f"import stet; stet.{name}"
+    done = subprocess.run([sys.executable, "-c", program], stderr=subprocess.PIPE, check=False)
+    assert b"" == done.stderr
 
 
 def test_everything_exported_is_there() -> None:

@@ -108,10 +108,10 @@ def test_an_asyncio_session_takes_back(live: Installation) -> None:
             with pytest.raises(stet.Conflict) as caught:
                 await session.undo([first.commit])
             [conflict] = caught.value.conflicts
-            assert (conflict["path"], len(conflict["commits"])) == (
-                "b.txt",
-                3,
-            )  # edit, redo, restore
+            [file] = caught.value.files
+            assert ("b.txt", 3) == (file.path, len(file.commits))  # edit, redo, restore
+            assert conflict == {"path": file.path, "hunks": file.hunks, "commits": file.commits}
+            assert ["the commit created this file; it was changed since"] == file.hunks
 
     asyncio.run(story())
     assert os.path.exists(os.path.join(live.workspace, "b.txt"))

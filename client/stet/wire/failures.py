@@ -85,6 +85,18 @@ class Nearest(msgspec.Struct, frozen=True, omit_defaults=True):
     first_difference: str = ""
 
 
+class ConflictingFile(msgspec.Struct, frozen=True):
+    """A file whose edits can't be taken back around later ones.
+
+    ``hunks``: the pieces of the file with Git's conflict markers, or one sentence that says what
+    else is in the way. ``commits``: who changed it since, newest first, as far as it is known.
+    """
+
+    path: str
+    hunks: list[str]
+    commits: list[str] = []
+
+
 class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     """One thing that was wrong with a call.
 
