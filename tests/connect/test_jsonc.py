@@ -10,7 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connect.documents import documents
-from stet.connecting.jsonc import NotJson, find, parse, value_of
+from stet.connecting.jsonc import Node, NotJson, find, outline, value_of
+
+
+def as_outlined(node: Node) -> Any:
+    """The value, put together from the pieces that an outline finds."""
+    if node.is_object:
+        return {item.key: as_outlined(item.node) for item in node.items}
+    if node.is_array:
+        return [as_outlined(item.node) for item in node.items]
+    return json.loads(node.text[node.start : node.end])
 
 
 @given(documents())
@@ -18,6 +27,9 @@ from stet.connecting.jsonc import NotJson, find, parse, value_of
 def test_any_layout_is_read(document: tuple[Any, str]) -> None:
     value, text = document
     assert value == value_of(text)
+    root = outline(text)
+    assert root is not None
+    assert value == as_outlined(root)
 
 
 @given(st.text('{}[],:"\\/*\n 01ae-.+truefalsnl\ufeff', max_size=25))
@@ -27,10 +39,9 @@ def test_any_text_is_read_as_json_does_or_refused(text: str) -> None:
         expected = json.loads(text.removeprefix("\ufeff"), parse_constant=lambda _: 1 / 0)
     except (ValueError, ZeroDivisionError):
         try:
-            root = parse(text, strict=True)
+            assert value_of(text, strict=True) is None
         except NotJson:
             return
-        assert root is None
         assert not text.removeprefix("\ufeff").strip(" \t\r\n")
     else:
         assert expected == value_of(text, strict=True)
@@ -55,25 +66,27 @@ def test_any_text_is_read_as_json_does_or_refused(text: str) -> None:
 )
 def test_what_is_no_json_is_refused_with_its_place(line: int, column: int, text: str) -> None:
     with pytest.raises(NotJson) as caught:
-        parse(text)
+        value_of(text)
     assert (line, column) == (caught.value.line, caught.value.column)
 
 
 @pytest.mark.parametrize("text", ["{} // x", "/* x */ {}", '{"a": 1,}', "[1,]"])
 def test_comments_and_last_commas_are_refused_where_a_client_reads_plain_json(text: str) -> None:
-    parse(text)
+    value_of(text)
     with pytest.raises(NotJson):
-        parse(text, strict=True)
+        value_of(text, strict=True)
 
 
 def test_of_two_members_with_one_key_the_last_counts() -> None:
-    root = parse('{"a": 1, "a": 2}')
+    text = '{"a": 1, "a": 2, // x\n}'
+    root = outline(text)
     assert root is not None
     item = find(root, "a")
     assert item is not None
-    assert ({"a": 2}, 2) == (root.value, item.node.value)
+    assert ({"a": 2}, "2") == (value_of(text), text[item.node.start : item.end])
 
 
 def test_a_document_without_a_value() -> None:
-    assert parse("") is None
-    assert parse("\ufeff// nothing\n") is None
+    for text in ("", "\ufeff// nothing\n"):
+        assert value_of(text) is None
+        assert outline(text) is None

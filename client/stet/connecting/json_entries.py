@@ -19,8 +19,9 @@ from stet.connecting.jsonc import Path
 
 def check(text: str, *, strict: bool) -> None:
     """Raises NotJson and CannotSplice for a text that entries can't be written into."""
-    root = jsonc.parse(text, strict=strict)
-    if root is not None and not isinstance(root.value, dict):
+    jsonc.value_of(text, strict=strict)
+    root = jsonc.outline(text)
+    if root is not None and not root.is_object:
         raise CannotSplice("the outermost value is not an object")
 
 
@@ -95,8 +96,8 @@ def removed(text: str, servers: str | None, keep: Any) -> str:
 
 def is_blank(text: str, wanted: Entries) -> bool:
     """Whether there is nothing in a text that somebody else may want to keep."""
-    root = jsonc.parse(text)
-    if root is not None and root.value not in ({}, dict(wanted.defaults)):
+    value = jsonc.value_of(text)
+    if value is not None and value not in ({}, dict(wanted.defaults)):
         return False
     return not any(jsonc.comments(text, 0, len(text)))
 

@@ -14,12 +14,20 @@ back, so that a text that is laid out in a way nobody thought of is an error and
 
 from __future__ import annotations
 
-import copy
 import json
 import re
 from typing import Any
 
-from stet.connecting.jsonc import Item, Node, NotJson, Path, comments, find, parse, value_of
+from stet.connecting.jsonc import (
+    Item,
+    Node,
+    NotJson,
+    Path,
+    comments,
+    find,
+    outline,
+    value_of,
+)
 
 
 class CannotSplice(Exception):
@@ -28,7 +36,8 @@ class CannotSplice(Exception):
 
 def put(text: str, path: Path, value: Any) -> str:
     """The text with this value at the path of keys. Raises NotJson and CannotSplice."""
-    root = parse(text)
+    before = value_of(text)
+    root = outline(text)
     if root is None:
         return _checked(_begun(text, _nested(path, value)), _nested(path, value))
     node, done, inside = _descend(root, path)
@@ -39,29 +48,24 @@ def put(text: str, path: Path, value: Any) -> str:
         fresh = _rendered(value, text, unit, lead)
         changed = text[: node.start] + fresh + text[node.end :]
     else:
-        key = path[done]
-        if not isinstance(node.value, dict):
+        if not node.is_object:
             raise CannotSplice(f"{_name(path[:done])} is not an object")
-        fresh_value = _nested(path[done + 1 :], value)
-        changed = _inserted(text, root, node, f"{_string(str(key))}: ", fresh_value)
-    expected = copy.deepcopy(root.value)
-    _set(expected, path, value)
-    return _checked(changed, expected)
+        key = f"{_string(str(path[done]))}: "
+        changed = _inserted(text, root, node, key, _nested(path[done + 1 :], value))
+    return _checked(changed, _with(before, path, value))
 
 
 def append(text: str, path: Path, value: Any) -> str:
     """The text with this value behind the elements of an array. Raises as ``put`` does."""
-    root = parse(text)
-    if root is None:
+    before = value_of(text)
+    root = outline(text)
+    if root is None or not has(before, path):
         return put(text, path, [value])
-    node, done, _ = _descend(root, path)
-    if done < len(path):
-        return put(text, path, [value])
-    if not isinstance(node.value, list):
+    node, _, _ = _descend(root, path)
+    if not node.is_array:
         raise CannotSplice(f"{_name(path)} is not an array")
-    expected = copy.deepcopy(root.value)
-    lookup(expected, path).append(value)
-    return _checked(_inserted(text, root, node, "", value), expected)
+    changed = _inserted(text, root, node, "", value)
+    return _checked(changed, _with(before, path, [*lookup(before, path), value]))
 
 
 def remove(text: str, path: Path, keep: Any = None) -> str:
@@ -69,18 +73,16 @@ def remove(text: str, path: Path, keep: Any = None) -> str:
 
     Above it, what has nothing else in it goes too, unless ``keep`` has something there.
     """
-    root = parse(text)
-    if root is None or not has(root.value, path):
+    before = value_of(text)
+    root = outline(text)
+    if root is None or not has(before, path):
         raise KeyError(path)
-    while len(path) > 1 and not has(keep, path[:-1]) and len(lookup(root.value, path[:-1])) == 1:
+    while len(path) > 1 and not has(keep, path[:-1]) and len(lookup(before, path[:-1])) == 1:
         path = path[:-1]
-    node, done, _ = _descend(root, path[:-1])
+    node, _, _ = _descend(root, path[:-1])
     item = find(node, path[-1])
-    if item is None or done < len(path) - 1:
-        raise KeyError(path)
-    expected = copy.deepcopy(root.value)
-    del lookup(expected, path[:-1])[path[-1]]
-    return _checked(_cut(text, node, item), expected)
+    assert item is not None, "BUG: it is in the value and not in the text"
+    return _checked(_cut(text, node, item), _without(before, path))
 
 
 def lookup(value: Any, path: Path) -> Any:
@@ -253,10 +255,23 @@ def _nested(path: Path, value: Any) -> Any:
     return value
 
 
-def _set(value: Any, path: Path, fresh: Any) -> None:
-    for key in path[:-1]:
-        value = value.setdefault(key, {})
-    value[path[-1]] = fresh
+def _with(value: Any, path: Path, fresh: Any) -> Any:
+    """A value with another one at a path; what is not on the way is the same object."""
+    if not path:
+        return fresh
+    key, inner = path[0], path[1:]
+    if isinstance(value, list):
+        return [_with(each, inner, fresh) if at == key else each for at, each in enumerate(value)]
+    return {**value, key: _with(value.get(key, {}), inner, fresh)}
+
+
+def _without(value: Any, path: Path) -> Any:
+    key, inner = path[0], path[1:]
+    if inner:
+        return _with(value, (key,), _without(value[key], inner))
+    if isinstance(value, list):
+        return [each for at, each in enumerate(value) if at != key]
+    return {name: each for name, each in value.items() if name != key}
 
 
 def _name(path: Path) -> str:

@@ -22,6 +22,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 #: Deeper files are refused; a hostile one would exhaust the stack.
@@ -30,6 +31,8 @@ DEEPEST = 200
 _SPACE = re.compile(r"[ \t\r\n]*")
 _TRIVIA = re.compile(r"(?:[ \t\r\n]+|//[^\r\n]*|/\*.*?\*/)*", re.DOTALL)
 _STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"')
+#: What a value may hide its end behind, in text that is known to be sound.
+_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]]|//[^\r\n]*|/\*.*?\*/', re.DOTALL)
 _SCALAR = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null")
 
 Path = tuple[str | int, ...]
@@ -44,17 +47,7 @@ class NotJson(Exception):
         self.column = column
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A value, where it stands, and the items of an object or array."""
-
-    start: int
-    end: int
-    value: Any
-    items: tuple[Item, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Item:
     """A member of an object, from its key on, or an element of an array (``key`` None).
 
@@ -72,30 +65,71 @@ class Item:
         return self.node.end
 
 
-def parse(text: str, *, strict: bool = False) -> Node | None:
-    """The value of a document; None if there is nothing but trivia in it. Raises NotJson."""
-    reader = _Reader(text, strict)
-    at = reader.skip(1 if text.startswith("\ufeff") else 0)
-    if at == len(text):
-        return None
-    root = reader.value(at, 0)
-    rest = reader.skip(root.end)
-    if rest != len(text):
-        raise reader.error(rest, "something stands after the end of the value")
-    return root
+@dataclass(frozen=True)
+class Node:
+    """Where a value stands in sound text. What is in it is looked at when it is asked for.
+
+    A client may keep megabytes in the file, and only a few places in it matter.
+    """
+
+    text: str
+    start: int
+    end: int
+
+    @property
+    def is_object(self) -> bool:
+        """Whether it is an object."""
+        return self.text[self.start] == "{"
+
+    @property
+    def is_array(self) -> bool:
+        """Whether it is an array."""
+        return self.text[self.start] == "["
+
+    @cached_property
+    def items(self) -> tuple[Item, ...]:
+        """The items of an object or array; none of anything else."""
+        if not self.is_object and not self.is_array:
+            return ()
+        items = []
+        at = _skip(self.text, self.start + 1)
+        while at < self.end - 1:
+            item = self._item(at)
+            items.append(item)
+            at = _skip(self.text, item.end if item.comma is None else item.comma + 1)
+        return tuple(items)
+
+    def _item(self, start: int) -> Item:
+        key, at = None, start
+        if self.is_object:
+            end = _end_of_value(self.text, at)
+            key = json.loads(self.text[at:end])
+            at = _skip(self.text, _skip(self.text, end) + 1)
+        node = Node(self.text, at, _end_of_value(self.text, at))
+        behind = _skip(self.text, node.end)
+        return Item(start, key, node, behind if self.text[behind] == "," else None)
+
+
+def outline(text: str) -> Node | None:
+    """Where the value of a sound document stands; None if there is nothing but trivia in it."""
+    at = _skip(text, _beginning(text))
+    return None if at == len(text) else Node(text, at, _end_of_value(text, at))
 
 
 def value_of(text: str, *, strict: bool = False) -> Any:
-    """The value alone; None for a document without one."""
-    root = parse(text, strict=strict)
-    return None if root is None else root.value
+    """The value of a document; None also for one without a value. Raises NotJson."""
+    try:
+        # A hundred times faster, and right where it accepts: every JSON text is one here.
+        return json.loads(text[_beginning(text) :], parse_constant=_refused)
+    except (ValueError, RecursionError):
+        return _Reader(text, strict).document()
 
 
 def find(node: Node, key: str | int) -> Item | None:
     """The item of an object or array; of several with one key the last, which is the one read."""
     if isinstance(key, int):
-        return node.items[key] if isinstance(node.value, list) and key < len(node.items) else None
-    if not isinstance(node.value, dict):
+        return node.items[key] if node.is_array and key < len(node.items) else None
+    if not node.is_object:
         return None
     return next((item for item in reversed(node.items) if item.key == key), None)
 
@@ -105,36 +139,80 @@ def comments(text: str, start: int, end: int) -> Iterator[re.Match[str]]:
     return re.finditer(r"//[^\r\n]*|/\*.*?\*/", text[start:end], re.DOTALL)
 
 
+def _beginning(text: str) -> int:
+    return 1 if text.startswith("\ufeff") else 0
+
+
+def _refused(constant: str) -> Any:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def _skip(text: str, at: int, pattern: re.Pattern[str] = _TRIVIA) -> int:
+    """The place after the trivia."""
+    found = pattern.match(text, at)
+    assert found is not None, "BUG: it matches nothing, too"
+    return found.end()
+
+
+def _end_of_value(text: str, at: int) -> int:
+    """Where a value ends, in sound text."""
+    if text[at] not in "{[":
+        scalar = (_STRING if text[at] == '"' else _SCALAR).match(text, at)
+        assert scalar is not None, "BUG: no value in sound text"
+        return scalar.end()
+    depth = 0
+    for token in _BRACKET.finditer(text, at):
+        if token[0] in ("{", "["):
+            depth += 1
+        elif token[0] in ("}", "]"):
+            depth -= 1
+            if depth == 0:
+                return token.end()
+    raise AssertionError("BUG: a bracket without its counterpart in sound text")
+
+
 class _Reader:
+    """Reads a whole document by the grammar above, and tells what is wrong with it."""
+
     def __init__(self, text: str, strict: bool) -> None:
         self._text = text
         self._strict = strict
 
-    def error(self, at: int, what: str) -> NotJson:
+    def document(self) -> Any:
+        at = self._skip(_beginning(self._text))
+        if at == len(self._text):
+            return None
+        value, end = self._value(at, 0)
+        rest = self._skip(end)
+        if rest != len(self._text):
+            raise self._error(rest, "something stands after the end of the value")
+        return value
+
+    def _error(self, at: int, what: str) -> NotJson:
         before = self._text[:at]
         line = before.count("\n") + 1
         return NotJson(what, line, at - (before.rfind("\n") + 1) + 1)
 
-    def skip(self, at: int) -> int:
-        """The place after the trivia."""
-        found = (_SPACE if self._strict else _TRIVIA).match(self._text, at)
-        assert found is not None, "BUG: both match nothing, too"
-        return found.end()
+    def _skip(self, at: int) -> int:
+        return _skip(self._text, at, _SPACE if self._strict else _TRIVIA)
 
-    def value(self, at: int, depth: int) -> Node:
+    def _value(self, at: int, depth: int) -> tuple[Any, int]:
         if depth > DEEPEST:
-            raise self.error(at, f"nested deeper than {DEEPEST} levels")
+            raise self._error(at, f"nested deeper than {DEEPEST} levels")
         opening = self._text[at : at + 1]
-        if opening in ("{", "["):
-            return self._container(at, depth, "}" if opening == "{" else "]")
-        pattern = _STRING if opening == '"' else _SCALAR
-        found = pattern.match(self._text, at)
+        if opening == "{":
+            items, end = self._items(at, depth, "}")
+            return dict(items), end
+        if opening == "[":
+            items, end = self._items(at, depth, "]")
+            return [value for _, value in items], end
+        found = (_STRING if opening == '"' else _SCALAR).match(self._text, at)
         if found is None:
-            raise self.error(at, self._why(at))
+            raise self._error(at, self._why(at))
         try:
-            return Node(at, found.end(), json.loads(found[0]))
+            return json.loads(found[0]), found.end()
         except ValueError:  # a number of thousands of digits
-            raise self.error(at, "a number that is too long") from None
+            raise self._error(at, "a number that is too long") from None
 
     def _why(self, at: int) -> str:
         if at == len(self._text):
@@ -143,33 +221,29 @@ class _Reader:
             return "a comment, which this client does not read"
         return "not a value (a string, number, object, array, true, false or null)"
 
-    def _container(self, start: int, depth: int, closing: str) -> Node:
-        items: list[Item] = []
-        at = self.skip(start + 1)
+    def _items(self, start: int, depth: int, closing: str) -> tuple[list[tuple[str, Any]], int]:
+        items: list[tuple[str, Any]] = []
+        at, comma = self._skip(start + 1), None
         while not self._text.startswith(closing, at):
-            if items and items[-1].comma is None:
-                raise self.error(at, f"a comma or {closing} should stand here")
-            item = self._item(at, depth, keyed=closing == "}")
-            items.append(item)
-            at = self.skip(item.end if item.comma is None else item.comma + 1)
-        if self._strict and items and items[-1].comma is not None:
-            raise self.error(items[-1].comma, "a comma after the last item")
-        found: Any = [item.node.value for item in items]
-        if closing == "}":
-            found = {item.key: item.node.value for item in items}
-        return Node(start, at + 1, found, tuple(items))
+            if items and comma is None:
+                raise self._error(at, f"a comma or {closing} should stand here")
+            key = ""
+            if closing == "}":
+                key, at = self._key(at)
+            value, end = self._value(at, depth + 1)
+            items.append((key, value))
+            at = self._skip(end)
+            comma = at if self._text.startswith(",", at) else None
+            at = at if comma is None else self._skip(comma + 1)
+        if self._strict and comma is not None:
+            raise self._error(comma, "a comma after the last item")
+        return items, at + 1
 
-    def _item(self, at: int, depth: int, *, keyed: bool) -> Item:
-        key, begin = None, at
-        if keyed:
-            found = _STRING.match(self._text, at)
-            if found is None:
-                raise self.error(at, 'a key in double quotes, or "}", should stand here')
-            key = json.loads(found[0])
-            at = self.skip(found.end())
-            if not self._text.startswith(":", at):
-                raise self.error(at, "a colon should stand here")
-            at = self.skip(at + 1)
-        node = self.value(at, depth + 1)
-        behind = self.skip(node.end)
-        return Item(begin, key, node, behind if self._text.startswith(",", behind) else None)
+    def _key(self, at: int) -> tuple[str, int]:
+        found = _STRING.match(self._text, at)
+        if found is None:
+            raise self._error(at, 'a key in double quotes, or "}", should stand here')
+        colon = self._skip(found.end())
+        if not self._text.startswith(":", colon):
+            raise self._error(colon, "a colon should stand here")
+        return json.loads(found[0]), self._skip(colon + 1)
