@@ -3,7 +3,8 @@
 A *lane* is one connection's, or the daemon's own. Whoever has used the least of the writer's
 time goes first (start-time fair queueing), so a client that sends one call at a time does not
 wait behind the thousands that others have queued: it waits for its fair share. A lane that was
-empty begins where the others are; it saves up nothing.
+empty begins where the others are; it saves up nothing. One that is new begins a little behind them
+and behind other new ones: else those who come anew for each call would go before those who stay.
 
 The order of one lane is never changed. Between lanes there is no order to keep: what waits on
 two of them is not answered yet, so neither side can know which came first. What must see all
@@ -33,6 +34,8 @@ TURN_S = 0.025
 
 #: What the first item of a lane is taken to cost, in seconds.
 _FIRST_GUESS_S = 0.001
+#: Seconds by which a new lane begins behind the others, and behind the new one before it.
+NEWCOMER_S = 0.002
 #: How much of a lane's estimate is the newest item's.
 _NEWEST = 0.3
 #: Seconds by which a lane can be ahead of the others at most. What it used beyond that, or while
@@ -54,6 +57,8 @@ class Lane:
     #: Seconds of the writer that were used, on a clock that all lanes share.
     used: float = 0.0
     estimate: float = _FIRST_GUESS_S
+    #: Nothing was ever put on it.
+    new: bool = True
     #: Its client is gone.
     forsaken: bool = False
     #: Nothing of it is to be done for now.
@@ -87,6 +92,8 @@ class FairQueue:
         #: Where the lane that was drawn last is, and where the foremost is.
         self._now = 0.0
         self._foremost = 0.0
+        #: Where the last new lane has begun.
+        self._newest = 0.0
 
     def put(self, item: Any, lane: Lane, *, after_all: bool = False) -> None:
         """Queue an item behind those of its lane; ``after_all``: behind all that wait by now."""
@@ -101,7 +108,8 @@ class FairQueue:
                 self._order = deque(each for each in self._order if not each.drawn)
             lane.waiting.append(waiting)
             if len(lane.waiting) == 1:
-                lane.used = max(lane.used, self._now)
+                lane.used = max(lane.used, self._beginning() if lane.new else self._now)
+                lane.new = False
                 self._look_at(lane)
             self._changed.notify()
 
@@ -205,6 +213,11 @@ class FairQueue:
             lane.used = min(used, self._now + MOST_AHEAD_S)
             self._foremost = max(self._foremost, lane.used)
             lane.estimate += _NEWEST * (seconds - lane.estimate)
+
+    def _beginning(self) -> float:
+        begins = max(self._now, self._newest) + NEWCOMER_S
+        self._newest = min(begins, self._now + MOST_AHEAD_S)
+        return self._newest
 
     def _oldest(self) -> Waiting | None:
         while self._order and self._order[0].drawn:

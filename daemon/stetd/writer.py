@@ -161,7 +161,7 @@ class Writer:
         self._beside = beside
         self._queue = FairQueue()
         #: Where the daemon's own work waits, which is little and not to wait for anybody.
-        self._own_lane = Lane(estimate=0.0)
+        self._own_lane = Lane(estimate=0.0, new=False)
         self._in_flight: dict[tuple[str, str, str], _InFlight] = {}
         self._admission = threading.Lock()
         self._grace = GraceWatch(limits.grace_s)

@@ -33,14 +33,14 @@ def test_a_lane_keeps_its_order() -> None:
 
 
 def test_lanes_go_in_turns_however_much_each_has_queued() -> None:
-    queue, flood, small = FairQueue(), Lane(), Lane()
+    queue, flood, small = FairQueue(), Lane(new=False), Lane(new=False)
     fill(queue, flood, "f", 50)
     fill(queue, small, "s", 3)
     first = items(queue, 6)
     assert {"f0", "f1", "f2", "s0", "s1", "s2"} == set(first)
 
 
-def test_who_comes_late_does_not_wait_for_those_who_came_before() -> None:
+def test_who_comes_late_hardly_waits_for_those_who_came_before() -> None:
     queue = FairQueue()
     for name in "abcdefgh":
         fill(queue, Lane(), name, 64)
@@ -48,7 +48,23 @@ def test_who_comes_late_does_not_wait_for_those_who_came_before() -> None:
         items(queue, 8)
     late = Lane()
     queue.put("late", late)
-    assert "late" in items(queue, 9)
+    assert "late" in items(queue, 8 * 3)
+    queue.put("late again", late)
+    assert "late again" in items(queue, 9)
+
+
+def test_who_comes_anew_for_each_call_does_not_go_before_those_who_stay() -> None:
+    queue, stays = FairQueue(), Lane(new=False)
+    for number in range(50):
+        queue.put(f"stays {number}", stays)
+        for _ in range(3):
+            queue.put("anew", Lane())
+        turn: list[object] = []
+        while f"stays {number}" not in turn:
+            [first] = queue.take(1, 0)
+            queue.charge(first, 0.003)
+            turn.append(first.item)
+        assert len(turn) <= 3
 
 
 def test_a_lane_saves_up_nothing_while_it_is_empty() -> None:
@@ -94,7 +110,7 @@ def test_what_was_used_while_nobody_waited_is_forgotten() -> None:
 
 
 def test_one_long_call_is_not_paid_for_without_an_end() -> None:
-    queue, good, flood = FairQueue(), Lane(), Lane()
+    queue, good, flood = FairQueue(), Lane(new=False), Lane(new=False)
     fill(queue, flood, "f", 1_000)
     queue.put("long", good)
     taken = [queue.take(1, 0)[0] for _ in range(3)]
@@ -203,3 +219,52 @@ def test_what_was_drawn_is_not_kept() -> None:
         for _ in range(10):
             queue.take(10, 0)
     assert len(queue._order) < 1_000
+
+
+def test_nothing_of_a_lane_that_is_held_is_drawn_and_others_go_on() -> None:
+    queue, held, other = FairQueue(), Lane(), Lane()
+    fill(queue, held, "h", 2)
+    fill(queue, other, "o", 2)
+    queue.put_back([each for each in queue.take(1, 0) if each.lane is held])
+    queue.hold(held)
+    queue.put("h2", held)
+    assert {"o0", "o1"} >= set(everything(queue))
+    assert not queue.empty
+    assert [held] == queue.held()
+    queue.let_go(held)
+    assert ["h0", "h1", "h2"] == [item for item in everything(queue) if item != "o0"]
+    assert queue.empty
+    assert [] == queue.held()
+
+
+def test_what_waits_for_all_does_not_wait_for_who_is_held() -> None:
+    queue, held, other = FairQueue(), Lane(), Lane()
+    fill(queue, held, "h", 2)
+    queue.hold(held)
+    queue.put("other", other)
+    queue.put("all", Lane(), after_all=True)
+    assert ["other", "all"] == everything(queue)
+
+
+def test_what_waits_for_all_on_a_held_lane_waits_for_all_that_came_meanwhile() -> None:
+    queue, held, other = FairQueue(), Lane(), Lane()
+    queue.put("h0", held)
+    queue.put("all", held, after_all=True)
+    queue.put("h1", held)
+    queue.hold(held)
+    fill(queue, other, "o", 3)
+    queue.let_go(held)
+    order = everything(queue)
+    assert {"h0", "o0", "o1", "o2"} == set(order[:4])
+    assert ["all", "h1"] == order[4:]
+
+
+def test_who_is_gone_while_held_is_given_up_with_too_many_others() -> None:
+    queue, held = FairQueue(), Lane()
+    fill(queue, held, "h", fair_queue.MOST_FORSAKEN + 1)
+    queue.hold(held)
+    assert fair_queue.MOST_FORSAKEN + 1 == len(queue.forsake(held))
+    queue.let_go(held)
+    queue.let_go(held)
+    assert queue.empty
+    assert [] == everything(queue)

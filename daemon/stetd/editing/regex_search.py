@@ -30,6 +30,8 @@ from stetd.editing.text import Document
 MOST_TEXT = 8_000_000
 #: The same for patterns with repeated groups that capture, which keep 180 bytes a character.
 MOST_TEXT_KEPT = 1_000_000
+#: Seconds of a search after which it is done where nobody waits: nearly all are done by then.
+_AT_ONCE_S = 0.002
 #: No more matches than this are listed.
 MOST_MATCHES = 1_000
 
@@ -151,7 +153,7 @@ def find_matches(
 def _scan(pattern: Pattern, document: Document, seconds: float) -> Iterator[Any]:
     if seconds <= 0:
         raise TimeoutError
-    here = min(seconds, patience.left())
+    here = min(seconds, _AT_ONCE_S if patience.is_limited() else seconds)
     try:
         yield from pattern.compiled.finditer(document.lf_text, timeout=here, concurrent=True)
     except TimeoutError as error:
