@@ -5,6 +5,7 @@ No I/O. What a good message means is not decided here.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import msgspec
@@ -20,11 +21,28 @@ class NotJson(Exception):
 
 
 def decoded(line: bytes) -> Any:
-    """The value of a line. Raises NotJson."""
+    """The value of a line. Raises NotJson.
+
+    Half of a surrogate pair is let pass: JavaScript writes it when a text was cut in the wrong
+    place, and whoever asked is to be told, not left without an answer.
+    """
     try:
-        return msgspec.json.decode(line)
+        return json.loads(line) if has_surrogates(line) else msgspec.json.decode(line)
     except (ValueError, RecursionError) as error:
         raise NotJson(str(error)) from error
+
+
+def has_surrogates(line: bytes) -> bool:
+    """Whether a line may hold half of a surrogate pair."""
+    return b"\\ud" in line or b"\\uD" in line
+
+
+def encoded(message: object) -> bytes:
+    """A line for a message, without its end; what decoded() lets pass goes back as it came."""
+    try:
+        return msgspec.json.encode(message)
+    except UnicodeEncodeError:
+        return json.dumps(message).encode()
 
 
 def id_of(message: object) -> Id | None:
@@ -35,13 +53,13 @@ def id_of(message: object) -> Id | None:
 
 def result_line(request: Id, result: object) -> bytes:
     """The answer to a request."""
-    return msgspec.json.encode({"jsonrpc": "2.0", "id": request, "result": result})
+    return encoded({"jsonrpc": "2.0", "id": request, "result": result})
 
 
 def error_line(request: Id | None, code: int, message: str) -> bytes:
     """The error for a request; None: nobody can tell which one."""
     error = {"code": code, "message": message}
-    return msgspec.json.encode({"jsonrpc": "2.0", "id": request, "error": error})
+    return encoded({"jsonrpc": "2.0", "id": request, "error": error})
 
 
 def complaint(line: bytes) -> bytes | None:

@@ -69,6 +69,23 @@ async def _told_to_stop() -> None:
     await told.wait()
 
 
+def _parsed(line: bytes) -> types.JSONRPCMessage:
+    """A message. Raises ValueError."""
+    try:
+        return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValueError:
+        if not json_rpc.has_surrogates(line):
+            raise
+        return types.jsonrpc_message_adapter.validate_python(json_rpc.decoded(line), by_name=False)
+
+
+def _line(message: types.JSONRPCMessage) -> bytes:
+    try:
+        return message.model_dump_json(by_alias=True, exclude_unset=True).encode()
+    except ValueError:  # an error that quotes half of a surrogate pair
+        return json_rpc.encoded(message.model_dump(by_alias=True, exclude_unset=True))
+
+
 class _Exchange:
     """The messages of one client, both ways, and which requests have no answer yet."""
 
@@ -105,8 +122,8 @@ class _Exchange:
         self, line: bytes, server: MemoryObjectSendStream[SessionMessage | Exception]
     ) -> None:
         try:
-            message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
-        except ValueError:  # pydantic's ValidationError
+            message = _parsed(line)
+        except (ValueError, json_rpc.NotJson):  # pydantic's ValidationError is the former
             complaint = json_rpc.complaint(line)
             if complaint is not None:
                 await self._write(complaint)
@@ -147,9 +164,7 @@ class _Exchange:
             )
             if answered in self._answered:
                 self._answered.discard(answered)
-            elif not await self._write(
-                message.model_dump_json(by_alias=True, exclude_unset=True).encode()
-            ):
+            elif not await self._write(_line(message)):
                 return
             if answered is not None:
                 self._settle(answered)

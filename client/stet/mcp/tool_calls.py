@@ -91,7 +91,7 @@ def label_in(meta: Mapping[str, Any], key: str) -> str | None:
     value = meta.get(key)
     if value is None:
         return None
-    if not isinstance(value, str) or label(value) != value:
+    if not isinstance(value, str) or not value or label(value) != value:
         raise InvalidParams(
             f'_meta["{key}"] must be a text of 1 to {_LONGEST_LABEL} characters without control '
             "characters."

@@ -1,0 +1,201 @@
+"""The SDK's own client over standard input and output, in both eras, with every tool."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal
+
+import jsonschema
+import mcp_types as types
+import pytest
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters
+
+from e2e.running_daemon import Site
+from stet.mcp import catalogue
+
+Era = Literal["legacy", "auto", "2026-07-28"]
+ERAS: list[tuple[Era, str]] = [("legacy", "2025-11-25"), ("auto", "2026-07-28")]
+
+NAMES = [
+    *("patch", "patch_file", "patch_block", "apply_patch"),
+    *("read", "undo", "log", "show", "diff", "request_mode_upgrade"),
+]
+
+
+def with_client(site: Site, era: Era, use: Callable[[Client], Awaitable[None]], *more: str) -> None:
+    """Run a server in the workspace, and a client of this era on it."""
+    server = StdioServerParameters(
+        command=sys.executable,
+        args=["-P", "-m", "stet.cli", "mcp", "--workspace", str(site.root), *more],
+        env=site.daemon.environment,
+    )
+    info = types.Implementation(name="the-client", version="1")
+
+    async def run() -> None:
+        async with Client(server, mode=era, client_info=info, read_timeout_seconds=60) as client:
+            await use(client)
+
+    asyncio.run(run())
+
+
+def text_of(result: types.CallToolResult) -> str:
+    [content] = result.content
+    assert isinstance(content, types.TextContent)
+    return content.text
+
+
+async def refused(client: Client, tool: str, **arguments: Any) -> tuple[str, str]:
+    """The kind and the text of a refusal, which fits the tool's output schema."""
+    result = await client.call_tool(tool, arguments)
+    assert result.is_error is True
+    [listed] = [each for each in (await client.list_tools()).tools if each.name == tool]
+    jsonschema.validate(result.structured_content, listed.output_schema or False)
+    return result.structured_content["error"]["kind"], text_of(result)
+
+
+async def done(client: Client, tool: str, **arguments: Any) -> tuple[dict[str, Any], str]:
+    """The structured content and the text of a call; the client checks it by the schema."""
+    result = await client.call_tool(tool, arguments)
+    assert result.is_error is False, text_of(result)
+    return result.structured_content, text_of(result)
+
+
+@pytest.mark.parametrize(("era", "version"), ERAS)
+def test_every_tool_lists_does_refuses_and_is_undone(era: Era, version: str, site: Site) -> None:
+    site.write("a.txt", "one\ntwo\n")
+
+    async def use(client: Client) -> None:
+        assert version == client.protocol_version
+        assert client.instructions == catalogue.INSTRUCTIONS
+        assert NAMES == [tool.name for tool in (await client.list_tools()).tools]
+        for tool, call in EDITS.items():
+            await edited_and_undone(site, client, tool, call)
+        await of_the_history(client)
+        await of_write_access(client)
+
+    with_client(site, era, use)
+
+
+def of_patch(old: str) -> dict[str, Any]:
+    patch = {"operation": "replace", "oldText": old, "newText": "two!"}
+    return {"path": "a.txt", "patches": [patch]}
+
+
+def of_patch_file(old: str) -> dict[str, Any]:
+    return {"path": "a.txt", "changes": [{"search": old, "replace": "two!"}]}
+
+
+def of_patch_block(old: str) -> dict[str, Any]:
+    find = ["===SKIPPY_PATCH_START:a.txt===", "===FIND===", old]
+    return {"text": "\n".join([*find, "===REPLACE===", "two!", "===SKIPPY_PATCH_END==="])}
+
+
+def of_apply_patch(old: str) -> dict[str, Any]:
+    hunk = ["@@", " one", f"-{old}", "+two!"]
+    return {
+        "input": "\n".join(
+            ["*** Begin Patch", "*** Update File: a.txt", *hunk, "*** End Patch"],
+        )
+    }
+
+
+#: The arguments that make "two!" of a text, by tool; and what its preview is called.
+EDITS: dict[str, Callable[[str], dict[str, Any]]] = {
+    "patch": of_patch,
+    "patch_file": of_patch_file,
+    "patch_block": of_patch_block,
+    "apply_patch": of_apply_patch,
+}
+
+
+async def edited_and_undone(
+    site: Site, client: Client, tool: str, call: Callable[[str], dict[str, Any]]
+) -> None:
+    kind, text = await refused(client, tool, **call("tow"))
+    assert kind == "old_text_not_found", text
+    asked = {"dry_run": True} if tool == "patch_file" else {"preview": True}
+    preview, text = await done(client, tool, **call("two"), **asked)
+    assert preview["commit"] is None
+    assert "+two!" in text
+    assert site.bytes_of("a.txt") == b"one\ntwo\n"
+    result, text = await done(client, tool, **call("two"), message="why not")
+    assert site.bytes_of("a.txt") == b"one\ntwo!\n"
+    assert f"Commit {result['commit'][:12]}" in text
+    assert "diff" not in result
+    _, text = await done(client, "undo")
+    assert text.startswith("Undone 1 commit:")
+    assert site.bytes_of("a.txt") == b"one\ntwo\n"
+
+
+async def of_the_history(client: Client) -> None:
+    read, text = await done(client, "read", path="a.txt", start=2)
+    assert (read["text"], text) == ("two\n", "two\n")
+    assert (await refused(client, "read", path="b.txt"))[0] == "file_not_found"
+    log, text = await done(client, "log", limit=1)
+    [commit] = log["commits"]
+    assert (commit["kind"], commit["agent"]) == ("undo", "the-client")
+    assert "call log again with cursor" in text
+    assert (await refused(client, "log", limit=0))[0] == "invalid_params"
+    shown, text = await done(client, "show", commit="HEAD~1")
+    assert shown["message"].endswith("why not")
+    assert "+two!" in text
+    assert (await refused(client, "show", commit="ffff"))[0] == "unknown_commit"
+    compared, text = await done(client, "diff", **{"from": "HEAD~1", "to": "HEAD"})
+    assert compared["files"][0]["path"] == "a.txt"
+    assert "-two!" in text
+    assert (await refused(client, "diff", **{"from": "ffff"}))[0] == "unknown_commit"
+    assert (await refused(client, "undo", commits=["ffff"]))[0] == "unknown_commit"
+
+
+async def of_write_access(client: Client) -> None:
+    asked, text = await done(client, "request_mode_upgrade", reason="to edit")
+    assert asked["status"] == "approved"
+    assert "This session may write already" in text
+    assert (await refused(client, "request_mode_upgrade", wait=-1))[0] == "invalid_params"
+
+
+def test_a_conversation_has_the_session_that_the_client_says(site: Site) -> None:
+    def edit(name: str) -> dict[str, Any]:
+        return {"path": name, "patches": [{"operation": "overwrite", "newText": "x\n"}]}
+
+    def of(session: str) -> Any:
+        return {"stet/session": session}
+
+    async def use(client: Client) -> None:
+        await client.call_tool("patch", edit("1.txt"), meta=of("talk-1"))
+        await client.call_tool("patch", edit("2.txt"), meta=of("talk-2"))
+        result = await client.call_tool("patch", edit("3.txt"))
+        assert result.meta is not None
+        assert result.meta["stet/session"] == "the-process"
+        undone = await client.call_tool("undo", {}, meta=of("talk-1"))
+        assert "1.txt" in text_of(undone)
+
+    with_client(site, "auto", use, "--session", "the-process", "--agent", "another-name")
+    assert not (site.root / "1.txt").exists()
+    assert [
+        ("talk-1", "undo"),
+        ("the-process", "edit"),
+        ("talk-2", "edit"),
+        ("talk-1", "edit"),
+    ] == [(commit["session"], commit["kind"]) for commit in site.log()]
+    assert {commit["agent"] for commit in site.log()} == {"another-name"}
+
+
+def test_the_annotations_and_titles_get_to_the_client(site: Site) -> None:
+    async def use(client: Client) -> None:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert ["patch", "apply_patch", *NAMES[4:]] == list(tools)
+        for tool in tools.values():
+            assert tool.title
+            assert tool.annotations is not None
+            assert None not in (
+                tool.annotations.read_only_hint,
+                tool.annotations.destructive_hint,
+                tool.annotations.idempotent_hint,
+                tool.annotations.open_world_hint,
+            )
+
+    with_client(site, "auto", use, "--tools", "patch,apply_patch")
