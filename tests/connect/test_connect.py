@@ -222,6 +222,16 @@ def test_the_named_command_is_one_that_starts(person: Person, client: str) -> No
     assert "--workspace" in told
 
 
+def test_the_named_hook_is_one_that_starts_and_never_stops_the_agent(person: Person) -> None:
+    person.run("connect", "claude-code", "--write", "--hooks")
+    hooks = json.loads(person.read(HOOK_FILES["claude-code", "user"]))["hooks"]
+    (command,) = {group["hooks"][0]["command"] for (group,) in hooks.values()}
+    told = subprocess.run(
+        command, shell=True, input="{}", capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (0, "") == (told.returncode, told.stdout)
+
+
 def test_connecting_otherwise_replaces_the_entry_and_keeps_what_was_added_to_it(
     person: Person,
 ) -> None:

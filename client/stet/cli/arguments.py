@@ -326,7 +326,9 @@ def _add_connecting(commands: _Commands) -> None:
         "disconnect", "take stet out of a client's configuration", connecting.disconnect
     )
     for command in (made, ended):
-        command.add_argument("client", choices=connecting.NAMES, metavar="CLIENT")
+        command.add_argument(
+            "client", choices=connecting.NAMES, metavar="CLIENT", help=", ".join(connecting.NAMES)
+        )
         command.add_argument(
             "--scope",
             choices=["user", "project"],

@@ -198,7 +198,7 @@ CURSOR = Client(
     hooks=Hooks(
         _place(".cursor/hooks.json", ".cursor/hooks.json"),
         ("preToolUse", "postToolUse", "postToolUseFailure"),
-        "Write|Delete|Shell",
+        "Write|Edit|StrReplace|EditNotebook|Delete|Shell",
         grouped=False,
         typed=False,
         defaults={"version": 1},
