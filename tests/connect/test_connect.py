@@ -212,14 +212,29 @@ def test_workspace_and_tools_and_other_sockets_are_passed_on(
     assert ["project"] == list(person.tree())
 
 
+#: What a client says first.
+INITIALIZE = {
+    "jsonrpc": "2.0", "id": 1, "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    },
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("client", ["codex", "vscode"])
-def test_the_named_command_is_one_that_starts(person: Person, client: str) -> None:
+def test_the_named_command_is_a_server(person: Person, client: str) -> None:
     path, key = SERVER_FILES[client, "user"]
-    person.run("connect", client, "--write")
+    person.run("connect", client, "--write", "--tools", "patch")
     server = as_read(client, person.read(path))[key]["stet"]
-    argv = [server["command"], *server["args"], "--help"]
-    told = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True).stdout
-    assert "--workspace" in told
+    # As VS Code does it.
+    given = [each.replace("${workspaceFolder}", str(person.project)) for each in server["args"]]
+    told = subprocess.run(
+        [server["command"], *given],
+        input=json.dumps(INITIALIZE) + "\n", cwd=person.project,
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert "stet" == json.loads(told.stdout)["result"]["serverInfo"]["name"]
 
 
 def test_the_named_hook_is_one_that_starts_and_never_stops_the_agent(person: Person) -> None:
