@@ -110,8 +110,10 @@ def main(words: Sequence[str]) -> int:
             limit = options.after if use.after else options.before
             signal.setitimer(signal.ITIMER_REAL, max(0.01, began + limit + 0.2 - time.monotonic()))
             _observe(use, options, began + limit)
-    except (_Warning, ValueError) as problem:
+    except _Warning as problem:
         _warn(str(problem))
+    except ValueError as error:
+        _warn(f"nothing was recorded: {error}")
     except Exception as error:  # noqa: BLE001 - the agent must go on, whatever it was
         _warn(f"nothing was recorded: {type(error).__name__}: {error}")
     except KeyboardInterrupt:
@@ -306,13 +308,16 @@ def _send(
 
 
 def _replies(connected: socket.socket, deadline: float) -> Iterator[dict[str, Any]]:
-    """The daemon's replies, one by one. Raises _Warning, ValueError."""
+    """The daemon's replies, one by one. Raises _Warning."""
     received = b""
     while True:
         line, end, rest = received.partition(b"\n")
         if end:
             received = rest
-            reply = json.loads(line)
+            try:
+                reply = json.loads(line)
+            except ValueError:
+                reply = None
             if not isinstance(reply, dict):
                 raise _Warning("nothing was recorded: what answers is no stet daemon")
             yield reply

@@ -56,7 +56,8 @@ async def _named(caller: Caller, asked: Observe, common: Params) -> ObserveResul
 
 
 async def _whole(caller: Caller, asked: Observe, common: Params) -> ObserveResult:
-    deadline = time.monotonic() + min(asked.within or _MOST_SECONDS, _MOST_SECONDS)
+    seconds = _MOST_SECONDS if asked.within is None else min(asked.within, _MOST_SECONDS)
+    deadline = time.monotonic() + seconds
     watched = _watched(caller)
     found = await _scan(caller, watched, deadline)
     if asked.phase == "before":
