@@ -40,10 +40,12 @@ def broken(check: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
 
 def stop(number: int = signal.SIGTERM) -> None:
     """End the daemon."""
-    pid = holder(Endpoint(str(RUNTIME), str(STATE), control=True))
+    endpoint = Endpoint(str(RUNTIME), str(STATE), control=True)
+    pid = holder(endpoint)
     assert pid is not None
     os.kill(pid, number)
-    person.until("the daemon ends", lambda: not is_running(pid))
+    # Its first thread may have ended while others still hold the lock.
+    person.until("the daemon ends", lambda: not is_running(pid) and holder(endpoint) is None)
 
 
 def sudo(*command: str) -> None:
@@ -207,8 +209,7 @@ def main(name: str) -> None:
     WORKSPACE.mkdir()
     person.stet_command("init")
     person.run("stet", "apply-patch", "*** Begin Patch\n*** Add File: a\n+a\n*** End Patch\n")
-    sound, log = shell("stet doctor --json", "stet log --json")
-    assert sound["ok"]
+    (log,) = shell("stet log --json")
     make()
     (found,) = shell("stet doctor --json || true")
     wrong = [each for each in found["findings"] if not each["ok"]]

@@ -6,6 +6,8 @@ machine the user has to be able to read: the checkout, this environment, its int
 
 from __future__ import annotations
 
+import compileall
+import functools
 import os
 import shutil
 import subprocess
@@ -88,6 +90,14 @@ def run(*command: str, seconds: float, readable: tuple[Path, ...] = ()) -> str:
 
 def python(*arguments: str, seconds: float, **environ: str) -> str:
     """What this interpreter prints there, with the tests' packages to be imported."""
+    _compile()
     variables = {"PYTHONPATH": str(TESTS), "PYTHONDONTWRITEBYTECODE": "1", **environ}
     given = [f"{name}={value}" for name, value in variables.items()]
     return run("env", *given, sys.executable, *arguments, seconds=seconds)
+
+
+@functools.cache
+def _compile() -> None:
+    """Once, here: the private user may not write into the checkout, and starts many processes."""
+    for part in ("client", "daemon", "tests/service"):
+        compileall.compile_dir(CHECKOUT / part, quiet=2)
