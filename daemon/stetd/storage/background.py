@@ -41,6 +41,8 @@ _RETRY_S = 1.0
 _GATHER_S = 0.4
 #: More objects than this are written as a pack.
 _MANY = 48
+#: And so are more bytes: libgit2 keeps the interpreter for as long as it compresses.
+_MUCH = 256 << 10
 #: How a full disk is called, also by libgit2.
 _FULL = [os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)]
 #: Ids of objects written lately, which need not be written again.
@@ -293,7 +295,7 @@ class Background:
         objects = {o.oid: o for item in items for o in item.objects if o.oid not in recent}
         hit("git.before_objects")
         repository.clear_damaged(objects)
-        if len(objects) > _MANY:
+        if len(objects) > _MANY or sum(len(each.content) for each in objects.values()) > _MUCH:
             unsynced.files.update(write_pack(path, objects.values(), self._disk))
             joined = [] if path in self._not_joining else merge_packs(path, self._disk)
             unsynced.files.update(joined)
