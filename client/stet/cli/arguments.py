@@ -298,6 +298,7 @@ def _add_administration(commands: _Commands) -> None:
     _add_configuration(commands)
     _add_serving(commands)
     _add_connecting(commands)
+    _add_hook(commands)
     commands.add("doctor", "check the installation, say what to mend", doctor.doctor)
     _add_service(commands)
 
@@ -316,6 +317,19 @@ def _add_serving(commands: _Commands) -> None:
     served.add_argument(
         "--agent", metavar="A", help="default $STET_AGENT, else as the client calls itself"
     )
+
+
+def _add_hook(commands: _Commands) -> None:
+    """Only for the help: :func:`stet.cli.main` carries it out before any of this is loaded."""
+    hook = commands.add("hook", "record what a client's own tools edit; the client calls it", _hook)
+    hook.add_argument("client", metavar="CLIENT", help="claude-code, codex, gemini, cursor, ..")
+    hook.add_argument("--before", metavar="SECONDS", help="at most so long before a tool (2)")
+    hook.add_argument("--after", metavar="SECONDS", help="and afterwards (5)")
+    hook.add_argument("--no-start", action="store_true", help="start no daemon if none answers")
+
+
+def _hook(_arguments: argparse.Namespace, _output: Output) -> int:
+    raise AssertionError("BUG: stet hook is carried out by stet.cli.main")
 
 
 def _add_connecting(commands: _Commands) -> None:
