@@ -173,6 +173,7 @@ class SessionMethods:
     gc = _sends(calls.gc)
     snapshot = _sends(calls.snapshot)
     forget = _sends(calls.forget)
+    session_list = _sends(calls.session_list)
     clipboard_list = _sends(calls.clipboard_list)
     clipboard_get = _sends(calls.clipboard_get)
     clipboard_set = _sends(calls.clipboard_set)

@@ -270,6 +270,12 @@ class UpgradeListing(Params, frozen=True):
     status: Literal["pending", "approved", "denied"] | None = None
 
 
+class SessionListing(Params, frozen=True):
+    """``workspace``: the root of the only one whose sessions are wanted."""
+
+    workspace: str | None = None
+
+
 class UpgradeDeciding(Params, frozen=True, rename={"for_": "for"}):
     """``request``: an id or a unique beginning; ``for_``: seconds that an approval holds."""
 

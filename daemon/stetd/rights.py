@@ -18,7 +18,7 @@ from stetd.caller import Method, Writes
 from stetd.methods import METHODS
 
 #: Any hello will do for these, also one without a workspace, as control.sock takes it.
-ANY_HELLO = frozenset({"subscribe", "upgrade_decide", "upgrade_list"})
+ANY_HELLO = frozenset({"session_list", "subscribe", "upgrade_decide", "upgrade_list"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,7 @@ TAKES: dict[str, set[str]] = {
     "diff": names_of(params.Diff),
     "blame": names_of(params.Blame),
     "export": names_of(params.Export),
+    "session_list": names_of(params.SessionListing),
     "clipboard_list": set(),
     "clipboard_get": names_of(params.ClipboardKey),
     "clipboard_set": names_of(params.ClipboardSetting),

@@ -74,6 +74,7 @@ CALLS: dict[str, Params] = {
     "clipboard_delete": lambda w: {"name": "kept"},
     "mode_get": lambda w: {},
     "request_mode_upgrade": lambda w: {"reason": "why not"},
+    "session_list": lambda w: {},
     "upgrade_list": lambda w: {},
     "upgrade_decide": lambda w: {"request": w.made["upgrade_decide"], "approve": False},
     "pin_list": lambda w: {},

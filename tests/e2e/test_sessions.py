@@ -81,6 +81,36 @@ def test_hello_anew_changes_the_session(site: Site) -> None:
     assert site.log(limit=1)[0]["session"] == "conv-2"
 
 
+def test_the_person_sees_all_sessions_or_those_of_one_workspace(own_daemon: DaemonProcess) -> None:
+    site, other = own_daemon.site("w1"), own_daemon.site("w2", session="theirs")
+    site.overwrite("a.txt", "x\n")
+    site.overwrite("a.txt", "y\n")
+    other.agent.call("mode_set", mode="restricted")
+    commit = site.log(limit=1)[0]
+    person = own_daemon.control()
+    person.call("hello", protocol=1)
+    own, theirs = person.call("session_list")["sessions"]
+    assert own == {
+        "session": "conv-1",
+        "workspace": str(site.root),
+        "agent": "tester",
+        "mode": "unrestricted",
+        "created": own["created"],
+        "last_seen": commit["time"],
+        "commits": 2,
+    }
+    assert own["created"] <= own["last_seen"]
+    assert ("theirs", str(other.root), "restricted", 0) == (
+        theirs["session"], theirs["workspace"], theirs["mode"], theirs["commits"]
+    )  # fmt: skip
+    without_hello = own_daemon.control()
+    assert [theirs] == without_hello.call("session_list", workspace=str(other.root))["sessions"]
+    own_daemon.restart()
+    again = own_daemon.control()
+    again.call("hello", protocol=1)
+    assert [own, theirs] == again.call("session_list")["sessions"]
+
+
 def test_status_before_hello_tells_no_more_than_version_and_protocol(site: Site) -> None:
     assert set(site.daemon.agent().call("status")) == {"version", "protocol"}
     known = site.agent.call("status")

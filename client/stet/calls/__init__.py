@@ -59,6 +59,7 @@ from stet.calls.sessions import (
     mode_get,
     mode_set,
     request_mode_upgrade,
+    session_list,
     upgrade_decide,
     upgrade_list,
 )
@@ -93,6 +94,7 @@ __all__ = [
     "request_mode_upgrade",
     "restore",
     "rollback",
+    "session_list",
     "show",
     "shutdown",
     "snapshot",

@@ -10,10 +10,16 @@ from stet.wire.results import (
     ClipboardName,
     ClipboardText,
     ModeResult,
+    SessionList,
     UpgradeInfo,
     UpgradeList,
     UpgradeResult,
 )
+
+
+def session_list(*, workspace: str | None = None) -> Call[SessionList]:
+    """Sessions of all workspaces, or of the one with this root (control)."""
+    return Call("session_list", given(workspace=workspace), SessionList)
 
 
 def clipboard_list() -> Call[ClipboardList]:

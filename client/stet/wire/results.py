@@ -292,6 +292,27 @@ class UpgradeList(msgspec.Struct, frozen=True):
     requests: list[UpgradeInfo]
 
 
+class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A session of the workspace with this root. ``mode`` is the one that holds for it now.
+
+    ``last_seen``: when it was opened or has edited last; ``commits``: how many edits it made.
+    """
+
+    session: str
+    workspace: str
+    agent: str | None
+    mode: str
+    created: str
+    last_seen: str
+    commits: int
+
+
+class SessionList(msgspec.Struct, frozen=True):
+    """The sessions of all workspaces that are open, oldest first in each."""
+
+    sessions: list[SessionInfo]
+
+
 class WorkspaceInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     """One allowed workspace; ``head`` is None while nothing has been recorded.
 

@@ -1,0 +1,41 @@
+"""Which sessions there are, for the person."""
+
+from __future__ import annotations
+
+from stet.wire.results import SessionInfo, SessionList
+from stetd.caller import Caller, Method, Params
+from stetd.history.commits import rfc3339
+from stetd.params import SessionListing, convert
+
+
+async def _session_list(caller: Caller, params: Params) -> SessionList:
+    wanted = convert(SessionListing, "session_list", params)
+    if not caller.greeted and wanted.workspace is None:  # sessions are of all workspaces
+        caller.check_greeted("session_list")
+    return await caller.on_writer(lambda: _list(caller, wanted.workspace))
+
+
+def _list(caller: Caller, root: str | None) -> SessionList:
+    """On the writer thread. Sessions of workspaces that are not open now are left out."""
+    state = caller.state
+    only = None if root is None else caller.named_workspace(root).name
+    infos = []
+    for session in state.sessions.values():
+        workspace = state.open.get(session.workspace)
+        if workspace is None or only not in (None, workspace.name):
+            continue
+        infos.append(
+            SessionInfo(
+                session=session.name,
+                workspace=workspace.root,
+                agent=session.agent,
+                mode=state.effective_mode(session, workspace),
+                created=rfc3339(session.created),
+                last_seen=rfc3339(session.last_seen),
+                commits=session.commits,
+            )
+        )
+    return SessionList(sorted(infos, key=lambda each: (each.workspace, each.created, each.session)))
+
+
+METHODS = {"session_list": Method(_session_list, control=True, before_hello=True)}
