@@ -104,6 +104,8 @@ class Caller:
     shared: Shared
     control: bool
     peer: Peer
+    #: When the peer's process began (stetd.peer.start_of); 0 if it had ended when it was looked at.
+    peer_start: int
     #: The workspace's name in the state; None before hello, and on control.sock without one.
     workspace: str | None = None
     #: The session's directory, relative to the workspace's root.

@@ -84,7 +84,7 @@ class Calls(Protocol):
 class Handlers(Protocol):
     """What a server serves."""
 
-    def connect(self, *, control: bool, pid: int, command: str) -> Calls:
+    def connect(self, *, control: bool, peer: PeerProcess) -> Calls:
         """A new connection, by the process ``pid`` with this command name."""
         ...
 
@@ -286,9 +286,7 @@ class ClientConnection(asyncio.Protocol):
     def _open(self) -> Refused | None:
         peer = self._peer
         try:
-            self._calls = self._handlers.connect(
-                control=self.control, pid=peer.pid, command=peer.command
-            )
+            self._calls = self._handlers.connect(control=self.control, peer=peer)
             if isinstance(self._calls, Subscribable):
                 self._calls.notify_with(self.notify)
             if isinstance(self._calls, Paced):

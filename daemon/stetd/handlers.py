@@ -10,14 +10,15 @@ from stet.wire.results import Peer
 from stetd.caller import Caller, Params, Shared
 from stetd.methods import METHODS
 from stetd.params import not_permitted
+from stetd.peer import PeerProcess
 
 
 class Handlers(Shared):
     """What a server serves."""
 
-    def connect(self, *, control: bool, pid: int, command: str) -> Connection:
+    def connect(self, *, control: bool, peer: PeerProcess) -> Connection:
         """A new connection from this process."""
-        return Connection(Caller(self, control, Peer(pid, command)))
+        return Connection(Caller(self, control, Peer(peer.pid, peer.command), peer.start))
 
 
 class Connection:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import select
 import socket
 import struct
+import sys
 from dataclasses import dataclass
 from typing import Protocol
 
 _UCRED = struct.Struct("3i")  # struct ucred of unix(7): pid, uid, gid
+_SO_PEERPIDFD = 77  # since Linux 6.5; Python has no name for it
 
 
 class _HasOptions(Protocol):
@@ -21,11 +25,15 @@ class _HasDescriptor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PeerProcess:
-    """The process that connected; ``pid`` 0 and an empty ``command`` when unknown."""
+    """The process that connected; ``pid`` 0 and an empty ``command`` when unknown.
+
+    ``start`` tells it from a later process with the same id (:func:`start_of`); 0 if it has ended.
+    """
 
     uid: int
     pid: int
     command: str
+    start: int
 
 
 def peer_of(connected: _HasOptions) -> PeerProcess:
@@ -36,7 +44,33 @@ def peer_of(connected: _HasOptions) -> PeerProcess:
     """
     credentials = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
     pid, uid, _gid = _UCRED.unpack(credentials)
-    return PeerProcess(uid, pid, _command(pid))
+    start = start_of(pid)
+    return PeerProcess(uid, pid, _command(pid), start if _is_there(connected) else 0)
+
+
+def start_of(pid: int) -> int:
+    """When a process began, in clock ticks since the boot; 0 if there is none of this id."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            # proc(5): the 22nd field. The second is its name, in brackets, with anything in it.
+            return int(file.read().rpartition(b")")[2].split()[19])
+    except OSError:
+        return 0
+
+
+def _is_there(connected: _HasOptions) -> bool:
+    """Whether the very process that connected still runs; True where that can't be asked."""
+    try:
+        told = connected.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD, 4)
+    except OSError as error:
+        return error.errno == errno.ENOPROTOOPT
+    process = int.from_bytes(told, sys.byteorder)
+    try:
+        poll = select.poll()
+        poll.register(process, select.POLLIN)
+        return not poll.poll(0)
+    finally:
+        os.close(process)
 
 
 def hung_up(connected: _HasDescriptor) -> bool:

@@ -21,6 +21,7 @@ from stet.wire.framing import UNLIMITED_FRAME, Encoding, Framer, enclose
 from stet.wire.messages import encode_request
 from stetd.config import Settings
 from stetd.listening import listen
+from stetd.peer import PeerProcess
 from stetd.server import Server
 
 
@@ -34,8 +35,8 @@ class EchoHandlers:
         #: ``wait`` calls wait for this.
         self.gate = asyncio.Event()
 
-    def connect(self, *, control: bool, pid: int, command: str) -> EchoCalls:
-        self.connections.append(EchoCalls(self, control, pid, command))
+    def connect(self, *, control: bool, peer: PeerProcess) -> EchoCalls:
+        self.connections.append(EchoCalls(self, control, peer.pid, peer.command))
         return self.connections[-1]
 
 

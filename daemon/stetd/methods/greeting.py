@@ -14,6 +14,7 @@ from stetd import __version__
 from stetd.caller import PROTOCOL, Caller, Method, Params
 from stetd.editing.tool_schemas import tool_definitions
 from stetd.params import Hello, ToolStyle, check_label, convert, not_permitted
+from stetd.peer import start_of
 from stetd.peer_view import sees
 from stetd.session.modes import stricter
 from stetd.session.sessions import Session, hash_secret, secret_matches
@@ -68,7 +69,7 @@ def _enter(caller: Caller, hello: Hello, path: str, server: ServerInfo) -> Hello
     if not os.path.isdir(path):
         raise refuse(Kind.WORKSPACE_NOT_ALLOWED, f"{path} is not a directory.")
     workspace, directory = found
-    if not (caller.control or sees(caller.peer.pid, workspace.root)):
+    if not (caller.control or _sees(caller, workspace.root)):
         raise refuse(
             Kind.WORKSPACE_NOT_ALLOWED,
             f"{workspace.root} is not what this process sees at that path, so it may not edit "
@@ -90,6 +91,12 @@ def _enter(caller: Caller, hello: Hello, path: str, server: ServerInfo) -> Hello
         name,
         caller.state.effective_mode(session, workspace),
     )
+
+
+def _sees(caller: Caller, directory: str) -> bool:
+    """Whether the process that connected sees a directory, and not a later one with its id."""
+    pid = caller.peer.pid
+    return sees(pid, directory) and start_of(pid) == caller.peer_start != 0
 
 
 def _open_session(
