@@ -29,6 +29,7 @@ from benchmarks import engine, history, hostile
 from benchmarks.editing import Calls
 from benchmarks.floors import BOTH, Floors
 from benchmarks.lines import JsonLines
+from benchmarks.mcp_server import mcp_rows
 from benchmarks.measuring import Rate, Row, timed
 from benchmarks.serving import serving
 from benchmarks.starting import NOTHING, starting
@@ -142,8 +143,9 @@ def measure(directory: str, runtime: str, size: Size) -> Results:
         relaxed, other = running(stack, directory, runtime, "relaxed")
         rows = one_at_a_time(full, workspace, relaxed, other, floors, size)
         rates, syncs = several_at_once(full, workspace, size)
+        spoken = mcp_rows(full, workspace, size.starts, size.per_round)
     floors.close()
-    rows += starting(directory, runtime, size.starts)
+    rows += [*starting(directory, runtime, size.starts), *spoken]
     served = serving(size.starts, NOTHING)
     return Results([*rows, *served.rows], rates, syncs, served)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import uuid
 
 from stet.cli.output import Output
 from stet.cli.usage import UsageError
@@ -39,4 +38,4 @@ def mcp(arguments: argparse.Namespace, _output: Output) -> None:
 
 def _made_up() -> str:
     """A session that is this process's alone."""
-    return f"mcp-{uuid.uuid4().hex[:12]}"
+    return f"mcp-{os.urandom(6).hex()}"

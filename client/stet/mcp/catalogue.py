@@ -1,14 +1,14 @@
 """The tools that ``stet mcp`` offers, and what it says of itself.
 
 The definitions are what ``stet tools --style mcp`` prints, kept in ``tools.json`` so that they
-are there before a daemon is; ``tests/mcp/test_catalogue.py`` fails when they differ.
+are there before a daemon is; ``tests/mcp_server/test_catalogue.py`` fails when they differ.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from functools import cache
-from importlib import resources
 from typing import Any, Literal
 
 import msgspec
@@ -50,5 +50,6 @@ def named_dialects(names: str) -> tuple[str, ...]:
 
 @cache
 def _all() -> list[dict[str, Any]]:
-    text = resources.files("stet.mcp").joinpath("tools.json").read_bytes()
-    return msgspec.json.decode(text, type=list[dict[str, Any]])
+    # Not by importlib.resources, which takes as long to load as the rest of this.
+    with open(os.path.join(os.path.dirname(__file__), "tools.json"), "rb") as file:
+        return msgspec.json.decode(file.read(), type=list[dict[str, Any]])
