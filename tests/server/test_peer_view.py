@@ -13,9 +13,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from stet.wire.results import Peer
+from stetd.caller import Caller, Shared
+from stetd.methods import greeting
+from stetd.peer import start_of
 from stetd.peer_view import sees
 
 _PR_SET_DUMPABLE = 4
@@ -177,6 +182,18 @@ def test_a_process_that_has_ended_sees_nothing(base: Path) -> None:
     process.wait()
     assert not sees(process.pid, str(base))
     assert not sees(0, str(base))
+
+
+def test_a_process_that_did_not_connect_enters_nothing(base: Path) -> None:
+    """One that has the id of the one that did; or that had ended already (0)."""
+    pid = os.getpid()
+    started = start_of(pid)
+    entered = [
+        start
+        for start in (started, started - 1, 0)
+        if greeting._sees(Caller(cast("Shared", None), False, Peer(pid, "x"), start), str(base))
+    ]
+    assert [started] == entered
 
 
 def test_what_is_not_there_or_behind_a_link_is_not_seen(base: Path) -> None:
