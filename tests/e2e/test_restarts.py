@@ -53,6 +53,12 @@ def own(monkeypatch: pytest.MonkeyPatch) -> Iterator[Installation]:
         yield made
 
 
+def allow(own: Installation, **environ: str) -> None:
+    """The first command, for which a daemon is started; what it says if it can't be."""
+    run = own.stet("init", **environ)
+    assert (run.returncode, run.stderr) == (0, "")
+
+
 class Caller(threading.Thread):
     """One client that appends line after line, for as long as it is wanted."""
 
@@ -112,7 +118,7 @@ def check(own: Installation, callers: list[Caller]) -> None:
 def test_every_call_is_carried_out_once_through_restarts(own: Installation, way: Way) -> None:
     """Every third time it is killed, else it is told to stop."""
     with way(own):
-        own.stet("init")
+        allow(own)
         callers = [Caller(own, number) for number in range(CLIENTS)]
         for caller in callers:
             caller.start()
@@ -138,7 +144,7 @@ def test_commands_in_the_middle_of_a_restart_are_carried_out_once(
 ) -> None:
     own.write("a.txt", "")
     with way(own):
-        own.stet("init")
+        allow(own)
         for number in range(3):
             pid = own.pid()
             assert pid is not None
@@ -152,7 +158,7 @@ def test_commands_in_the_middle_of_a_restart_are_carried_out_once(
 def test_an_idle_daemon_ends_and_the_next_client_has_another_one(own: Installation) -> None:
     Path(own.base, "config.toml").write_text("idle_exit_s = 0.3\n")
     with socket_activated(own) as activation:
-        own.stet("init")
+        allow(own)
         with stet.connect(own.workspace, "s", "a", endpoint=own.endpoint()) as session:
             session.patch("a.txt", [stet.overwrite("one\n")])
             session.clipboard_set("c", "kept")
@@ -177,7 +183,7 @@ def test_clients_that_come_while_it_ends_for_idleness_are_served(own: Installati
     """Each is there just when the daemon before it has had enough of waiting."""
     Path(own.base, "config.toml").write_text("idle_exit_s = 0.2\n")
     with socket_activated(own) as activation:
-        own.stet("init")
+        allow(own)
         for number in range(5):
             with stet.connect(own.workspace, "s", "a", endpoint=own.endpoint()) as session:
                 session.patch("a.txt", [stet.append_eof(f"{number}\n")])
@@ -190,7 +196,7 @@ def test_call_in_work_is_finished_before_the_daemon_ends(own: Installation) -> N
     """SIGTERM while the writer is in the middle of it: the answer still comes."""
     own.write("a.txt", "one\n")
     with started_by_clients(own):
-        own.stet("init", STET_FAILPOINT="reply.before@sleep")
+        allow(own, STET_FAILPOINT="reply.before@sleep")
         session = stet.connect(own.workspace, "s", "a", endpoint=own.endpoint())
         pid = own.pid()
         assert pid is not None
