@@ -40,20 +40,42 @@ def started(**environment: str) -> tuple[DaemonProcess, Site]:
     return daemon, site
 
 
+@pytest.fixture(scope="module")
+def plain() -> Iterator[Site]:
+    daemon, site = started()
+    yield site
+    daemon.close()
+
+
 @pytest.fixture
 def planning() -> Iterator[Site]:
-    """The first call that is planned beside is held for a second before that."""
-    daemon, site = started(STET_FAILPOINT="beside.planning@sleep=1")
+    """The first call that is planned beside is held for a moment before that."""
+    daemon, site = started(STET_FAILPOINT="beside.planning@sleep=0.6")
     yield site
     daemon.close()
 
 
 @pytest.fixture
-def planned() -> Iterator[Site]:
-    """The first call that is planned beside is held for a second before it is carried out."""
-    daemon, site = started(STET_FAILPOINT="beside.planned@sleep=1")
+def planned(tmp_path: Path) -> Iterator[Site]:
+    """The first call that is planned beside is held for a moment before it is carried out."""
+    trace = tmp_path / "trace"
+    daemon, site = started(
+        STET_FAILPOINT="beside.planned@sleep=1.5", STET_FAILPOINT_TRACE=str(trace)
+    )
+    site.trace = trace  # type: ignore[attr-defined]
     yield site
     daemon.close()
+
+
+def once_planned(site: Site) -> None:
+    """Wait until a call has been planned."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        trace: Path = site.trace  # type: ignore[attr-defined]
+        if trace.exists() and "beside.planned\n" in trace.read_text():
+            return
+        time.sleep(0.01)
+    raise AssertionError("nothing was planned beside the writer")
 
 
 def patch(path: str, old: str, new: str, **more: Any) -> dict[str, Any]:
@@ -128,24 +150,20 @@ def test_others_go_on_while_a_call_is_planned(planning: Site) -> None:
     assert b"one" + b"+" * 20 + b"\n" == planning.bytes_of("small.txt")
 
 
-def test_a_pattern_that_runs_away_holds_nobody_else() -> None:
-    daemon, site = started()
-    try:
-        hostile = [site.another(f"hostile-{n}") for n in range(3)]
-        for each in hostile:
-            each.send("patch_file", path="runaway.txt", changes=[RUNAWAY])
-        text = "one\n"
-        for number in range(20):
-            site.replace("small.txt", text, text := f"{number}\n")
-        assert all(map(silent, hostile))
-        for each in hostile:
-            error = each.receive().error
-            assert error is not None
-            assert "The pattern runs away" in error.message
-        assert b"19\n" == site.bytes_of("small.txt")
-        assert b"a" * 60 + b"!\n" == site.bytes_of("runaway.txt")
-    finally:
-        daemon.close()
+def test_a_pattern_that_runs_away_holds_nobody_else(plain: Site) -> None:
+    hostile = [plain.another(f"hostile-{n}") for n in range(2)]
+    for each in hostile:
+        each.send("patch_file", path="runaway.txt", changes=[RUNAWAY])
+    text = plain.bytes_of("small.txt").decode()
+    for number in range(10):
+        plain.replace("small.txt", text, text := f"{number}\n")
+    assert all(map(silent, hostile))
+    for each in hostile:
+        error = each.receive().error
+        assert error is not None
+        assert "The pattern runs away" in error.message
+    assert b"9\n" == plain.bytes_of("small.txt")
+    assert b"a" * 60 + b"!\n" == plain.bytes_of("runaway.txt")
 
 
 def test_pipelined_calls_wait_for_the_one_before_them_and_see_it(planning: Site) -> None:
@@ -171,7 +189,7 @@ def test_pipelined_calls_wait_for_the_one_before_them_and_see_it(planning: Site)
 
 def test_what_somebody_saves_meanwhile_is_what_is_edited(planned: Site) -> None:
     planned.agent.send("patch", **large_edit(100))
-    time.sleep(0.5)
+    once_planned(planned)
     saved = with_edits(5).decode()
     planned.write("large.txt", saved)
     result = planned.agent.result_of(planned.agent.receive())
@@ -182,7 +200,7 @@ def test_what_somebody_saves_meanwhile_is_what_is_edited(planned: Site) -> None:
 def test_what_another_session_does_meanwhile_is_what_is_edited(planned: Site) -> None:
     other = planned.another("conv-2")
     planned.agent.send("patch", **large_edit(100, if_match=None))
-    time.sleep(0.3)
+    once_planned(planned)
     other.call("patch", **large_edit(5))  # is planned beside as well, while that one waits
     assert planned.agent.receive().error is None
     assert with_edits(5, 100) == planned.bytes_of("large.txt")
@@ -191,7 +209,7 @@ def test_what_another_session_does_meanwhile_is_what_is_edited(planned: Site) ->
 
 def test_an_edit_that_is_made_meanwhile_is_not_made_twice(planned: Site) -> None:
     planned.agent.send("patch", **large_edit(100))
-    time.sleep(0.5)
+    once_planned(planned)
     planned.write("large.txt", with_edits(100))
     error = planned.agent.receive().error
     assert error is not None
@@ -199,33 +217,31 @@ def test_an_edit_that_is_made_meanwhile_is_not_made_twice(planned: Site) -> None
     assert with_edits(100) == planned.bytes_of("large.txt")
 
 
-def test_a_file_that_never_rests_is_told() -> None:
-    daemon, site = started()
+def test_a_file_that_never_rests_is_told(plain: Site) -> None:
     stop = threading.Event()
 
     def save() -> None:
         number = 0
         while not stop.is_set():
             number += 1
-            os.replace(site.write("saved.txt", f"{number}\n{LARGE}"), site.root / "large.txt")
+            os.replace(plain.write("saved.txt", f"{number}\n{LARGE}"), plain.root / "large.txt")
 
     saving = threading.Thread(target=save)
     saving.start()
     try:
-        refusals = [site.agent.refusal("patch", **large_edit(1)) for _ in range(2)]
+        refusal = plain.agent.refusal("patch", **large_edit(1))
     finally:
         stop.set()
         saving.join()
-        daemon.close()
-    assert {Kind.CONTENDED} == {each.kind for each in refusals}
-    assert refusals[0].message.startswith("large.txt: the file kept changing while the call was")
+    assert Kind.CONTENDED == refusal.kind
+    assert refusal.message.startswith("large.txt: the file kept changing while the call was tried")
 
 
 def test_a_restriction_binds_a_call_that_is_being_planned(planned: Site) -> None:
     before = planned.bytes_of("large.txt")
     planned.agent.send("patch", **large_edit(100))
     planned.agent.send("patch", **patch("small.txt", "one", "two"))
-    time.sleep(0.3)
+    once_planned(planned)
     planned.person.call("mode_set", mode="restricted", scope="workspace")
     assert silent(planned.agent)
     for _ in range(2):
@@ -287,29 +303,32 @@ def test_a_transaction_with_a_runaway_inside_is_refused_whole(planning: Site) ->
     assert b"one\n" == planning.bytes_of("small.txt")
 
 
-def test_a_transaction_is_planned_as_one_and_its_calls_see_each_other(planning: Site) -> None:
+def test_a_transaction_is_planned_as_one_and_its_calls_see_each_other(plain: Site) -> None:
+    plain.write("large.txt", LARGE)
+    plain.write("small.txt", "one\n")
     calls = [
         {"method": "patch", "params": large_edit(100)},
         {"method": "patch", "params": patch("large.txt", "new 100\n", "newer\n")},
         {"method": "patch", "params": patch("small.txt", "one", "two")},
     ]
-    result = planning.agent.call("transaction", calls=calls)
-    assert LARGE.replace(LINES[100], "newer\n").encode() == planning.bytes_of("large.txt")
-    assert b"two\n" == planning.bytes_of("small.txt")
+    result = plain.agent.call("transaction", calls=calls)
+    assert LARGE.replace(LINES[100], "newer\n").encode() == plain.bytes_of("large.txt")
+    assert b"two\n" == plain.bytes_of("small.txt")
     assert ["large.txt", "small.txt"] == [each["path"] for each in result["files"]]
-    assert 1 == len(subjects(planning))
+    assert "transaction: 3 calls, 2 files" == subjects(plain)[-1]
 
 
-def test_a_preview_is_planned_beside_and_changes_nothing(planning: Site) -> None:
-    result = planning.agent.call("patch", **large_edit(100, preview=True))
+def test_a_preview_is_planned_beside_and_changes_nothing(plain: Site) -> None:
+    plain.write("large.txt", LARGE)
+    result = plain.agent.call("patch", **large_edit(100, preview=True))
     assert result["commit"] is None
     assert "+new 100\n" in result["diff"]
-    assert LARGE.encode() == planning.bytes_of("large.txt")
+    assert LARGE.encode() == plain.bytes_of("large.txt")
 
 
 def test_a_workspace_that_is_forgotten_meanwhile_is_not_written(planned: Site) -> None:
     planned.agent.send("patch", **large_edit(100))
-    time.sleep(0.5)
+    once_planned(planned)
     planned.person.call("workspace_forget", root=str(planned.root))
     error = planned.agent.receive().error
     assert error is not None
@@ -384,7 +403,7 @@ def test_a_lost_process_is_told_and_replaced_and_without_any_the_writer_plans(
     assert with_edits(0, 1, 2, 100) == planned.bytes_of("large.txt")
 
 
-def test_a_file_that_is_too_large_is_refused_in_the_same_words(planning: Site) -> None:
-    planning.write("huge.txt", b"x" * (65 << 20))
+def test_a_file_that_is_too_large_is_refused_in_the_same_words(plain: Site) -> None:
+    plain.write("huge.txt", b"x" * (65 << 20))
     with pytest.raises(Refusal, match=r"this file has 68,157,440 bytes, 67,108,864 is the most"):
-        planning.agent.call("patch", **patch("huge.txt", "y", "z"))
+        plain.agent.call("patch", **patch("huge.txt", "y", "z"))
