@@ -474,10 +474,10 @@ class Writer:
         if use is None or call.params["phase"] != "after":
             return None
         key = (workspace.name, call.session or "", note_id(use))
-        record = self.state.requests.get(key) or self._requests.find(*key)
-        if record is None or now - record.time > NOTE_SECONDS:
+        told = self.state.requests.get(key) or self._requests.find(*key)
+        if told is None or now - told.time > NOTE_SECONDS:
             return None
-        return read_note(record.reply)
+        return read_note(told.reply)
 
     def _draft(
         self, workspace: Workspace, base: Base, job: _EditJob, session: Session | None

@@ -400,8 +400,9 @@ class Judge:
         self._last = max((numbers[name] for name in begun if name in numbers), default=0)
         #: The file that somebody has saved meanwhile: it is theirs, whatever the calls say.
         self._late = late
-        #: How many events have happened, as the world shows.
-        self._happened = 0
+        #: How many events have happened, as the world shows; and how many of them surely: what
+        #: was not answered and changes nothing that is looked at may not have.
+        self._happened = self._surely = 0
 
     def look(self, world: Json) -> list[Violation]:
         """Find the event after which the world is as it is found."""
@@ -412,7 +413,7 @@ class Judge:
         legal = range(self._first, self._last + 1)
         fitting = [n for n in legal if worlds[n] == world]
         if fitting:
-            self._happened = fitting[-1]
+            self._happened, self._surely = fitting[-1], fitting[0]
             return []
         elsewhere = [n for n, other in enumerate(worlds) if other == world]
         if elsewhere and elsewhere[-1] < self._first:
@@ -438,7 +439,7 @@ class Judge:
             happened = number < self._happened
             if self._late is not None and not happened:
                 return  # what a call comes to on this file is not known
-            if happened and not isinstance(event, Call):
+            if not isinstance(event, Call) and number < self._surely:
                 continue
             answer = await teller.perform(event)
             if not isinstance(event, Call):

@@ -120,6 +120,11 @@ def _together(name: str, *calls: Call) -> Call:
     return Call(name, "transaction", {"calls": inner})
 
 
+def _told(name: str, phase: str, use: str, *paths: str) -> Other:
+    named: Json = {"paths": list(paths)} if paths else {}
+    return Other(name, "observe", {"phase": phase, "use": use, **named})
+
+
 def _mode(name: str, mode: str, **more: object) -> Other:
     return Other(name, "mode_set", {"mode": mode, **more}, control=True)
 
@@ -252,10 +257,31 @@ PUT_BACK = Story(
     ending={"a.txt": "one\n2\n", "b.txt": "alpha\n", "c.txt": "made\nmore\n"},
     kills_only=True,
 )
+#: An agent edits with tools of its own, whose hooks tell before and afterwards. (The checkpoints
+#: are there because recovery records as outside what was saved since in a file that was touched.)
+OBSERVED = Story(
+    files={"a.txt": "one\n", "b.txt": "alpha\n", "c.txt": "kept\n"},
+    steps=[
+        [_told("before 1", "before", "u1", "a.txt", "new.txt")],
+        [Other("checkpoint 1", _CHECKPOINT)],
+        [Save("s1", "a.txt", "two\n")],
+        [Call("r1", "observe", {"phase": "after", "use": "u1", "paths": ["a.txt", "new.txt"]})],
+        [_patch("r2", "b.txt", _replace("alpha", "ALPHA"))],
+        [Call("r3", "undo", {"request": "r1"})],
+        [_told("before 2", "before", "u2")],
+        [Other("checkpoint 2", _CHECKPOINT)],
+        [Save("s2", "new.txt", "made\n")],
+        [Call("r4", "observe", {"phase": "after", "use": "u2"})],
+        [_patch("r5", "new.txt", _append("more\n")), _patch("r6", "c.txt", _append("more\n"))],
+        [Call("r7", "undo", {"request": "r6"})],
+    ],
+    ending={"a.txt": "one\n", "b.txt": "ALPHA\n", "c.txt": "kept\n", "new.txt": "made\nmore\n"},
+)
 STORIES = {
     "day": DAY,
     "collisions": COLLISIONS,
     "put-back": PUT_BACK,
+    "observed": OBSERVED,
     # These two survive a kill, and promise nothing about a power cut.
     "relaxed-day": replace(DAY, durability="relaxed", kills_only=True),
     "relaxed-collisions": replace(COLLISIONS, durability="relaxed", kills_only=True),
