@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -192,3 +193,23 @@ def test_a_workspace_whose_directory_comes_back_works_again(own_site: Site) -> N
     assert site.bytes_of("a.txt") == b"two\n"
     assert result["outside"] is not None
     assert fsck(site.shadow) == ""
+
+
+def test_what_is_forgotten_leaves_no_handle_open(own_site: Site) -> None:
+    person, opened = own_site.person, f"/proc/{own_site.daemon.process.pid}/fd"
+
+    def turn(number: int) -> None:
+        root = own_site.daemon.base / f"other{number}"
+        root.mkdir()
+        person.call("workspace_allow", root=str(root))
+        agent = own_site.daemon.agent()
+        agent.call("hello", protocol=1, workspace=str(root), session="s", agent="a")
+        agent.call("patch", path="f", patches=[{"operation": "append_eof", "newText": "x\n"}])
+        agent.close()
+        person.call("workspace_forget", root=str(root))
+
+    turn(0)
+    before = len(os.listdir(opened))
+    for number in range(1, 21):
+        turn(number)
+    assert len(os.listdir(opened)) < before + 10  # a pack or two may be open

@@ -14,6 +14,7 @@ import os
 import secrets
 import stat
 import time
+import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -136,6 +137,10 @@ class Worktree:
         self.root = root
         self._disk = disk
         self._root_fd = _open_root(root)
+        # A workspace that is forgotten, or put off, may still be read by other threads: its handle
+        # goes with the last of them.
+        self._let_go = weakref.finalize(self, os.close, self._root_fd)
+        self._let_go.atexit = False
         self.resolver = Resolver(root, self._root_fd, use_openat2=use_openat2)
         #: How files are replaced: "exchange", or "rename" where the file system lacks it.
         self.replacement = "exchange"
@@ -143,8 +148,8 @@ class Worktree:
         self.leftovers: set[str] = set()
 
     def close(self) -> None:
-        """Give the root's handle back."""
-        os.close(self._root_fd)
+        """Give the root's handle back. May be called again."""
+        self._let_go()
 
     def gone(self) -> bool:
         """Whether the directory that was opened is no longer at its path."""
