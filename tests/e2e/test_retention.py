@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from e2e.running_daemon import ConnectionEnded, DaemonProcess, Site, fsck, git
+from own_peer import own_peer
 from stet.wire.failures import Kind, Refused
 from stetd import retaining
 from stetd.config import Settings
@@ -239,9 +240,9 @@ def in_three_seconds(daemon: Daemon, root: Path) -> list[int]:
         return await connection.call(method, params)
 
     async def work() -> list[int]:
-        person = daemon.handlers.connect(control=True, pid=1, command="test")
+        person = daemon.handlers.connect(control=True, peer=own_peer("test"))
         await call(person, "workspace_allow", root=str(root))
-        agent = daemon.handlers.connect(control=False, pid=os.getpid(), command="test")
+        agent = daemon.handlers.connect(control=False, peer=own_peer("test"))
         await call(agent, "hello", protocol=1, workspace=str(root), session="s", agent="a")
         for number in range(4):
             patches = [{"operation": "overwrite", "newText": f"{number}\n"}]

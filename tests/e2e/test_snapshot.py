@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from e2e.running_daemon import ConnectionEnded, DaemonProcess, Site, fsck
+from own_peer import own_peer
 from stet.wire.failures import Kind
 from stetd.config import Settings
 from stetd.daemon import Daemon
@@ -291,8 +292,8 @@ def test_a_text_that_was_there_only_while_it_was_taken_is_not_in_it(tmp_path: Pa
     names = (os.fspath(tmp_path / name) for name in ("run", "state", "c.toml"))
     daemon = Daemon.open(Settings(gc_idle_s=0, log_level="error"), Directories(*names))
     try:
-        person = daemon.handlers.connect(control=True, pid=1, command="test")
-        agent = daemon.handlers.connect(control=False, pid=os.getpid(), command="test")
+        person = daemon.handlers.connect(control=True, peer=own_peer("test"))
+        agent = daemon.handlers.connect(control=False, peer=own_peer("test"))
         asyncio.run(person.call("workspace_allow", {"root": str(root)}))
         hello = {"protocol": 1, "workspace": str(root), "session": "s", "agent": "a"}
         asyncio.run(agent.call("hello", hello))

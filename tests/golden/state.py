@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from e2e.running_daemon import Client, ConnectionEnded, DaemonProcess
+from own_peer import own_peer
 from stetd import retaining
 from stetd.config import Settings
 from stetd.daemon import Daemon
@@ -291,9 +292,9 @@ def cut(base: Path) -> None:
 
 
 async def _grow(daemon: Daemon, root: Path) -> None:
-    there = daemon.handlers.connect(control=True, pid=os.getpid(), command="builder")
+    there = daemon.handlers.connect(control=True, peer=own_peer("builder"))
     await there.call("workspace_allow", {"root": str(root)})
-    agent = daemon.handlers.connect(control=False, pid=os.getpid(), command="builder")
+    agent = daemon.handlers.connect(control=False, peer=own_peer("builder"))
     hello = {"protocol": 1, "workspace": str(root), "session": "s", "agent": "builder"}
     await agent.call("hello", hello)
     for number in range(6):

@@ -23,6 +23,7 @@ from typing import Any
 
 import msgspec
 
+from own_peer import own_peer
 from stet.wire.failures import Refused
 from stetd.config import load_settings
 from stetd.daemon import Daemon
@@ -42,9 +43,7 @@ class Agent:
         self.base = base
         self.daemon = daemon
         self.session = session
-        self.connection = daemon.handlers.connect(
-            control=session is None, pid=os.getpid(), command="test"
-        )
+        self.connection = daemon.handlers.connect(control=session is None, peer=own_peer("test"))
 
     async def call(self, method: str, **params: Any) -> Json:
         """A request's result, in builtins. Raises Refused."""

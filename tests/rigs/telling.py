@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from own_peer import own_peer
 from rigs.crashable_disk import CrashableDisk
 from rigs.stories import Call, Durability, Event, Json, Other, Save, Step
 from stet.wire.failures import Refused
@@ -80,8 +81,8 @@ class Teller:
             Directories(os.path.join(base, "run"), state, os.path.join(base, "c.toml")),
             disk,
         )
-        self._agent = self.daemon.handlers.connect(control=False, pid=os.getpid(), command="agent")
-        self._person = self.daemon.handlers.connect(control=True, pid=2, command="person")
+        self._agent = self.daemon.handlers.connect(control=False, peer=own_peer("agent"))
+        self._person = self.daemon.handlers.connect(control=True, peer=own_peer("person"))
 
     async def greet(self) -> None:
         """Allow the workspace, and open the session."""

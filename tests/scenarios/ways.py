@@ -20,6 +20,7 @@ from typing import Any, Protocol
 import msgspec
 
 from e2e.running_daemon import Client, DaemonProcess, Refusal
+from own_peer import own_peer
 from scenarios.scenario import Json, Scenario
 from stet.wire.failures import Refused
 from stet.wire.framing import Encoding
@@ -195,7 +196,7 @@ class InProcess:
         settings = Settings(durability="relaxed", grace_s=0.01, log_level="error")
         paths = [str(self._base / name) for name in ("run", "state", "c.toml")]
         self._daemon = Daemon.open(settings, Directories(*paths))
-        self._person = self._daemon.handlers.connect(control=True, pid=1, command="person")
+        self._person = self._daemon.handlers.connect(control=True, peer=own_peer("person"))
         self._count = 0
 
     def close(self) -> None:
@@ -211,7 +212,7 @@ class InProcess:
     async def _run(self, scenario: Scenario, root: Path) -> Outcome:
         _build(scenario.before, root)
         await self._person.call("workspace_allow", {"root": str(root)})
-        agent = self._daemon.handlers.connect(control=False, pid=os.getpid(), command="agent")
+        agent = self._daemon.handlers.connect(control=False, peer=own_peer("agent"))
         await agent.call("hello", _hello(root))
         loop = asyncio.get_running_loop()
 
