@@ -170,20 +170,24 @@ def test_pipelined_calls_wait_for_the_one_before_them_and_see_it(planning: Site)
     client = planning.agent
     clipped = {"operation": "replace", "oldText": LINES[7], "newText": "", "toClipboard": "c"}
     added = {"operation": "append_eof", "fromClipboard": "c"}
-    asked = [
-        client.send("patch", path="large.txt", patches=[clipped]),
-        client.send("patch", path="small.txt", patches=[added]),
-        client.send("clipboard_set", name="c", text="two\n"),
-        client.send("patch", path="small.txt", patches=[added]),
-        client.send("patch", **large_edit(100)),
-        client.send("patch", **patch("small.txt", "two\n", "three\n")),
+    asked: list[tuple[str, dict[str, Any]]] = [
+        ("patch", patch("first.txt", "a", "b")),  # keeps the writer until the others are there
+        ("patch", {"path": "large.txt", "patches": [clipped]}),
+        ("patch", {"path": "small.txt", "patches": [added]}),
+        ("clipboard_set", {"name": "c", "text": "two\n"}),
+        ("patch", {"path": "small.txt", "patches": [added]}),
+        ("patch", large_edit(100)),
+        ("patch", patch("small.txt", "two\n", "three\n")),
     ]
+    planning.write("first.txt", "a")
+    frames = [client.frame(method, n, params) for n, (method, params) in enumerate(asked)]
+    client.send_bytes(b"".join(frames))
     replies = [client.receive() for _ in asked]
-    assert asked == [reply.id for reply in replies]
+    assert list(range(len(asked))) == [reply.id for reply in replies]
     assert [None] * len(asked) == [reply.error for reply in replies]
     assert b"one\n" + LINES[7].encode() + b"three\n" == planning.bytes_of("small.txt")
     assert with_edits(100).replace(LINES[7].encode(), b"") == planning.bytes_of("large.txt")
-    files = ["large.txt", "small.txt", "small.txt", "large.txt", "small.txt"]
+    files = ["first.txt", "large.txt", "small.txt", "small.txt", "large.txt", "small.txt"]
     assert [f"patch {file}: 1 edit" for file in files] == subjects(planning)
 
 
