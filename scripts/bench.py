@@ -28,6 +28,7 @@ import stet
 from benchmarks import engine, history, hostile
 from benchmarks.editing import Calls
 from benchmarks.floors import BOTH, Floors
+from benchmarks.hooks import hook_rows
 from benchmarks.lines import JsonLines
 from benchmarks.mcp_server import mcp_rows
 from benchmarks.measuring import Rate, Row, timed
@@ -54,11 +55,12 @@ class Size:
     per_round: int
     together: int
     starts: int
+    hooks: int
     pause_s: float
 
 
-FULL = Size(warm_up=50, rounds=2, per_round=250, together=200, starts=10, pause_s=0.6)
-QUICK = Size(warm_up=2, rounds=1, per_round=6, together=5, starts=1, pause_s=0.0)
+FULL = Size(warm_up=50, rounds=2, per_round=250, together=200, starts=10, hooks=100, pause_s=0.6)
+QUICK = Size(warm_up=2, rounds=1, per_round=6, together=5, starts=1, hooks=1, pause_s=0.0)
 
 
 def one_at_a_time(
@@ -144,6 +146,7 @@ def measure(directory: str, runtime: str, size: Size) -> Results:
         rows = one_at_a_time(full, workspace, relaxed, other, floors, size)
         rates, syncs = several_at_once(full, workspace, size)
         spoken = mcp_rows(full, workspace, size.starts, size.per_round)
+        spoken += hook_rows(full, directory, size.hooks)
     floors.close()
     rows += [*starting(directory, runtime, size.starts), *spoken]
     served = serving(size.starts, NOTHING)
