@@ -43,6 +43,7 @@ def inspect(site: Site, era: str, *asked: str) -> tuple[int, Any, str]:
         [
             *(INSPECTOR, "--cli", sys.executable, "-P", "-m", "stet.cli", "mcp"),
             *("--cwd", site.root, "--protocol-era", era, "--format", "json", "-q"),
+            *("--connect-timeout", "120000"),
             *(f"-e{name}={value}" for name, value in passed_on(site).items()),
             *asked,
         ],
