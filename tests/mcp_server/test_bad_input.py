@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from e2e.running_daemon import DaemonProcess, Site
 from mcp_server.raw_client import RawClient, Starting
+from stet.mcp.sessions import MOST_OPEN
 from stet.mcp.stdio import LONGEST_LINE
 
 TEXT = "one\ntwo\none\n"
@@ -130,6 +132,22 @@ def test_a_label_that_the_daemon_would_not_take_is_refused(
     refusal = server.refusal("patch", {key: label}, **edit)
     assert refusal.kind == "invalid_params"
     assert key in refusal.text
+
+
+def test_many_conversations_keep_few_connections_and_each_its_session(
+    site: Site, server: RawClient
+) -> None:
+    edit = {"patches": [{"operation": "overwrite", "newText": "x"}]}
+    talks = [f"talk-{number}" for number in range(MOST_OPEN * 2)]
+    for talk in talks:
+        server.call("patch", {"stet/session": talk}, path=talk, **edit)
+    handles = f"/proc/{server.process.pid}/fd"
+    open_now = [os.readlink(f"{handles}/{name}") for name in os.listdir(handles)]
+    # Two more are how asyncio wakes itself up.
+    assert sum(link.startswith("socket:") for link in open_now) <= MOST_OPEN + 2
+    for talk in talks:
+        assert server.call("undo", {"stet/session": talk})["files"][0]["path"] == talk
+    assert ["a.txt"] == os.listdir(site.root)
 
 
 def test_in_restricted_mode_a_model_is_told_to_ask_and_may_write_when_allowed(
