@@ -23,7 +23,7 @@ from stet.mcp.sessions import MOST_UNDER_WAY
 from stet.spawn import Endpoint, holder
 
 FULL = os.environ.get("STET_TEST_ALL") == "1"
-CLIENTS, CALLS, KILLS = (8, 40, 12) if FULL else (3, 8, 2)
+CLIENTS, CALLS, KILLS = (8, 25, 6) if FULL else (3, 8, 2)
 
 
 def append(text: str, path: str = "a.txt") -> dict[str, Any]:
