@@ -256,6 +256,30 @@ MUTANTS = [
         'mode="unrestricted",',
         ("tests/e2e/test_modes.py",),
     ),
+    Mutant(
+        "observed-claims-what-it-never-saw",
+        "a file of which nothing is known is taken for that of the agent's tool",
+        "observing.py",
+        "        if note is None:\n            return False",
+        "        if note is None:\n            return True",
+        ("tests/hooks/test_observe.py",),
+    ),
+    Mutant(
+        "observed-before-it-is-in-place",
+        "the disk is looked at while earlier calls of the batch are only planned",
+        "call_world.py",
+        "        return self.needs_history or self.method == OBSERVE",
+        "        return self.needs_history",
+        ("tests/hooks/test_observe.py",),
+    ),
+    Mutant(
+        "observed-without-a-note",
+        "what stood before a tool is not recorded",
+        "observing.py",
+        '        noted=sealing.asked.phase == "before" and sealing.asked.use is not None,',
+        "        noted=False,",
+        ("tests/hooks/test_observe.py",),
+    ),
 ]
 
 

@@ -246,3 +246,22 @@ def test_a_daemon_that_ended_in_between_still_knows_what_stood_there(
     assert after(site, "t1", "a.txt", "new.txt")["replayed"] is True
     whole(site)
     assert len(told(site)) == 3 + len(found)
+
+
+def test_calls_that_wait_together_are_carried_out_before_the_disk_is_looked_at(
+    site: Site,
+) -> None:
+    site.write("a.txt", "one\n")
+    before(site, "t1", "a.txt")
+    patches = [{"operation": "replace", "oldText": "one", "newText": "two"}]
+    agent = site.agent
+    frames = [
+        agent.frame("patch", "p", {"path": "a.txt", "patches": patches}),
+        agent.frame("observe", "o", {"phase": "after", "use": "t1", "paths": ["a.txt"]}),
+        agent.frame("observe", "b", {"phase": "before", "use": "t2", "paths": ["a.txt"]}),
+    ]
+    agent.send_bytes(b"".join(frames))
+    replies = {reply.id: agent.result_of(reply) for reply in (agent.receive() for _ in frames)}
+    assert (replies["o"]["commit"], replies["b"]["outside"]) == (None, None)
+    assert told(site) == [("outside", None, ["A a.txt"]), ("edit", "conv-1", ["M a.txt"])]
+    assert site.bytes_of("a.txt") == b"two\n"
