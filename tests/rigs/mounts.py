@@ -10,9 +10,13 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+#: Seconds for which a mount that is busy is tried to be unmounted.
+_BUSY_S = 10.0
 
 
 def run(*command: str) -> None:
@@ -33,9 +37,13 @@ def mounted(where: Path, *arguments: str) -> Iterator[Path]:
 
 
 def unmount(where: Path) -> None:
-    """Unmount, lazily if it is busy."""
-    if subprocess.run(["umount", str(where)], capture_output=True, check=False).returncode != 0:
-        run("umount", "-l", str(where))
+    """Unmount; lazily if it stays busy. A process that was just killed may hold it for a moment."""
+    deadline = time.monotonic() + _BUSY_S
+    while subprocess.run(["umount", str(where)], capture_output=True, check=False).returncode != 0:
+        if time.monotonic() > deadline:
+            run("umount", "-l", str(where))
+            return
+        time.sleep(0.02)
 
 
 def make_image(image: Path, size: int, *mkfs: str) -> None:

@@ -16,7 +16,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -87,7 +87,7 @@ class Machine:
         self.image = self.daemon.base / "image"
         self.system = system
         mounts.make_image(self.image, system.size, *system.mkfs)
-        self._cuts = 0
+        self._cuts = self._judged = 0
 
     def close(self) -> None:
         self.daemon.close()
@@ -181,9 +181,12 @@ class Machine:
 
     def judge(self, site: Site, cut: Cut, boot: str) -> story.Verdict:
         """Recover on what is left, and judge."""
-        copy = self.daemon.base / "judged"
+        # Each time another file: a loop device that still had the last one would be taken again,
+        # with what the kernel remembers of it.
+        self._judged += 1
+        copy = self.daemon.base / f"judged-{self._judged}"
         _copy(cut.image, copy)
-        with self.powered(copy):
+        with _removed_afterwards(copy), self.powered(copy):
             try:
                 self.daemon.start(STET_BOOT_ID=boot)
                 site.connect()
@@ -194,6 +197,14 @@ class Machine:
                 if self.daemon.running:
                     self.daemon.kill()
                 self.daemon.hang_up()
+
+
+@contextmanager
+def _removed_afterwards(file: Path) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        file.unlink()
 
 
 def _copy(image: Path, copy: Path) -> None:
