@@ -50,10 +50,10 @@ NOTE_SECONDS = 86_400
 class BeforeNote(msgspec.Struct, frozen=True, omit_defaults=True):
     """What stood before a tool ran.
 
-    ``whole``: the workspace was to be looked at; ``complete``: all of it was, and is in the history,
-    but for ``passed``, files that were there and could not be taken. ``paths``: those that were named, as the history
-    spells them; ``absent``: where of those no file was; ``missing``: directories that were not
-    there. ``modes``: permission bits that Git can't say.
+    ``whole``: the workspace was to be looked at; ``complete``: all of it was, and is in the
+    history, but for ``passed``, files that were there and could not be taken. ``paths``: those that
+    were named, as the history spells them; ``absent``: where of those no file was; ``missing``:
+    directories that were not there. ``modes``: permission bits that Git can't say.
     """
 
     whole: bool = False
