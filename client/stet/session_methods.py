@@ -174,6 +174,7 @@ class SessionMethods:
     snapshot = _sends(calls.snapshot)
     forget = _sends(calls.forget)
     session_list = _sends(calls.session_list)
+    session_end = _sends(calls.session_end)
     clipboard_list = _sends(calls.clipboard_list)
     clipboard_get = _sends(calls.clipboard_get)
     clipboard_set = _sends(calls.clipboard_set)

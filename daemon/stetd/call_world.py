@@ -6,7 +6,7 @@ A thread that plans beside the writer has a workspace of its own (:meth:`Workspa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stet.wire.failures import Failure, Kind, Refused, refuse
@@ -15,7 +15,7 @@ from stetd.drafts import DraftFile
 from stetd.editing import patience
 from stetd.editing.edits import Plan, SourceFile
 from stetd.history.objects import object_id
-from stetd.session.sessions import Session
+from stetd.session.sessions import Entrant, Session
 from stetd.storage.paths_on_disk import Target
 from stetd.storage.worktree import OnDisk
 from stetd.workspace import Base, Workspace
@@ -53,6 +53,15 @@ class EditCall:
     preview: bool = False
     #: Bytes of its parameters, about.
     size: int = 0
+    #: What the session is opened with, if it is not there any more.
+    secret: str | None = field(default=None, repr=False)
+
+    @property
+    def entrant(self) -> Entrant | None:
+        """Who enters a session with it; None where it is of no session."""
+        if self.session is None:
+            return None
+        return Entrant(self.workspace, self.session, self.agent, self.secret, self.control)
 
     @property
     def needs_history(self) -> bool:

@@ -34,7 +34,7 @@ from stetd.params import Common, check_label, convert
 from stetd.reading import Place
 from stetd.refusing import damaged_history
 from stetd.reloading import Reloading
-from stetd.session.sessions import Session
+from stetd.session.sessions import Entrant, Session
 from stetd.session.upgrades import UpgradeRequest
 from stetd.state import State
 from stetd.storage.background import Background
@@ -79,12 +79,19 @@ class Shared:
     #: What agents' own tools are doing, by the workspace's name.
     watched: dict[str, WatchedTools] = field(default_factory=dict)
     notices: Notices = field(init=False)
+    #: Whoever is connected, by its id.
+    callers: dict[int, Caller] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.feed = Feed(self.writer.events, self.background, self.readers)
         self.notices = Notices(lambda: self.settings.notify)
         self.writer.modes.on_asked = self._notify
         self.writer.modes.on_decided = self.waits.decided
+        self.writer.sessions.connected = self._connected
+
+    def _connected(self) -> list[tuple[str | None, str | None]]:
+        """The workspace and session of every connection; any thread."""
+        return [(caller.workspace, caller.session) for caller in list(self.callers.values())]
 
     def _notify(self, request: UpgradeRequest) -> None:
         who = "/".join(name for name in (request.agent, request.session) if name)
@@ -112,6 +119,8 @@ class Caller:
     directory: str = ""
     session: str | None = None
     agent: str | None = None
+    #: What hello said; needed again where the session is ended and the connection goes on.
+    secret: str | None = field(default=None, repr=False)
     greeted: bool = False
     #: Sends this client an event; None where the connection can't.
     notify: Callable[[object], None] | None = None
@@ -171,13 +180,17 @@ class Caller:
         return workspace
 
     def own_session(self) -> Session | None:
-        """The session as it is now; on the writer thread."""
-        if self.session is None:
+        """The session as it is now, or as it would begin now; on the writer thread."""
+        if self.session is None or self.workspace is None:
             return None
-        return self.state.sessions.get((self.workspace or "", self.session))
+        who = Entrant(self.workspace, self.session, self.agent, self.secret, self.control)
+        return self.shared.writer.sessions.find(who)
 
     def needs_session(self) -> Session:
-        """The same, refused (invalid_params) where there is none."""
+        """The same, refused (invalid_params) where there is none.
+
+        What records something of it calls :meth:`stetd.session_keeping.Sessions.keep` before.
+        """
         self.open_workspace()
         session = self.own_session()
         if session is None:
@@ -223,6 +236,7 @@ class Caller:
             if_match=common.if_match,
             preview=bool(common.preview),
             size=len(canonical),
+            secret=self.secret,
         )
         return await asyncio.wrap_future(self.shared.writer.submit_edit(call, self.lane))
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from stetd.call_world import CallLimits
 from stetd.failpoints import hit
 from stetd.history.protecting import NOTHING_PROTECTED, Protection
+from stetd.session.modes import UNRESTRICTED
 from stetd.state import State
 from stetd.storage.background import Background
 from stetd.storage.journal import Journal, JournalBroken
@@ -37,6 +38,8 @@ class WriterLimits:
     request_record_s: float
     #: Files that agents may not change, or not unnoticed.
     protection: Protection = NOTHING_PROTECTED
+    #: Of new sessions.
+    default_mode: str = UNRESTRICTED
 
 
 class Checkpoints:
@@ -67,6 +70,8 @@ class Checkpoints:
         self._not_before = 0.0
         self._fresh = False
         self.running = False
+        #: Called before the snapshot: what is let go now is in no checkpoint.
+        self.on_begin: Callable[[], None] = lambda: None
         #: The newest one that is durable, of those that this daemon has taken.
         self.recorded: Checkpoint | None = None
         #: Something has been journalled since the last one was begun.
@@ -129,6 +134,7 @@ class Checkpoints:
             self._start_segment()
         position = self._journal.position
         self._clear_leftovers()
+        self.on_begin()
         snapshot = self._state.checkpoint(position.segment, position.offset)
         requests = list(self._state.requests.values())
         unsynced, self._state.unsynced = self._state.unsynced, {}

@@ -251,4 +251,5 @@ def _limits(settings: Settings) -> WriterLimits:
         request_record_calls=settings.request_record_calls,
         request_record_s=settings.request_record_s,
         protection=Protection(settings.protected, settings.protected_action),
+        default_mode=settings.default_mode,
     )

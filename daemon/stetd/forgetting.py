@@ -205,9 +205,10 @@ class _Forgetting:
         state = self.writer.state
         for each in holding:
             key = self.workspace.name, each.session
-            if each.clipboard in state.sessions[key].clipboards:
+            session = state.sessions.get(key)  # it may have been ended meanwhile
+            if session is not None and each.clipboard in session.clipboards:
                 self.writer.record(ClipboardSet(*key, each.clipboard, None))
-                state.sessions[key] = with_clipboards(state.sessions[key], {each.clipboard: None})
+                state.sessions[key] = with_clipboards(session, {each.clipboard: None})
 
     def _elsewhere(
         self, repository: ShadowRepository, rewriting: Rewriting

@@ -18,7 +18,9 @@ class Handlers(Shared):
 
     def connect(self, *, control: bool, peer: PeerProcess) -> Connection:
         """A new connection from this process."""
-        return Connection(Caller(self, control, Peer(peer.pid, peer.command), peer.start))
+        caller = Caller(self, control, Peer(peer.pid, peer.command), peer.start)
+        self.callers[id(caller)] = caller
+        return Connection(caller)
 
 
 class Connection:
@@ -56,6 +58,7 @@ class Connection:
     def disconnected(self) -> None:
         """The client is gone. What it asked for goes on, but nobody is told any more."""
         self._caller.gone = True
+        self._caller.shared.callers.pop(id(self._caller), None)
         self._caller.shared.writer.forsake(self._caller.lane)
         self._caller.unsubscribe()
         self._caller.wait_with(None)

@@ -113,6 +113,13 @@ class Modes:
                 found.append((name, session, standing.grant))
         return found
 
+    def session_ended(self, ended: Session, fresh: Session, denied: UpgradeRequest | None) -> None:
+        """Tell it; ``fresh`` is what its name stands for now, ``denied`` its request."""
+        if denied is not None:
+            self._decided(denied)
+        if mode_at(ended.standing, self._state.now()) != fresh.mode:
+            self._tell_mode(ended.workspace, ended.name, fresh)
+
     # -- requests
 
     def ask(self, workspace: Workspace, session: Session, reason: str | None) -> UpgradeRequest:
@@ -227,12 +234,15 @@ class Modes:
         self._tell_request(request)
         self.on_decided(request)
 
-    def _tell_mode(self, name: str, session_name: str | None) -> None:
+    def _tell_mode(
+        self, name: str, session_name: str | None, session: Session | None = None
+    ) -> None:
         workspace = self._state.open.get(name)
         if workspace is None:
             return
         now = self._state.now()
-        session = self._state.sessions.get((name, session_name or "")) if session_name else None
+        if session is None and session_name is not None:
+            session = self._state.sessions.get((name, session_name))
         own = mode_at(session.standing, now) if session else None
         ceiling = mode_at(workspace.standing, now)
         end = until(session.standing if session else workspace.standing, now)

@@ -50,7 +50,7 @@ class Hello(Params, frozen=True):
     workspace: str | None = None
     session: Label | None = None
     agent: Label | None = None
-    secret: str | None = None
+    secret: Annotated[str, msgspec.Meta(max_length=1024)] | None = None
     client: ClientInfo | None = None
 
 
@@ -273,6 +273,13 @@ class UpgradeListing(Params, frozen=True):
 class SessionListing(Params, frozen=True):
     """``workspace``: the root of the only one whose sessions are wanted."""
 
+    workspace: str | None = None
+
+
+class SessionEnding(Params, frozen=True):
+    """``workspace``: the root of its workspace, by default the connection's own."""
+
+    session: str
     workspace: str | None = None
 
 

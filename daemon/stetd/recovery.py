@@ -36,6 +36,7 @@ from stetd.storage.journal_format import (
     Reached,
     Record,
     Rewritten,
+    SessionEnded,
     SessionOpened,
     Unsettled,
     UpgradeSet,
@@ -188,6 +189,8 @@ class Recovery:
                 self._take_commits(workspace, number, record.commits)
             case SessionOpened(session):
                 state.sessions[session.workspace, session.name] = session
+            case SessionEnded(name, session_name, request):
+                state.end_session(name, session_name, request)
             case WorkspaceAllowed(name, root, anew):
                 known = state.known.get(name) or WorkspaceState(name, root, UNRESTRICTED, None, 0)
                 if anew:
@@ -200,11 +203,11 @@ class Recovery:
                 state.known[name] = forgotten
             case ModeSet(name, session_name, mode, grant):
                 state.take_standing(name, session_name, Standing(mode, grant))
-            case UpgradeSet(request, mode, grant):
-                state.take_upgrade(request)
+            case UpgradeSet(asked, mode, grant):
+                state.take_upgrade(asked)
                 if mode is not None:
                     standing = Standing(mode, grant)
-                    state.take_standing(request.workspace, request.session, standing)
+                    state.take_standing(asked.workspace, asked.session, standing)
             case ClipboardSet(name, session_name, clipboard, text):
                 session = state.sessions[name, session_name]
                 changed = with_clipboards(session, {clipboard: text})

@@ -171,6 +171,13 @@ class State:
         else:
             self.granted.discard((name, session))
 
+    def end_session(self, name: str, session: str, request: UpgradeRequest | None) -> None:
+        """Note that a session's end is durable; ``request``: the one that was denied by it."""
+        self.sessions.pop((name, session), None)
+        self.granted.discard((name, session))
+        if request is not None:
+            self.take_upgrade(request)
+
     def take_upgrade(self, request: UpgradeRequest) -> None:
         """Note what has been made durable of a request for write access."""
         self.upgrades[request.id] = request

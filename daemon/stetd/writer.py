@@ -54,6 +54,7 @@ from stetd.replaying import recorded_diff
 from stetd.sealing import seal
 from stetd.session.modes import RESTRICTED
 from stetd.session.sessions import Session, clipboard_bytes
+from stetd.session_keeping import Sessions
 from stetd.state import State
 from stetd.storage.background import Background
 from stetd.storage.journal import Journal, JournalBroken
@@ -150,6 +151,8 @@ class Writer:
         self.events = Events()
         #: Who may write, and who asks to.
         self.modes = Modes(state, self.events, self.record)
+        #: Who works here.
+        self.sessions = Sessions(state, self.modes, self.record, limits.default_mode)
         self.read_only: str | None = None
         #: Counts up with every call that was planned, or answered, and every task that was run.
         self.steps = 0
@@ -177,6 +180,7 @@ class Writer:
             self.submit,
             self.become_read_only,
         )
+        self.checkpoints.on_begin = self.sessions.let_go
         self._thread = threading.Thread(target=self._run, name="stet-writer", daemon=True)
 
     def start(self) -> None:
@@ -391,9 +395,9 @@ class Writer:
             replayed = self._replay(workspace, call)
             if replayed is not None:
                 return _Outcome(job, answer=replayed)
-            self._check_mode(workspace, call, session)
-            self._check_writable(call)
+            session = self._admitted(workspace, call, session)
             prepared = self._prepare(workspace, base, job, session, number, now)
+            self._keep(session, prepared)
         except TakesLong:
             job.beside = self._asked_beside(job, workspace, session)
             return None
@@ -416,8 +420,7 @@ class Writer:
         except Exception as error:  # noqa: BLE001 - a defect of ours must not end the writer
             _log.exception("planning %s failed", call.method)
             return _Outcome(job, answer=refuse(Kind.INTERNAL, f"internal error: {error!r}"))
-        changes = prepared.record.commits or prepared.record.clipboards or prepared.noted
-        if prepared.preview or not changes:
+        if not _changes(prepared):
             prepared.close()
             return _Outcome(job, answer=prepared.result)
         return _Outcome(job, prepared=prepared)
@@ -466,6 +469,26 @@ class Writer:
         except BaseException:
             for item in draft.files:
                 item.target.close()
+            raise
+
+    def _admitted(
+        self, workspace: Workspace, call: EditCall, session: Session | None
+    ) -> Session | None:
+        """The session in which a call may be made; the person's may be in none. Raises Refused."""
+        if call.entrant is not None:
+            session = self.sessions.find(call.entrant, session)
+        self._check_mode(workspace, call, session)
+        self._check_writable(call)
+        return session
+
+    def _keep(self, session: Session | None, prepared: Prepared) -> None:
+        """Record the session first, if it is new and something will be of it. Raises Refused."""
+        if session is None or not _changes(prepared):
+            return
+        try:
+            self.sessions.keep(session)
+        except BaseException:
+            prepared.close()
             raise
 
     def _note(self, workspace: Workspace, call: EditCall, now: int) -> BeforeNote | None:
@@ -750,6 +773,7 @@ class Writer:
         """Go by other limits from now on; on the writer thread."""
         self._limits = limits
         self._grace.period = limits.grace_s
+        self.sessions.default_mode = limits.default_mode
         self.checkpoints.reconfigure(limits)
 
     # -- changes that are not edits
@@ -803,6 +827,12 @@ class Writer:
         """Look at all displaced files now, before stopping."""
         for late in self._grace.expired(all_of_them=True):
             self._record_late_write(late)
+
+
+def _changes(prepared: Prepared) -> bool:
+    """Whether there is anything to be recorded."""
+    record = prepared.record
+    return bool(record.commits or record.clipboards or prepared.noted) and not prepared.preview
 
 
 def _light(refusal: Refused) -> Refused:

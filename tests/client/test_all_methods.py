@@ -52,6 +52,7 @@ TAKES: dict[str, set[str]] = {
     "blame": names_of(params.Blame),
     "export": names_of(params.Export),
     "session_list": names_of(params.SessionListing),
+    "session_end": names_of(params.SessionEnding),
     "clipboard_list": set(),
     "clipboard_get": names_of(params.ClipboardKey),
     "clipboard_set": names_of(params.ClipboardSetting),

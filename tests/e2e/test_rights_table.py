@@ -75,6 +75,7 @@ CALLS: dict[str, Params] = {
     "mode_get": lambda w: {},
     "request_mode_upgrade": lambda w: {"reason": "why not"},
     "session_list": lambda w: {},
+    "session_end": lambda w: {"session": "over"},
     "upgrade_list": lambda w: {},
     "upgrade_decide": lambda w: {"request": w.made["upgrade_decide"], "approve": False},
     "pin_list": lambda w: {},
@@ -132,6 +133,7 @@ def _fill(world: World) -> None:
         made[name] = site.overwrite(name, "1\n")["commit"]
         site.overwrite(name, "2\n")
     made["before theirs"] = site.overwrite("theirs", "1\n")["commit"]
+    site.another("over")
     them = site.another("theirs")
     overwritten = [{"operation": "overwrite", "newText": "2\n"}]
     made["theirs"] = them.call("patch", path="theirs", patches=overwritten)["commit"]

@@ -9,6 +9,7 @@ from stet.wire.results import (
     ClipboardList,
     ClipboardName,
     ClipboardText,
+    EndedSession,
     ModeResult,
     SessionList,
     UpgradeInfo,
@@ -20,6 +21,16 @@ from stet.wire.results import (
 def session_list(*, workspace: str | None = None) -> Call[SessionList]:
     """Sessions of all workspaces, or of the one with this root (control)."""
     return Call("session_list", given(workspace=workspace), SessionList)
+
+
+def session_end(session: str, *, workspace: str | None = None) -> Call[EndedSession]:
+    """End a session: its clipboards, mode, grants, secret and pending request go (control).
+
+    Its commits stay. ``workspace``: its root, by default the connection's own.
+    """
+    # Not repeatable: the second arrival might end one that was opened meanwhile.
+    params = given(session=session, workspace=workspace)
+    return Call("session_end", params, EndedSession, repeatable=False)
 
 
 def clipboard_list() -> Call[ClipboardList]:

@@ -24,6 +24,7 @@ from stet.cli import (
     mcp,
     oops,
     service,
+    sessions,
     taking_back,
     upkeep,
     watch,
@@ -384,6 +385,14 @@ def _add_granting(commands: _Commands) -> None:
     mode = commands.add("mode", "print or set who may write", granting.mode)
     mode.add_argument("mode", nargs="?", choices=["restricted", "unrestricted"])
     mode.add_argument("--session", metavar="S", help="of this session, not of the workspace")
+
+    listed = commands.add("sessions", "print the sessions, or end one", sessions.sessions)
+    listed.add_argument("--all", action="store_true", help="of all workspaces")
+    listed.add_argument(
+        "--end",
+        metavar="SESSION",
+        help="drop its clipboards, mode, grants and request; what it did stays",
+    )
 
     waiting = commands.add("requests", "print who asks for write access", granting.requests)
     waiting.add_argument("--all", action="store_true", help="also what was decided lately")

@@ -12,7 +12,8 @@ in $STET_COMPLETION, from the shell script that :mod:`stet.cli.completion` has m
 
 ``words`` are what the arguments are, ``more`` what further ones are, ``after`` what stands
 after ``--``. A VALUE is null (there is none), a list of words, or one of ``commits``,
-``sessions``, ``agents``, ``requests``, ``paths``, ``pins``, ``files``, ``directories``, ``text``.
+``sessions`` (of the log), ``open_sessions``, ``agents``, ``requests``, ``paths``, ``pins``,
+``files``, ``directories``, ``text``.
 
 The first line of the output is ``files`` or ``directories`` where the shell shall add its own,
 else ``-``; each further line is a candidate, a tab, and what it is.
@@ -203,6 +204,11 @@ def _asked(kind: str, current: str, directory: str, ask: Ask) -> list[Candidate]
         answer, _ = ask([("upgrade_list", {"status": "pending"})])
         found = answer["requests"] if isinstance(answer, dict) else []
         return [Candidate(each["request"], _requested(each)) for each in found]
+    if kind == "open_sessions":
+        answer, root = ask([("session_list", {})])
+        listed = answer["sessions"] if isinstance(answer, dict) else []
+        own = [each for each in listed if each["workspace"] == root]
+        return [Candidate(each["session"], each.get("agent") or "") for each in own]
     if kind in ("sessions", "agents"):
         page, _ = ask([log])
         names = [c.get(kind.removesuffix("s")) for c in _commits(page)]

@@ -30,6 +30,7 @@ _KINDS: Mapping[str, Any] = {
     "S": "sessions",
     "A": "agents",
     "REQUEST": "requests",
+    "SESSION": "open_sessions",
     "DIR": "directories",
     "FILE": "files",
     "file": "files",

@@ -313,6 +313,19 @@ class SessionList(msgspec.Struct, frozen=True):
     sessions: list[SessionInfo]
 
 
+class EndedSession(msgspec.Struct, frozen=True, kw_only=True):
+    """A session that was ended: how many clipboards went, and the request that was denied by it.
+
+    ``next_mode``: what would hold for a session that is opened under its name now.
+    """
+
+    session: str
+    workspace: str
+    clipboards: int
+    request: str | None
+    next_mode: str
+
+
 class WorkspaceInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     """One allowed workspace; ``head`` is None while nothing has been recorded.
 

@@ -66,6 +66,7 @@ def _set_clipboard(caller: Caller, name: str, text: str | None) -> None:
             f"the session's clipboards would hold {size:,} bytes, {limit:,} is the most "
             "(max_clipboard_bytes in the configuration); delete some first.",
         )
+    caller.shared.writer.sessions.keep(session)
     caller.shared.writer.record(ClipboardSet(session.workspace, session.name, name, text))
     caller.state.sessions[session.workspace, session.name] = changed
 

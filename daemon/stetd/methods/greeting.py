@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import os
-import time
 import uuid
-
-import msgspec
 
 from stet.wire.failures import Kind, refuse
 from stet.wire.results import HelloResult, ServerInfo, Tools, WorkspaceRef
 from stetd import __version__
 from stetd.caller import PROTOCOL, Caller, Method, Params
 from stetd.editing.tool_schemas import tool_definitions
-from stetd.params import Hello, ToolStyle, check_label, convert, not_permitted
+from stetd.params import Hello, ToolStyle, check_label, convert
 from stetd.peer import start_of
 from stetd.peer_view import sees
-from stetd.session.modes import stricter
-from stetd.session.sessions import Session, hash_secret, secret_matches
-from stetd.storage.journal_format import SessionOpened
-from stetd.workspace import Workspace
+from stetd.session.sessions import Entrant
 
 
 async def _hello(caller: Caller, params: Params) -> HelloResult:
@@ -79,9 +73,12 @@ def _enter(caller: Caller, hello: Hello, path: str, server: ServerInfo) -> Hello
     name = hello.session
     if name is None and not caller.control:
         name = f"s-{uuid.uuid4().hex[:12]}"
-    session = _open_session(caller, workspace, name, agent, hello.secret) if name else None
+    session = None
+    if name:
+        who = Entrant(workspace.name, name, agent, hello.secret, caller.control)
+        session = caller.shared.writer.sessions.enter(who)
     caller.workspace, caller.directory = workspace.name, directory
-    caller.session = name
+    caller.session, caller.secret = name, hello.secret
     caller.agent = agent or (session.agent if session else None)
     caller.greeted = True
     return HelloResult(
@@ -97,36 +94,6 @@ def _sees(caller: Caller, directory: str) -> bool:
     """Whether the process that connected sees a directory, and not a later one with its id."""
     pid = caller.peer.pid
     return sees(pid, directory) and start_of(pid) == caller.peer_start != 0
-
-
-def _open_session(
-    caller: Caller, workspace: Workspace, name: str, agent: str | None, secret: str | None
-) -> Session:
-    state = caller.state
-    known = state.sessions.get((workspace.name, name))
-    if known is not None:
-        if not caller.control and not secret_matches(known, secret):
-            raise not_permitted(
-                f"session {name!r} was opened with a secret; "
-                "give the same one in hello, or choose another session name."
-            )
-        if agent is None or agent == known.agent:
-            return known
-        session = msgspec.structs.replace(known, agent=agent)
-    else:
-        now = int(time.time())
-        session = Session(
-            workspace=workspace.name,
-            name=name,
-            mode=stricter(caller.shared.settings.default_mode, state.workspace_mode(workspace)),
-            created=now,
-            last_seen=now,
-            agent=agent,
-            secret=hash_secret(secret, os.urandom(16)) if secret is not None else None,
-        )
-    caller.shared.writer.record(SessionOpened(session))
-    state.sessions[workspace.name, name] = session
-    return session
 
 
 async def _tools(_caller: Caller, params: Params) -> Tools:

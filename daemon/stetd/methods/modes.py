@@ -69,6 +69,7 @@ def _set_mode(caller: Caller, setting: ModeSetting) -> ModeResult:
         return _result(caller, caller.own_session(), workspace)
     session = _session(caller, setting, workspace)
     standing = _standing(caller, setting, session.standing, "session")
+    caller.shared.writer.sessions.keep(session)
     modes.set(workspace, session, standing)
     changed = caller.state.sessions[workspace.name, session.name]
     return _result(caller, changed, workspace)
@@ -76,7 +77,10 @@ def _set_mode(caller: Caller, setting: ModeSetting) -> ModeResult:
 
 def _session(caller: Caller, setting: ModeSetting, workspace: Workspace) -> Session:
     name = setting.session or caller.session
-    session = caller.state.sessions.get((workspace.name, name)) if name else None
+    if (workspace.name, name) == (caller.workspace, caller.session):
+        session = caller.own_session()
+    else:
+        session = caller.state.sessions.get((workspace.name, name)) if name else None
     if session is None:
         raise refuse(
             Kind.INVALID_PARAMS,

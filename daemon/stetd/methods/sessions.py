@@ -1,11 +1,11 @@
-"""Which sessions there are, for the person."""
+"""Which sessions there are, and ending one; for the person."""
 
 from __future__ import annotations
 
-from stet.wire.results import SessionInfo, SessionList
+from stet.wire.results import EndedSession, SessionInfo, SessionList
 from stetd.caller import Caller, Method, Params
 from stetd.history.commits import rfc3339
-from stetd.params import SessionListing, convert
+from stetd.params import SessionEnding, SessionListing, convert
 
 
 async def _session_list(caller: Caller, params: Params) -> SessionList:
@@ -38,4 +38,26 @@ def _list(caller: Caller, root: str | None) -> SessionList:
     return SessionList(sorted(infos, key=lambda each: (each.workspace, each.created, each.session)))
 
 
-METHODS = {"session_list": Method(_session_list, control=True, before_hello=True)}
+async def _session_end(caller: Caller, params: Params) -> EndedSession:
+    wanted = convert(SessionEnding, "session_end", params)
+    # After all: what was sent before the end was sent in the session that ends.
+    return await caller.on_writer(lambda: _end(caller, wanted), after_all=True)
+
+
+def _end(caller: Caller, wanted: SessionEnding) -> EndedSession:
+    """On the writer thread."""
+    workspace = caller.named_workspace(wanted.workspace)
+    ended = caller.shared.writer.sessions.end(workspace, wanted.session)
+    return EndedSession(
+        session=wanted.session,
+        workspace=workspace.root,
+        clipboards=len(ended.session.clipboards),
+        request=ended.request.id if ended.request else None,
+        next_mode=caller.state.effective_mode(ended.fresh, workspace),
+    )
+
+
+METHODS = {
+    "session_list": Method(_session_list, control=True, before_hello=True),
+    "session_end": Method(_session_end, control=True),
+}

@@ -60,6 +60,8 @@ def _ask(caller: Caller, asking: UpgradeAsking, wait: Wait | None) -> UpgradeRes
         end = min((each for each in ends if each is not None), default=None)
         known = latest_of(state.upgrades.values(), workspace.name, session.name)
         approved = known if known is not None and known.status == APPROVED else None
+        if approved is not None and approved.time < session.created:
+            approved = None  # it was another session of this name that asked
         return UpgradeResult(
             approved.id if approved else None,
             APPROVED,
@@ -67,6 +69,7 @@ def _ask(caller: Caller, asking: UpgradeAsking, wait: Wait | None) -> UpgradeRes
             until=_time(end),
             message="This session may write already; there is nothing to ask for.",
         )
+    caller.shared.writer.sessions.keep(session)
     request = caller.shared.writer.modes.ask(workspace, session, asking.reason)
     if wait is not None:
         caller.shared.waits.add(request.id, wait)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from typing import NamedTuple
 
 import msgspec
 
@@ -16,7 +17,8 @@ from stetd.session.modes import Grant, Standing
 class Session(msgspec.Struct, frozen=True, kw_only=True):
     """One session. Times are whole seconds since the epoch.
 
-    ``secret`` is a salted hash, never the secret itself.
+    ``secret`` is a salted hash, never the secret itself. ``chosen``: somebody has set its mode;
+    False: it is the one that it began in; None: a version that did not note it has opened it.
     """
 
     workspace: str
@@ -29,6 +31,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     secret: bytes | None = None
     commits: int = 0
     grant: Grant | None = None
+    chosen: bool | None = None
 
     @property
     def standing(self) -> Standing:
@@ -36,9 +39,19 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
         return Standing(self.mode, self.grant)
 
 
+class Entrant(NamedTuple):
+    """Who enters a session, and with what; ``control``: as the person."""
+
+    workspace: str
+    session: str
+    agent: str | None
+    secret: str | None
+    control: bool
+
+
 def with_standing(session: Session, standing: Standing) -> Session:
-    """The session with another mode, or another grant."""
-    return msgspec.structs.replace(session, mode=standing.mode, grant=standing.grant)
+    """The session with a mode, or a grant, that somebody has set."""
+    return msgspec.structs.replace(session, mode=standing.mode, grant=standing.grant, chosen=True)
 
 
 def with_clipboards(session: Session, changes: dict[str, str | None]) -> Session:

@@ -175,6 +175,14 @@ class SessionOpened(_Record, frozen=True):
     session: Session
 
 
+class SessionEnded(_Record, frozen=True):
+    """A session that the person has ended; ``request``: its pending one, denied by that."""
+
+    workspace: str
+    session: str
+    request: UpgradeRequest | None = None
+
+
 class ModeSet(_Record, frozen=True):
     """The mode of a session, or of a workspace when ``session`` is None.
 
@@ -293,6 +301,7 @@ Record = (
     | Published
     | Abort
     | SessionOpened
+    | SessionEnded
     | ModeSet
     | UpgradeSet
     | ClipboardSet
