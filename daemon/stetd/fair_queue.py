@@ -101,9 +101,7 @@ class FairQueue:
         with self._changed:
             self._length += 1
             self._forsaken += lane.forsaken
-            waiting.drawn = lane.held  # in no order until it is let go
-            if not lane.held:
-                self._order.append(waiting)
+            self._order.append(waiting)
             if len(self._order) > 2 * self._length + _MOST_DRAWN:
                 self._order = deque(each for each in self._order if not each.drawn)
             lane.waiting.append(waiting)
@@ -127,7 +125,7 @@ class FairQueue:
         with self._changed:
             if not self._length:
                 self._now = self._foremost
-            self._changed.wait_for(self._oldest, timeout)
+            self._changed.wait_for(self._can_draw, timeout)
             heap = [(lane.used, id(lane), lane) for lane in self._ready]
             heapq.heapify(heap)
             drawn: list[Waiting] = []
@@ -154,12 +152,10 @@ class FairQueue:
                 self._look_at(lane)
 
     def hold(self, lane: Lane) -> None:
-        """Draw nothing from a lane until it is let go."""
+        """Draw nothing from a lane until it is let go. What waits for all waits for it too."""
         with self._changed:
             lane.held = True
             self._held.add(lane)
-            for waiting in lane.waiting:
-                waiting.drawn = True
             self._look_at(lane)
 
     def let_go(self, lane: Lane) -> None:
@@ -169,13 +165,7 @@ class FairQueue:
                 return
             lane.held = False
             self._held.discard(lane)
-            again = [Waiting(each.item, lane, each.after_all) for each in lane.waiting]
-            lane.waiting = deque(again)
             lane.used = max(lane.used, self._now)
-            # What waits for all may wait for a little more; what is behind it, as well.
-            first = next((n for n, each in enumerate(again) if each.after_all), len(again))
-            self._order.extendleft(reversed(again[:first]))
-            self._order.extend(again[first:])
             self._look_at(lane)
             self._changed.notify()
 
@@ -224,6 +214,10 @@ class FairQueue:
             self._order.popleft()
         return self._order[0] if self._order else None
 
+    def _can_draw(self) -> bool:
+        oldest = self._oldest()
+        return oldest is not None and (bool(self._ready) or oldest.after_all)
+
     def _next_lane(self, heap: list[tuple[float, int, Lane]]) -> Lane | None:
         oldest = self._oldest()
         if oldest is None:
@@ -234,7 +228,9 @@ class FairQueue:
             _, _, lane = heapq.heappop(heap)
             if lane in self._ready:
                 return lane
-        raise AssertionError("BUG: the oldest item waits for nothing, and its lane is not ready")
+        if not oldest.lane.held:
+            raise AssertionError("BUG: the oldest item waits for nothing; its lane is not ready")
+        return None
 
     def _draw(self, lane: Lane) -> Waiting:
         waiting = lane.waiting.popleft()

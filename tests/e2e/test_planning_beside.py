@@ -241,19 +241,15 @@ def test_a_file_that_never_rests_is_told(plain: Site) -> None:
     assert refusal.message.startswith("large.txt: the file kept changing while the call was tried")
 
 
-def test_a_restriction_binds_a_call_that_is_being_planned(planned: Site) -> None:
-    before = planned.bytes_of("large.txt")
+def test_a_restriction_waits_for_a_call_that_is_being_planned(planned: Site) -> None:
     planned.agent.send("patch", **large_edit(100))
     planned.agent.send("patch", **patch("small.txt", "one", "two"))
     once_planned(planned)
     planned.person.call("mode_set", mode="restricted", scope="workspace")
-    assert silent(planned.agent)
-    for _ in range(2):
-        error = planned.agent.receive().error
-        assert error is not None
-        assert DISABLED == error.message
-    assert before == planned.bytes_of("large.txt")
-    assert [] == subjects(planned)
+    assert with_edits(100) == planned.bytes_of("large.txt")
+    assert [None, None] == [planned.agent.receive().error for _ in range(2)]
+    assert DISABLED == planned.agent.refusal("patch", **large_edit(101)).message
+    assert with_edits(100) == planned.bytes_of("large.txt")
 
 
 def test_a_mode_that_its_own_client_sets_binds_what_comes_after_it(planning: Site) -> None:

@@ -237,26 +237,28 @@ def test_nothing_of_a_lane_that_is_held_is_drawn_and_others_go_on() -> None:
     assert [] == queue.held()
 
 
-def test_what_waits_for_all_does_not_wait_for_who_is_held() -> None:
+def test_what_waits_for_all_waits_for_who_is_held_and_others_go_on() -> None:
     queue, held, other = FairQueue(), Lane(), Lane()
     fill(queue, held, "h", 2)
     queue.hold(held)
-    queue.put("other", other)
+    queue.put("before", other)
     queue.put("all", Lane(), after_all=True)
-    assert ["other", "all"] == everything(queue)
+    queue.put("after", other)
+    assert ["before", "after"] == everything(queue)
+    queue.let_go(held)
+    assert ["h0", "h1", "all"] == everything(queue)
 
 
-def test_what_waits_for_all_on_a_held_lane_waits_for_all_that_came_meanwhile() -> None:
+def test_what_waits_for_all_on_a_held_lane_waits_for_what_came_before_only() -> None:
     queue, held, other = FairQueue(), Lane(), Lane()
     queue.put("h0", held)
     queue.put("all", held, after_all=True)
     queue.put("h1", held)
     queue.hold(held)
     fill(queue, other, "o", 3)
+    assert ["o0", "o1", "o2"] == everything(queue)
     queue.let_go(held)
-    order = everything(queue)
-    assert {"h0", "o0", "o1", "o2"} == set(order[:4])
-    assert ["all", "h1"] == order[4:]
+    assert ["h0", "all", "h1"] == everything(queue)
 
 
 def test_who_is_gone_while_held_is_given_up_with_too_many_others() -> None:
