@@ -104,7 +104,8 @@ if ! edit replace 'echo "hello, $1"' "$new" politer; then
 fi
 
 call log "{\"session\":\"$session\"}"
-echo "the newest commit: $(member message "$reply" | head -1)"
+newest=$(member message "$reply")
+echo "the newest commit: ${newest%%$'\n'*}"
 for _ in politer greets; do
     call undo "{\"message\":\"the example is over\",\"request_id\":\"$session-undo-$number\"}"
     echo "taken back: $(member commit "$reply")"

@@ -192,8 +192,7 @@ def _transaction_calls(params: Mapping[str, Any]) -> list[tuple[str, dict[str, A
         )
     checked = []
     for number, item in enumerate(calls):
-        fields = set(item) if isinstance(item, dict) else None
-        if fields != {"method", "params"} or not isinstance(item["params"], dict):
+        if not _is_call(item):
             raise refuse(
                 Kind.INVALID_PARAMS,
                 f"call {number + 1}: each call is an object with method and params, "
@@ -209,6 +208,15 @@ def _transaction_calls(params: Mapping[str, Any]) -> list[tuple[str, dict[str, A
             )
         checked.append((item["method"], item["params"]))
     return checked
+
+
+def _is_call(item: Any) -> bool:
+    return (
+        isinstance(item, dict)
+        and set(item) == {"method", "params"}
+        and isinstance(item["method"], str)
+        and isinstance(item["params"], dict)
+    )
 
 
 def _inner_if_match(method: str, common: dict[str, Any]) -> IfMatch | None:

@@ -174,6 +174,8 @@ def test_a_bus_that_says_nothing_holds_up_no_stop(tmp_path: Path) -> None:
                     pid
                     for task in children.iterdir()
                     for pid in (task / "children").read_text().split()
+                    # One child is a fork of the daemon, for calls that take long to plan.
+                    if b"stetd" not in Path(f"/proc/{pid}/cmdline").read_bytes()
                 ]
                 assert len(pids) == 1
                 assert site.daemon.stop() == 0

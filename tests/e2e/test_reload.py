@@ -121,10 +121,10 @@ def test_every_option_is_said_to_be_taken_over_or_not() -> None:
     taken_over = {
         "checkpoint_bytes", "checkpoint_idle_s", "default_mode", "exclude", "frame_timeout_s",
         "gc_idle_s", "grace_s", "idle_exit_s", "log_level", "max_call_bytes", "max_call_files",
-        "max_clipboard_bytes",
-        "max_connections", "max_file_bytes", "max_frame", "max_held_bytes", "max_pipelined",
-        "notify", "observe_max_files", "protected", "protected_action", "request_record_calls", "request_record_s",
-        "retention_days", "retention_mb", "snapshot_max_bytes", "snapshot_max_files",
+        "max_clipboard_bytes", "max_connections", "max_file_bytes", "max_frame", "max_held_bytes",
+        "max_pipelined", "notify", "observe_max_files", "protected", "protected_action",
+        "request_record_calls", "request_record_s", "retention_days", "retention_mb",
+        "snapshot_max_bytes", "snapshot_max_files",
     }  # fmt: skip
     assert taken_over | NEED_RESTART == set(Settings.model_fields)
 

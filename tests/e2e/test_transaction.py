@@ -122,6 +122,7 @@ def test_a_retry_gets_the_first_answer(site: Site) -> None:
         ("patch", "a list of 1 to"),
         (None, "a list of 1 to"),
         ([{"method": "patch"}], "call 1: each call is an object with method and params"),
+        ([{"method": {}, "params": {}}], "call 1: each call is an object with method and params"),
         ([{"method": "undo", "params": {}}], "call 1: 'undo' can't be part of a transaction"),
         ([{"method": "transaction", "params": {}}], "can't be part of a transaction"),
         ([patch("a.py", append("x"), message="why")], "give this to the transaction"),

@@ -384,6 +384,7 @@ def test_what_a_strict_schema_lets_be_null_is_read_as_left_out(site: Site) -> No
         "log": {},
         "show": {"commit": "HEAD"},
         "diff": {},
+        "request_mode_upgrade": {},
     }
     tools = site.agent.call("tools", style="openai")["tools"]
     assert set(given) == {tool["function"]["name"] for tool in tools}

@@ -4,8 +4,8 @@ Every client begins with the same few requests, and their answers are known befo
 happens: ``initialize`` or ``server/discover``, ``tools/list``, ``ping``. They are answered here
 in their plain form. Anything else, and anything odd about these, is the SDK's. It is told of
 the handshake then, the only one of these requests that leaves something behind. The answers are
-the SDK's own, which ``tests/mcp_server/test_opening.py`` compares, for every version of the protocol.
-Nothing here does I/O.
+the SDK's own, which ``tests/mcp_server/test_opening.py`` compares, for every version of the
+protocol. Nothing here does I/O.
 """
 
 from __future__ import annotations
