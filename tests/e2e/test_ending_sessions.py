@@ -187,7 +187,7 @@ def test_a_pending_request_is_denied_and_who_waits_is_told(world: World) -> None
     agent = world.agent()
 
     async def waiting() -> Json:
-        asked = agent.call("request_mode_upgrade", {"reason": "why", "wait": 60})
+        asked = agent.call("request_mode_upgrade", {"reason": "why", "wait": 15})
         wait = asyncio.create_task(asked)
         await asyncio.sleep(0)
         end = await world.person.call("session_end", {"session": "s"})
@@ -352,3 +352,19 @@ def test_a_session_that_began_restricted_is_not_let_go_when_new_ones_begin_other
     monkeypatch.setattr(idling, "MOST_IDLE", 0)
     world.checkpoint()
     assert [("kept", "restricted")] == [(s["session"], s["mode"]) for s in world.sessions()]
+
+
+@RESTRICTING
+def test_a_session_that_waits_for_the_person_is_not_let_go(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(idling, "MOST_IDLE", 0)
+    agents = {name: world.agent(name) for name in ("asking", "idle")}
+    asked = call(agents["asking"], "request_mode_upgrade")["request"]
+    for agent in agents.values():
+        agent.disconnected()
+    world.checkpoint()
+    assert [("asking", "restricted")] == [(s["session"], s["mode"]) for s in world.sessions()]
+    world.of_person("upgrade_decide", request=asked, approve=True)
+    world.restart()
+    assert call(world.agent("asking"), "mode_get")["mode"] == "unrestricted"
