@@ -34,7 +34,7 @@ WARM_UP = 4_000 if COMPLETE else 2_000
 CHECKPOINT_BYTES = 1 << 20
 #: What allocators take or keep in one piece is 1 MiB: one more for Python, and for each of the
 #: three threads that work here (the writer's, Git's, the index's).
-GROWTH_BYTES = 4 << 20
+GROWTH_BYTES = 6 << 20
 #: Calls that are sent before the answer to the first is awaited.
 AHEAD = 8
 

@@ -44,6 +44,7 @@ async def _verify(caller: Caller, params: Params) -> VerifyResult:
     if put_off is not None:
         return await _verify_put_off(caller, put_off, wanted.expect)
     workspace = await caller.on_writer(lambda: caller.named_workspace(wanted.workspace))
+    await _forgotten(caller, workspace.root)
 
     def moment() -> _Moment:
         head, number = workspace.head, workspace.number
@@ -63,6 +64,16 @@ async def _verify(caller: Caller, params: Params) -> VerifyResult:
         expect=wanted.expect,
     )
     return await in_slices(verify(subject), caller.shared.readers, caller.shared.writer.quiet_s)
+
+
+async def _forgotten(caller: Caller, root: str) -> None:
+    """Wait until what is being forgotten is, also what a kill has left undone of it.
+
+    In between pins still name the old history, and the journal's checkpoint may know of none.
+    """
+    for job in caller.shared.upkeep.work:
+        if (job.what, job.root) == ("forget", root):
+            await asyncio.gather(asyncio.wrap_future(job.future), return_exceptions=True)
 
 
 def _find_put_off(caller: Caller, root: str | None) -> WorkspaceState | None:
