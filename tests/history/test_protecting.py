@@ -11,6 +11,9 @@ from stetd.history.protecting import DEFAULT_PATTERNS, Protection
     "path",
     [
         ".vscode/tasks.json",
+        ".cursor/hooks.json",
+        ".github/hooks/stet.json",
+        "app/.zed/settings.json",
         "packages/app/.vscode/tasks.json",
         ".VSCode/Tasks.JSON",
         ".vscode./tasks.json ",

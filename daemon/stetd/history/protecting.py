@@ -26,10 +26,14 @@ DEFAULT_PATTERNS = (
     "**/.vscode/mcp.json",
     ".mcp.json",
     "**/.cursor/mcp.json",
+    "**/.cursor/hooks.json",
     "**/.claude/settings.json",
     "**/.claude/settings.local.json",
     "**/.codex/config.toml",
+    "**/.codex/hooks.json",
     "**/.gemini/settings.json",
+    "**/.github/hooks/*.json",
+    "**/.zed/settings.json",
     ".envrc",
 )
 
