@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import random
 import time
@@ -39,9 +40,8 @@ def small() -> Iterator[Site]:
 def grown(site: Site, calls: int, start: int = 0) -> None:
     """Calls whose contents can't be made smaller."""
     for number in range(start, start + calls):
-        text = random.Random(number).randbytes(40_000).hex()
-        lines = "\n".join(text[at : at + 80] for at in range(0, len(text), 80))
-        site.overwrite(f"{number % 4}.txt", f"{number}\n{lines}\n")
+        lines = base64.encodebytes(random.Random(number).randbytes(40_000)).decode()
+        site.overwrite(f"{number % 4}.txt", f"{number}\n{lines}")
 
 
 def oldest_first(site: Site) -> list[str]:
