@@ -362,6 +362,24 @@ def test_directory_that_was_made_and_never_entered_is_removed(
     target.close()
 
 
+def test_directories_that_can_not_be_removed_yet_are_all_remembered(
+    tmp_path: Path, worktree: Worktree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, made = target_of(worktree, "x/y/z/a"), list[str]()
+    worktree.make_directories(target, made)
+
+    def refused(*arguments: object, **named: object) -> int:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "open", refused)
+        worktree.remove_made(target, made)
+    assert worktree.leftovers == {"x/", "x/y/", "x/y/z/"}
+    worktree.clear_leftovers()
+    assert os.listdir(tmp_path) == []
+    target.close()
+
+
 def test_directory_that_was_made_and_filled_stays(tmp_path: Path, worktree: Worktree) -> None:
     target, made = target_of(worktree, "x/y/a"), list[str]()
     worktree.make_directories(target, made)

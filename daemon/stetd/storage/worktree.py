@@ -496,7 +496,8 @@ class Worktree:
                 at.pop()
                 left.pop()
         except OSError as error:
-            self._directory_stays(left[-1], error)
+            for path in reversed(left):  # none of them was reached
+                self._directory_stays(path, error)
         finally:
             os.close(here)
 
