@@ -50,7 +50,7 @@ def plain() -> Iterator[Site]:
 @pytest.fixture
 def planning() -> Iterator[Site]:
     """The first call that is planned beside is held for a moment before that."""
-    daemon, site = started(STET_FAILPOINT="beside.planning@sleep=0.6")
+    daemon, site = started(STET_FAILPOINT="beside.planning@sleep=2")
     yield site
     daemon.close()
 
@@ -142,12 +142,12 @@ def gone(pid: int) -> bool:
 def test_others_go_on_while_a_call_is_planned(planning: Site) -> None:
     other = planning.another("conv-2")
     planning.agent.send("patch", **large_edit(100))
-    for number in range(20):
+    for number in range(8):
         other.call("patch", **patch("small.txt", "one" + "+" * number, "one+" + "+" * number))
     assert silent(planning.agent)
     assert planning.agent.receive().error is None
     assert with_edits(100) == planning.bytes_of("large.txt")
-    assert b"one" + b"+" * 20 + b"\n" == planning.bytes_of("small.txt")
+    assert b"one" + b"+" * 8 + b"\n" == planning.bytes_of("small.txt")
 
 
 def test_a_pattern_that_runs_away_holds_nobody_else(plain: Site) -> None:
