@@ -146,9 +146,10 @@ def test_whose_calls_take_long_holds_nobody_else() -> None:
             f"p99 of {len(beside)} calls {p99(beside) / p99(quiet):.1f} times the quiet one, "
             f"{FACTOR} and 0.1 s are promised"
         )
-        assert set(COMPUTING) == set(rounds)
         assert 0 == daemon.stop()
-        if COMPLETE:
+        assert rounds, "nobody was hostile"
+        if COMPLETE:  # in a few seconds of a busy machine a whole round may not fit
+            assert set(COMPUTING) == set(rounds)
             assert p99(beside) <= FACTOR * p99(quiet) + 0.1
     finally:
         if crowd is not None:
