@@ -198,11 +198,13 @@ def holder(endpoint: Endpoint) -> int | None:
 
 def _is_daemon(pid: int) -> bool:
     """Whether it looks like one: since a daemon was killed, its number may be another's."""
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as command:
-            return b"stetd" in command.read()
-    except OSError:
-        return False
+    # Each thread is asked: the first one may have ended, and then tells nothing.
+    told = [_read(f"{each}/cmdline") for each in _threads(pid)]
+    if any(told):
+        return any(b"stetd" in each for each in told)
+    # One that ends gives back its memory first, and its locks after that; a process of the
+    # kernel never had any memory.
+    return _has_ended(f"/proc/{pid}")
 
 
 def _start(endpoint: Endpoint) -> tuple[int, int]:
@@ -241,13 +243,33 @@ def _open_log(path: str) -> int:
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process exists and is no zombie that nobody has waited for."""
+    """Whether a process has a thread that has not ended: till then it keeps locks and sockets.
+
+    One that was killed may look like a zombie, by its first thread, while others are still ending.
+    A zombie that nobody has waited for does not run.
+    """
+    return not _has_ended(f"/proc/{pid}") or len(_threads(pid)) > 1
+
+
+def _threads(pid: int) -> list[str]:
     try:
-        with open(f"/proc/{pid}/stat", "rb") as status:
-            # The command name stands in parentheses and may hold any character.
-            return status.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
-    except (OSError, IndexError):
-        return False
+        return [f"/proc/{pid}/task/{each}" for each in os.listdir(f"/proc/{pid}/task")]
+    except OSError:
+        return []
+
+
+def _has_ended(process: str) -> bool:
+    # The command name stands in parentheses and may hold any character.
+    rest = _read(f"{process}/stat").rpartition(b")")[2].split()
+    return not rest or rest[0] in (b"Z", b"X")
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
 
 
 def _last_words(log: str, start: int) -> str:

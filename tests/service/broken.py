@@ -44,8 +44,7 @@ def stop(number: int = signal.SIGTERM) -> None:
     pid = holder(endpoint)
     assert pid is not None
     os.kill(pid, number)
-    # Its first thread may have ended while others still hold the lock.
-    person.until("the daemon ends", lambda: not is_running(pid) and holder(endpoint) is None)
+    person.until("the daemon ends", lambda: not is_running(pid))
 
 
 def sudo(*command: str) -> None:

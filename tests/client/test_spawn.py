@@ -1,0 +1,73 @@
+"""Whether a daemon still runs, as clients see it: what is being ended keeps its locks."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stet.spawn import Endpoint, holder, is_running
+
+# The first thread ends, and another goes on: what a killed process looks like while it ends.
+_FIRST_THREAD_ENDS = """
+import ctypes, threading, time
+threading.Thread(target=time.sleep, args=(600,)).start()
+ctypes.CDLL(None).pthread_exit(None)
+"""
+
+
+@pytest.fixture
+def ending() -> Iterator[subprocess.Popen[bytes]]:
+    """A process of which only another thread than the first is left."""
+    process = subprocess.Popen([sys.executable, "-c", _FIRST_THREAD_ENDS, "stetd"])
+    try:
+        _until_zombie(process.pid)
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _until_zombie(pid: int) -> None:
+    deadline = time.monotonic() + 60
+    while b") Z " not in Path(f"/proc/{pid}/stat").read_bytes():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def _held_by(pid: int, directory: Path) -> Endpoint:
+    (directory / "stetd.lock").write_text(f"{pid}\n")
+    return Endpoint(str(directory), str(directory), control=True)
+
+
+def test_process_runs_until_its_last_thread_ends(
+    ending: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
+    endpoint = _held_by(ending.pid, tmp_path)
+    assert is_running(ending.pid)
+    assert holder(endpoint) == ending.pid
+    ending.kill()
+    while len(os.listdir(f"/proc/{ending.pid}/task")) > 1:
+        time.sleep(0.01)
+    assert not is_running(ending.pid)  # a zombie: this process has not waited for it
+    assert holder(endpoint) is None
+
+
+def test_number_of_a_killed_daemon_may_be_anothers(tmp_path: Path) -> None:
+    assert is_running(os.getppid())
+    with subprocess.Popen(["sleep", "600"]) as other:
+        assert holder(_held_by(other.pid, tmp_path)) is None
+        other.kill()
+    assert not is_running(other.pid)
+
+
+def test_process_of_the_kernel_is_no_daemon(tmp_path: Path) -> None:
+    status = Path("/proc/2/stat")
+    if not status.exists() or b"(kthreadd)" not in status.read_bytes():
+        pytest.skip("in here no process of the kernel is to be seen")
+    assert holder(_held_by(2, tmp_path)) is None
