@@ -1,9 +1,10 @@
-"""What all tests share: the rigs' findings at the end of the run."""
+"""What all tests share: the rigs' findings at the end of the run, and that CI skips nothing."""
 
 from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Generator
 from dataclasses import asdict
 from typing import Any
 
@@ -25,6 +26,22 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 #: Under this name a worker process of pytest-xdist hands its tallies to the one that reports.
 _OUTPUT = "findings"
+
+
+#: What a reason to skip has to name in CI: the variable that asks for the long forms.
+_LONG = "STET_TEST_ALL"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """In CI, which installs what tests need, what can't be tried has failed."""
+    report = yield
+    if os.environ.get("CI") and report.skipped and isinstance(report.longrepr, tuple):
+        *_, reason = report.longrepr
+        if _LONG not in reason:
+            report.outcome = "failed"
+            report.longrepr = f"skipped, which nothing is in CI: {reason}"
+    return report
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

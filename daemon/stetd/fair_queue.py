@@ -12,8 +12,8 @@ that came before it, on every lane, says so (``after_all``). It holds up its own
 those that come later, so a flood of such requests gains nothing.
 
 A lane can be *held*: its first item has begun and goes on somewhere else (it is being planned), and
-those behind it wait for it. Nobody else does, not even what waits for all: the item has changed
-nothing yet, and whatever holds by then, a mode say, is what it will be checked against.
+those behind it wait for it. It keeps its place in the order, so what must see all that came before
+it waits for it too; nobody else does.
 
 No threads and no I/O but the lock; what the items are is the writer's affair
 (:mod:`stetd.writer`).
