@@ -130,7 +130,7 @@ def read_payload(payload: dict[str, Any]) -> ToolUse | None:
         session=_label(session),
         use=_label(request) if request else _made_up(tool, given),
         request=_label(request) if request else None,
-        why=(_text(given, "description", "explanation") or "")[:_LONGEST_WHY],
+        why=_whole((_text(given, "description", "explanation") or "")[:_LONGEST_WHY]),
     )
 
 
@@ -208,6 +208,11 @@ def _text(fields: dict[str, Any], *names: str) -> str | None:
         if isinstance(value, str) and value:
             return value
     return None
+
+
+def _whole(text: str) -> str:
+    """A text that UTF-8 can hold. Clients cut texts in the middle of a surrogate pair."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _label(text: str) -> str:

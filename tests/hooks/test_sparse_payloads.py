@@ -1,0 +1,24 @@
+"""What clients leave out of a payload, or spoil, and an edit is recorded all the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from e2e.running_daemon import Site
+from hooks.hooking import claude, run_hook
+from hooks.test_observe import told
+
+
+def both(site: Site, payload: dict[str, Any], path: str, **after: Any) -> list[str]:
+    """Run the hook before and after a tool that writes ``path``; what it said."""
+    said = [run_hook(site.daemon, payload)]
+    site.write(path, "by the tool\n")
+    return [*said, run_hook(site.daemon, {**payload, "hook_event_name": "PostToolUse", **after})]
+
+
+def test_a_description_that_was_cut_in_half_a_surrogate_pair(site: Site) -> None:
+    given = {"command": "x", "description": "cut \ud83d"}
+    payload = claude("PreToolUse", "Bash", given, "t1", site.root)
+    assert both(site, payload, "a.txt") == ["", ""]
+    assert told(site) == [("observed", "s-1", ["A a.txt"])]
+    assert site.log()[0]["message"].endswith("\n\ncut ?")
