@@ -137,7 +137,8 @@ def read_payload(payload: dict[str, Any]) -> ToolUse | None:
 def _tool(event: str, payload: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """The tool's name and input."""
     if event.lower() in ("beforeshellexecution", "aftershellexecution"):
-        return "Shell", {"command": payload.get("command"), "cwd": payload.get("cwd")}
+        # Without cwd: a use is known again by this, and cwd is not always told afterwards.
+        return "Shell", {"command": payload.get("command")}
     if event.lower() in ("afterfileedit", "aftertabfileedit"):
         return "Edit", {"file_path": payload.get("file_path")}
     name = _text(payload, "tool_name", "toolName")

@@ -22,3 +22,17 @@ def test_a_description_that_was_cut_in_half_a_surrogate_pair(site: Site) -> None
     assert both(site, payload, "a.txt") == ["", ""]
     assert told(site) == [("observed", "s-1", ["A a.txt"])]
     assert site.log()[0]["message"].endswith("\n\ncut ?")
+
+
+def test_a_command_is_known_again_without_its_directory(site: Site) -> None:
+    (site.root / "sub").mkdir()
+    payload = {
+        "conversation_id": "conv-cursor", "hook_event_name": "beforeShellExecution",
+        "workspace_roots": [str(site.root)], "command": "x", "cwd": str(site.root / "sub"),
+    }  # fmt: skip
+    assert run_hook(site.daemon, payload, "cursor") == ""
+    site.write("a.txt", "by the command\n")
+    del payload["cwd"]
+    payload["hook_event_name"] = "afterShellExecution"
+    assert run_hook(site.daemon, payload, "cursor") == ""
+    assert told(site) == [("observed", "conv-cursor", ["A a.txt"])]
