@@ -68,13 +68,15 @@ _MARKS = ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move 
 _MOST_PATHS = 1000
 _LONGEST_LABEL = 150
 _LONGEST_WHY = 2000
+_NO_DIRECTORY = "the payload has no absolute cwd"
 
 
 class ToolUse:
     """One use of a tool, before or after it.
 
-    ``paths`` are absolute; None: any file below ``directory``. ``use`` is the same before and
-    afterwards; ``request`` too, and no other use has it, where the client gives such an id.
+    ``paths`` are absolute; None: any file below ``directory``, which is None only where nobody
+    needs it. ``use`` is the same before and afterwards; ``request`` too, and no other use has
+    it, where the client gives such an id.
     """
 
     __slots__ = ("after", "directory", "paths", "request", "session", "tool", "use", "why")
@@ -84,7 +86,7 @@ class ToolUse:
         *,
         after: bool,
         tool: str,
-        directory: str,
+        directory: str | None,
         paths: list[str] | None,
         session: str,
         use: str,
@@ -117,6 +119,8 @@ def read_payload(payload: dict[str, Any]) -> ToolUse | None:
     if not shell and tool.lower() not in _EDITS:
         return None
     directory = _directory(payload, given)
+    if shell and directory is None:
+        raise ValueError(_NO_DIRECTORY)
     paths = None if shell else _paths(given, directory)
     request = _text(payload, "tool_use_id", "toolUseId", "tool_call_id", "toolCallId")
     session = _text(payload, "session_id", "sessionId", "conversation_id")
@@ -153,23 +157,27 @@ def _tool(event: str, payload: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     return name, given if isinstance(given, dict) else {}
 
 
-def _directory(payload: dict[str, Any], given: dict[str, Any]) -> str:
-    """The directory that relative paths are from. Raises ValueError."""
+def _directory(payload: dict[str, Any], given: dict[str, Any]) -> str | None:
+    """The directory that relative paths are from, if the client says one."""
     roots = payload.get("workspace_roots")
     first = roots[0] if isinstance(roots, list) and roots else None
     for found in (payload.get("cwd"), first, given.get("cwd")):
         if isinstance(found, str) and os.path.isabs(found) and "\0" not in found:
             return found
-    raise ValueError("the payload has no absolute cwd")
+    return None
 
 
-def _paths(given: dict[str, Any], directory: str) -> list[str]:
+def _paths(given: dict[str, Any], directory: str | None) -> list[str]:
     """The files that a tool names. Raises ValueError."""
     found: list[str] = []
     for name in _named(given):
+        # An editor without an open folder has no directory to tell, and absolute names.
+        if directory is None and not os.path.isabs(name):
+            raise ValueError(_NO_DIRECTORY)
         # As Gemini CLI and Cursor have it, also relative; "~" is nowhere replaced.
-        path = os.path.normpath(os.path.join(directory, name)) if ".." not in name else None
-        path = path or os.path.join(directory, name)
+        path = os.path.join(directory or "/", name)
+        if ".." not in name:
+            path = os.path.normpath(path)
         if path not in found:
             found.append(path)
     if not found:

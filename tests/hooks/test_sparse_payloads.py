@@ -24,6 +24,23 @@ def test_a_description_that_was_cut_in_half_a_surrogate_pair(site: Site) -> None
     assert site.log()[0]["message"].endswith("\n\ncut ?")
 
 
+def test_an_absolute_name_needs_no_directory(site: Site) -> None:
+    given = {"file_path": str(site.root / "a.txt")}
+    payload = claude("PreToolUse", "Edit", given, "t1", site.root)
+    del payload["cwd"]
+    assert both(site, payload, "a.txt") == ["", ""]
+    assert told(site) == [("observed", "s-1", ["A a.txt"])]
+
+
+def test_a_relative_name_and_a_command_need_a_directory(site: Site) -> None:
+    for tool, given in [("Edit", {"file_path": "a.txt"}), ("Bash", {"command": "x"})]:
+        payload = claude("PreToolUse", tool, given, "t1", site.root)
+        del payload["cwd"]
+        assert run_hook(site.daemon, payload) == (
+            "stet hook: nothing was recorded: the payload has no absolute cwd\n"
+        )
+
+
 def test_a_command_is_known_again_without_its_directory(site: Site) -> None:
     (site.root / "sub").mkdir()
     payload = {
