@@ -249,13 +249,11 @@ class _Link:
             self._writer.transport.abort()
 
     def _deliver(self, answer: Answer) -> None:
-        if answer.id is None:
-            assert answer.error is not None, "BUG: an answer to nothing"
-            self._break(answer.error)
-            return
-        future = self._waiting.get(answer.id)
+        future = None if answer.id is None else self._waiting.get(answer.id)
         if future is not None and not future.done():
             future.set_result(answer)
+        if not answer.named:
+            raise ConnectionLost("the daemon refused what was sent last")
 
     def _break(self, error: StetError) -> None:
         if self.broken is None:

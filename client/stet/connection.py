@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from stet.conversation import Answer, Conversation
-from stet.errors import ConnectionLost, GarbledReply, TimedOut
+from stet.errors import ConnectionLost, GarbledReply, InvalidParams, TimedOut
 from stet.wire.framing import Encoding
 
 _RECEIVE_BYTES = 256 * 1024
@@ -42,19 +42,27 @@ class Connection:
     ) -> Iterator[tuple[int, Answer]]:
         """Send all requests at once; give (position in ``requests``, answer) as they come.
 
-        An answer that belongs to no request has position -1. ``deadline`` is of
+        What can't be sent is answered here, with InvalidParams. ``deadline`` is of
         time.monotonic(). Raises ConnectionLost, TimedOut, GarbledReply, after which the
-        connection must be closed, and InvalidParams before anything is sent.
+        connection must be closed, as after an answer that is not ``named``.
         """
-        sent = [self._conversation.send(method, params) for method, params in requests]
-        positions = {number: position for position, (number, _) in enumerate(sent)}
-        outgoing = memoryview(b"".join(data for _, data in sent))
+        positions: dict[int | None, int] = {}
+        sent: list[bytes] = []
+        for position, (method, params) in enumerate(requests):
+            try:
+                number, data = self._conversation.send(method, params)
+            except InvalidParams as error:
+                yield position, Answer(None, None, error)
+            else:
+                positions[number] = position
+                sent.append(data)
+        outgoing = memoryview(b"".join(sent))
         while positions:
             outgoing = self._send(outgoing)
             self._wait(bool(outgoing), deadline)
             self._receive()
             while (answer := self._conversation.next_answer()) is not None:
-                yield (-1 if answer.id is None else positions.pop(answer.id)), answer
+                yield positions.pop(answer.id), answer
 
     def next_event(self, deadline: float | None) -> Mapping[str, Any] | None:
         """The params of the next notification; None when there is none by the deadline.

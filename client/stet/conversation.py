@@ -18,12 +18,13 @@ from typing import Any, TypeVar
 import msgspec
 
 from stet.calls import Call
-from stet.errors import GarbledReply, InvalidParams, StetError, from_reply
+from stet.errors import ConnectionLost, GarbledReply, InvalidParams, StetError, from_reply
 from stet.wire.framing import UNLIMITED_FRAME, Encoding, FrameError, Framer, enclose
 from stet.wire.messages import (
     Event,
     MalformedMessage,
     Reply,
+    check_params,
     decode_reply,
     decode_result,
     encode_request,
@@ -38,12 +39,14 @@ PROTOCOL = 1
 class Answer(msgspec.Struct, frozen=True):
     """The reply to request ``id``: a still encoded result, or the error.
 
-    ``id`` None: the daemon could not tell which request it was that it refuses.
+    ``id`` None: no request was asked. Not ``named``: the daemon could not tell which request it
+    refuses, but this one was the only one; the connection is of no more use.
     """
 
     id: int | None
     result: msgspec.Raw | None
     error: StetError | None
+    named: bool = True
 
 
 class Conversation:
@@ -61,16 +64,18 @@ class Conversation:
     def send(self, method: str, params: Mapping[str, Any]) -> tuple[int, bytes]:
         """A new request: its id and the bytes to send.
 
-        Raises InvalidParams when the params cannot be written in the encoding.
+        Raises InvalidParams when the params cannot be written in the encoding, or the daemon
+        would take the message for none and refuse it without its id.
         """
         number = self._last_id + 1
         try:
+            check_params(params)
             payload = encode_request(self.encoding, number, method, params)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             # UnicodeEncodeError is a ValueError: text with a lone surrogate.
             raise InvalidParams(
-                f"the params of {method} cannot be sent: {error}. Send text, integers, "
-                "booleans, lists and objects; text must be valid Unicode."
+                f"the params of {method} cannot be sent: {error}. Send text, "
+                "finite numbers, booleans, lists and objects; text must be valid Unicode."
             ) from error
         self._last_id = number
         self.waiting.add(number)
@@ -83,8 +88,9 @@ class Conversation:
     def next_answer(self) -> Answer | None:
         """The next answer, None when more bytes are needed. Events go to ``events``.
 
-        Raises GarbledReply when what came in is not an answer to anything; the connection
-        is then of no more use.
+        Raises GarbledReply when what came in is not an answer to anything, and ConnectionLost
+        when one of several requests was refused and nobody can tell which; the connection is
+        then of no more use.
         """
         while True:
             try:
@@ -103,11 +109,20 @@ class Conversation:
         error = reply.error
         refusal = None if error is None else from_reply(error.code, error.message, error.data)
         if reply.id is None and refusal is not None:
-            return Answer(None, None, refusal)
+            return self._unnamed(refusal)
         if not isinstance(reply.id, int) or reply.id not in self.waiting:
             raise GarbledReply(f"the daemon answered a request that was not asked: id {reply.id!r}")
         self.waiting.discard(reply.id)
         return Answer(reply.id, reply.result, refusal)
+
+    def _unnamed(self, refusal: StetError) -> Answer:
+        if len(self.waiting) > 1:
+            # All others may have been carried out: they are to be asked for again.
+            raise ConnectionLost(
+                f"the daemon refused one of {len(self.waiting)} calls without saying which: "
+                f"{refusal.message}"
+            ) from refusal
+        return Answer(self.waiting.pop() if self.waiting else None, None, refusal, named=False)
 
 
 def outcome(call: Call[T], answer: Answer, encoding: Encoding) -> T | StetError:

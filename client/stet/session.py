@@ -191,12 +191,11 @@ class Session(SessionMethods):
         for position, answer in connection.exchange(requests, deadline):
             if isinstance(answer.error, ShuttingDown):
                 stopping = answer.error
-            elif position < 0:
-                assert answer.error is not None, "BUG: an answer to nothing"
-                raise answer.error
             else:
                 index = unanswered[position]
                 outcomes[index] = outcome(batch[index], answer, connection.encoding)
+            if not answer.named:
+                self._drop()
         if stopping is not None:
             raise stopping
 

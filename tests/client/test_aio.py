@@ -21,8 +21,10 @@ from client.scripted_daemon import (
     own_directories,
     scripted,
 )
+from stet import calls
 from stet.wire.failures import Kind
 from stet.wire.messages import Request
+from stet.wire.results import EditResult
 
 PATCH = [stet.replace("a", "b")]
 
@@ -149,6 +151,57 @@ def test_a_daemon_that_refuses_while_it_is_being_sent_to_is_heard() -> None:
     with scripted(lambda request: None) as daemon:
         run(story)
         assert daemon.requests == []
+
+
+def test_a_refusal_that_names_no_request_is_no_answer_to_several() -> None:
+    def answer(request: Request) -> object:
+        if len(daemon.requests) == 1:
+            return Silence()
+        if len(daemon.requests) == 2:
+            return Refusal(Kind.PARSE_ERROR, "no request", nobody=True)
+        return empty_edit(request.params["path"] * 40)
+
+    async def story() -> None:
+        async with opened(daemon) as session:
+            both = await asyncio.gather(session.patch("c", PATCH), session.patch("d", PATCH))
+            assert [done.commit for done in both] == ["c" * 40, "d" * 40]
+
+    with scripted(answer) as daemon:
+        run(story)
+        assert len(daemon.hellos) == 2
+        sent = [request.params for request in daemon.requests]
+        assert sent[:2] == sorted(sent[2:], key=lambda params: str(params["path"]))
+
+
+def test_a_refusal_that_names_no_request_is_the_answer_to_the_only_one() -> None:
+    async def story() -> None:
+        async with opened(daemon) as session:
+            with pytest.raises(stet.ParseError, match="no request"):
+                await session.patch("f", PATCH)
+            assert (await session.patch("f", PATCH)).commit == "c" * 40
+
+    refusal = Refusal(Kind.PARSE_ERROR, "no request", nobody=True)
+    with scripted(in_turn(refusal, empty_edit("c" * 40))) as daemon:
+        run(story)
+        assert len(daemon.hellos) == 2
+
+
+def test_what_cannot_be_sent_is_refused_here_and_other_calls_go_on() -> None:
+    async def story() -> None:
+        async with opened(daemon) as session:
+            done, refused = await asyncio.gather(
+                session.patch("f", PATCH),
+                session.perform(calls.request("read", {"start": float("inf")})),
+                return_exceptions=True,
+            )
+            assert isinstance(refused, stet.InvalidParams)
+            assert "finite" in refused.message
+            assert isinstance(done, EditResult)
+            assert done.commit == "c" * 40
+
+    with scripted(in_turn(empty_edit("c" * 40))) as daemon:
+        run(story)
+        assert [request.method for request in daemon.requests] == ["patch"]
 
 
 def test_a_cancelled_call_leaves_the_connection_in_order() -> None:

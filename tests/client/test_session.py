@@ -157,6 +157,52 @@ def test_a_refusal_that_names_no_request_ends_the_call() -> None:
         session.patch("f", PATCH)
 
 
+def test_a_refusal_that_names_no_request_is_no_answer_to_several() -> None:
+    refusal = Refusal(Kind.PARSE_ERROR, "no request", nobody=True)
+    answers = in_turn(Silence(), refusal, empty_edit("c" * 40), empty_edit("d" * 40))
+    with scripted(answers) as daemon, opened(daemon) as session:
+        both = session.perform_all([calls.patch("f", PATCH), calls.patch("g", PATCH)])
+        assert [done.commit for done in both if not isinstance(done, stet.StetError)] == [
+            "c" * 40,
+            "d" * 40,
+        ]
+        sent = [request.params for request in daemon.requests]
+        assert sent[:2] == sent[2:]
+        assert len(daemon.hellos) == 2
+
+
+def test_what_is_always_refused_among_others_is_given_up_with_the_reason() -> None:
+    refusal = Refusal(Kind.FRAME_TOO_LARGE, "too large", nobody=True)
+    script = lambda request: Silence() if request.params["path"] == "f" else refusal  # noqa: E731
+    with scripted(script) as daemon, opened(daemon) as session:
+        batch = [calls.patch("f", PATCH, request_id="one"), calls.patch("g", PATCH)]
+        one, two = session.perform_all(batch)
+        assert isinstance(one, stet.ConnectionLost)
+        assert isinstance(two, stet.ConnectionLost)
+        assert "too large" in one.message
+        assert (one.request_id, two.request_id) == ("one", batch[1].request_id)
+
+
+@pytest.mark.parametrize("encoding", ["msgpack", "json"])
+@pytest.mark.parametrize(
+    "value",
+    [float("inf"), float("nan"), 2**63, b"x", {1: "x"}, {"x"}, [[[[[[[[1]]]]]]]]],
+    ids=["infinity", "no number", "too great", "bytes", "a key", "a set", "too deep"],
+)
+def test_what_cannot_be_sent_is_refused_here_and_the_rest_of_the_batch_goes_on(
+    value: object, encoding: str
+) -> None:
+    with scripted(in_turn(empty_edit("c" * 40))) as daemon:
+        with opened(daemon, encoding=encoding) as session:
+            batch = [calls.patch("f", PATCH), calls.request("read", {"path": "f", "start": value})]
+            with pytest.raises(stet.InvalidParams, match="the params of read cannot be sent"):
+                session.perform(batch[1])
+            done, refused = session.perform_all(batch)
+        assert isinstance(refused, stet.InvalidParams)
+        assert not isinstance(done, stet.StetError)
+        assert [request.method for request in daemon.requests] == ["patch"]
+
+
 def test_a_daemon_that_refuses_while_it_is_being_sent_to_is_heard() -> None:
     with scripted(lambda request: None) as daemon, opened(daemon) as session:
         with pytest.raises(stet.FrameTooLarge, match="16777216"):

@@ -85,7 +85,7 @@ class RawClient:
             self._replies[message["id"]] = message
         return self._replies.pop(number)
 
-    def result(self, number: int) -> dict[str, Any]:
+    def result(self, number: Any) -> dict[str, Any]:
         """The result of a request that is no JSON-RPC error."""
         reply = self.reply(number)
         assert "error" not in reply, reply

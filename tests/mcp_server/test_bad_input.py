@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from e2e.running_daemon import DaemonProcess, Site
-from mcp_server.raw_client import RawClient, Starting
+from mcp_server.raw_client import RawClient, Refusal, Starting
 from stet.mcp.sessions import MOST_OPEN
 from stet.mcp.stdio import LONGEST_LINE
 
@@ -69,6 +69,26 @@ def test_what_a_model_gets_wrong_is_a_tool_error_that_says_what_to_send(
         assert (kind, True) == (refusal.kind, says in refusal.text), refusal.text
     assert before.files == site.picture().files
     assert server.call("read", path="a.txt")["text"] == TEXT
+
+
+@pytest.mark.parametrize("start", ["1e999", "[" * 120 + "]" * 120, str(2**63)])
+def test_a_call_that_cannot_be_sent_is_refused_and_one_beside_it_is_carried_out(
+    start: str, server: RawClient
+) -> None:
+    edit = {"path": "beside.txt", "patches": [{"operation": "append_eof", "newText": "x\n"}]}
+    server.call("log")
+    beside = server.begin_call("patch", **edit)
+    number = f"start-{start[:3]}"
+    server.send_bytes(
+        b'{"jsonrpc": "2.0", "id": "%b", "method": "tools/call", "params": {"name": "read", '
+        b'"arguments": {"path": "a.txt", "start": %b}}}\n' % (number.encode(), start.encode())
+    )
+    refusal = Refusal(server.result(number))
+    assert refusal.kind == "invalid_params"
+    assert "the params of read cannot be sent" in refusal.text
+    done = server.result(beside)
+    assert done["isError"] is False, done
+    assert server.call("undo")["files"][0]["path"] == "beside.txt"
 
 
 @pytest.mark.parametrize("arguments", [3, "path", ["a.txt"], '{"path": "a.txt"}'])

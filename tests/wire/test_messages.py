@@ -19,6 +19,7 @@ from stet.wire.messages import (
     MalformedMessage,
     Reply,
     Request,
+    check_params,
     decode_reply,
     decode_request,
     decode_result,
@@ -228,3 +229,34 @@ def test_request_comes_back_as_it_was_sent(
 ) -> None:
     frame = encode_request(encoding, request_id, "patch", params)
     assert Request("patch", params, request_id) == decode_request(encoding, frame)
+
+
+numbers = st.floats() | st.integers(-(2**64), 2**64)
+values = st.recursive(
+    st.none() | st.booleans() | numbers | st.text(max_size=3) | st.binary(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(st.text(max_size=2) | st.integers(0, 1), inner, max_size=2)
+        | inner.map(lambda value: [[[[value]]]])
+    ),
+    max_leaves=4,
+)
+
+
+@given(st.dictionaries(st.text(max_size=2), values, max_size=3), st.sampled_from(Encoding))
+def test_params_are_found_sendable_if_and_only_if_they_arrive_as_they_were(
+    params: dict[str, Any], encoding: Encoding
+) -> None:
+    try:
+        check_params(params)
+        frame = encode_request(encoding, 1, "m", params)
+    except (ValueError, OverflowError, TypeError):
+        frame = None
+    if frame is not None:
+        assert decode_request(encoding, frame) == Request("m", params, 1)
+        return
+    try:  # what is refused would not have been taken, or not as it was
+        arrived = decode_request(encoding, encode_request(encoding, 1, "m", params)).params
+    except (MalformedMessage, ValueError, OverflowError, TypeError):
+        return
+    assert arrived != params

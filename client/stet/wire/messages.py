@@ -24,8 +24,9 @@ What the methods' params mean is decided by the daemon's handlers, not here.
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Annotated, Any, Final, NewType
 
@@ -258,6 +259,38 @@ def decode_result(encoding: Encoding, result: msgspec.Raw, type: Any) -> Any:  #
         raise MalformedMessage(
             Kind.PARSE_ERROR, f"The daemon's result is not what was expected: {error}"
         ) from error
+
+
+def check_params(params: object) -> None:
+    """Raise ValueError for params that :func:`decode_request` would refuse, or not see as meant.
+
+    The encoders write more than is taken, and JSON's writes an infinity as null.
+    """
+    level = [params]
+    for _ in range(MAX_DEPTH):
+        level = [inner for value in level for inner in _members(value)]
+    if any(isinstance(value, dict | list | tuple) for value in level):
+        raise ValueError(f"lists and objects nest more than {MAX_DEPTH} deep")
+    for value in level:
+        _members(value)
+
+
+def _members(value: object) -> Sequence[object]:
+    """What a value consists of, nothing for a scalar. Raises ValueError for what is neither."""
+    if isinstance(value, dict):
+        odd = next((key for key in value if not isinstance(key, str)), None)
+        if odd is not None:
+            raise ValueError(f"{odd!r} names a member, and is no text")
+        return list(value.values())
+    if isinstance(value, list | tuple):
+        return value
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{value} is not a finite number")
+    if isinstance(value, int) and not _LEAST <= value <= _MOST:
+        raise ValueError("an integer has more than 64 bits")
+    if not isinstance(value, str | int | float | None):
+        raise ValueError(f"a value is of the type {type(value).__name__}")
+    return ()
 
 
 def encode_request(
