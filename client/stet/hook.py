@@ -39,6 +39,7 @@ _USAGE = "usage: stet hook CLIENT [--before SECONDS] [--after SECONDS] [--no-sta
 _LARGEST_PAYLOAD = 32 << 20
 _LARGEST_REPLY = 4 << 20
 _LONGEST_WARNING = 400
+_LONGEST_SHOWN = 150
 #: Of the time that is left the daemon may take so much for looking at files.
 _SHARE = 0.7
 _LONGEST_S = 60.0
@@ -54,6 +55,10 @@ reach(Endpoint.from_environment(control=False), start=True).close()
 
 class _Warning(Exception):
     """Why nothing was recorded, or not all; one line."""
+
+
+class _Refused(Exception):
+    """The daemon's words when it refuses to record something."""
 
 
 class _Options:
@@ -112,7 +117,7 @@ def main(words: Sequence[str]) -> int:
             _observe(use, options, began + limit)
     except _Warning as problem:
         _warn(str(problem))
-    except ValueError as error:
+    except (_Refused, ValueError) as error:
         _warn(f"nothing was recorded: {error}")
     except Exception as error:  # noqa: BLE001 - the agent must go on, whatever it was
         _warn(f"nothing was recorded: {type(error).__name__}: {error}")
@@ -158,22 +163,48 @@ def _payload() -> dict[str, Any]:
 
 
 def _observe(use: ToolUse, options: _Options, deadline: float) -> None:
-    """Tell the daemon, workspace by workspace. Raises _Warning, OSError."""
+    """Tell the daemon. Raises _Warning, _Refused, OSError."""
     warnings: list[str] = []
+    here = os.path.realpath(use.directory or "/")
     if use.paths is None:
-        _tell(use, None, os.path.realpath(use.directory), options, deadline, warnings)
+        _tell(use, None, here, options, deadline, warnings)
     else:
-        paths = [_real(path) for path in use.paths]
-        for _ in range(_MOST_WORKSPACES):
-            root = _tell(use, paths, _existing(paths[0]), options, deadline, warnings)
-            paths = [path for path in paths if not _is_below(path, root)]
-            if not paths:
-                break
-        else:
-            warnings.append(f"not recorded, because they lie in other workspaces: {len(paths)}")
+        warnings += [
+            f"not recorded: {_shown(path)}: its name is not text in UTF-8"
+            for path in use.paths
+            if not _is_text(path)
+        ]
+        paths = [_real(path) for path in use.paths if _is_text(path)]
+        # The agent's own workspace first, before time is spent on what lies elsewhere.
+        paths.sort(key=lambda path: not _is_below(path, here))
+        _tell_of_each(use, paths, options, deadline, warnings)
     if warnings:
         more = f" (and {len(warnings) - 1} more)" if len(warnings) > 1 else ""
         raise _Warning(warnings[0] + more)
+
+
+def _tell_of_each(
+    use: ToolUse, paths: list[str], options: _Options, deadline: float, warnings: list[str]
+) -> None:
+    """Tell of files, workspace by workspace; where one is refused the others have their turn."""
+    told = 0
+    above = {path: _existing(path) for path in paths}
+    while paths and told < _MOST_WORKSPACES:
+        directory = above[paths[0]]
+        try:
+            root = _tell(use, paths, directory, options, deadline, warnings)
+        except _Refused as refusal:
+            # Not what lies deeper: a directory in one that is not allowed may be.
+            others = [path for path in paths if above[path] != directory]
+            more = len(paths) - len(others) - 1
+            files = f"{_shown(paths[0])} and {more} more" if more else _shown(paths[0])
+            warnings.append(f"not recorded: {files}: {refusal}")
+            paths = others
+        else:
+            told += 1
+            paths = [path for path in paths if not _is_below(path, root)]
+    if paths:
+        warnings.append(f"not recorded, because they lie in other workspaces: {len(paths)}")
 
 
 def _tell(
@@ -184,7 +215,10 @@ def _tell(
     deadline: float,
     warnings: list[str],
 ) -> str:
-    """Say hello in the workspace around ``directory`` and observe; the workspace's root."""
+    """Say hello in the workspace around ``directory`` and observe; the workspace's root.
+
+    Raises _Warning, _Refused (another directory may not be), OSError.
+    """
     hello = {
         "protocol": 1,
         "workspace": directory,
@@ -197,6 +231,8 @@ def _tell(
         _send(connected, 1, "hello", hello, deadline)
         root: str = _result(next(replies))["workspace"]["root"]
         own = None if paths is None else [path for path in paths if _is_below(path, root)]
+        if paths and not own:
+            raise _Refused(f"it does not lie in {root}")
         observed: dict[str, Any] = {
             "phase": "after" if use.after else "before",
             "tool": use.tool,
@@ -209,10 +245,9 @@ def _tell(
             observed["message"] = use.why
         if use.after and use.request is not None:
             observed["request_id"] = use.request
-        if own is None or own:
-            _send(connected, 2, "observe", observed, deadline)
-            warnings += _result(next(replies)).get("warnings", [])
-    return root if own is None or own else directory
+        _send(connected, 2, "observe", observed, deadline)
+        warnings += _result(next(replies)).get("warnings", [])
+    return root
 
 
 def _real(path: str) -> str:
@@ -229,15 +264,29 @@ def _existing(path: str) -> str:
     return parent
 
 
+def _is_text(path: str) -> bool:
+    """Whether a message can hold it, half a surrogate pair can't."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _shown(path: str) -> str:
+    """A path that leaves room for what is said of it."""
+    return path if len(path) <= _LONGEST_SHOWN else "..." + path[-_LONGEST_SHOWN:]
+
+
 def _is_below(path: str, root: str) -> bool:
     return path.startswith(root.rstrip("/") + "/")
 
 
 def _result(reply: dict[str, Any]) -> dict[str, Any]:
-    """What a reply says. Raises _Warning with the daemon's words if it refuses."""
+    """What a reply says. Raises _Refused."""
     error = reply.get("error")
     if error is not None:
-        raise _Warning(f"nothing was recorded: {error.get('message', error)}")
+        raise _Refused(str(error.get("message", error)))
     result: dict[str, Any] = reply["result"]
     return result
 
