@@ -50,7 +50,9 @@ def _again(client: str, scope: str, here: str, commands: Sequence[Sequence[str]]
 
 def _kept(arguments: list[str], here: str | None) -> Iterator[str]:
     """The options of the server that are not what they are anyway."""
-    for name, value in zip(arguments[::2], arguments[1::2], strict=False):
-        written_anyway = name == "--workspace" and (value == here or value.startswith("$"))
-        if name in ("--workspace", "--tools") and not written_anyway:
+    from stet.connecting.entries import own_options
+
+    options, _ = own_options(arguments)
+    for name, value in options.items():
+        if name != "--workspace" or not (value == here or value.startswith("$")):
             yield from (name, value)

@@ -175,15 +175,25 @@ def _connecting(target: Target, mode: int) -> _Step:
             file,
             Change(file.named, action),
             fresh.encode("utf-8"),
-            keep=file.data is not None and not _is_kept(target, file),
+            keep=file.data is not None and not _is_kept(target, file, fresh),
         )
 
 
-def _is_kept(target: Target, file: ConfigFile) -> bool:
-    """Whether what was there before stet is known already, so that no backup is needed."""
-    if not target.kind.found(file.text, target.wanted):
+def _is_kept(target: Target, file: ConfigFile, fresh: str) -> bool:
+    """Whether what was there before stet is known already, so that no backup is needed.
+
+    What a person has added to an entry is nowhere but in the file.
+    """
+    wanted = target.wanted
+    if not target.kind.found(file.text, wanted):
         return False
-    return undone(target.kind, file.text, target.wanted, config_file.backups(file)).exact
+    now = target.kind.found(fresh, wanted)
+    if wanted.server is not None and wanted.server != now.server:
+        return False
+    for group in wanted.groups:
+        if [group] != [each for each in now.groups if each.event == group.event]:
+            return False
+    return undone(target.kind, file.text, wanted, config_file.backups(file)).exact
 
 
 def _disconnecting(target: Target, mode: int) -> _Step | None:

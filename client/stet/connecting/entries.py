@@ -3,18 +3,19 @@
 There is no mark in an entry, because clients refuse or drop keys that they do not know. What was
 written here is known by its command: the absolute path of a ``stet`` (or an interpreter with
 ``-m stet.cli``), and then ``mcp`` or ``hook``. What a person has added to such an entry (a
-timeout, variables) stays when it is written again. Pure but for the look at this process's own
-interpreter.
+timeout, variables, options of the command) stays when it is written again. Pure but for the look
+at this process's own interpreter.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from stet.installed_program import program_beside
 
@@ -27,6 +28,9 @@ FORWARDED = ("XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME")
 NAME = "stet"
 _MODULE = ("-P", "-m", "stet.cli")
 _OWN_KEYS = ("type", "source", "command", "args", "env", "env_vars")
+_OWN_OPTIONS = ("--workspace", "--tools")
+#: A word as a shell reads it, with its quotes; what it says is told by shlex.
+_WORD = re.compile(r"""(?:[^\s'"\\]|'[^']*'|"(?:[^"\\]|\\.)*"|\\.)+""", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -78,17 +82,61 @@ def hook_command(program: Sequence[str], client: str, environ: Mapping[str, str]
     return shlex.join([*(["env", *variables] if variables else []), *program, "hook", client])
 
 
-def own_command(argv: Sequence[str], verb: str) -> tuple[str, ...] | None:
-    """The program and its arguments, if this is a command that was written here; else None."""
+class _Command(NamedTuple):
+    """``[env NAME=VALUE ..] PROGRAM VERB ARGUMENT ..``"""
+
+    variables: tuple[str, ...]
+    program: tuple[str, ...]
+    arguments: tuple[str, ...]
+
+    def started(self) -> tuple[tuple[str, ...], set[str]]:
+        """The part that is written here: which program, with which of its places."""
+        return self.program, {each for each in self.variables if _is_location(each)}
+
+
+def _command(argv: Sequence[str], verb: str) -> _Command | None:
     argv = tuple(argv)
+    start = 0
     if argv[:1] == ("env",):
-        argv = argv[1:]
-        while argv and "=" in argv[0]:
-            argv = argv[1:]
+        start = next((at for at, each in enumerate(argv) if at and "=" not in each), len(argv))
+    variables, argv = argv[1:start], argv[start:]
     if not argv or not os.path.isabs(argv[0]):
         return None
-    beside = os.path.basename(argv[0]) == "stet" and argv[1:2] == (verb,)
-    return argv if beside or argv[1:5] == (*_MODULE, verb) else None
+    if os.path.basename(argv[0]) == "stet" and argv[1:2] == (verb,):
+        return _Command(variables, argv[:1], argv[2:])
+    if argv[1:5] == (*_MODULE, verb):
+        return _Command(variables, argv[:4], argv[5:])
+    return None
+
+
+def _own(argv: Sequence[str], verb: str) -> _Command:
+    command = _command(argv, verb)
+    assert command is not None, "BUG: only what was written here is merged"
+    return command
+
+
+def _is_location(variable: str) -> bool:
+    return variable.partition("=")[0] in LOCATIONS
+
+
+def own_command(argv: Sequence[str], verb: str) -> tuple[str, ...] | None:
+    """The program and its arguments, if this is a command that was written here; else None."""
+    found = _command(argv, verb)
+    return None if found is None else (*found.program, verb, *found.arguments)
+
+
+def own_options(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """The server's options that are written here, with their values; and the words that are not."""
+    options: dict[str, str] = {}
+    others = []
+    words = iter(arguments)
+    for word in words:
+        name, equals, value = word.partition("=")
+        if name in _OWN_OPTIONS:
+            options[name] = value if equals else next(words, "")
+        else:
+            others.append(word)
+    return options, others
 
 
 def own_server(value: Any) -> tuple[str, ...] | None:
@@ -117,10 +165,50 @@ def own_handler(value: Any) -> tuple[str, ...] | None:
 def merged(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
     """An entry as it is wanted, with what a person has added to the one that was found."""
     value = dict(wanted)
+    command = _merged_command(_server_argv(found), _server_argv(wanted))
+    value["command"], value["args"] = command[0], command[1:]
     kept = found.get("env")
     if isinstance(kept, dict):
         added = {name: each for name, each in kept.items() if name not in LOCATIONS}
         if added:
             value["env"] = {**wanted.get("env", {}), **added}
+    names = found.get("env_vars")
+    if isinstance(names, list):
+        passed = wanted.get("env_vars", [])
+        staying = [each for each in names if each in passed or each not in FORWARDED]
+        if staying:
+            value["env_vars"] = staying + [each for each in passed if each not in staying]
     value.update((key, each) for key, each in found.items() if key not in _OWN_KEYS)
     return value
+
+
+def _server_argv(value: Mapping[str, Any]) -> list[str]:
+    return [value["command"], *value.get("args", [])]
+
+
+def _merged_command(found: list[str], wanted: list[str]) -> list[str]:
+    old, new = _own(found, "mcp"), _own(wanted, "mcp")
+    (before, others), (now, _) = own_options(old.arguments), own_options(new.arguments)
+    arguments = old.arguments if before == now else (*new.arguments, *others)
+    variables = [each for each in old.variables if not _is_location(each)]
+    return [*(["env", *variables] if variables else []), *new.program, "mcp", *arguments]
+
+
+def merged_hook(found: str, wanted: str) -> str:
+    """The command of a hook as it is wanted, with the options and variables that were found.
+
+    What stands behind ``hook`` stays as it is, since a person may have used the shell there.
+    """
+    old, new = _own(shlex.split(found), "hook"), _own(shlex.split(wanted), "hook")
+    if old.started() == new.started():
+        return found
+    words = list(_WORD.finditer(found))
+    kept = [
+        word[0]
+        for word, variable in zip(words[1:], old.variables, strict=False)
+        if not _is_location(variable)
+    ]
+    verb = words[len(words) - len(old.arguments) - 1]
+    variables = [*map(shlex.quote, new.variables), *kept]
+    start = [*(["env", *variables] if variables else []), shlex.join(new.program), "hook"]
+    return " ".join(start) + found[verb.end() :]

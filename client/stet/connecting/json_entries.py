@@ -13,7 +13,15 @@ from typing import Any
 
 from stet.connecting import entries, jsonc
 from stet.connecting.entries import NAME, Entries, Group
-from stet.connecting.json_splicing import CannotSplice, append, has, lookup, put, remove
+from stet.connecting.json_splicing import (
+    CannotSplice,
+    altered,
+    append,
+    has,
+    lookup,
+    put,
+    remove,
+)
 from stet.connecting.jsonc import Path
 
 
@@ -30,11 +38,13 @@ def written(text: str, wanted: Entries) -> str:
     if wanted.servers is not None and wanted.server is not None:
         text = _with_server(text, (wanted.servers, NAME), dict(wanted.server))
     if wanted.groups:
+        root = jsonc.value_of(text)
         for key, value in wanted.defaults.items():
-            if not has(jsonc.value_of(text), (key,)):
+            if not has(root, (key,)):
                 text = put(text, (key,), value)
         for group in wanted.groups:
-            text = _with_group(text, group)
+            own = list(_own_handlers(root, group.event))
+            text = _with_program(text, own, group) if own else _with_group(text, group)
     return text
 
 
@@ -45,19 +55,21 @@ def _with_server(text: str, path: Path, value: dict[str, Any]) -> str:
     found = lookup(root, path)
     if entries.own_server(found) is None:
         raise CannotSplice(f"there is a server {NAME!r} that was not written by stet connect")
-    value = entries.merged(found, value)
-    return text if found == value else put(text, path, value)
+    return altered(text, path, entries.merged(found, value))
 
 
 def _with_group(text: str, group: Group) -> str:
-    own = list(_own_in(jsonc.value_of(text), group.event))
-    root = jsonc.value_of(text)
-    if len(own) == 1 and len(own[0]) == 3 and lookup(root, own[0]) == group.value:
-        return text
-    before = root  # so that an array, and a place in it, are not lost meanwhile
-    for path in reversed(own):
-        text = remove(text, path, keep=before)
     return append(text, ("hooks", group.event), dict(group.value))
+
+
+def _with_program(text: str, own: list[Path], group: Group) -> str:
+    """The text with the hooks of an event as they stand, but for the program they start."""
+    (wanted,) = _handlers(group.value)
+    for path in own:
+        path = (*path, "command")
+        command = entries.merged_hook(lookup(jsonc.value_of(text), path), wanted["command"])
+        text = altered(text, path, command)
+    return text
 
 
 def found(text: str, servers: str | None) -> Entries:
@@ -67,20 +79,26 @@ def found(text: str, servers: str | None) -> Entries:
     if servers is not None and has(root, (servers, NAME)):
         value = lookup(root, (servers, NAME))
         server = value if entries.own_server(value) is not None else None
-    groups = [
-        Group(str(path[1]), lookup(root, path[:3]))
-        for event in _events(root)
-        for path in _own_in(root, event)
-    ]
+    groups = [group for event in _events(root) for group in _own_groups(root, event)]
     return Entries(servers, server, groups)
+
+
+def _own_groups(root: Any, event: str) -> Iterator[Group]:
+    """The groups of an event, without the handlers in them that are a person's."""
+    groups = lookup(root, ("hooks", event))
+    for group in groups if isinstance(groups, list) else ():
+        handlers = _handlers(group)
+        own = [each for each in handlers if entries.own_handler(each)]
+        if own:
+            yield Group(event, group if own == handlers else {**group, "hooks": own})
 
 
 def hook_commands(text: str) -> list[tuple[str, ...]]:
     """The commands of the hooks that were written here."""
     root = jsonc.value_of(text)
-    paths = [path for event in _events(root) for path in _own_in(root, event)]
-    handlers = [handler for path in paths for handler in _handlers(lookup(root, path))]
-    return [command for each in handlers if (command := entries.own_handler(each)) is not None]
+    paths = [path for event in _events(root) for path in _own_handlers(root, event)]
+    commands = [entries.own_handler(lookup(root, path)) for path in paths]
+    return [command for command in commands if command is not None]
 
 
 def removed(text: str, servers: str | None, keep: Any) -> str:
@@ -107,19 +125,23 @@ def _events(root: Any) -> Iterator[str]:
     yield from hooks if isinstance(hooks, dict) else ()
 
 
-def _own_in(root: Any, event: str) -> Iterator[Path]:
-    """Where the hooks of an event are that were written here: groups, or handlers in a group."""
+def _own_handlers(root: Any, event: str) -> Iterator[Path]:
+    """Where the handlers of an event are that were written here."""
     path: Path = ("hooks", event)
-    if not has(root, path):
-        return
-    groups = lookup(root, path)
+    groups = lookup(root, path) if has(root, path) else None
     for number, group in enumerate(groups if isinstance(groups, list) else ()):
-        handlers = _handlers(group)
-        own = [index for index, each in enumerate(handlers) if entries.own_handler(each)]
-        if own and len(own) == len(handlers):
-            yield (*path, number)
-        else:
-            yield from ((*path, number, "hooks", index) for index in own)
+        for index, each in enumerate(_handlers(group)):
+            if entries.own_handler(each):
+                yield (*path, number) if each is group else (*path, number, "hooks", index)
+
+
+def _own_in(root: Any, event: str) -> Iterator[Path]:
+    """What goes with those handlers: groups, or a handler in a group with a person's own."""
+    own = list(_own_handlers(root, event))
+    for number in dict.fromkeys(path[2] for path in own):
+        group: Path = ("hooks", event, number)
+        inside = [path for path in own if path[:3] == group]
+        yield from [group] if len(inside) == len(_handlers(lookup(root, group))) else inside
 
 
 def _handlers(group: Any) -> list[Any]:

@@ -2,6 +2,7 @@
 
     put     a member: replaced where it stands, else made the last one; what is missing above
             it is made
+    altered a value made another one, with as much of it left as it stands as is the same
     append  an element, at the end of an array, which is made if it is missing
     remove  an item, and above it what is left empty, down to what ``keep`` has
 
@@ -53,6 +54,37 @@ def put(text: str, path: Path, value: Any) -> str:
         key = f"{_string(str(path[done]))}: "
         changed = _inserted(text, root, node, key, _nested(path[done + 1 :], value))
     return _checked(changed, _with(before, path, value))
+
+
+def altered(text: str, path: Path, value: Any) -> str:
+    """The text with this value where another one stands, and what is the same in both untouched.
+
+    Raises as ``put`` does, and KeyError if there is nothing.
+    """
+    root = value_of(text)
+    found = lookup(root, path)
+    if found == value:
+        return text
+    old, new = _members(found), _members(value)
+    if type(found) is not type(value) or not (old and new):
+        return put(text, path, value)
+    for key in reversed(old):
+        if key not in new:
+            text = remove(text, (*path, key), keep=root)
+    for key, each in new.items():
+        if key in old:
+            text = altered(text, (*path, key), each)
+        elif isinstance(key, int):
+            text = append(text, path, each)
+        else:
+            text = put(text, (*path, key), each)
+    return text
+
+
+def _members(value: Any) -> dict[str | int, Any]:
+    if isinstance(value, dict):
+        return dict(value)
+    return dict(enumerate(value)) if isinstance(value, list) else {}
 
 
 def append(text: str, path: Path, value: Any) -> str:
