@@ -13,7 +13,13 @@ newlines and backslashes in both are written as three octal digits. Who compares
 from __future__ import annotations
 
 import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
+
+#: Larger tables are refused: whoever makes a namespace writes its table, and reading one costs.
+MOST_BYTES = 4 << 20
+MOST_MOUNTS = 4_096
 
 _ESCAPED = re.compile(rb"\\([0-7]{3})")
 #: What follows the root of a mount whose directory was removed. No name has a slash in it.
@@ -40,7 +46,9 @@ class Place(NamedTuple):
 
 
 def mounts(table: bytes) -> list[Mount]:
-    """The mounts of a table. Raises ValueError."""
+    """The mounts of a table. Raises ValueError, also for one that is too large."""
+    if len(table) > MOST_BYTES or table.count(b"\n") > MOST_MOUNTS:
+        raise ValueError("too many mounts")
     # A carriage return in a name is written as it is, so that it must not end a line.
     found = [_mount(line) for line in table.removesuffix(b"\n").split(b"\n")]
     if len({mount.number for mount in found}) != len(found):
@@ -59,26 +67,34 @@ def _plain(field: bytes) -> bytes:
     return _ESCAPED.sub(lambda code: bytes([int(code[1], 8) & 0xFF]), field)
 
 
-def place(table: list[Mount], path: bytes) -> Place | None:
+def place(table: Sequence[Mount], path: bytes) -> Place | None:
     """Where an absolute path without links leads, None if the table can't tell.
 
     It is walked as the kernel does: from the root directory on, and whenever something is
-    mounted at what has been reached, on in the last that was mounted there.
+    mounted at what has been reached, on in the last that was mounted there. A mount has one
+    parent, so none is met twice, and the walk takes no more steps than there are mounts.
     """
     here = _root(table)
     if here is None:
         return None
-    for _ in table:
-        over = _next(table, here, path)
-        if not over:
-            return _in_file_system(here, path)
+    mounted_on = _by_parent(table)
+    while over := _next(mounted_on.get(here.number, ()), path):
         if len(over) > 1:
             return None
         here = over[0]
-    return None
+    return _in_file_system(here, path)
 
 
-def _root(table: list[Mount]) -> Mount | None:
+def _by_parent(table: Sequence[Mount]) -> Mapping[int, list[Mount]]:
+    """What is mounted on each mount. A root that is its own parent is not mounted on anything."""
+    mounted_on: defaultdict[int, list[Mount]] = defaultdict(list)
+    for mount in table:
+        if mount.parent != mount.number:
+            mounted_on[mount.parent].append(mount)
+    return mounted_on
+
+
+def _root(table: Sequence[Mount]) -> Mount | None:
     """The mount of the root directory; None for a root that is no mount, as after chroot(2).
 
     What was mounted over it later has it for parent, and is not met on the way from it.
@@ -92,13 +108,9 @@ def _root(table: list[Mount]) -> Mount | None:
     return found[0] if len(found) == 1 else None
 
 
-def _next(table: list[Mount], here: Mount, path: bytes) -> list[Mount]:
-    """What is mounted on ``here`` where the path comes first; more than one is ambiguous."""
-    met = [
-        mount
-        for mount in table
-        if mount.parent == here.number != mount.number and _leads_through(path, mount.point)
-    ]
+def _next(mounted_here: Sequence[Mount], path: bytes) -> list[Mount]:
+    """Where the path comes first, of what is mounted here; more than one is ambiguous."""
+    met = [mount for mount in mounted_here if _leads_through(path, mount.point)]
     nearest = min((len(mount.point) for mount in met), default=0)
     return [mount for mount in met if len(mount.point) == nearest]
 

@@ -41,7 +41,7 @@ import os
 import select
 from contextlib import suppress
 
-from stetd.mount_table import Place, mounts, place
+from stetd.mount_table import MOST_BYTES, Place, mounts, place
 from stetd.storage.real_directories import open_real
 
 _CHUNK = 1 << 20
@@ -55,7 +55,8 @@ def sees(pid: int, directory: str) -> bool:
     """Whether the process sees this directory (absolute, without links) at the same path.
 
     False also where that can't be told: the process has ended, or has a root directory that is
-    no mount (chroot(2)).
+    no mount (chroot(2)), or more mounts than are looked at. Not to be asked on the event loop or
+    the writer: a table may be large, and who is asked about can make it so.
     """
     if pid <= 0:
         return False
@@ -73,17 +74,19 @@ def _place(process: str, directory: str) -> Place | None:
 
 
 def _table(process: str) -> bytes:
-    """A process's table as it was at one moment. Raises OSError.
+    """A process's table as it was at one moment; of one that is too large, more than is taken.
 
+    Raises OSError.
     It comes in pieces; that mounts have changed since the opening is told as an exception to
     who polls (proc(5)).
     """
     for _ in range(_READINGS):
         fd = os.open(f"/proc/{process}/mountinfo", os.O_RDONLY | os.O_CLOEXEC)
         try:
-            pieces = []
-            while piece := os.read(fd, _CHUNK):
+            pieces, size = [], 0
+            while size <= MOST_BYTES and (piece := os.read(fd, _CHUNK)):
                 pieces.append(piece)
+                size += len(piece)
             poll = select.poll()
             poll.register(fd, select.POLLPRI)
             if not poll.poll(0):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from stetd.mount_table import mounts, place
+from stetd.mount_table import MOST_MOUNTS, Mount, mounts, place
 
 
 def table(*lines: str) -> bytes:
@@ -86,3 +87,39 @@ def test_the_table_of_this_process_is_understood(tmp_path: Path) -> None:
     found = place(mounts(Path("/proc/self/mountinfo").read_bytes()), os.fsencode(tmp_path))
     assert found is not None
     assert os.fsencode(tmp_path).endswith(found.path.rpartition(b"/")[2])
+
+
+class Counted(list[Mount]):
+    """A table that counts how many of its mounts were looked at."""
+
+    looked_at = 0
+
+    def __iter__(self) -> Iterator[Mount]:
+        for mount in super().__iter__():
+            self.looked_at += 1
+            yield mount
+
+
+STACKS = {
+    "each on the one before": lambda n: f"{n} {n - 1} 8:1 /h /h",
+    "each within the one before": lambda n: f"{n} {n - 1} 8:1 /{n} /{'h/' * n}h",
+    "all on the first": lambda n: f"{n} 1 8:1 /{n} /h/{n}",
+}
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_each_mount_is_looked_at_a_few_times_however_they_are_stacked(stack: str) -> None:
+    """Who makes a namespace may mount as much as it likes on the way to a workspace."""
+    lines = ["1 0 8:1 / /", *(STACKS[stack](n) for n in range(2, 501))]
+    stacked = Counted(mounts(table(*lines)))
+    assert place(stacked, b"/h" * 600) is not None
+    assert 500 <= stacked.looked_at <= 5 * 500
+
+
+@pytest.mark.parametrize(("point", "size"), [("/h", MOST_MOUNTS), ("/h" * 1500, 1360)])
+def test_tables_that_are_too_large_are_refused(point: str, size: int) -> None:
+    lines = ["1 0 8:1 / /", *(f"{n} {n - 1} 8:1 / {point}" for n in range(2, size + 1))]
+    whole = table(*lines)
+    assert size == len(mounts(whole))
+    with pytest.raises(ValueError, match="too many mounts"):
+        mounts(whole + table(f"{size + 1} {size} 8:1 / {'/h' * 32000}"))
