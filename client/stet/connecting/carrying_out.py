@@ -1,7 +1,7 @@
 """A client connected or disconnected: all its files, or none.
 
-Everything is read and planned before anything is written; when a write fails, what was written
-before it is put back.
+Everything is read and planned before anything is written; when a write fails, or is interrupted,
+what was written before it is put back, unless somebody else has written there since.
 """
 
 from __future__ import annotations
@@ -9,10 +9,8 @@ from __future__ import annotations
 import contextlib
 import os
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
 
 from stet.connecting import config_file, entries, jsonc
 from stet.connecting.clients import Client, Scope
@@ -233,35 +231,58 @@ def _named(path: str) -> Iterator[None]:
         ) from error
 
 
+@dataclass
+class _Begun:
+    """A step on the way; ``missing`` directories are made for its file."""
+
+    step: _Step
+    backup: str | None
+    missing: Sequence[str]
+    written: bool = False
+
+
 def _carry_out(steps: Sequence[_Step]) -> list[Change]:
     changes = [step.change for step in steps]
-    undo: list[Callable[[], Any]] = []
+    begun: list[_Begun] = []
+    path = ""
     try:
         for number, step in enumerate(steps):
             if step.data == step.file.data:
                 continue
-            if step.keep:
-                kept = config_file.back_up(step.file)
-                undo.append(partial(os.unlink, kept))
-                changes[number] = replace(step.change, backup=kept)
-            made = config_file.replace(step.file, step.data)
-            undo.append(partial(config_file.remove_directories, made))
-            undo.append(partial(_put_back, step.file))
-    except (OSError, ConnectTrouble) as error:
-        for each in reversed(undo):
-            with contextlib.suppress(OSError, ConnectTrouble):
-                each()
+            path = step.file.path
+            kept = config_file.back_up(step.file) if step.keep else None
+            begun.append(_Begun(step, kept, config_file.missing_directories(path)))
+            config_file.replace(step.file, step.data)
+            begun[-1].written = True
+            changes[number] = replace(step.change, backup=kept)
+    except BaseException as error:
+        left = [told for each in reversed(begun) if (told := _left_after_undoing(each))]
+        outcome = " ".join(left) or "Nothing was changed."
         if isinstance(error, ConnectTrouble):
-            raise
-        path = error.filename or steps[-1].file.path
-        raise ConnectTrouble(
-            f"{path} can't be written: {error.strerror}. Nothing was changed."
-        ) from error
+            raise ConnectTrouble(f"{str(error).rstrip('.')}. {outcome}") from error
+        if isinstance(error, OSError):
+            raise ConnectTrouble(f"{path} can't be written: {error.strerror}. {outcome}") from error
+        raise
     return changes
 
 
-def _put_back(file: ConfigFile) -> None:
-    config_file.replace(config_file.read(file.path), file.data)
+def _left_after_undoing(begun: _Begun) -> str:
+    """Put a file back as it was; what stays, told to the person, if that can't be done."""
+    file, data = begun.step.file, begun.step.data
+    try:
+        now = config_file.read(file.path).data
+        if now == data:
+            config_file.replace(replace(file, data=data), file.data)
+        elif begun.written and now != file.data:
+            raise ConnectTrouble("somebody else has written there since")
+    except (OSError, ConnectTrouble) as error:
+        before = f"; as it was before: {begun.backup}" if begun.backup else ""
+        return f"{file.path} was written and not put back ({error}){before}."
+    config_file.remove_directories(begun.missing)
+    if begun.backup is not None:
+        with contextlib.suppress(OSError):
+            os.unlink(begun.backup)
+    return ""
 
 
 def _inner_directories(request: Request, path: str) -> list[str]:

@@ -14,6 +14,7 @@ import os
 import re
 import stat
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stet.errors import StetError
@@ -140,20 +141,28 @@ def back_up(file: ConfigFile) -> str:
         return path
 
 
-def replace(file: ConfigFile, data: bytes | None) -> list[str]:
-    """Make a file these bytes, or remove it; the directories that had to be made, if any.
+def replace(file: ConfigFile, data: bytes | None) -> None:
+    """Make a file these bytes, with the directories above it; or remove it.
 
-    Raises ConnectTrouble if somebody has changed it since it was read, and OSError.
+    Raises ConnectTrouble if somebody has changed it since it was read, and OSError; the file is
+    as it was then.
     """
     directory = os.path.dirname(file.path)
     if data is None:
         _check_same(file)
         os.unlink(file.path)
-        _sync_directory(directory)
-        return []
-    made = _make_directories(directory)
-    handle, temporary = tempfile.mkstemp(prefix=".stet-", dir=directory)
+    else:
+        _write(file, data)
+    _sync_directory(directory)
+
+
+def _write(file: ConfigFile, data: bytes) -> None:
+    missing = missing_directories(file.path)
+    temporary = None
     try:
+        for each in reversed(missing):
+            os.mkdir(each)
+        handle, temporary = tempfile.mkstemp(prefix=".stet-", dir=os.path.dirname(file.path))
         with open(handle, "wb") as fresh:
             os.fchmod(handle, file.mode)
             fresh.write(data)
@@ -162,14 +171,24 @@ def replace(file: ConfigFile, data: bytes | None) -> list[str]:
         _check_same(file)
         os.replace(temporary, file.path)
     except BaseException:
-        os.unlink(temporary)
-        remove_directories(made)
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+        remove_directories(missing)
         raise
-    _sync_directory(directory)
-    return made
 
 
-def remove_directories(directories: list[str]) -> None:
+def missing_directories(path: str) -> list[str]:
+    """The directories above a file that are not there, the innermost first."""
+    missing = []
+    directory = os.path.dirname(path)
+    while not os.path.isdir(directory):
+        missing.append(directory)
+        directory = os.path.dirname(directory)
+    return missing
+
+
+def remove_directories(directories: Sequence[str]) -> None:
     """Remove directories, the innermost first, as far as they are empty."""
     for directory in sorted(directories, key=len, reverse=True):
         with contextlib.suppress(OSError):
@@ -178,17 +197,7 @@ def remove_directories(directories: list[str]) -> None:
 
 def _check_same(file: ConfigFile) -> None:
     if read(file.path).data != file.data:
-        raise ConnectTrouble(f"{file.path} was changed meanwhile. Nothing was done; try again.")
-
-
-def _make_directories(directory: str) -> list[str]:
-    missing = []
-    while not os.path.isdir(directory):
-        missing.append(directory)
-        directory = os.path.dirname(directory)
-    for each in reversed(missing):
-        os.mkdir(each)
-    return missing
+        raise ConnectTrouble(f"{file.path} was changed meanwhile; try again")
 
 
 def _sync_directory(directory: str) -> None:
