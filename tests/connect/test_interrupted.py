@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Callable
 
 import pytest
@@ -87,4 +88,24 @@ def test_nothing_is_left_of_what_was_stopped(
     before_the_second_file(monkeypatch, stopped)
     with pytest.raises(KeyboardInterrupt):
         carrying_out.connect(request)
+    assert before == person.tree()
+
+
+def test_a_directory_that_can_not_be_synced_is_no_failure(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is in place by then; some file systems know no fsync of a directory."""
+    fsync = os.fsync
+
+    def of_files_only(handle: int) -> None:
+        if stat.S_ISDIR(os.fstat(handle).st_mode):
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        fsync(handle)
+
+    person.write(SERVER, b'{"a": 1}')
+    before = person.tree()
+    monkeypatch.setattr(os, "fsync", of_files_only)
+    person.run(*CONNECT)
+    assert b"mcpServers" in person.read(SERVER)
+    person.run("disconnect", "claude-code")
     assert before == person.tree()

@@ -153,7 +153,9 @@ def replace(file: ConfigFile, data: bytes | None) -> None:
         os.unlink(file.path)
     else:
         _write(file, data)
-    _sync_directory(directory)
+    # What is done is done, also on a file system that can't sync a directory.
+    with contextlib.suppress(OSError):
+        _sync_directory(directory)
 
 
 def _write(file: ConfigFile, data: bytes) -> None:
