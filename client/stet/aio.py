@@ -21,7 +21,7 @@ from typing import Any, Self, TypeVar, Unpack
 from stet.aio_event_stream import AsyncEventStream
 from stet.calls import Call
 from stet.conversation import Answer, Conversation, outcome
-from stet.errors import ConnectionLost, StetError, TimedOut
+from stet.errors import ConnectionLost, ShuttingDown, StetError, TimedOut
 from stet.retrying import Retrying
 from stet.session import with_request_id
 from stet.session_methods import TIMEOUT, LogFilters, Opening, SessionMethods, opening
@@ -78,7 +78,7 @@ class AsyncSession(SessionMethods):
 
     async def open(self) -> Self:
         """Connect and say hello, unless that is done already. Raises as stet.connect()."""
-        await self._persist(self._linked, patient=False)
+        await self._persist(self._linked, self._retrying(patient=False))
         return self
 
     async def close(self) -> None:
@@ -124,34 +124,35 @@ class AsyncSession(SessionMethods):
     async def perform(self, call: Call[T]) -> T:
         """Carry out one call. Raises StetError."""
 
-        async def attempt() -> T:
+        async def attempt() -> T | StetError:
             link = await self._linked()
-            result = await link.ask(call)
-            if isinstance(result, StetError):
-                raise result
-            return result
+            answer = await link.ask(call)
+            if isinstance(answer, ShuttingDown):  # which says that it was not carried out
+                raise answer
+            return answer
 
+        retrying = self._retrying(patient=not self._opening.start, wait=call.wait)
         try:
-            return await self._persist(
-                attempt, patient=not self._opening.start, repeatable=call.repeatable, wait=call.wait
-            )
+            answer = await self._persist(attempt, retrying, repeatable=call.repeatable)
         except StetError as error:
-            raise with_request_id(error, call.request_id) from error.__cause__
+            answer = retrying.told(error)
+        if isinstance(answer, StetError):
+            raise with_request_id(answer, call.request_id) from answer.__cause__
+        return answer
+
+    def _retrying(self, *, patient: bool, wait: float = 0.0) -> Retrying:
+        deadline = None if self.timeout is None else time.monotonic() + self.timeout + wait
+        return Retrying(deadline=deadline, patient=patient)
 
     async def _persist(
-        self,
-        attempt: Callable[[], Awaitable[T]],
-        *,
-        patient: bool,
-        repeatable: bool = True,
-        wait: float = 0.0,
+        self, attempt: Callable[[], Awaitable[T]], retrying: Retrying, *, repeatable: bool = True
     ) -> T:
         """Try, and try again as stet.retrying has it, within the session's timeout and wait."""
-        deadline = None if self.timeout is None else time.monotonic() + self.timeout + wait
-        retrying = Retrying(deadline=deadline, patient=patient)
         while True:
             try:
-                async with asyncio.timeout(deadline and deadline - time.monotonic()):
+                async with asyncio.timeout(
+                    retrying.deadline and retrying.deadline - time.monotonic()
+                ):
                     return await attempt()
             except TimeoutError as error:
                 raise TimedOut(

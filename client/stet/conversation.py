@@ -18,7 +18,14 @@ from typing import Any, TypeVar
 import msgspec
 
 from stet.calls import Call
-from stet.errors import ConnectionLost, GarbledReply, InvalidParams, StetError, from_reply
+from stet.errors import (
+    ConnectionLost,
+    GarbledReply,
+    InvalidParams,
+    Overloaded,
+    StetError,
+    from_reply,
+)
 from stet.wire.framing import UNLIMITED_FRAME, Encoding, FrameError, Framer, enclose
 from stet.wire.messages import (
     Event,
@@ -89,8 +96,8 @@ class Conversation:
         """The next answer, None when more bytes are needed. Events go to ``events``.
 
         Raises GarbledReply when what came in is not an answer to anything, and ConnectionLost
-        when one of several requests was refused and nobody can tell which; the connection is
-        then of no more use.
+        when the daemon says why it closes the connection, or refuses one of several requests
+        and nobody can tell which; the connection is then of no more use.
         """
         while True:
             try:
@@ -116,6 +123,11 @@ class Conversation:
         return Answer(reply.id, reply.result, refusal)
 
     def _unnamed(self, refusal: StetError) -> Answer:
+        if isinstance(refusal, Overloaded) and self.waiting:
+            # About the connection, which is closed: a call that was sent wholly goes on.
+            raise ConnectionLost(
+                f"the daemon closed the connection: {refusal.message}"
+            ) from refusal
         if len(self.waiting) > 1:
             # All others may have been carried out: they are to be asked for again.
             raise ConnectionLost(

@@ -9,11 +9,22 @@ a ``request_id`` (P6). The rules:
   seconds, which a restart under systemd fits into;
 - no daemon: the same if it is somebody else's task to start it (``patient``);
 - garbled replies, time-outs and refusals are never tried again.
+
+Once a connection was lost under a call, only the daemon's answer to that call can tell whether it
+was carried out. What keeps a later attempt from being made says nothing about an earlier one, and
+is told as the cause of a ConnectionLost (:meth:`Retrying.told`).
 """
 
 from __future__ import annotations
 
-from stet.errors import ConnectionLost, DaemonUnreachable, GarbledReply, ShuttingDown, TimedOut
+from stet.errors import (
+    ConnectionLost,
+    DaemonUnreachable,
+    GarbledReply,
+    ShuttingDown,
+    StetError,
+    TimedOut,
+)
 
 #: Connections that may be lost under one call before it is given up.
 LOSSES = 3
@@ -30,7 +41,7 @@ class Retrying:
     """The attempts of one call. Times are seconds of any steady clock."""
 
     def __init__(self, *, deadline: float | None, patient: bool) -> None:
-        self._deadline = deadline
+        self.deadline = deadline
         self._patient = patient
         self._losses = 0
         self._pause = FIRST_PAUSE
@@ -41,9 +52,17 @@ class Retrying:
         if not self._worth_it(error, now):
             return None
         pause, self._pause = self._pause, min(self._pause * 2, LONGEST_PAUSE)
-        if self._deadline is not None and now + pause >= self._deadline:
+        if self.deadline is not None and now + pause >= self.deadline:
             return None
         return pause
+
+    def told(self, error: StetError) -> StetError:
+        """What is told of a call that is given up because of an error that is no answer to it."""
+        if not self._losses or isinstance(error, ConnectionLost):
+            return error
+        lost = ConnectionLost(f"the connection was lost under this call; then: {error.message}")
+        lost.__cause__ = error
+        return lost
 
     def _worth_it(self, error: Exception, now: float) -> bool:
         if isinstance(error, GarbledReply | TimedOut):

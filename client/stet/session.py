@@ -164,7 +164,7 @@ class Session(SessionMethods):
                 except StetError as error:
                     self._drop()
                     pause = retrying.pause_after(error, time.monotonic())
-                    settle(batch, outcomes, error, given_up=pause is None)
+                    settle(batch, outcomes, retrying.told(error), given_up=pause is None)
                     time.sleep(pause or 0)
                 except BaseException:
                     # Interrupted in the middle: replies to come would be taken for the
@@ -251,6 +251,6 @@ def with_request_id(error: StetError, request_id: str | None) -> StetError:
     """The same error, naming the call that has no answer if it is about transport."""
     if isinstance(error, TransportError) and request_id is not None:
         named = type(error)(error.message, request_id=request_id)
-        named.__cause__ = error
+        named.__cause__ = error.__cause__ or error
         return named
     return error

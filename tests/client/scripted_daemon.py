@@ -69,6 +69,8 @@ class ScriptedDaemon:
     def __init__(self, endpoint: Endpoint, script: Script) -> None:
         self.endpoint = endpoint
         self.script = script
+        #: The answer to ``hello``, if it is refused.
+        self.turn_away: Refusal | None = None
         self.hellos: list[dict[str, Any]] = []
         self.requests: list[Request] = []
         self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -80,13 +82,18 @@ class ScriptedDaemon:
 
     def close(self) -> None:
         """Stop listening and cut every connection."""
-        with contextlib.suppress(OSError):
-            self._listening.shutdown(socket.SHUT_RDWR)
-        self._listening.close()
-        os.unlink(self.endpoint.path)
+        self.stop_listening()
         self.hang_up()
         for thread in self._threads:
             thread.join(5)
+
+    def stop_listening(self) -> None:
+        """Take no connection any more. May be called twice."""
+        with contextlib.suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.endpoint.path)
 
     def hang_up(self) -> None:
         """Cut every connection, and go on listening."""
@@ -126,7 +133,7 @@ class ScriptedDaemon:
         """Answer as the script says; False when the connection is to be closed."""
         if request.method == "hello":
             self.hellos.append(request.params)
-            answer: object = hello_result(request.params)
+            answer: object = self.turn_away or hello_result(request.params)
         else:
             self.requests.append(request)
             answer = self.script(request)

@@ -65,6 +65,38 @@ def test_a_lost_connection_is_retried_once_with_the_same_request_id(fault: objec
         assert "request_id" in daemon.requests[0].params
 
 
+def test_after_a_lost_connection_no_other_error_hides_that_it_may_be_carried_out() -> None:
+    def lose(request: Request) -> object:
+        daemon.turn_away = Refusal(Kind.OVERLOADED, "too many connections")
+        return HangUp()
+
+    def lose_for_good(request: Request) -> object:
+        daemon.stop_listening()
+        return HangUp()
+
+    async def story() -> None:
+        async with opened(daemon, timeout=0.3) as session:
+            with pytest.raises(stet.ConnectionLost, match="too many connections") as lost:
+                await session.patch("f", PATCH, request_id="mine")
+            assert lost.value.request_id == "mine"
+            assert isinstance(lost.value.__cause__, stet.Overloaded)
+            with pytest.raises(stet.Overloaded):
+                await session.patch("f", PATCH)
+            daemon.turn_away = None
+            daemon.script = in_turn(HangUp(), Refusal(Kind.NO_CHANGE))
+            with pytest.raises(stet.NoChange):
+                await session.patch("f", PATCH)
+            daemon.script = lose_for_good
+            with pytest.raises(stet.ConnectionLost, match="no stet daemon answers") as lost:
+                await session.patch("f", PATCH, request_id="yours")
+            assert lost.value.request_id == "yours"
+            with pytest.raises(stet.DaemonUnreachable):
+                await session.patch("f", PATCH)
+
+    with scripted(lose) as daemon:
+        run(story)
+
+
 def test_calls_under_way_at_once_get_their_own_answers_over_one_connection() -> None:
     async def story() -> None:
         async with opened(daemon) as session:

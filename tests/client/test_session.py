@@ -86,6 +86,46 @@ def test_a_call_that_always_loses_the_connection_is_given_up() -> None:
         assert len(daemon.requests) == 3
 
 
+def test_after_a_lost_connection_a_refused_hello_does_not_hide_that_it_may_be_carried_out() -> None:
+    def lose(request: Request) -> object:
+        daemon.turn_away = Refusal(Kind.OVERLOADED, "too many connections")
+        return HangUp()
+
+    with scripted(lose) as daemon, opened(daemon) as session:
+        with pytest.raises(stet.ConnectionLost, match="too many connections") as lost:
+            session.patch("f", PATCH, request_id="mine")
+        assert lost.value.request_id == "mine"
+        assert isinstance(lost.value.__cause__, stet.Overloaded)
+        with pytest.raises(stet.Overloaded):
+            session.patch("f", PATCH)
+
+
+def test_after_a_lost_connection_a_daemon_that_is_gone_does_not_hide_it_either() -> None:
+    def lose(request: Request) -> object:
+        daemon.stop_listening()
+        return HangUp()
+
+    with scripted(lose) as daemon, opened(daemon, timeout=0.3) as session:
+        with pytest.raises(stet.ConnectionLost, match="no stet daemon answers") as lost:
+            session.patch("f", PATCH, request_id="mine")
+        assert lost.value.request_id == "mine"
+        with pytest.raises(stet.DaemonUnreachable):
+            session.patch("f", PATCH)
+
+
+def test_after_a_lost_connection_the_answer_to_the_call_itself_is_told() -> None:
+    script = in_turn(HangUp(), Refusal(Kind.NO_CHANGE))
+    with scripted(script) as daemon, opened(daemon) as session, pytest.raises(stet.NoChange):
+        session.patch("f", PATCH)
+
+
+def test_a_connection_that_is_closed_for_what_it_holds_is_no_refusal_of_the_call() -> None:
+    script = in_turn(Refusal(Kind.OVERLOADED, nobody=True), empty_edit("c" * 40))
+    with scripted(script) as daemon, opened(daemon) as session:
+        assert session.patch("f", PATCH).commit == "c" * 40
+        assert daemon.requests[0].params == daemon.requests[1].params
+
+
 def test_what_cannot_be_repeated_is_not_sent_twice() -> None:
     with scripted(lambda request: HangUp()) as daemon:
         with opened(daemon) as session:

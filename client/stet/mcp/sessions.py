@@ -20,7 +20,7 @@ import msgspec
 
 from stet import aio
 from stet.calls import Call
-from stet.errors import OutcomeUnknown, TransportError
+from stet.errors import OutcomeUnknown, StetError, TransportError
 from stet.mcp.tool_calls import Caller
 from stet.wire.results import EditResult
 
@@ -90,4 +90,10 @@ class _Session:
             return await self.connection.perform(call)
         except (TransportError, OutcomeUnknown, asyncio.CancelledError):
             self._unsettled[meant] = request
+            raise
+        except StetError:
+            # What refuses a retry may say nothing about the attempts before it (a connection
+            # that is turned away). If it does, the id is as good as new: nothing was recorded.
+            if known is not None:
+                self._unsettled[meant] = known
             raise
