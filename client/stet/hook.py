@@ -11,10 +11,11 @@ library (tests/hooks/test_hook_start.py). What the payloads look like: :mod:`ste
 
 from __future__ import annotations
 
+import _thread  # threading takes longer to load than a thread to start
 import contextlib
 import json
 import os
-import signal
+import select
 import socket
 import sys
 import time
@@ -32,7 +33,7 @@ from stet.version import __version__
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from typing import Any, NoReturn
+    from typing import Any
 
 _USAGE = "usage: stet hook CLIENT [--before SECONDS] [--after SECONDS] [--no-start]"
 #: A payload may hold a whole new file, twice.
@@ -59,6 +60,26 @@ class _Warning(Exception):
 
 class _Refused(Exception):
     """The daemon's words when it refuses to record something."""
+
+
+class _Progress:
+    """How far the daemon was told, and what is therefore true when it goes no further."""
+
+    __slots__ = ("recorded", "waiting")
+
+    def __init__(self) -> None:
+        self.recorded = self.waiting = False
+
+    def verdict(self) -> str:
+        """What became of it as a whole; the reason is to follow."""
+        if self.waiting:
+            return "perhaps not recorded"
+        return "not all was recorded" if self.recorded else "nothing was recorded"
+
+
+_progress = _Progress()
+#: Held from the first line on standard error: there is to be no second one.
+_said = _thread.allocate_lock()
 
 
 class _Options:
@@ -108,34 +129,62 @@ def main(words: Sequence[str]) -> int:
             return 0
         options = _Options(words)
         # If all else fails, if a file system hangs: a little later than what is bounded below.
-        signal.signal(signal.SIGALRM, _give_up)
-        signal.setitimer(signal.ITIMER_REAL, max(options.before, options.after) + 0.2)
+        _end_at(began + max(options.before, options.after) + 0.2)
         use = read_payload(_payload())
         if use is not None:
             limit = options.after if use.after else options.before
-            signal.setitimer(signal.ITIMER_REAL, max(0.01, began + limit + 0.2 - time.monotonic()))
+            _end_at(began + limit + 0.2)
             _observe(use, options, began + limit)
     except _Warning as problem:
         _warn(str(problem))
     except (_Refused, ValueError) as error:
-        _warn(f"nothing was recorded: {error}")
+        _warn(f"{_progress.verdict()}: {error}")
     except Exception as error:  # noqa: BLE001 - the agent must go on, whatever it was
-        _warn(f"nothing was recorded: {type(error).__name__}: {error}")
+        _warn(f"{_progress.verdict()}: {type(error).__name__}: {error}")
     except KeyboardInterrupt:
         pass
     return 0
 
 
-def _give_up(_signal: int, _frame: object) -> NoReturn:
-    _warn("nothing was recorded: there was no time")
-    os._exit(0)
+def _end_at(moment: float) -> None:
+    """Have the process end then, whatever it is doing.
+
+    By another thread: no signal is handled while a call hangs in the kernel, or where the client
+    has them blocked. What hangs so that not even SIGKILL ends it (a FUSE server that has taken a
+    request and stopped) is not bounded by this.
+    """
+    try:
+        _thread.start_new_thread(_sleep_and_give_up, (moment,))
+    except RuntimeError:  # the user may have no more threads
+        import signal
+
+        signal.signal(signal.SIGALRM, lambda _signal, _frame: _give_up())
+        signal.setitimer(signal.ITIMER_REAL, max(0.01, moment - time.monotonic()))
+
+
+def _sleep_and_give_up(moment: float) -> None:
+    time.sleep(max(0.0, moment - time.monotonic()))
+    _give_up()
+
+
+def _give_up() -> None:
+    try:
+        _warn(f"{_progress.verdict()}: there was no time")
+    finally:
+        os._exit(0)
 
 
 def _warn(text: str) -> None:
+    """Say it on standard error, unless something was said, or nobody reads there."""
+    if not _said.acquire(blocking=False):
+        return
     line = " ".join(text.split())
     shown = "".join(c if c.isprintable() else "?" for c in line)[:_LONGEST_WARNING]
     with contextlib.suppress(OSError):
-        os.write(2, f"stet hook: {shown}\n".encode("utf-8", "replace"))
+        writable = select.poll()
+        writable.register(2, select.POLLOUT)
+        if writable.poll(0):
+            os.write(2, f"stet hook: {shown}\n".encode("utf-8", "replace"))
 
 
 def _payload() -> dict[str, Any]:
@@ -245,8 +294,12 @@ def _tell(
             observed["message"] = use.why
         if use.after and use.request is not None:
             observed["request_id"] = use.request
+        _progress.waiting = True
         _send(connected, 2, "observe", observed, deadline)
-        warnings += _result(next(replies)).get("warnings", [])
+        reply = next(replies)
+        _progress.waiting = False
+        warnings += _result(reply).get("warnings", [])
+        _progress.recorded = True
     return root
 
 
@@ -310,10 +363,10 @@ def _connection(options: _Options, deadline: float) -> socket.socket:
                 connected.close()
                 raise
         except UnsafeDirectory as error:
-            raise _Warning(f"nothing was recorded: {error}") from error
+            raise _Warning(f"{_progress.verdict()}: {error}") from error
         except (FileNotFoundError, ConnectionRefusedError):
             if not started and not (options.start and _may_start()):
-                raise _Warning("nothing was recorded: no stet daemon answers") from None
+                raise _Warning(f"{_progress.verdict()}: no stet daemon answers") from None
         except BlockingIOError:  # its backlog is full
             started = True
         else:
@@ -322,7 +375,7 @@ def _connection(options: _Options, deadline: float) -> socket.socket:
             _start()
             started = True
         if time.monotonic() + _POLL_S > deadline:
-            raise _Warning("nothing was recorded: no stet daemon answers yet") from None
+            raise _Warning(f"{_progress.verdict()}: no stet daemon answers yet") from None
         time.sleep(_POLL_S)
 
 
@@ -368,7 +421,7 @@ def _replies(connected: socket.socket, deadline: float) -> Iterator[dict[str, An
             except ValueError:
                 reply = None
             if not isinstance(reply, dict):
-                raise _Warning("nothing was recorded: what answers is no stet daemon")
+                raise _Warning(f"{_progress.verdict()}: what answers is no stet daemon")
             yield reply
             continue
         if len(received) > _LARGEST_REPLY:
