@@ -62,9 +62,13 @@ class Person:
 
     def run(self, *arguments: str, status: int = 0) -> str:
         """A command in the project; its output."""
+        return self.run_as_printed(*arguments, "-C", str(self.project), status=status)
+
+    def run_as_printed(self, *arguments: str, status: int = 0) -> str:
+        """A command in the directory at hand; its output."""
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            found = main([*arguments, "-C", str(self.project)])
+            found = main(arguments)
         self.complaints.append(err.getvalue())
         assert status == found, out.getvalue() + err.getvalue()
         return out.getvalue()

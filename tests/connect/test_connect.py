@@ -194,6 +194,30 @@ def test_what_is_printed_is_what_would_be_written(person: Person, client: str, s
     assert "--write" in printed
 
 
+@pytest.mark.parametrize("named", ["workspace", "directory"])
+@pytest.mark.parametrize("scope", ["user", "project"])
+def test_the_commands_that_are_printed_write_it_and_undo_it(
+    person: Person, monkeypatch: pytest.MonkeyPatch, scope: str, named: str
+) -> None:
+    """Also for a project elsewhere."""
+    (person.home / "a b").mkdir()
+    (person.home / "at").mkdir()
+    monkeypatch.chdir(person.home / "at")
+    before = person.tree()
+    where = ["--workspace" if named == "workspace" else "-C", "../a b"]
+    more = ["--scope", scope, "--hooks", "--tools", "patch"]
+    printed = person.run_as_printed("connect", "claude-code", *more, *where)
+    write = printed.splitlines()[-1].removeprefix("To write it there: ")
+    assert before == person.tree()
+    undo = person.run_as_printed(*shlex.split(write)[1:]).splitlines()[-1]
+    written = person.tree()
+    assert (scope == "project") == ("a b/.mcp.json" in written)
+    person.run_as_printed(*shlex.split(undo.removeprefix("To undo this: "))[1:])
+    assert before == person.tree()
+    person.run_as_printed("connect", "claude-code", "--write", *more, *where)
+    assert written == person.tree()
+
+
 def test_workspace_and_tools_and_other_sockets_are_passed_on(
     person: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:

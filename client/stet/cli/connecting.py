@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from stet.cli.output import Output
 from stet.cli.usage import UsageError
@@ -29,7 +30,7 @@ def connect(arguments: argparse.Namespace, output: Output) -> None:
     if arguments.hooks and request.client.hooks is None:
         raise UsageError(f"{request.client.title} has no hooks; leave out --hooks")
     if not arguments.write:
-        _print(request, arguments, output)
+        _print(request, output)
         return
     changes = carrying_out.connect(request)
     hints = list(_hints(request))
@@ -43,7 +44,7 @@ def connect(arguments: argparse.Namespace, output: Output) -> None:
         lines.append((Span(f"{told} {path}" if told else f"{path} was as it should be"),))
         if change.backup is not None:
             lines.append((Span(f"  before: {visible(change.backup)}", "dim"),))
-    undo = f"To undo this: stet disconnect {request.client.name}{_scope_option(request.scope)}"
+    undo = f"To undo this: {visible(command_line('disconnect', request))}"
     output.lines([*lines, *((Span(hint, "dim"),) for hint in [*hints, undo])])
 
 
@@ -100,7 +101,7 @@ def _tools(names: str | None) -> str | None:
         raise UsageError(f"--tools: {error}") from error
 
 
-def _print(request: Request, arguments: argparse.Namespace, output: Output) -> None:
+def _print(request: Request, output: Output) -> None:
     from stet.connecting import carrying_out
 
     wanted = [target for target in carrying_out.targets(request) if target.wanted]
@@ -119,7 +120,8 @@ def _print(request: Request, arguments: argparse.Namespace, output: Output) -> N
         lines += [(Span(visible(line)),) for line in text.splitlines()]
         lines.append(())
     lines += [(Span(hint, "dim"),) for hint in _hints(request)]
-    lines.append((Span("To write it there: ", "dim"), Span(_again(arguments), "bold")))
+    again = visible(command_line("connect", request))
+    lines.append((Span("To write it there: ", "dim"), Span(again, "bold")))
     output.lines(lines)
 
 
@@ -132,14 +134,16 @@ def _hints(request: Request) -> Iterator[str]:
     yield "Agents may edit only where you have allowed it: stet init DIR"
 
 
-def _scope_option(scope: str) -> str:
-    return "" if scope == "user" else f" --scope {scope}"
-
-
-def _again(arguments: argparse.Namespace) -> str:
-    from stet.cli.finding import quoted
-
-    words = [f"stet connect {arguments.client} --write{_scope_option(arguments.scope)}"]
-    words += [f"--workspace {quoted(arguments.workspace)}"] if arguments.workspace else []
-    words += [f"--tools {arguments.tools}"] if arguments.tools else []
-    return " ".join([*words, *(["--hooks"] if arguments.hooks else [])])
+def command_line(verb: Literal["connect", "disconnect"], request: Request) -> str:
+    """The command that writes what a request wants, or takes it out, when typed where we are."""
+    words = ["stet", verb, request.client.name]
+    words += ["--write"] if verb == "connect" else []
+    workspace = request.workspace if verb == "connect" else None
+    if request.scope == "project":
+        words += ["--scope", "project"]
+        words += ["-C", request.project] if request.project not in (os.getcwd(), workspace) else []
+    if verb == "connect":
+        words += ["--workspace", workspace] if workspace is not None else []
+        words += ["--tools", request.tools] if request.tools is not None else []
+        words += ["--hooks"] if request.hooks else []
+    return shlex.join(words)

@@ -7,10 +7,15 @@ at hand. A client that is not connected, or a file that can't be read, is nothin
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
+from stet.cli.connecting import command_line
 from stet.cli.finding import Finding
+
+if TYPE_CHECKING:
+    from stet.connecting.carrying_out import Request
 
 
 def findings(directory: str) -> Iterator[Finding]:
@@ -29,30 +34,27 @@ def findings(directory: str) -> Iterator[Finding]:
                 missing = [argv[0] for argv in commands if not os.access(argv[0], os.X_OK)]
                 if missing:
                     detail = f"{path} starts {missing[0]}, which is not there"
-                    yield Finding(
-                        client.name, False, detail, _again(client.name, scope, here, every)
-                    )
+                    mend = command_line("connect", _as_written(request, every))
+                    yield Finding(client.name, False, detail, mend)
                 else:
                     yield Finding(client.name, True, f"{path} starts {commands[0][0]}")
 
 
-def _again(client: str, scope: str, here: str, commands: Sequence[Sequence[str]]) -> str:
-    """The command that writes the entries as they are, with the program that is there now."""
-    words = ["stet", "connect", client, "--write", "--scope", scope]
-    words += ["-C", here] if scope == "project" else []
-    servers = [argv for argv in commands if "mcp" in argv]
-    words += ["--hooks"] if len(servers) < len(commands) else []
-    for argv in servers:
-        arguments = list(argv[argv.index("mcp") + 1 :])
-        words += _kept(arguments, here if scope == "project" else None)
-    return shlex.join(words)
-
-
-def _kept(arguments: list[str], here: str | None) -> Iterator[str]:
-    """The options of the server that are not what they are anyway."""
+def _as_written(request: Request, commands: Sequence[Sequence[str]]) -> Request:
+    """What was asked for when the entries with these commands were written."""
     from stet.connecting.entries import own_options
 
-    options, _ = own_options(arguments)
-    for name, value in options.items():
-        if name != "--workspace" or not (value == here or value.startswith("$")):
-            yield from (name, value)
+    servers = [argv for argv in commands if "mcp" in argv]
+    options: dict[str, str] = {}
+    for argv in servers:
+        options |= own_options(argv[argv.index("mcp") + 1 :])[0]
+    workspace = options.get("--workspace")
+    anyway = request.project if request.scope == "project" else None
+    if workspace is not None and (workspace.startswith("$") or workspace == anyway):
+        workspace = None
+    return replace(
+        request,
+        workspace=workspace,
+        tools=options.get("--tools"),
+        hooks=len(servers) < len(commands),
+    )
