@@ -38,7 +38,9 @@ if TYPE_CHECKING:
 _USAGE = "usage: stet hook CLIENT [--before SECONDS] [--after SECONDS] [--no-start]"
 #: A payload may hold a whole new file, twice.
 _LARGEST_PAYLOAD = 32 << 20
-_LARGEST_REPLY = 4 << 20
+#: After a command it may tell of every file of a workspace: 50,000 (observe_max_files), and more
+#: where that was raised.
+_LARGEST_REPLY = 64 << 20
 _LONGEST_WARNING = 400
 _LONGEST_SHOWN = 150
 #: Of the time that is left the daemon may take so much for looking at files.
@@ -411,20 +413,24 @@ def _send(
 
 def _replies(connected: socket.socket, deadline: float) -> Iterator[dict[str, Any]]:
     """The daemon's replies, one by one. Raises _Warning."""
-    received = b""
+    received = bytearray()
+    searched = 0  # a large reply comes in thousands of pieces, each of which is looked at once
     while True:
-        line, end, rest = received.partition(b"\n")
-        if end:
-            received = rest
+        end = received.find(b"\n", searched)
+        if end >= 0:
+            line = bytes(received[:end])
+            del received[: end + 1]
+            searched = 0
             try:
                 reply = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 reply = None
             if not isinstance(reply, dict):
                 raise _Warning(f"{_progress.verdict()}: what answers is no stet daemon")
             yield reply
             continue
-        if len(received) > _LARGEST_REPLY:
+        searched = len(received)
+        if searched > _LARGEST_REPLY:
             raise _Warning("perhaps not recorded: the reply is too large")
         connected.settimeout(_left(deadline))
         try:

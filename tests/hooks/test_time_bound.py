@@ -122,6 +122,24 @@ def test_a_broken_connection_after_it_was_sent_is_perhaps_recorded(tmp_path: Pat
         daemon.close()
 
 
+def test_the_reply_about_very_many_files_is_read(tmp_path: Path) -> None:
+    daemon = DaemonProcess()
+    files = [{"path": f"{n}" * 40, "status": "A", "before": None} for n in range(100_000)]
+    reply = json.dumps({"id": 2, "result": {"files": files, "warnings": []}}).encode()
+    assert len(reply) > 16 << 20
+
+    def answer(connection: socket.socket) -> None:
+        greet(connection)
+        connection.sendall(reply + b"\n")
+
+    try:
+        with impostor(daemon, answer):
+            payload = claude("PostToolUse", "Bash", {"command": "x"}, "t", tmp_path)
+            assert run_hook(daemon, payload, "claude-code", "--after", "50") == ""
+    finally:
+        daemon.close()
+
+
 def test_a_daemon_that_goes_between_two_workspaces_has_recorded_something(tmp_path: Path) -> None:
     daemon = DaemonProcess()
     for name in ("one", "two"):
