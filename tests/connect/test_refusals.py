@@ -56,6 +56,39 @@ def test_a_disconnect_refuses_what_does_not_parse(person: Person) -> None:
     assert "does not parse" in person.refused("disconnect", "zed")
 
 
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b'{"permissions": {"allow": ["mcp__stet"]} // mine\n}', []),
+        (b'{"model": "x"} }', ["unread"]),
+        (b'{"model": "\xff"}', ["unread"]),
+        (b"[]", ["unread"]),
+    ],
+)
+def test_a_file_that_stet_is_not_in_does_not_stop_a_disconnect(
+    person: Person, data: bytes, told: list[str]
+) -> None:
+    person.write(HOOK_FILES["claude-code", "user"], data)
+    before = person.tree()
+    person.run("connect", "claude-code", "--write")
+    assert (
+        told == [each["action"] for each in person.json("disconnect", "claude-code")["files"]][1:]
+    )
+    assert before == person.tree()
+    again = person.run("disconnect", "claude-code")
+    assert ("not connected" in again, "passed over" in again) == (True, bool(told))
+
+
+def test_a_file_that_may_have_stet_in_it_stops_a_disconnect(person: Person) -> None:
+    person.run("connect", "claude-code", "--write", "--hooks")
+    hooks = HOOK_FILES["claude-code", "user"]
+    person.write(hooks, person.read(hooks) + b"}")
+    assert "does not parse" in person.refused("disconnect", "claude-code")
+    person.write(hooks, b"// mine\n" + person.read(hooks)[:-1])
+    person.run("disconnect", "claude-code")
+    assert (b"// mine\n{}", False) == (person.read(hooks).strip(), ".claude.json" in person.tree())
+
+
 def test_a_read_only_file_a_directory_and_a_dangling_link(person: Person) -> None:
     file = person.write(ZED, b"{}", 0o444)
     assert "chmod u+w" in person.refused("connect", "zed", "--write")

@@ -61,11 +61,12 @@ def disconnect(arguments: argparse.Namespace, output: Output) -> None:
         "restored": "is again as it was before stet was connected",
         "removed": "is gone; it was made for stet",
         "changed": "has no stet in it any more; the rest stays",
+        "unread": "does not parse; nothing of stet is in it, so it was passed over",
     }
     lines = [f"{visible(change.path)} {told[change.action]}" for change in changes]
-    if not lines:
+    if all(change.action == "unread" for change in changes):
         places = ", ".join(target.path for target in carrying_out.targets(request))
-        lines = [f"stet was not connected: nothing of it in {visible(places)}"]
+        lines.append(f"stet was not connected: nothing of it in {visible(places)}")
     output.lines([(Span(line),) for line in lines])
 
 

@@ -46,7 +46,8 @@ class Target:
 @dataclass(frozen=True)
 class Change:
     """What was done to a file: ``created``, ``changed``, ``unchanged``; or, when disconnected,
-    ``restored`` (as it was before), ``removed`` (it was made for stet), ``changed``.
+    ``restored`` (as it was before), ``removed`` (it was made for stet), ``changed``, ``unread``
+    (it does not parse, but nothing of stet can be in it).
 
     ``backup``: where that is kept which was there before.
     """
@@ -126,7 +127,7 @@ def connect(request: Request) -> list[Change]:
 def disconnect(request: Request) -> list[Change]:
     """Take what is ours out of the client's files. Raises ConnectTrouble."""
     found = [_disconnecting(target, _mode(request.scope)) for target in targets(request)]
-    steps = [step for step in found if step is not None]
+    steps = [step for step in found if isinstance(step, _Step)]
     changes = _carry_out(steps)
     for step in steps:
         if step.spent is not None:
@@ -134,7 +135,7 @@ def disconnect(request: Request) -> list[Change]:
                 os.unlink(step.spent.path)
         if step.data is None:
             config_file.remove_directories(_inner_directories(request, step.file.path))
-    return changes
+    return [*changes, *(each for each in found if isinstance(each, Change))]
 
 
 def connected(request: Request) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
@@ -194,17 +195,25 @@ def _is_kept(target: Target, file: ConfigFile, fresh: str) -> bool:
     return undone(target.kind, file.text, wanted, config_file.backups(file)).exact
 
 
-def _disconnecting(target: Target, mode: int) -> _Step | None:
+def _disconnecting(target: Target, mode: int) -> _Step | Change | None:
     file = config_file.read(target.path, mode=mode)
     if file.data is None:
         return None
+    # A comment that the client does not read does not hide from us what is there.
+    kind = replace(target.kind, strict=False)
+    try:
+        with _named(file.path):
+            kind.check(file.text)
+    except ConnectTrouble:
+        if entries.NAME.encode() in file.data:
+            raise
+        return Change(file.named, "unread")
     with _named(file.path):
-        target.kind.check(file.text)
-        if not target.kind.found(file.text, target.wanted):
+        if not kind.found(file.text, target.wanted):
             return None
         config_file.check_writable(file)
         backups = config_file.backups(file)
-        result = undone(target.kind, file.text, target.wanted, backups)
+        result = undone(kind, file.text, target.wanted, backups)
     data = None if result.text is None else result.text.encode("utf-8")
     return _Step(file, Change(file.named, _action(result)), data, spent=result.backup)
 
