@@ -171,6 +171,17 @@ def test_secrets_stay_secret_and_links_stay_links(person: Person) -> None:
     assert before == person.tree()
 
 
+def test_a_file_with_two_names_keeps_them(person: Person) -> None:
+    other = person.write("dotfiles/settings.json", b"{}")
+    (person.home / ZED).parent.mkdir(parents=True)
+    (person.home / ZED).hardlink_to(other)
+    assert "2 names (hard links)" in person.refused("connect", "zed", "--write")
+    other.unlink()
+    person.run("connect", "zed", "--write")
+    other.hardlink_to(person.home / ZED)
+    assert "2 names (hard links)" in person.refused("disconnect", "zed")
+
+
 def test_new_files_of_the_user_are_private_those_of_a_project_are_not(person: Person) -> None:
     old = os.umask(0o022)
     try:

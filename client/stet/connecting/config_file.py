@@ -97,6 +97,12 @@ def check_writable(file: ConfigFile) -> None:
             f"write there: chmod u+w '{file.path}'. If a program makes this file, put what "
             "stet connect prints into what it is made from."
         )
+    if found.st_nlink > 1:
+        raise ConnectTrouble(
+            f"{file.path} has {found.st_nlink} names (hard links), and a new file would have only "
+            "this one. Make it a file of its own, or the other names symbolic links to it, or put "
+            "in what stet connect prints by hand. Nothing was changed."
+        )
     if not os.access(os.path.dirname(file.path), os.W_OK):
         raise ConnectTrouble(f"the directory of {file.path} is not writable for you")
 
