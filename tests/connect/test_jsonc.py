@@ -77,6 +77,18 @@ def test_comments_and_last_commas_are_refused_where_a_client_reads_plain_json(te
         value_of(text, strict=True)
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["@{}", "{@}", '{@ "a": 1}', '{"a" @: 1}', '{"a": @ 1}', '{"a": 1 @}', '{"a": 1, @ "b": 2}',
+     "[1 @]", "[1, @ 2]", "{} @"],
+)  # fmt: skip
+def test_a_comment_where_a_client_reads_plain_json_is_called_one(text: str) -> None:
+    for comment in ("// x\n", "/* x */"):
+        with pytest.raises(NotJson, match="a comment, which this client does not read") as caught:
+            value_of(text.replace("@", comment), strict=True)
+        assert text.index("@") + 1 == caught.value.column
+
+
 def test_of_two_members_with_one_key_the_last_counts() -> None:
     text = '{"a": 1, "a": 2, // x\n}'
     root = outline(text)

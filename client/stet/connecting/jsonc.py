@@ -189,6 +189,8 @@ class _Reader:
         return value
 
     def _error(self, at: int, what: str) -> NotJson:
+        if self._strict and self._text.startswith(("//", "/*"), at):
+            what = "a comment, which this client does not read"
         before = self._text[:at]
         line = before.count("\n") + 1
         return NotJson(what, line, at - (before.rfind("\n") + 1) + 1)
@@ -217,8 +219,6 @@ class _Reader:
     def _why(self, at: int) -> str:
         if at == len(self._text):
             return "the file ends where a value should stand"
-        if self._strict and self._text.startswith(("//", "/*"), at):
-            return "a comment, which this client does not read"
         return "not a value (a string, number, object, array, true, false or null)"
 
     def _items(self, start: int, depth: int, closing: str) -> tuple[list[tuple[str, Any]], int]:
