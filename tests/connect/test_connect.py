@@ -30,7 +30,7 @@ def as_read(client: str, data: bytes) -> Any:
     """A file by the rules of the client that reads it."""
     text = data.decode("utf-8")
     if client == "codex" and not text.lstrip().startswith("{"):
-        return tomllib.loads(text)
+        return tomllib.loads(text.removeprefix("\ufeff"))
     return json.loads(text) if client in PLAIN else value_of(text)
 
 
@@ -55,7 +55,7 @@ def existing(client: str, key: str, style: str) -> bytes:
         text = text.replace("\n", "\r\n")
     elif style == "no end":
         text = text.rstrip("\n")
-    elif style == "mark" and client != "codex":
+    elif style == "mark":
         text = "\ufeff" + text
     return text.encode()
 

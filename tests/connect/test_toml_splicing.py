@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stet.connecting.json_splicing import CannotSplice
-from stet.connecting.toml_splicing import put, remove
+from stet.connecting.toml_splicing import put, remove, value_of
 
 PATH = ("servers", "stet")
 VALUE = {"command": "/a b/stet", "args": ["mcp", 'x"\\'], "env": {"A": "1", "b c": "\x7fü"}, "t": 5}
@@ -31,16 +31,17 @@ def documents(draw: st.DrawFn) -> str:
         tomllib.loads(text)
     except tomllib.TOMLDecodeError:
         text = "a = 1"
-    return text.replace("\n", "\r\n") if draw(st.booleans()) else text
+    text = text.replace("\n", "\r\n") if draw(st.booleans()) else text
+    return draw(st.sampled_from(["", "\ufeff"])) + text
 
 
 @given(documents())
 @settings(max_examples=100, deadline=None)
 def test_a_table_is_put_in_and_taken_out_again(text: str) -> None:
     changed = put(text, PATH, VALUE)
-    expected = tomllib.loads(text)
+    expected = value_of(text)
     expected.setdefault("servers", {})["stet"] = VALUE
-    assert expected == tomllib.loads(changed)
+    assert expected == value_of(changed)
     assert changed.startswith(text)
     assert text == remove(changed, PATH)
 

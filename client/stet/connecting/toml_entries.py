@@ -7,19 +7,17 @@ args = ["mcp"]
 
 from __future__ import annotations
 
-import tomllib
-
 from stet.connecting import entries
 from stet.connecting.entries import NAME, Entries
 from stet.connecting.json_splicing import CannotSplice, has, lookup
-from stet.connecting.toml_splicing import put, remove
+from stet.connecting.toml_splicing import put, remove, value_of
 
 
 def written(text: str, wanted: Entries) -> str:
     """The text with this server. Raises CannotSplice and TOMLDecodeError."""
     if wanted.servers is None or wanted.server is None:
         return text
-    path, root = (wanted.servers, NAME), tomllib.loads(text)
+    path, root = (wanted.servers, NAME), value_of(text)
     if not has(root, path):
         return put(text, path, wanted.server)
     found = lookup(root, path)
@@ -31,7 +29,7 @@ def written(text: str, wanted: Entries) -> str:
 
 def found(text: str, servers: str | None) -> Entries:
     """The entry that is in a text."""
-    root = tomllib.loads(text)
+    root = value_of(text)
     if servers is None or not has(root, (servers, NAME)):
         return Entries(servers)
     value = lookup(root, (servers, NAME))

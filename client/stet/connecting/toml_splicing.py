@@ -43,12 +43,17 @@ class Table(NamedTuple):
     end: int
 
 
+def value_of(text: str) -> dict[str, Any]:
+    """The value of a document, which may begin with a byte order mark. Raises TOMLDecodeError."""
+    return tomllib.loads(text.removeprefix("\ufeff"))
+
+
 def put(text: str, path: Path, value: Mapping[str, Any]) -> str:
     """The text with this table: where it stands, else at the end. Raises CannotSplice, ValueError.
 
     Tables below it that are as ``value`` has them stay where they are.
     """
-    before = tomllib.loads(text)
+    before = value_of(text)
     newline = newline_of(text)
     if has(before, path):
         changed = _replaced(text, path, lookup(before, path), value)
@@ -81,7 +86,7 @@ def _replaced(text: str, path: Path, found: Mapping[str, Any], value: Mapping[st
 
 def remove(text: str, path: Path) -> str:
     """The text without a table and those below it. Raises KeyError if there is none."""
-    before = tomllib.loads(text)
+    before = value_of(text)
     lookup(before, path)
     own = _own(text, path)
     changed = text
@@ -89,7 +94,7 @@ def remove(text: str, path: Path) -> str:
         changed = _cut(changed, table)
     expected = copy.deepcopy(before)
     del lookup(expected, path[:-1])[path[-1]]
-    found = tomllib.loads(changed) if own else before
+    found = value_of(changed) if own else before
     for depth in range(len(path) - 1, 0, -1):
         # What was there for this table only is gone with it, unless it has a header.
         if not lookup(expected, path[:depth]) and not has(found, path[:depth]):
@@ -188,7 +193,7 @@ def _value(value: Any) -> str:
 
 def _checked(text: str, expected: Any) -> str:
     try:
-        found = tomllib.loads(text)
+        found = value_of(text)
     except tomllib.TOMLDecodeError as error:
         raise CannotSplice(f"it is laid out in an unusual way ({error})") from error
     if found != expected:

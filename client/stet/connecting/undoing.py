@@ -8,11 +8,10 @@ alone are taken out; what was empty in the newest backup stays empty, what was n
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from stet.connecting import entries, json_entries, jsonc, toml_entries
+from stet.connecting import entries, json_entries, jsonc, toml_entries, toml_splicing
 from stet.connecting.config_file import Backup
 from stet.connecting.entries import Entries
 from stet.connecting.json_splicing import CannotSplice
@@ -28,7 +27,7 @@ class Format:
     def check(self, text: str) -> None:
         """Raises ValueError, NotJson or CannotSplice for a text that can't be written into."""
         if self.toml:
-            tomllib.loads(text)
+            toml_splicing.value_of(text)
         else:
             json_entries.check(text, strict=self.strict)
 
@@ -60,7 +59,7 @@ class Format:
     def is_blank(self, text: str, shape: Entries) -> bool:
         """Whether nobody would miss a file with this text."""
         if self.toml:
-            return not text.strip()
+            return not text.removeprefix("\ufeff").strip()
         return json_entries.is_blank(text, shape)
 
 
