@@ -21,8 +21,9 @@ TITLE = "stet"
 INSTRUCTIONS = """\
 Edit files through these tools: each call is carried out whole or not at all, and recorded, so \
 that the person can see it and take it back. An error changes nothing and says what to send \
-instead. undo takes back your own edits, newest first, and keeps what others changed since. \
-Paths are relative to the workspace or absolute."""
+instead. undo takes back the edits you made with these tools, newest first, and keeps what \
+others changed since; not what you did with other tools. Paths are relative to the workspace or \
+absolute."""
 
 #: How long, in milliseconds, a client may take the list of tools to be the same: it only changes
 #: with another version or other options, and then the process is another one.
