@@ -3,6 +3,8 @@
 The text is short: what was done, the commit to name in ``undo`` or ``show``, and warnings. The
 structured content is the result as CONTRACT.md has it, except that an edit's diff is left out
 unless it is a preview: some clients give both to the model, and it has just written that text.
+For the same reason what is too long is cut in both, and both say how to get the rest: the text in
+its last line, the structured content in ``cut``. A page of the log is made a shorter page instead.
 
 An error's text is the daemon's, which says what to send instead; its structured content is
 ``{"error": {"kind", "message", ..}}`` with all details (``failures``, ``conflicts``). No I/O.
@@ -10,7 +12,8 @@ An error's text is the daemon's, which says what to send instead; its structured
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -29,6 +32,8 @@ from stet.wire.results import (
 #: Characters of text that a model is given at once; further ones are cut off, at a line's end.
 MOST_TEXT = 100_000
 
+_LINE_END = re.compile(r"\r\n|\r|\n")
+
 
 class Answer(NamedTuple):
     """What a tool call is answered with."""
@@ -38,15 +43,26 @@ class Answer(NamedTuple):
     is_error: bool = False
 
 
-def answered(result: msgspec.Struct) -> Answer:
-    """A result for the model and for programs."""
-    if isinstance(result, ReadResult):
-        result, note = _cut_reading(result)
-        return Answer(result.text + note, msgspec.to_builtins(result))
+def answered(result: msgspec.Struct, given: Mapping[str, Any]) -> Answer:
+    """A result for the model and for programs; ``given`` are the call's parameters."""
+    if isinstance(result, LogResult):
+        result = _shorter_page(result)
+    text = result.text if isinstance(result, ReadResult) else _TEXTS[type(result)](result)
+    kept = _beginning(text)
     structured = msgspec.to_builtins(result)
     if isinstance(result, EditResult) and result.commit is not None:
         del structured["diff"]
-    return Answer(_cut(_TEXTS[type(result)](result)), structured)
+    if kept == text:
+        return Answer(text, structured)
+    if isinstance(result, ReadResult):
+        structured["text"] = kept
+        cut = _how_to_read_on(result, kept, given)
+    else:
+        if "diff" in structured:
+            structured["diff"] = _beginning(structured["diff"])
+        cut = f"{_missing(text, kept)} {_how_to_see_more(result)}".rstrip()
+    structured["cut"] = cut
+    return Answer(f"{kept}\n[{cut}]", structured)
 
 
 def refused(error: StetError) -> Answer:
@@ -137,21 +153,11 @@ def _plain(lines: Iterable[render.Line]) -> list[str]:
 
 def _cut(text: str) -> str:
     kept = _beginning(text)
-    if kept == text:
-        return text
-    return f"{kept}\n[{len(text) - len(kept):,} more characters were cut off]"
+    return text if kept == text else f"{kept}\n[{_missing(text, kept)}]"
 
 
-def _cut_reading(result: ReadResult) -> tuple[ReadResult, str]:
-    """The beginning of what was read, and how to read on."""
-    kept = _beginning(result.text)
-    if kept == result.text:
-        return result, ""
-    note = (
-        f"\n[The file has {result.lines:,} lines; the rest was cut off after "
-        f"{len(kept):,} characters. Give start and end to read other lines.]"
-    )
-    return msgspec.structs.replace(result, text=kept), note
+def _missing(text: str, kept: str) -> str:
+    return f"{len(text) - len(kept):,} more characters were cut off."
 
 
 def _beginning(text: str) -> str:
@@ -159,4 +165,44 @@ def _beginning(text: str) -> str:
     if len(text) <= MOST_TEXT:
         return text
     end = text.rfind("\n", 0, MOST_TEXT)
+    if end < 0:
+        end = text.rfind("\r", 0, MOST_TEXT)
     return text[: end + 1] if end >= 0 else text[:MOST_TEXT]
+
+
+def _how_to_read_on(result: ReadResult, kept: str, given: Mapping[str, Any]) -> str:
+    start, end = given.get("start") or 1, given.get("end")
+    whole_lines = len(_LINE_END.findall(kept))
+    following = start + (whole_lines or 1)
+    if whole_lines:
+        cut = f"What is after line {following - 1:,} of {result.lines:,} was cut off."
+    else:
+        cut = f"Line {start:,} is longer than {MOST_TEXT:,} characters; the rest was cut off."
+    if following > min(result.lines, end or result.lines):
+        return cut
+    last = "" if end is None else f", end={end}"
+    return f"{cut} To read on, call read with start={following}{last}."
+
+
+def _how_to_see_more(result: msgspec.Struct) -> str:
+    if isinstance(result, DiffResult):
+        several = len(result.files) > 1
+        return "Give paths, to compare fewer files." if several else "Call read, to see the file."
+    if isinstance(result, ShowResult):
+        several, commit = len(result.files) > 1, result.commit[:12]
+        if several and result.parent is not None:
+            return (
+                f'Call diff with from "{result.parent[:12]}", to "{commit}" and paths, to see '
+                "single files."
+            )
+        files = "single files" if several else "the file"
+        return f'Call read with at "{commit}", to see {files}.'
+    return "Preview fewer edits at once." if isinstance(result, EditResult) else ""
+
+
+def _shorter_page(page: LogResult) -> LogResult:
+    """As much of a page as is given at once; a cursor is the last commit that was given."""
+    while len(page.commits) > 1 and len(_logged(page)) > MOST_TEXT:
+        kept = page.commits[: len(page.commits) // 2]
+        page = LogResult(kept, kept[-1].commit)
+    return page
