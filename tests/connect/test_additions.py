@@ -100,6 +100,18 @@ def test_comments_in_an_entry_stay(person: Person, client: str) -> None:
     assert mine == person.read(path).decode()
 
 
+def test_comments_in_a_table_stay(person: Person) -> None:
+    person.run("connect", "codex", "--write")
+    change(person, CODEX, "command", "# why\ncommand")
+    mine = change(person, CODEX, '"mcp"]\n', '"mcp"] # so\n')
+    person.run("connect", "codex", "--write", "--tools", "patch")
+    expected = mine.replace(b'"mcp"]', b'"mcp", "--tools", "patch"]')
+    assert expected == person.read(CODEX)
+    assert mine == person.read(f"{CODEX}.stet-backup-1")
+    person.run("connect", "codex", "--write")
+    assert mine == person.read(CODEX)
+
+
 def test_a_backup_is_made_of_what_a_person_has_added(person: Person) -> None:
     path, _ = SERVER_FILES["gemini", "user"]
     person.run("connect", "gemini", "--write")

@@ -65,6 +65,42 @@ def test_it_is_replaced_where_it_stands_and_what_a_client_put_below_it_stays() -
     assert "\n# next\n[z]\n" == remove(text, PATH)
 
 
+def test_of_a_table_that_is_replaced_only_what_differs_is_written() -> None:
+    text = (
+        "[servers.stet] # mine\n# why\n'command' = 'old' # so\nargs = [\n  'a', # one\n]\n"
+        "gone.a = 1\ngone.b = 2\nkept.a = 3 # [\n\n  t = 5\n"
+        "\n[servers.stet.env]\n# there\nA = '1'\nB = '2' # two\n# next\n[z]\n"
+    )
+    value = {
+        "command": "n#w", "args": ["a"], "kept": {"a": 3}, "t": 6, "env": {"A": "1", "B": "#"},
+        "more": [1],
+    }  # fmt: skip
+    expected = (
+        "[servers.stet] # mine\n# why\n'command' = \"n#w\" # so\nargs = [\n  'a', # one\n]\n"
+        "kept.a = 3 # [\n\n  t = 6\nmore = [1]\n"
+        "\n[servers.stet.env]\n# there\nA = '1'\nB = \"#\" # two\n# next\n[z]\n"
+    )
+    assert expected == put(text, PATH, value)
+    assert expected.replace("\n", "\r\n") == put(text.replace("\n", "\r\n"), PATH, value)
+
+
+@pytest.mark.parametrize(
+    ("body", "value", "expected"),
+    [
+        ("a = 1\nb = 2\n", {"a": 1}, "a = 1\n"),
+        ("a.b = 1\n", {"a": {"b": 2}}, "a = { b = 2 }\n"),
+        ("a.b = 1\na.c = 2\n", {"a": {"b": 1}}, "a = { b = 1 }\n"),
+        ("a = [ # x\n1]# y\n", {"a": [2]}, "a = [2]# y\n"),
+        ('a = """\n# [\n""" # y', {"a": "z"}, 'a = "z" # y'),
+        ("a = 1 # x", {"b": 1}, "b = 1"),
+    ],
+)
+def test_a_member_is_replaced_however_it_is_written(
+    body: str, value: dict[str, object], expected: str
+) -> None:
+    assert f"[servers.stet]\n{expected}" == put(f"[servers.stet]\n{body}", PATH, value)
+
+
 @pytest.mark.parametrize(
     "text",
     ["servers = {}", "servers = { stet = {} }", "[servers]\nstet = { a = 1 }", "servers = 1"],

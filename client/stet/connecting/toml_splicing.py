@@ -30,6 +30,9 @@ _TOKEN = re.compile(
     r'#[^\r\n]*|"""(?:[^\\]|\\.)*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:[^"\\\r\n]|\\.)*"|\'[^\'\r\n]*\'|[\[\]{}]|\n',
     re.DOTALL,
 )
+_ASSIGNED = re.compile(
+    r"""[ \t]*(?:[A-Za-z0-9_-]+|"(?:[^"\\\r\n]|\\.)*"|'[^'\r\n]*')[ \t]*=[ \t]*"""
+)
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 Path = tuple[str, ...]
@@ -51,7 +54,7 @@ def value_of(text: str) -> dict[str, Any]:
 def put(text: str, path: Path, value: Mapping[str, Any]) -> str:
     """The text with this table: where it stands, else at the end. Raises CannotSplice, ValueError.
 
-    Tables below it that are as ``value`` has them stay where they are.
+    What is as ``value`` has it stays as it stands, comments as well.
     """
     before = value_of(text)
     newline = newline_of(text)
@@ -75,13 +78,54 @@ def _replaced(text: str, path: Path, found: Mapping[str, Any], value: Mapping[st
     own = _own(text, path)
     if not own or own[0].path != path:
         raise CannotSplice(f"{'.'.join(path)} is not a table with a header of its own")
-    below = {table.path[len(path)] for table in own[1:]}
-    staying = {key for key in below if key in value and value[key] == found[key]}
-    for table in reversed(own[1:]):
+    staying = set()
+    for key in dict.fromkeys(table.path[len(path)] for table in own[1:]):
+        inner = value.get(key)
+        if inner == found[key]:
+            staying.add(key)
+        elif isinstance(inner, dict) and _own(text, (*path, key))[0].path == (*path, key):
+            text = _replaced(text, (*path, key), found[key], inner)
+            staying.add(key)
+    for table in reversed(_own(text, path)[1:]):
         if table.path[len(path)] not in staying:
             text = _cut(text, table)
     rest = {key: each for key, each in value.items() if key not in staying}
-    return text[: own[0].start] + _table(path, rest, newline_of(text)) + text[own[0].end :]
+    block = _altered(text[own[0].start : own[0].end], found, rest, newline_of(text))
+    return text[: own[0].start] + block + text[own[0].end :]
+
+
+def _altered(block: str, found: Mapping[str, Any], value: Mapping[str, Any], newline: str) -> str:
+    """The lines of one table with these members: what is the same in both stays as it stands."""
+    ends = [*_line_starts(block)[1:], len(block)]
+    lines = [block[start:end] for start, end in pairwise(ends)]
+    keys = [next(iter(value_of(line)), None) for line in lines]
+    kept, told = [block[: ends[0]]], set()
+    for line, key in zip(lines, keys, strict=True):
+        if key is None or (key in value and value[key] == found[key]):
+            changed: str | None = line
+        elif key in value and keys.count(key) == 1:
+            changed = _with_value(line, value[key])
+        else:
+            changed = None
+        if changed is not None:
+            kept.append(changed)
+            told.add(key)
+    fresh = [f"{_key(key)} = {_value(each)}" for key, each in value.items() if key not in told]
+    return newline.join(["".join(kept).rstrip("\r\n"), *fresh])
+
+
+def _with_value(line: str, value: Any) -> str | None:
+    """A member with another value, and the comment behind it; None if its key has dots."""
+    begun = _ASSIGNED.match(line)
+    if begun is None:
+        return None
+    depth, end = 0, len(line)
+    for token in _TOKEN.finditer(line, begun.end()):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(token[0], 0)
+        if token[0].startswith("#") and depth == 0:
+            end = token.start()
+    end = len(line[:end].rstrip())
+    return line[: begun.end()] + _value(value) + line[end:]
 
 
 def remove(text: str, path: Path) -> str:
