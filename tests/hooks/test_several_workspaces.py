@@ -22,7 +22,6 @@ def patching(*paths: Path) -> dict[str, str]:
 def test_a_file_elsewhere_keeps_no_file_of_the_workspace_from_being_recorded(
     site: Site, turned: bool
 ) -> None:
-    # Elsewhere is above the workspace, so that nothing below it may be dropped with it.
     elsewhere = site.root.parent / "elsewhere.txt"
     paths = [elsewhere, site.root / "a.txt", site.root / "sub/b.txt"]
     given = patching(*(reversed(paths) if turned else paths))
@@ -41,11 +40,12 @@ def test_each_workspace_has_its_own_and_all_that_was_left_out_is_counted(site: S
     bare = [site.root.parent / f"{site.root.name}-bare{n}" for n in range(6)]
     for directory in bare:
         directory.mkdir()
-    paths = [*(d / "c.txt" for d in bare), other.root / "a.txt", site.root / "a.txt"]
+    above = site.root.parent / "above.txt"  # what lies deeper may not be dropped with it
+    paths = [above, *(d / "c.txt" for d in bare), other.root / "a.txt", site.root / "a.txt"]
     payload = claude("PreToolUse", "apply_patch", patching(*paths), "t1", site.root)
     said = run_hook(site.daemon, payload, "codex", "--before", "50")
-    assert said.startswith(f"stet hook: not recorded: {bare[0]}/c.txt: ")
-    assert said.endswith(" (and 5 more)\n")
+    assert said.startswith(f"stet hook: not recorded: {above}: ")
+    assert said.endswith(" (and 6 more)\n")
     for each in (site, other):
         each.write("a.txt", "by the tool\n")
     payload["hook_event_name"] = "PostToolUse"
@@ -76,3 +76,15 @@ def test_a_workspace_that_does_not_hold_the_file_is_told_of(tmp_path: Path) -> N
         )
     finally:
         daemon.close()
+
+
+def test_of_too_many_workspaces_the_agents_own_is_among_those_that_are_told(site: Site) -> None:
+    others = [site.daemon.site(f"{site.root.name}-other{n}") for n in range(4)]
+    paths = [each.root / "a.txt" for each in (*others, site)]
+    payload = claude("PreToolUse", "apply_patch", patching(*paths), "t1", site.root)
+    why = "stet hook: not recorded, because they lie in other workspaces: 1\n"
+    assert run_hook(site.daemon, payload, "codex", "--before", "50") == why
+    site.write("a.txt", "by the tool\n")
+    payload["hook_event_name"] = "PostToolUse"
+    assert run_hook(site.daemon, payload, "codex", "--after", "50") == why
+    assert told(site) == [("observed", "s-1", ["A a.txt"])]
