@@ -2,6 +2,7 @@
 
     _began(answer)     after every subscribe   -> a gap to be filled, or None
     _taken(told)       a notification          -> a gap to be filled, or None
+    _filled()          after every gap, and where there was none
     _ready             events to be given, in order
 
 How a gap is noticed and filled is :mod:`stet.following`'s.
@@ -17,7 +18,7 @@ import msgspec
 from stet.errors import ConnectionLost, DaemonUnreachable, GarbledReply, ShuttingDown, TimedOut
 from stet.following import Follower, Gap
 from stet.session_methods import Opening
-from stet.wire.events import EVENTS, AnyEvent, Subscribed, read_event
+from stet.wire.events import EVENTS, AnyEvent, LostEvent, Subscribed, read_event
 
 #: The connection is gone; another one is worth a try.
 GONE = (ConnectionLost, DaemonUnreachable, ShuttingDown, TimedOut)
@@ -35,6 +36,9 @@ class EventIntake:
         self._names = tuple(names) or EVENTS
         self._follower = Follower(self._names)
         self._ready: deque[AnyEvent] = deque()
+        #: What is to be given after the gap that is being filled. The connection may be lost
+        #: meanwhile, and the next one tells nothing of it.
+        self._afterwards: list[LostEvent] = []
         self._subscribed = False
         self.heads: dict[str, str | None] = {}
 
@@ -53,7 +57,13 @@ class EventIntake:
             ) from error
         found = None if event is None else self._follower.take(event)
         if isinstance(found, Gap):
+            if found.then is not None:
+                self._afterwards.append(found.then)
             return found
         if found is not None:
             self._ready.append(found)
         return None
+
+    def _filled(self) -> None:
+        self._ready.extend(self._afterwards)
+        self._afterwards.clear()

@@ -111,12 +111,9 @@ class EventStream(EventIntake):
         self._fill(self._began(answer))
 
     def _fill(self, gap: Gap | None) -> None:
-        if gap is None:
-            return
-        for root in gap.roots:
+        for root in gap.roots if gap is not None else ():
             self._ready.extend(self._missing(root))
-        if gap.then is not None:
-            self._ready.append(gap.then)
+        self._filled()
 
     def _missing(self, root: str) -> list[AnyEvent]:
         try:
