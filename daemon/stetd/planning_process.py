@@ -12,8 +12,8 @@ of the workspace, and answers with a plan or a refusal. It opens no file, and ch
 A planner lives on a *leash*: a pipe whose other end the daemon holds. When that is let go, on
 purpose or because the daemon was killed, the kernel ends the planner (SIGIO), whatever it is doing.
 
-Both sides of the conversation are here, because they are the same program. So pickle is no door
-that was not open before.
+What both say goes over a :mod:`stetd.planning_channel`. A process that lacks memory says so if it
+still can, and ends: nobody knows what it has left half-read.
 """
 
 from __future__ import annotations
@@ -27,16 +27,31 @@ import signal
 import socket
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from multiprocessing.connection import Connection
-from typing import Any, Literal, NoReturn, cast
+from typing import Any, Literal, NoReturn
 
 from stet.wire.failures import Kind, Refused, refuse
 from stetd.editing.dialects import DIALECTS
 from stetd.editing.edits import Plan, SourceFile, World
+from stetd.planning_channel import (
+    Asked,
+    Call,
+    Channel,
+    ChannelBroken,
+    Declined,
+    Exhausted,
+    Failed,
+    Late,
+    Message,
+    Planned,
+    Ready,
+    answered,
+    asked,
+    understood,
+)
 from stetd.recorded_plans import Answer, Question, RecordedPlan, answer
 
 #: Others are more urgent: what takes long takes a little longer.
@@ -83,7 +98,7 @@ class Nursery:
         finally:
             theirs.close()
             os.close(held)
-        planner = Planner(Connection(ours.detach()), leash)
+        planner = Planner(Channel(ours), leash)
         if not planner.ready():
             planner.close()
             raise NoPlanner("it could not be forked")
@@ -99,8 +114,8 @@ class Nursery:
 class Planner:
     """One process that plans. One call at a time."""
 
-    def __init__(self, connection: Connection, leash: int) -> None:
-        self._connection = connection
+    def __init__(self, channel: Channel, leash: int) -> None:
+        self._channel = channel
         self._leash = leash
         #: Of no use any more: close it.
         self.spoilt = False
@@ -108,9 +123,10 @@ class Planner:
     def ready(self) -> bool:
         """Whether the process is there."""
         try:
-            return self._connection.poll(_READY_S) and bool(self._connection.recv())
-        except (OSError, EOFError):
+            said, _ = self._channel.receive(time.monotonic() + _READY_S)
+        except (ChannelBroken, Late):
             return False
+        return isinstance(said, Ready)
 
     def plan(
         self, method: str, params: Mapping[str, Any], world: World, until: float
@@ -120,42 +136,51 @@ class Planner:
         ``until``: when (monotonic) it has taken too long, which is a refusal. Raises PlannerLost
         PlanningFailed, and what the world raises but for refusals.
         """
+        if self.spoilt:
+            raise PlannerLost("nobody knows where it is since the call before")
         answers: list[tuple[Question, Answer]] = []
+        self.spoilt = True  # until it has said its last word on this call
         try:
-            self._connection.send((method, params))
-            while True:
-                if not self._connection.poll(max(0.0, until - time.monotonic())):
-                    self.spoilt = True
-                    return RecordedPlan(method, tuple(answers), _TOO_LONG)
-                kind, value = self._connection.recv()
-                if kind == "ask":
-                    said = answer(world, value)
-                    answers.append((value, said))
-                    _send_answer(self._connection, said)
-                elif kind == "failed":
-                    raise PlanningFailed(*value)
-                else:
-                    outcome = self._outcome(kind, value, answers)
-                    return RecordedPlan(method, tuple(answers), outcome)
-        except (OSError, EOFError) as error:
-            if isinstance(error, EOFError | ConnectionError):
-                raise PlannerLost(repr(error)) from error
-            raise
+            outcome = self._outcome(method, params, world, answers, until)
+        except Late:
+            outcome = _TOO_LONG
+        except ChannelBroken as error:
+            raise PlannerLost(str(error)) from error
+        return RecordedPlan(method, tuple(answers), outcome)
 
     def _outcome(
-        self, kind: str, value: Any, answers: list[tuple[Question, Answer]]
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        world: World,
+        answers: list[tuple[Question, Answer]],
+        until: float,
     ) -> Plan | Refused:
-        if kind == "refused":
-            failures, extra = value
-            return Refused(*failures, extra=extra)
-        plan = cast("Plan", value)
-        read = {said.path: said.data for _, said in answers if isinstance(said, SourceFile)}
-        files = []
-        for planned in plan.files:
-            after = self._connection.recv_bytes() if planned.after is not None else None
-            before = read.get(planned.path) if planned.before is not None else None
-            files.append(replace(planned, before=before, after=after))
-        return replace(plan, files=tuple(files))
+        self._tell(until, Call(method=method, params=dict(params)))
+        while True:
+            said, contents = self._channel.receive(until)
+            if isinstance(said, Asked):
+                told = answer(world, said.question)
+                answers.append((said.question, told))
+                message, held = answered(told)
+                self._tell(until, message, *held)
+                continue
+            if isinstance(said, Exhausted):
+                return _TOO_MUCH_MEMORY
+            self.spoilt = not self._channel.speaks
+            match said:
+                case Declined():
+                    return said.refusal
+                case Planned():
+                    return _filled(said.plan, contents, answers)
+                case Failed():
+                    raise PlanningFailed(said.reason, said.traceback)
+                case _:
+                    raise ChannelBroken(f"{type(said).__name__} is no outcome")
+
+    def _tell(self, until: float, message: Message, *contents: bytes) -> None:
+        with suppress(ChannelBroken):  # it may have said why it ended, which is heard next
+            self._channel.send(message, *contents, until=until)
 
     def end(self) -> None:
         """End the process, whatever it is doing; a call that it plans is lost. Any thread."""
@@ -166,7 +191,26 @@ class Planner:
     def close(self) -> None:
         """End the process, and forget it."""
         self.end()
-        self._connection.close()
+        self._channel.close()
+
+
+def _filled(
+    plan: Plan, contents: Sequence[bytes], answers: Sequence[tuple[Question, Answer]]
+) -> Plan:
+    """A plan as it was made, with what its files held and will hold. Raises ChannelBroken."""
+    if len(contents) != sum(planned.after is not None for planned in plan.files):
+        raise ChannelBroken("the contents are not those of the plan")
+    read = {said.path: said.data for _, said in answers if isinstance(said, SourceFile)}
+    after = iter(contents)
+    files = tuple(
+        replace(
+            planned,
+            before=None if planned.before is None else read.get(planned.path),
+            after=None if planned.after is None else next(after),
+        )
+        for planned in plan.files
+    )
+    return replace(plan, files=files)
 
 
 _TOO_LONG = refuse(
@@ -212,12 +256,12 @@ def _keep_nursery(control: socket.socket) -> None:
         with suppress(OSError):  # too many processes: the daemon sees that there is none
             if os.fork() == 0:
                 control.close()
-                _end_with(partial(_plan_for_ever, Connection(descriptors[0]), descriptors[1]))
+                _end_with(partial(_plan_for_ever, descriptors[0], descriptors[1]))
         for descriptor in descriptors:
             os.close(descriptor)
 
 
-def _plan_for_ever(connection: Connection, leash: int) -> None:
+def _plan_for_ever(connected: int, leash: int) -> None:
     fcntl.fcntl(leash, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(leash, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
     if select.select([leash], [], [], 0)[0]:
@@ -226,30 +270,41 @@ def _plan_for_ever(connection: Connection, leash: int) -> None:
         os.nice(_NICE)
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
-    connection.send(True)
-    while True:
-        try:
-            method, params = connection.recv()
-        except EOFError:
-            return
-        try:
-            _plan(connection, method, params)
-        except MemoryError:
-            _send_refusal(connection, _TOO_MUCH_MEMORY)
-
-
-def _plan(connection: Connection, method: str, params: Mapping[str, object]) -> None:
+    channel = Channel(socket.socket(fileno=connected))
+    channel.send(Ready())
     try:
-        plan = DIALECTS[method](params, _AskedWorld(connection))
-    except Refused as refusal:
-        _send_refusal(connection, refusal)
+        while True:
+            _plan(channel)
+    except ChannelBroken:
         return
-    except (MemoryError, EOFError, OSError):
+    except MemoryError:
+        pass  # wherever it was: what was being heard is lost, so nothing more is read
+    if channel.speaks:
+        channel.send(Exhausted())
+
+
+def _plan(channel: Channel) -> None:
+    """Plan the next call. Raises ChannelBroken, MemoryError: then there can be no other."""
+    call, _ = channel.receive()
+    if not isinstance(call, Call):
+        raise ChannelBroken(f"{type(call).__name__} is no call")
+    message, contents = _planned(call, _AskedWorld(channel))
+    try:
+        channel.send(message, *contents)
+    except UnicodeEncodeError as error:  # half a character, which no reply could hold either
+        channel.send(_defect(error))
+
+
+def _planned(call: Call, world: World) -> tuple[Message, Sequence[bytes]]:
+    """What comes of a call, to be said."""
+    try:
+        plan = DIALECTS[call.method](call.params, world)
+    except Refused as refusal:
+        return Declined.of(refusal), ()
+    except (MemoryError, ChannelBroken):
         raise
     except Exception as error:  # noqa: BLE001 - the daemon logs it and answers
-        connection.send(("failed", (repr(error), traceback.format_exc())))
-        return
-    contents = [planned.after for planned in plan.files]
+        return _defect(error), ()
     files = tuple(
         replace(
             planned,
@@ -258,21 +313,19 @@ def _plan(connection: Connection, method: str, params: Mapping[str, object]) -> 
         )
         for planned in plan.files
     )
-    connection.send(("plan", replace(plan, files=files)))
-    for content in contents:
-        if content is not None:
-            connection.send_bytes(content)
+    contents = [planned.after for planned in plan.files if planned.after is not None]
+    return Planned(plan=replace(plan, files=files)), contents
 
 
-def _send_refusal(connection: Connection, refusal: Refused) -> None:
-    connection.send(("refused", (refusal.failures, refusal.extra)))
+def _defect(error: Exception) -> Failed:
+    return Failed(reason=repr(error), traceback=traceback.format_exc())
 
 
 class _AskedWorld:
     """The world as the daemon answers for it."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
 
     def read(self, path: str) -> SourceFile:
         return self._file("read", path)
@@ -298,27 +351,8 @@ class _AskedWorld:
         return said
 
     def _ask(self, question: Question) -> Answer:
-        self._connection.send(("ask", question))
-        return _receive_answer(self._connection)
-
-
-def _send_answer(connection: Connection, said: Answer) -> None:
-    """An answer, the content of a file apart: it may be long, and need not be copied."""
-    if isinstance(said, Refused):
-        connection.send(("refused", (said.failures, said.extra)))
-    elif isinstance(said, SourceFile) and said.data is not None:
-        connection.send(("file", replace(said, data=b"")))
-        connection.send_bytes(said.data)
-    else:
-        connection.send(("value", said))
-
-
-def _receive_answer(connection: Connection) -> Answer:
-    """The same, received. Raises Refused."""
-    kind, value = connection.recv()
-    if kind == "refused":
-        failures, extra = value
-        raise Refused(*failures, extra=extra)
-    if kind == "file":
-        return replace(cast("SourceFile", value), data=connection.recv_bytes())
-    return cast("Answer", value)
+        self._channel.send(asked(question))
+        said = understood(*self._channel.receive())
+        if isinstance(said, Refused):
+            raise said
+        return said

@@ -1,0 +1,284 @@
+"""What a process that plans and the daemon say is data, whole, and in time, or it is not heard."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from memory_world import MemoryWorld
+from stet.wire.failures import Kind, Refused, refuse
+from stetd import planning_process
+from stetd.editing.edits import Plan, PlannedFile, SourceFile
+from stetd.planning_channel import (
+    Call,
+    Channel,
+    ChannelBroken,
+    ClipboardsAnswer,
+    Declined,
+    Exhausted,
+    Late,
+    Message,
+    Planned,
+    Ready,
+    RootAnswer,
+    Said,
+    answered,
+    asked,
+    understood,
+)
+from stetd.planning_process import Nursery, Planner, PlannerLost
+from stetd.recorded_plans import Answer, Question
+
+WORLD = MemoryWorld({"a.txt": b"one\n"})
+EDIT = {"path": "a.txt", "patches": [{"operation": "replace", "oldText": "one", "newText": "2"}]}
+PLAN = Planned(plan=Plan((PlannedFile("a.txt", b"", b""),), ()))
+ASKED = asked(("read", "a.txt"))
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
+    ours, theirs = socket.socketpair()
+    yield ours, theirs
+    ours.close()
+    theirs.close()
+
+
+def soon() -> float:
+    return time.monotonic() + 0.2
+
+
+def piece(what: bytes, content: bytes, size: int | None = None) -> bytes:
+    """One piece of the stream; ``size``: what it says of its length, if that is not so."""
+    return struct.pack("!4sQ", what, len(content) if size is None else size) + content
+
+
+def message(said: Message, *sizes: int) -> bytes:
+    return piece(b"stet", msgspec.msgpack.encode(msgspec.structs.replace(said, contents=sizes)))
+
+
+class Runs:
+    """Makes a directory when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return os.mkdir, (str(self.path),)
+
+
+def address_space() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.fixture
+def cramped(monkeypatch: pytest.MonkeyPatch) -> Iterator[Planner]:
+    """A process that plans and has 64 MiB left."""
+    monkeypatch.setattr(planning_process, "_MOST_MEMORY", address_space() + (64 << 20))
+    nursery = Nursery()
+    planner = nursery.planner()
+    yield planner
+    planner.close()
+    nursery.close()
+
+
+def test_without_memory_for_a_file_nothing_in_it_is_taken_for_a_message(
+    cramped: Planner, tmp_path: Path
+) -> None:
+    pickled = pickle.dumps(Runs(tmp_path / "ran"))
+    data = struct.pack("!i", len(pickled)) + pickled + b"\n" * (96 << 20)
+    recorded = cramped.plan("patch", EDIT, MemoryWorld({"a.txt": data}), time.monotonic() + 60)
+    assert isinstance(recorded.outcome, Refused)
+    assert recorded.outcome.message.startswith("Planning this call takes too much memory")
+    assert cramped.spoilt
+    with pytest.raises(PlannerLost):
+        cramped.plan("patch", EDIT, WORLD, time.monotonic() + 60)
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_without_memory_for_a_call_it_is_refused_and_the_process_ends(cramped: Planner) -> None:
+    params = {"path": "a.txt", "patches": ["x" * (96 << 20)]}
+    recorded = cramped.plan("patch", params, WORLD, time.monotonic() + 60)
+    assert isinstance(recorded.outcome, Refused)
+    assert recorded.outcome.message.startswith("Planning this call takes too much memory")
+    assert cramped.spoilt
+
+
+ANSWERS: dict[str, Answer] = {
+    "a file": SourceFile("a.txt", b"one\n", 0o100644),
+    "an empty file": SourceFile("a.txt", b""),
+    "no file": SourceFile("a.txt", None),
+    "a name that is no text": SourceFile("caf\udce9", b"\xff\0"),
+    "half a character": SourceFile("caf\ud83d", None),
+    "clipboards": {"c": "kept\n"},
+    "the root": "/w/caf\udce9",
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_an_answer_is_heard_as_it_was_said(
+    ends: tuple[socket.socket, socket.socket], name: str
+) -> None:
+    ours, theirs = map(Channel, ends)
+    said, contents = answered(ANSWERS[name])
+    ours.send(said, *contents)
+    assert ANSWERS[name] == understood(*theirs.receive(soon()))
+
+
+def test_a_refusal_is_heard_as_it_was_said(ends: tuple[socket.socket, socket.socket]) -> None:
+    ours, theirs = map(Channel, ends)
+    refusal = refuse(Kind.STALE, "no", path="a.txt", candidates=[1, 2])
+    refusal.extra = {"conflicts": [{"path": "a.txt", "hunks": ["x"]}]}
+    ours.send(answered(refusal)[0])
+    heard = understood(*theirs.receive(soon()))
+    assert isinstance(heard, Refused)
+    assert (refusal.failures, refusal.extra) == (heard.failures, heard.extra)
+
+
+@pytest.mark.parametrize("question", [("read", "a.txt"), ("look", "caf\udce9"), ("root", "")])
+def test_a_question_is_heard_as_it_was_asked(question: Question) -> None:
+    assert question == asked(question).question
+
+
+NO_MESSAGES = {
+    "nothing": b"",
+    "half a head": b"stet\0",
+    "half a message": piece(b"stet", b"\x80", 2),
+    "no MessagePack": piece(b"stet", b"\xc1"),
+    "no message of ours": piece(b"stet", msgspec.msgpack.encode({"type": "Call", "method": 1})),
+    "text that is none": piece(b"stet", b"\x81\xa4type\xa4\xff\xff\xff\xff"),
+    "a pickle": pickle.dumps({"a": 1}) * 3,
+    "a content": piece(b"file", b"one\n"),
+    "more than there can be": piece(b"stet", b"x", 1 << 62),
+    "a content of another length": message(PLAN, 3) + piece(b"file", b"1234"),
+    "a message for a content": message(PLAN, 3) + message(Exhausted()),
+    "half a content": message(PLAN, 3) + piece(b"file", b"12", 3),
+    "no content": message(PLAN, 3),
+}
+
+
+@pytest.mark.parametrize("name", NO_MESSAGES)
+def test_what_is_no_whole_message_is_not_heard_nor_what_comes_after_it(
+    ends: tuple[socket.socket, socket.socket], name: str
+) -> None:
+    ours, theirs = ends
+    theirs.sendall(NO_MESSAGES[name])
+    theirs.shutdown(socket.SHUT_WR)
+    channel = Channel(ours)
+    with pytest.raises(ChannelBroken):
+        channel.receive(soon())
+    assert not channel.hears
+    with pytest.raises(ChannelBroken):
+        channel.receive(soon())
+
+
+SILENT = {
+    "at once": b"",
+    "in a head": b"stet\0",
+    "in a message": piece(b"stet", b"\x80", 2),
+    "before a content": message(PLAN, 3),
+    "in a content": message(PLAN, 3) + piece(b"file", b"12", 3),
+}
+
+
+@pytest.mark.parametrize("name", SILENT)
+def test_a_process_that_falls_silent_anywhere_is_too_late_and_of_no_more_use(
+    ends: tuple[socket.socket, socket.socket], name: str
+) -> None:
+    ours, theirs = ends
+    theirs.sendall(SILENT[name])
+    planner = Planner(Channel(ours), -1)
+    recorded = planner.plan("patch", EDIT, WORLD, soon())
+    assert isinstance(recorded.outcome, Refused)
+    assert recorded.outcome.message.startswith("Planning this call took too long")
+    assert planner.spoilt
+
+
+def test_a_process_that_does_not_listen_is_too_late(
+    ends: tuple[socket.socket, socket.socket],
+) -> None:
+    planner = Planner(Channel(ends[0]), -1)
+    recorded = planner.plan("patch", {"path": "x" * (8 << 20)}, WORLD, soon())
+    assert isinstance(recorded.outcome, Refused)
+    assert planner.spoilt
+    with pytest.raises(PlannerLost):
+        planner.plan("patch", EDIT, WORLD, soon())
+
+
+OUT_OF_PLACE = {
+    "no content": message(PLAN),
+    "a content too many": message(PLAN, 1, 1) + 2 * piece(b"file", b"1"),
+    "an answer": message(RootAnswer(root=b"/")),
+    "a call": message(Call(method="patch", params={})),
+    "what was said at the beginning": message(Ready()),
+}
+
+
+@pytest.mark.parametrize("name", OUT_OF_PLACE)
+def test_what_is_no_outcome_of_planning_is_not_taken_for_one(
+    ends: tuple[socket.socket, socket.socket], name: str
+) -> None:
+    ours, theirs = ends
+    theirs.sendall(OUT_OF_PLACE[name])
+    planner = Planner(Channel(ours), -1)
+    with pytest.raises(PlannerLost):
+        planner.plan("patch", EDIT, WORLD, soon())
+
+
+def test_why_a_process_ended_is_heard_though_it_was_not_listening_any_more(
+    ends: tuple[socket.socket, socket.socket],
+) -> None:
+    ours, theirs = ends
+    data = b"\n" * (8 << 20)
+
+    def end_early() -> None:
+        channel = Channel(theirs)
+        channel.receive()
+        channel.send(ASKED)
+        theirs.recv(1)
+        channel.send(Exhausted())
+        theirs.close()
+
+    ending = threading.Thread(target=end_early)
+    ending.start()
+    planner = Planner(Channel(ours), -1)
+    recorded = planner.plan("patch", EDIT, MemoryWorld({"a.txt": data}), time.monotonic() + 60)
+    ending.join()
+    assert isinstance(recorded.outcome, Refused)
+    assert recorded.outcome.message.startswith("Planning this call takes too much memory")
+    assert planner.spoilt
+
+
+def test_whoever_was_interrupted_while_speaking_says_nothing_more(
+    ends: tuple[socket.socket, socket.socket],
+) -> None:
+    channel = Channel(ends[0])
+    with pytest.raises(Late):
+        channel.send(PLAN, b"x" * (8 << 20), until=soon())
+    with pytest.raises(ChannelBroken):
+        channel.send(Exhausted())
+
+
+def test_what_can_not_be_encoded_is_not_begun(
+    ends: tuple[socket.socket, socket.socket],
+) -> None:
+    ours, theirs = map(Channel, ends)
+    with pytest.raises(UnicodeEncodeError):
+        ours.send(ClipboardsAnswer(clipboards={"c": "\udce9"}))
+    ours.send(Exhausted())
+    said: tuple[Said, object] = theirs.receive(soon())
+    assert (Exhausted(), []) == said
+
+
+def test_a_refusal_is_no_answer_to_be_taken_for_a_file() -> None:
+    assert isinstance(understood(Declined.of(refuse(Kind.STALE, "no")), ()), Refused)
+    with pytest.raises(ChannelBroken):
+        understood(Exhausted(), ())
