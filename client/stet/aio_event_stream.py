@@ -87,6 +87,9 @@ class AsyncEventStream(EventIntake):
         except BaseException:
             line.close()
             raise
+        if self._closed:  # meanwhile
+            line.close()
+            return
         self._line = line
         await self._fill(self._began(answer))
 

@@ -40,6 +40,8 @@ class EventStream(EventIntake):
         super().__init__(opening, names)
         self._connection: Connection | None = None
         self._closed = threading.Event()
+        #: Whoever uses the connection, to which close() must not be one more.
+        self._turn = threading.Lock()
         self._subscribe()
 
     def __iter__(self) -> Iterator[AnyEvent]:
@@ -56,7 +58,13 @@ class EventStream(EventIntake):
 
         Raises what the daemon refuses after a reconnect (WorkspaceNotAllowed, say).
         """
-        deadline = None if timeout is None else time.monotonic() + timeout
+        try:
+            with self._turn:
+                return self._next(None if timeout is None else time.monotonic() + timeout)
+        finally:
+            self._drop_if_closed()
+
+    def _next(self, deadline: float | None) -> AnyEvent | None:
         pause = FIRST_PAUSE
         while not self._ready and not self._closed.is_set():
             try:
@@ -85,8 +93,10 @@ class EventStream(EventIntake):
     def close(self) -> None:
         """End the stream; a wait in another thread ends too. May be called twice."""
         self._closed.set()
-        if self._connection is not None:
-            self._connection.interrupt()
+        connection = self._connection
+        if connection is not None:
+            connection.interrupt()
+        self._drop_if_closed()
 
     def __enter__(self) -> Self:
         return self
@@ -98,7 +108,6 @@ class EventStream(EventIntake):
         traceback: TracebackType | None,
     ) -> None:
         self.close()
-        self._drop()
 
     def _subscribe(self) -> None:
         connection = self._greeted(self._opening.introduction)
@@ -156,6 +165,15 @@ class EventStream(EventIntake):
                 raise result
             return result
         raise AssertionError("BUG: a call without an answer")
+
+    def _drop_if_closed(self) -> None:
+        """Close the connection of a closed stream, unless somebody still waits with it.
+
+        Who waits comes here after he has given up his turn: one of the two finds it closed.
+        """
+        if self._closed.is_set() and self._turn.acquire(blocking=False):
+            self._drop()
+            self._turn.release()
 
     def _drop(self) -> None:
         if self._connection is not None:

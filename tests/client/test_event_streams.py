@@ -3,32 +3,41 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import os
+import threading
+import time
 
 import stet
-from client.scripted_daemon import HangUp, Raw, scripted
+from client.scripted_daemon import HangUp, Raw, Script, ScriptedDaemon, scripted
 from stet.wire.events import LostEvent, ModeEvent
 from stet.wire.framing import Encoding, enclose
 from stet.wire.messages import Request, encode_event, encode_result
 
-MODE = {"event": "mode", "workspace": "/ws", "session": None, "mode": "restricted",
-        "session_mode": None, "workspace_mode": "restricted"}  # fmt: skip
+MODE: dict[str, object] = {
+    "event": "mode",
+    "workspace": "/ws",
+    "session": None,
+    "mode": "restricted",
+    "session_mode": None,
+    "workspace_mode": "restricted",
+}
 
 
-def subscribed(request: Request, *events: dict[str, Any]) -> Raw:
+def subscribed(request: Request, *events: dict[str, object]) -> Raw:
     """The answer to ``subscribe``, with events behind it; the history never goes on."""
-    result = {"events": [], "head": None, "heads": {"/ws": "1" * 40}}
+    result: dict[str, object] = {"events": [], "head": None, "heads": {"/ws": "1" * 40}}
     payloads = [encode_result(Encoding.MSGPACK, request.id, result)]
     payloads += [encode_event(Encoding.MSGPACK, event) for event in events]
     return Raw(b"".join(enclose(Encoding.MSGPACK, payload) for payload in payloads))
 
 
-def loses_events_and_itself() -> Any:
+def loses_events_and_itself() -> Script:
     """A daemon that leaves events out, and is gone when it is asked what they were."""
-    subscriptions = iter([[{"event": "lost", "count": 3}], [MODE]])
+    lost: dict[str, object] = {"event": "lost", "count": 3}
+    told = iter([lost, MODE])
 
     def answer(request: Request) -> object:
-        return HangUp() if request.method == "log" else subscribed(request, *next(subscriptions))
+        return HangUp() if request.method == "log" else subscribed(request, next(told))
 
     return answer
 
@@ -51,3 +60,70 @@ def test_that_events_are_lost_is_told_with_asyncio_too() -> None:
 
     with scripted(loses_events_and_itself()) as daemon:
         asyncio.run(asyncio.wait_for(story(), 20))
+
+
+def sockets() -> int:
+    """How many sockets this process has open, those of the scripted daemon included."""
+    found = 0
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            found += os.readlink(f"/proc/self/fd/{name}").startswith("socket:")
+        except FileNotFoundError:  # the directory itself, which was open meanwhile
+            continue
+    return found
+
+
+def closed_again(before: int) -> bool:
+    """Whether no more sockets are open than before; waits for the daemon's ends."""
+    deadline = time.monotonic() + 10
+    while sockets() > before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return sockets() <= before
+
+
+def test_a_stream_that_nobody_waits_for_is_closed_by_close() -> None:
+    with scripted(subscribed) as daemon:
+        before = sockets()
+        with stet.connect("/ws", "s1", endpoint=daemon.endpoint, start=False) as session:
+            stream = session.events()
+        stream.close()
+        assert closed_again(before)
+        assert stream.wait(0) is None
+
+
+def test_a_stream_that_is_closed_in_a_wait_is_closed_when_that_ends() -> None:
+    with scripted(subscribed) as daemon:
+        before = sockets()
+        with stet.connect("/ws", "s1", endpoint=daemon.endpoint, start=False) as session:
+            stream = session.events()
+        closing = threading.Timer(0.1, stream.close)
+        closing.start()
+        assert list(stream) == []
+        closing.join()
+        assert closed_again(before)
+
+
+def test_a_stream_that_is_closed_while_it_subscribes_again_leaves_nothing_open() -> None:
+    asked, answered = threading.Event(), threading.Event()
+
+    def answer(request: Request) -> object:
+        if len(daemon.requests) > 1:
+            asked.set()
+            answered.wait(10)
+        return subscribed(request)
+
+    async def story(daemon: ScriptedDaemon) -> None:
+        before = sockets()
+        stream = stet.aio.connect("/ws", "s1", endpoint=daemon.endpoint, start=False).events()
+        async with stream:
+            waiting = asyncio.create_task(anext(stream, None))
+            await asyncio.sleep(0.05)
+            daemon.hang_up()
+            await asyncio.to_thread(asked.wait, 10)
+            await stream.close()
+            answered.set()
+            assert await waiting is None
+            assert await asyncio.to_thread(closed_again, before)
+
+    with scripted(answer) as daemon:
+        asyncio.run(asyncio.wait_for(story(daemon), 30))
