@@ -84,6 +84,12 @@ def test_of_a_table_that_is_replaced_only_what_differs_is_written() -> None:
     assert expected.replace("\n", "\r\n") == put(text.replace("\n", "\r\n"), PATH, value)
 
 
+@pytest.mark.parametrize("before", ["", "a = 1\n", "# above\n", "\ufeff# above\r\n"])
+def test_a_table_is_taken_out_from_between_lines(before: str) -> None:
+    own = "[servers.stet]\ncommand = 'x'\n[servers.stet.env]\n"
+    assert f"{before}[z]\n" == remove(f"{before}{own}[z]\n", PATH)
+
+
 @pytest.mark.parametrize(
     ("body", "value", "expected"),
     [

@@ -207,7 +207,9 @@ def _cut(text: str, table: Table) -> str:
     start, end = table.start, table.end
     ended = re.compile(r"\r?\n").match(text, end)
     end = ended.end() if ended else end
-    before = re.compile(r"\r?\n\Z").search(text[:start])
+    # The last line of a text that was not ended has its end only because of the table.
+    empty = r"(?:(?<=\n)|\A)\r?\n\Z" if end < len(text) else r"\r?\n\Z"
+    before = re.search(empty, text[:start])
     return text[: before.start() if before else start] + text[end:]
 
 
