@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from connect.documents import documents, keys, values
-from stet.connecting.json_splicing import CannotSplice, append, has, lookup, put, remove
+from stet.connecting.json_splicing import CannotSplice, altered, append, has, lookup, put, remove
 from stet.connecting.jsonc import value_of
 
 VALUE = {"command": "/bin/stet", "args": ["mcp"]}
@@ -44,6 +44,25 @@ def test_a_member_is_put_in_and_taken_out_again(
     assert with_member(value, path, fresh) == value_of(changed)
     if not has(value, path):
         assert text == remove(changed, path, keep=value)
+
+
+@given(documents(), st.data())
+@settings(max_examples=100, deadline=None)
+def test_a_member_is_altered_to_any_value(document: tuple[Any, str], data: st.DataObject) -> None:
+    value, text = document
+    assume(value)
+    key = data.draw(st.sampled_from(sorted(value)))
+    fresh = data.draw(values)
+    assert {**value, key: fresh} == value_of(altered(text, (key,), fresh))
+    assert text == altered(text, (key,), value[key])
+
+
+def test_of_a_member_that_is_altered_what_is_the_same_stays() -> None:
+    text = '{\n  "a": {\n    "b": [1, /* x */ 2, 3], // y\n    "c": 4,\n    "d": {"e": 5 }\n  }\n}'
+    expected = (
+        '{\n  "a": {\n    "b": [1, /* x */ 7], // y\n    "d": {"e": 6 },\n    "f": []\n  }\n}'
+    )
+    assert expected == altered(text, ("a",), {"b": [1, 7], "d": {"e": 6}, "f": []})
 
 
 @given(documents(), st.lists(keys, min_size=1, max_size=2).map(tuple), values)
