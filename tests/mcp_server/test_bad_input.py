@@ -123,8 +123,9 @@ def test_arguments_that_are_no_object_are_a_tool_error(arguments: Any, server: R
             None,
             -32600,
         ),
+        (b'[{"jsonrpc": "2.0", "id": 1, "method": "ping"}]', None, -32600),
     ],
-    ids=range(16),
+    ids=range(17),
 )
 def test_a_line_that_is_no_request_is_answered_and_the_server_goes_on(
     line: bytes, number: Any, code: int, server: RawClient
