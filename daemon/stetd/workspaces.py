@@ -44,8 +44,7 @@ class Workspaces:
         read_only.
         """
         state = self.writer.state
-        own = OwnPlaces(state.directory, self.runtime_directory, self.config)
-        path = _usable_root(root, own, [each.root for each in state.open.values()])
+        path = self._usable(root)
         name = workspace_name(path)
         if name in state.open:
             return state.open[name]
@@ -54,6 +53,24 @@ class Workspaces:
             return self._try_again(known)
         self.writer.background.require(self.writer.git_number)
         return self._open(known or WorkspaceState(name, path, UNRESTRICTED, None, 0))
+
+    def take_up(self, known: WorkspaceState) -> Workspace:
+        """Try one again that is put off, without allowing anything. Raises Refused like ``allow``.
+
+        A link that has taken its place leads to what nobody has allowed.
+        """
+        path = self._usable(known.root)
+        if path != known.root:
+            raise refuse(
+                Kind.WORKSPACE_NOT_ALLOWED,
+                f"{known.root}: a symbolic link is there now, and leads to {path}.",
+            )
+        return self._try_again(known)
+
+    def _usable(self, root: str) -> str:
+        state = self.writer.state
+        own = OwnPlaces(state.directory, self.runtime_directory, self.config)
+        return _usable_root(root, own, [each.root for each in state.open.values()])
 
     def _open(self, known: WorkspaceState) -> Workspace:
         """Open a workspace that is new, or was forgotten."""

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import os
 import uuid
+from typing import NamedTuple
 
-from stet.wire.failures import Kind, refuse
+from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import HelloResult, ServerInfo, Tools, WorkspaceRef
 from stetd import __version__
 from stetd.caller import PROTOCOL, Caller, Method, Params
 from stetd.editing.tool_schemas import tool_definitions
+from stetd.failpoints import hit
 from stetd.params import Hello, ToolStyle, check_label, convert
 from stetd.peer import start_of
 from stetd.peer_view import sees
 from stetd.session.sessions import Entrant
+from stetd.state import State
+from stetd.storage.real_directories import nearest_real
+from stetd.workspace import Workspace
 
 
 async def _hello(caller: Caller, params: Params) -> HelloResult:
@@ -43,32 +48,77 @@ async def _hello(caller: Caller, params: Params) -> HelloResult:
             f"hello: workspace must be an absolute directory, not {hello.workspace!r}.",
         )
     path = os.path.realpath(hello.workspace)
-    return await caller.on_writer(lambda: _enter(caller, hello, path, server))
+    if caller.control:
+        return await caller.on_writer(lambda: _enter(caller, hello, path, server))
+    root = await caller.on_writer(lambda: _root_around(caller.state, path))
+    # Not on the writer: the peer has made the table that is read, and as large as it likes.
+    seen = await caller.in_pool(lambda: _look(caller, root))
+    return await caller.on_writer(lambda: _enter(caller, hello, path, server, seen))
 
 
-def _enter(caller: Caller, hello: Hello, path: str, server: ServerInfo) -> HelloResult:
-    """Find the workspace and open the session; on the writer thread."""
-    state = caller.state
-    found = state.find_workspace(path)
-    put_off = state.find_unopened(path)
-    if put_off is not None and (found is None or len(found[0].root) < len(put_off.root)):
-        caller.shared.workspaces.allow(put_off.root)  # it may be well again
-        found = state.find_workspace(path)
-    if found is None:
+class _Seen(NamedTuple):
+    """What was found to be the same for the peer: a workspace's root, or what is left above it."""
+
+    root: str
+    whole: bool
+
+
+def _root_around(state: State, path: str) -> str:
+    """The innermost allowed workspace around a directory, opened or put off. Raises Refused."""
+    found, put_off = state.find_workspace(path), state.find_unopened(path)
+    roots = [found[0].root] if found is not None else []
+    if put_off is not None:
+        roots.append(put_off.root)
+    if not roots:
         raise refuse(
             Kind.WORKSPACE_NOT_ALLOWED,
             f"{path} is not an allowed workspace, nor inside one. "
             f"The person at the machine can allow it with: stet init {path}",
         )
-    if not os.path.isdir(path):
-        raise refuse(Kind.WORKSPACE_NOT_ALLOWED, f"{path} is not a directory.")
-    workspace, directory = found
-    if not (caller.control or _sees(caller, workspace.root)):
+    return max(roots, key=len)
+
+
+def _look(caller: Caller, root: str) -> _Seen:
+    """Look at a workspace as the peer sees it. Raises Refused if that is something else.
+
+    Where nothing is left of it, whoever sees the directory above may be told so.
+    """
+    nearest = nearest_real(root)
+    if not _sees(caller, nearest):
         raise refuse(
             Kind.WORKSPACE_NOT_ALLOWED,
-            f"{workspace.root} is not what this process sees at that path, so it may not edit "
+            f"{root} is not what this process sees at that path, so it may not edit "
             "there. A sandbox needs the whole workspace, at the path that it has outside.",
         )
+    return _Seen(root, nearest == root)
+
+
+def _found(caller: Caller, path: str, seen: _Seen | None) -> tuple[Workspace, str]:
+    """The workspace around a directory, and where in it that is. Raises Refused.
+
+    ``seen``: what an agent sees of it. Before that was looked at, it is told nothing of what is
+    there, and nothing is done.
+    """
+    state = caller.state
+    root = _root_around(state, path)
+    if seen is not None and seen.root != root:
+        raise _changed(path)
+    put_off = state.find_unopened(path)
+    if put_off is not None and put_off.root == root:
+        caller.shared.workspaces.take_up(put_off)  # it may be well again
+    found = state.find_workspace(path)
+    if found is None or not os.path.isdir(path):
+        raise refuse(Kind.WORKSPACE_NOT_ALLOWED, f"{path} is not a directory.")
+    if seen is not None and not seen.whole:
+        raise _changed(path)
+    return found
+
+
+def _enter(
+    caller: Caller, hello: Hello, path: str, server: ServerInfo, seen: _Seen | None = None
+) -> HelloResult:
+    """Find the workspace and open the session; on the writer thread."""
+    workspace, directory = _found(caller, path, seen)
     agent = hello.agent or (hello.client.name if hello.client else None)
     name = hello.session
     if name is None and not caller.control:
@@ -90,8 +140,16 @@ def _enter(caller: Caller, hello: Hello, path: str, server: ServerInfo) -> Hello
     )
 
 
+def _changed(path: str) -> Refused:
+    return refuse(
+        Kind.WORKSPACE_NOT_ALLOWED,
+        f"the workspaces around {path} have just changed. Say hello again.",
+    )
+
+
 def _sees(caller: Caller, directory: str) -> bool:
     """Whether the process that connected sees a directory, and not a later one with its id."""
+    hit("hello.looking")
     pid = caller.peer.pid
     return sees(pid, directory) and start_of(pid) == caller.peer_start != 0
 

@@ -22,3 +22,16 @@ def open_real(directory: str, below: str = "/") -> int:
         os.close(fd)
         raise
     return fd
+
+
+def nearest_real(directory: str) -> str:
+    """The absolute directory itself if it can be opened so, else the nearest above it that can."""
+    while True:
+        try:
+            os.close(open_real(directory))
+        except OSError:
+            if directory == "/":
+                raise
+            directory = os.path.dirname(directory)
+        else:
+            return directory

@@ -1,0 +1,158 @@
+"""Who enters a workspace: what it is told of the others, and whom its hello holds up.
+
+A confined client is a process with mounts of its own over what it was not given. Which views
+count as seeing a workspace is in server/test_peer_view.py.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.running_daemon import Client, DaemonProcess, Site
+
+#: Says hello to a socket with each workspace; prints what it is told.
+SAYS_HELLO = """
+import json, socket, sys
+for workspace in sys.argv[2:]:
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(sys.argv[1])
+        hello = {"protocol": 1, "workspace": workspace}
+        client.sendall(json.dumps({"id": 1, "method": "hello", "params": hello}).encode() + b"\\n")
+        print(client.makefile().readline(), end="")
+"""
+
+
+needs_namespaces = pytest.mark.skipif(
+    shutil.which("unshare") is None
+    or subprocess.run(["unshare", "-Urm", "true"], capture_output=True, check=False).returncode
+    != 0,
+    reason="no namespaces here",
+)
+
+
+def told_confined(site: Site, hidden: Path, *workspaces: Path) -> list[str]:
+    """What a process is told from which a directory is hidden."""
+    program = [sys.executable, "-c", SAYS_HELLO, str(site.daemon.runtime / "agent.sock")]
+    script = 'mount -t tmpfs x "$1"; shift; exec "$@"'
+    command = ["unshare", "-Urm", "bash", "-ec", script, "-", str(hidden), *program]
+    done = subprocess.run(
+        [*command, *map(str, workspaces)], capture_output=True, text=True, check=True
+    )
+    replies: list[dict[str, Any]] = [json.loads(line) for line in done.stdout.splitlines()]
+    return [reply["error"]["message"] for reply in replies]
+
+
+def not_seen(root: Path) -> str:
+    return (
+        f"{root} is not what this process sees at that path, so it may not edit there. A sandbox "
+        "needs the whole workspace, at the path that it has outside."
+    )
+
+
+@pytest.fixture
+def looking(tmp_path: Path) -> Iterator[Site]:
+    """The fourth agent's view is looked at for long."""
+    trace = tmp_path / "trace"
+    daemon = DaemonProcess()
+    daemon.start(STET_FAILPOINT="hello.looking:4@sleep=4", STET_FAILPOINT_TRACE=str(trace))
+    site = daemon.site("w")
+    site.trace = trace  # type: ignore[attr-defined]
+    yield site
+    daemon.close()
+
+
+def once_looked(trace: Path, times: int) -> None:
+    """Wait until views were looked at so often."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        if trace.exists() and trace.read_text().count("hello.looking\n") == times:
+            return
+        time.sleep(0.01)
+    raise AssertionError("nobody's view was looked at")
+
+
+def silent(client: Client) -> bool:
+    return not select.select([client.socket], [], [], 0)[0]
+
+
+def test_a_hello_that_takes_long_to_look_at_holds_up_nobody_else(looking: Site) -> None:
+    """A process makes its own table of mounts, as large as it likes."""
+    looking.another("conv-2")
+    slow = looking.daemon.agent()
+    slow.send("hello", protocol=1, workspace=str(looking.root))
+    once_looked(looking.trace, 4)  # type: ignore[attr-defined]
+    for number in range(10):
+        looking.overwrite("a.txt", f"{number}\n")
+    assert silent(slow)
+    assert slow.receive().error is None
+
+
+@needs_namespaces
+def test_who_does_not_see_a_workspace_is_not_told_what_is_in_it(site: Site) -> None:
+    (site.root / "there").mkdir()
+    site.write("file", "x\n")
+    asked = [site.root, *(site.root / name for name in ("there", "file", "missing"))]
+    assert [not_seen(site.root)] * 4 == told_confined(site, site.root, *asked)
+
+
+@needs_namespaces
+def test_who_does_not_see_a_workspace_does_not_have_it_tried_again(own_site: Site) -> None:
+    """It is put off as long as it is not there. Who sees where it was is told why."""
+    site, moved = own_site, own_site.root.with_name("moved")
+    hidden = site.root.parent / "above"
+    hidden.mkdir()
+    root = hidden / "w"
+    root.mkdir()
+    site.daemon.control().call("workspace_allow", root=str(root))
+    site.daemon.stop()
+    root.rename(moved)
+    site.daemon.start()
+    assert [not_seen(root)] == told_confined(site, hidden, root)
+    assert [f"{root}: No such file or directory."] == told_confined(site, site.root, root)
+    moved.rename(root)
+    assert [not_seen(root)] == told_confined(site, hidden, root)
+    [known] = [
+        each
+        for each in site.daemon.control().call("workspace_list")["workspaces"]
+        if each["root"] == str(root)
+    ]
+    assert "No such file or directory" in known["trouble"]
+    site.daemon.agent().call("hello", protocol=1, workspace=str(root))
+
+
+def test_a_link_in_place_of_a_workspace_that_was_away_makes_no_other_one_allowed(
+    tmp_path: Path,
+) -> None:
+    """Also not while the hello goes on that has it tried again."""
+    trace = tmp_path / "trace"
+    daemon = DaemonProcess()
+    try:
+        daemon.start()
+        site = daemon.site("w")
+        daemon.stop()
+        site.root.rename(daemon.base / "moved")
+        elsewhere = daemon.base / "elsewhere"
+        elsewhere.mkdir()
+        daemon.start(STET_FAILPOINT="hello.looking@sleep=2", STET_FAILPOINT_TRACE=str(trace))
+        client = daemon.agent()
+        client.send("hello", protocol=1, workspace=str(site.root))
+        once_looked(trace, 1)
+        site.root.symlink_to(elsewhere)
+        error = client.receive().error
+        assert error is not None
+        expected = f"{site.root}: a symbolic link is there now, and leads to {elsewhere}."
+        assert expected == error.message
+        known = daemon.control().call("workspace_list")["workspaces"]
+        assert [str(site.root)] == [each["root"] for each in known]
+    finally:
+        daemon.close()
