@@ -28,7 +28,7 @@ import socket
 import time
 import traceback
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, NoReturn
@@ -87,22 +87,26 @@ class Nursery:
 
     def planner(self) -> Planner:
         """A new process. Raises NoPlanner if there can be none."""
-        ours, theirs = socket.socketpair()
-        held, leash = os.pipe()
         try:
-            socket.send_fds(self._socket, [b"planner"], [theirs.fileno(), held])
+            planner = self._asked_for()
         except OSError as error:
-            ours.close()
-            os.close(leash)
             raise NoPlanner(str(error)) from error
-        finally:
-            theirs.close()
-            os.close(held)
-        planner = Planner(Channel(ours), leash)
         if not planner.ready():
             planner.close()
             raise NoPlanner("it could not be forked")
         return planner
+
+    def _asked_for(self) -> Planner:
+        with ExitStack() as ours, ExitStack() as theirs:
+            near, far = socket.socketpair()
+            ours.callback(near.close)
+            theirs.callback(far.close)
+            held, leash = os.pipe()
+            ours.callback(os.close, leash)
+            theirs.callback(os.close, held)
+            socket.send_fds(self._socket, [b"planner"], [far.fileno(), held])
+            ours.pop_all()  # they are the planner's from now on
+            return Planner(Channel(near), leash)
 
     def close(self) -> None:
         """Make no more. Those that there are live on."""

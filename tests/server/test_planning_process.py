@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -203,3 +206,26 @@ def test_without_its_nursery_there_is_no_process() -> None:
         nursery.planner()
     assert isinstance(kept.plan(*CALLS["exact"], WORLD, LATER).outcome, Plan)
     kept.close()
+
+
+@pytest.mark.parametrize("left", range(4))
+def test_without_descriptors_for_it_there_is_no_process_and_nothing_stays_open(
+    nursery: Nursery, left: int
+) -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken = []
+    open_before = os.listdir("/proc/self/fd")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
+    try:
+        with suppress(OSError):
+            while True:
+                taken.append(os.dup(0))
+        for _ in range(left):
+            os.close(taken.pop())
+        with pytest.raises(NoPlanner, match="Too many open files"):
+            nursery.planner()
+    finally:
+        for descriptor in taken:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert open_before == os.listdir("/proc/self/fd")
