@@ -90,14 +90,25 @@ class PlanningBeside:
         self._closed = False
 
     def submit(self, beside: Beside) -> None:
-        """Plan this when its turn has come."""
+        """Plan this when its turn has come; where there can be no thread, give it back at once."""
         with self._changed:
             self._waiting.append(beside)
             if len(self._waiting) > self._idle and len(self._threads) < _THREADS:
-                thread = threading.Thread(target=self._run, name="stet-plan", daemon=True)
-                self._threads.append(thread)
-                thread.start()
-            self._changed.notify()
+                self._begin_thread()
+            if self._threads:
+                self._changed.notify()
+                return
+            self._waiting.remove(beside)
+        beside.done()
+
+    def _begin_thread(self) -> None:
+        thread = threading.Thread(target=self._run, name="stet-plan", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:  # as many tasks as the user or the unit may have
+            _log.error("no thread to plan in: %s", error)
+        else:
+            self._threads.append(thread)
 
     def close(self) -> None:
         """End the threads and their processes; what waits is not planned."""
