@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Annotated, Any, Final, NewType
 
@@ -261,35 +261,41 @@ def decode_result(encoding: Encoding, result: msgspec.Raw, type: Any) -> Any:  #
         ) from error
 
 
+_CONTAINERS = (dict, list, tuple)
+
+
 def check_params(params: object) -> None:
     """Raise ValueError for params that :func:`decode_request` would refuse, or not see as meant.
 
     The encoders write more than is taken, and JSON's writes an infinity as null.
     """
-    level = [params]
+    level: list[object] = [params]
     for _ in range(MAX_DEPTH):
         level = [inner for value in level for inner in _members(value)]
-    if any(isinstance(value, dict | list | tuple) for value in level):
-        raise ValueError(f"lists and objects nest more than {MAX_DEPTH} deep")
     for value in level:
+        if isinstance(value, _CONTAINERS):
+            raise ValueError(f"lists and objects nest more than {MAX_DEPTH} deep")
         _members(value)
 
 
-def _members(value: object) -> Sequence[object]:
+def _members(value: object) -> Iterable[object]:
     """What a value consists of, nothing for a scalar. Raises ValueError for what is neither."""
+    if isinstance(value, str) or value is None:
+        return ()
     if isinstance(value, dict):
-        odd = next((key for key in value if not isinstance(key, str)), None)
-        if odd is not None:
-            raise ValueError(f"{odd!r} names a member, and is no text")
-        return list(value.values())
+        for key in value:
+            if not isinstance(key, str):
+                raise ValueError(f"{key!r} names a member, and is no text")
+        return value.values()
     if isinstance(value, list | tuple):
         return value
-    if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"{value} is not a finite number")
-    if isinstance(value, int) and not _LEAST <= value <= _MOST:
-        raise ValueError("an integer has more than 64 bits")
-    if not isinstance(value, str | int | float | None):
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"{value} is not a finite number")
+    elif not isinstance(value, int):
         raise ValueError(f"a value is of the type {type(value).__name__}")
+    elif not _LEAST <= value <= _MOST:
+        raise ValueError("an integer has more than 64 bits")
     return ()
 
 
