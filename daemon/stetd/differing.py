@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from stet.wire.failures import Refused
-from stetd.history.objects import TREE, Image, files_under, stored_tree
+from stetd.history.objects import EMPTY_TREE, TREE, Image, files_under, stored_tree
 from stetd.reading import Place
-from stetd.storage.scanning import Folder, Scan
+from stetd.storage.scanning import MOST_PASSED, Folder, Scan
 from stetd.storage.shadow_repo import ShadowRepository
 from stetd.storage.stat_cache import Known, Stamp, StatCache
 from stetd.storage.worktree import OnDisk
@@ -24,8 +24,10 @@ from stetd.storage.worktree import OnDisk
 #: A file that changed so shortly before it was read may change again without its times doing so.
 _RACY_NS = 50_000_000
 _PLAIN = (0o644, 0o755)
-#: So many permissions that Git can't say are noted, and so many files that were not taken.
-_MOST_NOTED = 1000
+#: So many permissions that Git can't say are noted.
+_MOST_MODES = 1000
+#: So many .gitignore files may be other than in the history.
+_MOST_UNTOLD = 1000
 
 
 class KnownFiles:
@@ -55,14 +57,26 @@ class KnownFiles:
 class Differing:
     """What a scan has found.
 
-    ``paths`` with their sizes; ``complete``: nothing else can differ, but for ``passed``.
+    ``paths`` with their sizes; ``complete``: nothing else can differ, but for what was left out
+    (:class:`stetd.before_note.BeforeNote` says what that is).
     """
 
     paths: list[tuple[str, int]] = field(default_factory=list)
     complete: bool = False
     passed: list[str] = field(default_factory=list)
     modes: dict[str, int] = field(default_factory=dict)
+    tree: str = ""
+    excludes: str = ""
+    ignores: dict[str, str] = field(default_factory=dict)
+    untold: dict[str, str] = field(default_factory=dict)
     why: str = ""
+
+    def pass_over(self, paths: list[str]) -> None:
+        """Note what was not taken, and stay complete only if there is little of it."""
+        self.passed += paths[: MOST_PASSED + 1 - len(self.passed)]
+        if len(self.passed) > MOST_PASSED and self.complete:
+            self.complete = False
+            self.why = f"more than {MOST_PASSED:,} files and directories can't be looked at"
 
 
 def differing(place: Place, known: KnownFiles, *, max_files: int, deadline: float) -> Differing:
@@ -79,7 +93,9 @@ def differing(place: Place, known: KnownFiles, *, max_files: int, deadline: floa
             max_file_bytes=place.max_file_bytes,
             excludes=place.excludes,
         )
-        return _differing(place, repository, scan, known, max_files, deadline)
+        found = _differing(place, repository, scan, known, max_files, deadline)
+        found.tree = tree or EMPTY_TREE
+        return found
     finally:
         repository.close()
 
@@ -92,7 +108,7 @@ def _differing(
     max_files: int,
     deadline: float,
 ) -> Differing:
-    found = Differing()
+    found = Differing(excludes=place.excludes.digest, ignores=scan.ignores, untold=scan.untold)
     for _ in scan.walk():
         if scan.files > max_files:
             found.why = f"it has more than {max_files:,} files that no .gitignore leaves out"
@@ -110,11 +126,13 @@ def _differing(
         if path not in large and _differs(place, folder, name):
             found.paths.append((path, folder.stamps[name].size))
     found.paths += ((path, 0) for path in _gone(scan, repository))
-    found.passed = sorted(large)
+    found.pass_over(scan.passed)
+    found.pass_over(sorted(large))
     found.modes = dict(_unusual(scan))
-    if len(found.passed) > _MOST_NOTED or len(found.modes) > _MOST_NOTED:
-        found.passed, found.modes = found.passed[:_MOST_NOTED], {}
-        found.complete = found.complete and len(large) <= _MOST_NOTED
+    if len(found.modes) > _MOST_MODES:
+        found.modes = {}
+    if len(found.untold) > _MOST_UNTOLD and found.complete:
+        found.complete, found.why = False, f"more than {_MOST_UNTOLD:,} .gitignore files are new"
     known.learn(scan.folders, all_of_them=found.complete)
     return found
 

@@ -1,8 +1,10 @@
 """What stands at the paths that a tool touches: read, not held, and nothing is refused.
 
 What can't be taken (another workspace, Git's own files, too large, excluded) is left out and said.
-A link is taken as a link, and the file of the workspace that it leads to beside it, because
-tools write through links. Writer thread only: between calls nothing of ours is half in place.
+A link is taken as a link. Where a tool has named it, the file of the workspace that it leads to is
+taken beside it, because tools write through links; who asks for the whole workspace has that
+file's own path, or is not to have the file. Writer thread only: between calls nothing of ours is
+half in place.
 """
 
 from __future__ import annotations
@@ -38,16 +40,27 @@ class Seen:
         return {path: found.image if found else None for path, found in self.files.items()}
 
 
-def look(paths: Iterable[str], workspace: Workspace, directory: str, limits: CallLimits) -> Seen:
-    """Read the files at these paths, which are a request's: absolute, or from ``directory``."""
+def look(
+    paths: Iterable[str],
+    workspace: Workspace,
+    directory: str,
+    limits: CallLimits,
+    *,
+    through_links: bool,
+) -> Seen:
+    """Read the files at these paths, which are a request's: absolute, or from ``directory``.
+
+    ``through_links``: and the files that links of these lead to.
+    """
     seen = Seen()
     left = 0
     for path in paths:
         if len(seen.files) >= limits.files or seen.bytes > limits.bytes:
             left += 1
+            seen.passed.append(path)
             continue
         found = _look_at(seen, path, workspace, directory, limits, follow=False)
-        if found is not None and found.is_link:
+        if through_links and found is not None and found.is_link:
             _look_at(seen, path, workspace, directory, limits, follow=True)
     if left:
         seen.warnings.append(
@@ -80,6 +93,7 @@ def _look_at(
         target = resolver.resolve(path, directory, follow_last=follow)
     except Refused as refusal:
         if refusal.kind != Kind.NOT_A_FILE or follow:
+            seen.passed.append(path)
             seen.warnings.append(f"not recorded: {refusal.message}")
             return None
         try:  # a file stands above it, so there is none here

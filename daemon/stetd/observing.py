@@ -7,8 +7,9 @@ Twice the disk is compared with the history's head, at paths that a tool touches
     after    what differs now is the tool's: one commit of kind ``observed``
 
 What others committed between the two is in the head by then, so it is not claimed. A file that the
-history has never seen can be claimed as the tool's only if a note says that there was none;
-otherwise somebody's file would be gone when the edit is undone. It is recorded as first seen.
+history has never seen can be claimed as the tool's only if the note says that there was none
+(:mod:`stetd.before_note`); otherwise somebody's file would be gone when the edit is undone. It is
+recorded as first seen.
 
 The record is one that needs nothing written (``performed``), like that of edits found outside:
 it can't fail half-way, and recovery makes its commits again. Writer thread only.
@@ -25,6 +26,7 @@ import msgspec
 
 from stet.wire.results import EditResult, FileChange
 from stetd import __version__
+from stetd.before_note import BeforeNote, StoodBefore
 from stetd.call_world import CallLimits, EditCall
 from stetd.heads import Head, History, outside_changes, permissions_of, regraded
 from stetd.history.commits import CommitMeta
@@ -47,24 +49,6 @@ _EMPTY = object_id("blob", b"")
 NOTE_SECONDS = 86_400
 
 
-class BeforeNote(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What stood before a tool ran.
-
-    ``whole``: the workspace was to be looked at; ``complete``: all of it was, and is in the
-    history, but for ``passed``, files that were there and could not be taken. ``paths``: those that
-    were named, as the history spells them; ``absent``: where of those no file was; ``missing``:
-    directories that were not there. ``modes``: permission bits that Git can't say.
-    """
-
-    whole: bool = False
-    complete: bool = False
-    paths: list[str] = []
-    absent: list[str] = []
-    passed: list[str] = []
-    missing: list[str] = []
-    modes: dict[str, int] = {}
-
-
 class ObservedBefore(EditResult, frozen=True, kw_only=True):
     """The recorded reply of ``before``, with the note."""
 
@@ -75,7 +59,7 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be looked at: the parameters of the planned call.
 
     ``whole``: the paths are those of the workspace that may differ, found by a scan. ``use``: of
-    which use of a tool. ``note``: what a scan before the tool has found.
+    which use of a tool. ``note``: what a scan has found.
     """
 
     phase: Literal["before", "after"]
@@ -116,7 +100,9 @@ def observe(
     ``note``: of the same use of a tool, before it.
     """
     asked = msgspec.convert(call.params, Observation)
-    seen = look(asked.paths, workspace, call.directory, limits)
+    # A scan's paths are from the root, and all that are wanted.
+    directory = "" if asked.whole else call.directory
+    seen = look(asked.paths, workspace, directory, limits, through_links=not asked.whole)
     history = History(base.head, workspace.repository.load_tree, now, workspace.excludes)
     sealing = _Sealing(workspace, call, asked, seen, history, protection, note)
     if asked.phase == "before":
@@ -200,6 +186,7 @@ class _Sealing:
         note = msgspec.structs.replace(
             scanned,
             whole=self.asked.whole,
+            complete=scanned.complete and scanned.excludes == self.workspace.excludes.digest,
             paths=[] if self.asked.whole else list(self.seen.files),
             absent=[path for path, image in self.seen.images.items() if image is None],
             missing=sorted(self.seen.missing),
@@ -220,7 +207,10 @@ class _Sealing:
         if self.asked.whole and (self.note is None or not self.note.whole):
             return EditResult(commit=None, warnings=[_NOT_TOLD], request=self.call.request), []
         changes, _ = self._changes()
-        unclear = {path: image for path, image in changes.items() if not self._is_own(path, image)}
+        before = self._stood_before()
+        unclear = {
+            path: image for path, image in changes.items() if not self._is_own(path, image, before)
+        }
         own = {path: image for path, image in changes.items() if path not in unclear}
         warnings = list(self.seen.warnings)
         if unclear:
@@ -249,14 +239,20 @@ class _Sealing:
             self.history.head, self.seen.images, self._load, self.workspace.excludes
         )
 
-    def _is_own(self, path: str, image: Image | None) -> bool:
+    def _stood_before(self) -> StoodBefore:
+        scanned = self.asked.note
+        return StoodBefore(
+            self.note or BeforeNote(),
+            self.workspace.repository,
+            self.workspace.excludes,
+            scanned.ignores if scanned is not None else None,
+        )
+
+    def _is_own(self, path: str, image: Image | None, before: StoodBefore) -> bool:
         """Whether the tool must have made this: the history had a file there, or there was none."""
         if image is None or find_entry(self.history.head.tree, path, self._load) is not None:
             return True
-        note = self.note
-        if note is None:
-            return False
-        return path in note.absent or (note.complete and path not in note.passed)
+        return before.had_none(path)
 
     def _stood(self, path: str) -> Image | None:
         """The image before, with the permission bits that were noted."""

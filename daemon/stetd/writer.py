@@ -22,6 +22,7 @@ import msgspec
 
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import EditResult, FileChange
+from stetd.before_note import BeforeNote
 from stetd.call_planning import plan_call, plan_here
 from stetd.call_world import OBSERVE, EditCall
 from stetd.checkpointing import Checkpoints, WriterLimits
@@ -34,7 +35,7 @@ from stetd.grace import GraceWatch, LateWrite, seal_late_write
 from stetd.history.commits import rfc3339
 from stetd.history.objects import NewObject
 from stetd.mode_keeping import Modes
-from stetd.observing import NOTE_SECONDS, BeforeNote, note_id, observe, read_note
+from stetd.observing import NOTE_SECONDS, note_id, observe, read_note
 from stetd.params import check_label
 from stetd.planning_beside import AT_ONCE_BYTES, AT_ONCE_S, Beside, PlanningBeside
 from stetd.recorded_plans import Changed, PlanDialect, Replay

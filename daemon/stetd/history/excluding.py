@@ -8,6 +8,7 @@ file too many. Composed and decomposed letters are the same for the same reason.
 
 from __future__ import annotations
 
+import hashlib
 import unicodedata
 from collections.abc import Sequence
 
@@ -36,9 +37,10 @@ class Excludes:
     """The patterns, asked with a path relative to the workspace's root."""
 
     def __init__(self, patterns: Sequence[str] = ()) -> None:
-        self._file = IgnoreFile(
-            "\n".join(map(_pattern, patterns)).encode("utf-8", "surrogateescape"), ""
-        )
+        content = _content(patterns)
+        self._file = IgnoreFile(content, "")
+        #: Of which patterns these are.
+        self.digest = hashlib.sha256(content).hexdigest()
 
     def __bool__(self) -> bool:
         return bool(self._file)

@@ -11,10 +11,11 @@ import msgspec
 from stet.wire.failures import Kind, refuse
 from stet.wire.observations import ObservedFile, ObserveResult
 from stet.wire.results import EditResult
+from stetd.before_note import BeforeNote
 from stetd.call_world import OBSERVE
 from stetd.caller import Caller, Method, Params
 from stetd.differing import Differing, KnownFiles, differing
-from stetd.observing import BeforeNote, Observation, ObservedBefore, note_id
+from stetd.observing import Observation, ObservedBefore, note_id
 from stetd.params import Observe, check_label, convert, split_common
 from stetd.snapshotting import stat_cache_path
 from stetd.watched_tools import WatchedTools
@@ -64,7 +65,14 @@ async def _whole(caller: Caller, asked: Observe, common: Params) -> ObserveResul
         return await _before_whole(caller, asked, common, found, deadline)
     others = watched.expected_of_others(caller.session)
     paths = [path for path, _ in found.paths if path not in others]
-    planned = Observation(phase="after", paths=paths, whole=True, tool=asked.tool, use=asked.use)
+    planned = Observation(
+        phase="after",
+        paths=paths,
+        whole=True,
+        tool=asked.tool,
+        use=asked.use,
+        note=BeforeNote(ignores=found.ignores),
+    )
     result = await _submit(caller, asked, planned, common)
     return _told(result, complete=found.complete, why=found.why)
 
@@ -82,8 +90,15 @@ async def _before_whole(
         part = await _submit(caller, asked, planned, {})
         outside = part.outside or outside
         if isinstance(part, ObservedBefore):
-            found.passed += part.note.passed
-    note = BeforeNote(complete=found.complete, passed=found.passed, modes=found.modes)
+            found.pass_over(part.note.passed)
+    note = BeforeNote(
+        complete=found.complete,
+        passed=found.passed,
+        modes=found.modes,
+        tree=found.tree,
+        ignores=found.untold if found.complete else {},
+        excludes=found.excludes,
+    )
     planned = Observation(phase="before", paths=[], whole=True, use=asked.use, note=note)
     result = await _submit(caller, asked, planned, common)
     result = msgspec.structs.replace(result, outside=outside)

@@ -20,13 +20,15 @@ from stet.wire.failures import Refused
 from stetd.editing.paths import TEMPORARY_PREFIX, check_component, is_git_directory_name
 from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
 from stetd.history.ignoring import IgnoreFile, is_ignored
-from stetd.history.objects import TREE, Entry, LoadTree
+from stetd.history.objects import TREE, Entry, LoadTree, object_id
 from stetd.storage.stat_cache import Known, Stamp
 from stetd.storage.worktree import Worktree, read_descriptor
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _LARGEST_IGNORE_FILE = 1 << 20
 _MOST_SKIPPED = 100
+#: So many places that could not be looked at are named, and one more if there are more.
+MOST_PASSED = 1000
 #: Names that no rule is about; to ask all rules takes longer than all else.
 _ORDINARY = re.compile(r"(?![Gg][Ii][Tt]~)[A-Za-z0-9_-][A-Za-z0-9_. -]*")
 _NO_LINKS = {".gitattributes", ".gitignore", ".gitmodules", ".mailmap"}
@@ -107,6 +109,13 @@ class Scan:
         self.by_top = Counter[str]()
         self.skipped: list[Skipped] = []
         self.skipped_count = 0
+        #: Where something stands that was not looked at and may be in reach another time, with
+        #: all below it ("": everything). Not what is ignored or excluded.
+        self.passed: list[str] = []
+        #: The ``.gitignore`` files that are followed, and the ids of their contents. ``untold``:
+        #: where that is something else than what is tracked; "": none is followed there.
+        self.ignores: dict[str, str] = {}
+        self.untold: dict[str, str] = {}
         self._tree = tree
 
     def walk(self) -> Iterator[None]:
@@ -125,19 +134,27 @@ class Scan:
         if len(self.skipped) < _MOST_SKIPPED:
             self.skipped.append(Skipped(path, why))
 
+    def _pass(self, path: str, why: str = "") -> None:
+        """Note something that there is, and that can't be looked at."""
+        if len(self.passed) <= MOST_PASSED:
+            self.passed.append(path)
+        if why:
+            self.skip(path, why)
+
     def _look_into(self, here: _Waiting, below: list[_Waiting]) -> Iterator[None]:
         names = self._names(here)
         if names is None:
             return
         if here.path and names.keys() >= _BARE:
-            self.skip(here.path, "it is a Git repository's own directory")
+            self._pass(here.path, "it is a Git repository's own directory")
             return
         folder = Folder(here.path, here.tree, self._load_tree(here.tree) if here.tree else {})
         self.folders.append(folder)
         ignores = here.ignores
-        if not here.ignored and ".gitignore" in names:
-            own = self._ignore_file(here.path)
+        if not here.ignored:
+            own = self._ignore_file(folder) if ".gitignore" in names else None
             ignores = [*ignores, own] if own else ignores
+            self._tell_ignores(folder)
         known = self._cache.folder(here.path)
         for name in sorted(names):
             info = names[name]
@@ -163,10 +180,11 @@ class Scan:
         try:
             target = self._worktree.resolver.locate(here.path + "x")
         except Refused as refusal:
-            self.skip(here.path, refusal.message)
+            self._pass(here.path, refusal.message)
             return None
         try:
             if target.missing or target.path != here.path + "x":
+                self._pass(here.path)
                 return None  # gone, or a link, since it was seen
             found = {}
             with os.scandir(target.dir_fd) as entries:
@@ -179,7 +197,7 @@ class Scan:
         except OSError as error:
             if not here.path:
                 raise
-            self.skip(here.path, error.strerror or repr(error))
+            self._pass(here.path, error.strerror or repr(error))
             return None
         finally:
             target.close()
@@ -196,10 +214,10 @@ class Scan:
                     self.skip(os.fsencode(path).decode("utf-8", "replace"), refusal.message)
                 return False
         if info.st_dev != self._device:
-            self.skip(path, "it lies on another file system")
+            self._pass(path, "it lies on another file system")
             return False
         if stat.S_ISLNK(info.st_mode) and name in _NO_LINKS:
-            self.skip(path, "Git does not accept a link of this name")
+            self._pass(path, "Git does not accept a link of this name")
             return False
         return bool(stat.S_IFMT(info.st_mode) in (stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR))
 
@@ -224,21 +242,37 @@ class Scan:
         self.unknown.append((folder, name))
         self.unknown_bytes += stamp.size
 
-    def _ignore_file(self, folder: str) -> IgnoreFile | None:
+    def _tell_ignores(self, folder: Folder) -> None:
+        path = folder.path + ".gitignore"
+        tracked = folder.tracked.get(".gitignore")
+        stood = tracked.oid if tracked is not None and tracked.mode != TREE else ""
+        followed = self.ignores.get(path, "")
+        if followed != stood:
+            self.untold[path] = followed
+
+    def _ignore_file(self, folder: Folder) -> IgnoreFile | None:
         """A directory's ``.gitignore``; Git does not follow one that is a link."""
+        path = folder.path + ".gitignore"
+        content = self._ignore_content(path)
+        if content is None:
+            return None
+        self.ignores[path] = object_id("blob", content)
+        return IgnoreFile(content, folder.path)
+
+    def _ignore_content(self, path: str) -> bytes | None:
         try:
-            target = self._worktree.resolver.locate(folder + ".gitignore")
+            target = self._worktree.resolver.locate(path)
         except Refused:
             return None
         try:
-            if target.missing or target.path != folder + ".gitignore":
+            if target.missing or target.path != path:
                 return None
             fd = os.open(target.name, _READ, dir_fd=target.dir_fd)
             try:
                 info = os.fstat(fd)
                 if not stat.S_ISREG(info.st_mode) or info.st_size > _LARGEST_IGNORE_FILE:
                     return None
-                return IgnoreFile(read_descriptor(fd), folder)
+                return read_descriptor(fd)
             finally:
                 os.close(fd)
         except OSError:

@@ -1,0 +1,197 @@
+"""What stood there before a shell command and was not looked at is never taken for its work."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from e2e.running_daemon import DaemonProcess, Site
+from hooks.test_observe import after, before, whole
+
+Step = Callable[[Site], Any]
+
+
+def _ignored(site: Site) -> None:
+    site.write(".gitignore", "*.env\nbuild/\n")
+    site.write("a.env", "the person's\n")
+    site.write("build/out.bin", "the person's\n")
+
+
+def _patched_by_another(site: Site) -> None:
+    patches = [{"operation": "overwrite", "newText": ""}]
+    site.another("conv-2").call("patch", path=".gitignore", patches=patches)
+
+
+def _told_by_another(site: Site) -> None:
+    other = site.another("conv-2")
+    told = {"tool": "Edit", "use": "u1", "paths": [".gitignore"]}
+    other.call("observe", phase="before", **told)
+    site.write(".gitignore", "")
+    other.call("observe", phase="after", **told)
+
+
+def _taken_back(site: Site) -> None:
+    site.write(".gitignore", "*.log\n")
+    site.write("sub/kept.log", "the person's\n")
+
+
+def _own_rules(site: Site) -> None:
+    site.write("cache/.gitignore", "*\n")
+    site.write("cache/deep/kept", "the person's\n")
+
+
+def _private_rules(site: Site) -> None:
+    site.write(".gitignore", ".gitignore\n*.env\n")
+    site.write("a.env", "the person's\n")
+
+
+def _bare(site: Site) -> None:
+    for name in ("HEAD", "objects/one", "refs/heads/main", "config"):
+        site.write(f"sub/bare/{name}", "the person's\n")
+
+
+def _link_of_rules(site: Site) -> None:
+    (site.root / ".gitignore").symlink_to("elsewhere")
+
+
+def _made_a_file(site: Site) -> None:
+    (site.root / ".gitignore").unlink()
+    site.write(".gitignore", "by the command\n")
+
+
+WAYS: dict[str, tuple[Step, Step]] = {
+    "emptied": (_ignored, lambda site: site.write(".gitignore", "")),
+    "deleted": (_ignored, lambda site: (site.root / ".gitignore").unlink()),
+    "patched by another": (_ignored, _patched_by_another),
+    "told by another": (_ignored, _told_by_another),
+    "taken back": (_taken_back, lambda site: site.write("sub/.gitignore", "!*.log\n")),
+    "own rules": (_own_rules, lambda site: (site.root / "cache/.gitignore").unlink()),
+    "private rules": (_private_rules, lambda site: site.write(".gitignore", ".gitignore\n")),
+    "rules too large": (
+        _ignored,
+        lambda site: site.write(".gitignore", "*.env\nbuild/\n" * 99_999),
+    ),
+    "a repository": (_bare, lambda site: (site.root / "sub/bare/HEAD").unlink()),
+    "a link to it": (_ignored, lambda site: (site.root / "link").symlink_to("a.env")),
+    "a link that became a file": (_link_of_rules, _made_a_file),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_was_left_out_and_is_seen_now_was_not_made_by_the_command(
+    site: Site, way: str
+) -> None:
+    stand, act = WAYS[way]
+    stand(site)
+    stood = {path for path in site.root.rglob("*") if not path.is_dir()}
+    assert before(site, "t1")["complete"] is True
+    act(site)
+    site.write("made.txt", "by the command\n")
+    done = after(site, "t1")
+    claimed = {site.root / file["path"] for file in done["files"] if file["status"] == "A"}
+    assert claimed & stood == set()
+    there = {path for path in stood if os.path.lexists(path)}
+    if done["commit"] is not None:  # of rules that nobody has kept nothing below is known
+        site.agent.call("undo")
+    assert {path for path in there if not os.path.lexists(path)} == set()
+    whole(site)
+
+
+@pytest.mark.parametrize("way", ["emptied", "a repository", "a link to it"])
+def test_what_the_command_made_beside_it_is_the_commands(site: Site, way: str) -> None:
+    stand, act = WAYS[way]
+    stand(site)
+    before(site, "t1")
+    act(site)
+    site.write("made.txt", "by the command\n")
+    site.write("new/made.txt", "by the command\n")
+    made = [file["path"] for file in after(site, "t1")["files"] if file["status"] == "A"]
+    assert [path for path in made if path.endswith("made.txt")] == ["made.txt", "new/made.txt"]
+
+
+def test_rules_that_nobody_has_changed_leave_nothing_unclear(site: Site) -> None:
+    _private_rules(site)
+    _own_rules(site)
+    before(site, "t1")
+    site.write("sub/made.txt", "by the command\n")
+    done = after(site, "t1")
+    assert [(f["status"], f["path"]) for f in done["files"]] == [("A", "sub/made.txt")]
+    assert done["warnings"] == []
+
+
+def test_an_ignored_file_that_is_named_afterwards_is_not_the_commands(site: Site) -> None:
+    _ignored(site)
+    before(site, "t1")
+    done = after(site, "t1", "a.env", "build/out.bin")
+    assert (done["commit"], done["files"]) == (None, [])
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads every directory")
+def test_what_is_in_a_directory_that_could_not_be_read_is_not_the_commands(site: Site) -> None:
+    site.write("shut/deep/kept", "the person's\n")
+    (site.root / "shut").chmod(0)
+    try:
+        before(site, "t1")
+    finally:
+        (site.root / "shut").chmod(0o755)
+    site.write("made.txt", "by the command\n")
+    assert [file["path"] for file in after(site, "t1")["files"]] == ["made.txt"]
+
+
+def test_files_beyond_what_one_call_takes_are_not_the_commands(few_files: DaemonProcess) -> None:
+    site = few_files.site("w")
+    for n in range(5):
+        site.write(f"{n}.txt", "the person's\n")
+    before(site, "t1")
+    done = after(site, "t1")
+    assert (done["commit"], done["files"]) == (None, [])
+
+
+def test_what_was_excluded_then_is_not_the_commands(few_files: DaemonProcess) -> None:
+    site = few_files.site("v")
+    site.write("a.secret", "the person's\n")
+    _configure(few_files, 'exclude = ["*.secret"]\n')
+    before(site, "t1")
+    _configure(few_files, "exclude = []\n")
+    done = after(site, "t1")
+    assert (done["commit"], done["files"]) == (None, [])
+
+
+def test_a_file_that_was_too_large_is_not_the_commands(few_files: DaemonProcess) -> None:
+    site = few_files.site("u")
+    site.write("large.txt", "the person's\n" * 1000)
+    before(site, "t1")
+    os.truncate(site.root / "large.txt", 3)
+    done = after(site, "t1")
+    assert (done["commit"], done["files"]) == (None, [])
+
+
+@pytest.fixture
+def few_files() -> Iterator[DaemonProcess]:
+    """A daemon that takes two files a call, and only small ones."""
+    daemon = DaemonProcess({"max_call_files": "2", "max_file_bytes": "5000"})
+    try:
+        daemon.start()
+        yield daemon
+    finally:
+        daemon.close()
+
+
+def _configure(daemon: DaemonProcess, text: str) -> None:
+    (daemon.base / "c.toml").write_text(text + "notify = false\n")
+    told = daemon.control().call("reload")
+    assert (told["error"], told["restart"]) == (None, [])
+
+
+def test_a_session_in_a_directory_below_sees_the_whole_workspace(site: Site) -> None:
+    site.write("sub/a.txt", "the person's\n")
+    below = site.daemon.agent()
+    below.call("hello", protocol=1, workspace=str(site.root / "sub"), agent="t", session="conv-9")
+    below.call("observe", phase="before", use="t1")
+    site.write("sub/a.txt", "by the command\n")
+    site.write("b.txt", "by the command\n")
+    done = below.call("observe", phase="after", use="t1")
+    assert [(f["status"], f["path"]) for f in done["files"]] == [("A", "b.txt"), ("M", "sub/a.txt")]
