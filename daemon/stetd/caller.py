@@ -278,6 +278,7 @@ class Caller:
             partial(self.shared.indexer.rebuild, workspace.shadow),
             self.state.known[workspace.name].cut,
             workspace.excludes,
+            frozenset(path for path, _ in self.state.inside(workspace)),
         )
         return place, workspace.number
 

@@ -58,7 +58,8 @@ class Differing:
     """What a scan has found.
 
     ``paths`` with their sizes; ``complete``: nothing else can differ, but for what was left out
-    (:class:`stetd.before_note.BeforeNote` says what that is).
+    (:class:`stetd.before_note.BeforeNote` says what that is). ``inner``: the workspaces inside
+    this one that were left out.
     """
 
     paths: list[tuple[str, int]] = field(default_factory=list)
@@ -69,6 +70,7 @@ class Differing:
     excludes: str = ""
     ignores: dict[str, str] = field(default_factory=dict)
     untold: dict[str, str] = field(default_factory=dict)
+    inner: list[str] = field(default_factory=list)
     why: str = ""
 
     def pass_over(self, paths: list[str]) -> None:
@@ -92,6 +94,7 @@ def differing(place: Place, known: KnownFiles, *, max_files: int, deadline: floa
             max_files=max_files,
             max_file_bytes=place.max_file_bytes,
             excludes=place.excludes,
+            inner=place.inner,
         )
         found = _differing(place, repository, scan, known, max_files, deadline)
         found.tree = tree or EMPTY_TREE
@@ -125,7 +128,9 @@ def _differing(
         path = folder.path + name
         if path not in large and _differs(place, folder, name):
             found.paths.append((path, folder.stamps[name].size))
-    found.paths += ((path, 0) for path in _gone(scan, repository))
+    inner = tuple(place.inner)
+    found.paths += ((path, 0) for path in _gone(scan, repository) if not path.startswith(inner))
+    found.inner = sorted(place.inner.intersection(scan.passed))
     found.pass_over(scan.passed)
     found.pass_over(sorted(large))
     found.modes = dict(_unusual(scan))

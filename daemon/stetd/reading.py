@@ -53,6 +53,8 @@ class Place:
     cut: Cut | None = None
     #: Files that the history does not keep.
     excludes: Excludes = NOTHING_EXCLUDED
+    #: The workspaces inside this one, as the beginnings of their paths.
+    inner: frozenset[str] = frozenset()
 
 
 def looking_back(place: Place, run: Callable[[Past], T]) -> T:

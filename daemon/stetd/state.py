@@ -140,11 +140,16 @@ class State:
 
         Each as the beginning of the paths in it, relative to this one's root, and its own root.
         """
-        prefix = workspace.root.rstrip("/") + "/"
-        inner = [w for w in self.known.values() if w.allowed and w.root.startswith(prefix)]
-        for known in inner:
+        for path, known in self.inside(workspace):
             if mode_at(Standing(known.mode, known.grant), self.now()) == RESTRICTED:
-                yield known.root[len(prefix) :] + "/", known.root
+                yield path, known.root
+
+    def inside(self, workspace: Workspace) -> Iterator[tuple[str, WorkspaceState]]:
+        """The workspaces inside this one, open or not, each with the beginning of its paths."""
+        prefix = workspace.root.rstrip("/") + "/"
+        for known in self.known.values():
+            if known.allowed and known.root.startswith(prefix):
+                yield known.root[len(prefix) :] + "/", known
 
     def standing_of(self, name: str, session: str | None) -> Standing | None:
         """The standing of a session, or (None) of its workspace; None where there is none."""

@@ -15,6 +15,7 @@ from stetd.before_note import BeforeNote
 from stetd.call_world import OBSERVE
 from stetd.caller import Caller, Method, Params
 from stetd.differing import Differing, KnownFiles, differing
+from stetd.looking import few
 from stetd.observing import Observation, ObservedBefore, note_id
 from stetd.params import Observe, check_label, convert, split_common
 from stetd.snapshotting import stat_cache_path
@@ -101,7 +102,8 @@ async def _before_whole(
     )
     planned = Observation(phase="before", paths=[], whole=True, use=asked.use, note=note)
     result = await _submit(caller, asked, planned, common)
-    result = msgspec.structs.replace(result, outside=outside)
+    warnings = [*map(_not_looked_into, found.inner), *result.warnings]
+    result = msgspec.structs.replace(result, outside=outside, warnings=few(warnings))
     return _told(result, complete=found.complete, why=found.why)
 
 
@@ -167,6 +169,13 @@ def _chunks(paths: Sequence[tuple[str, int]]) -> Iterator[list[str]]:
         size += its_size
     if chunk:
         yield chunk
+
+
+def _not_looked_into(inner: str) -> str:
+    return (
+        f"not looked at: {inner} is a workspace of its own; what the tool changes there is found "
+        "there, as outside."
+    )
 
 
 def _told(result: EditResult, *, complete: bool, why: str = "") -> ObserveResult:

@@ -12,7 +12,7 @@ import os
 import re
 import stat
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -78,7 +78,10 @@ class _Waiting(NamedTuple):
 
 
 class Scan:
-    """The files of a workspace. ``load_tree`` and ``tree`` (None: none yet) say what is tracked."""
+    """The files of a workspace. ``load_tree`` and ``tree`` (None: none yet) say what is tracked.
+
+    ``inner``: directories, each with a slash at its end, that are not looked into.
+    """
 
     def __init__(
         self,
@@ -90,6 +93,7 @@ class Scan:
         max_files: int,
         max_file_bytes: int,
         excludes: Excludes = NOTHING_EXCLUDED,
+        inner: Container[str] = (),
     ) -> None:
         self._worktree = worktree
         self._load_tree = load_tree
@@ -97,6 +101,7 @@ class Scan:
         self._max_files = max_files
         self._max_file_bytes = max_file_bytes
         self._excludes = excludes
+        self._inner = inner
         self._device = os.stat(worktree.root).st_dev
         #: The directories, each before those in it.
         self.folders: list[Folder] = []
@@ -166,6 +171,9 @@ class Scan:
                 continue
             if not directory and self._excludes(path):
                 self.skip(path, "it is excluded from the history (exclude, in the configuration)")
+                continue
+            if directory and path + "/" in self._inner:
+                self._pass(path + "/", "it is a workspace of its own")
                 continue
             if directory:
                 tree = tracked.oid if tracked is not None and tracked.mode == TREE else None
