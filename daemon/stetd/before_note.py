@@ -33,9 +33,10 @@ class BeforeNote(msgspec.Struct, frozen=True, omit_defaults=True):
     These were those of ``tree``, the history's when the look began, but for ``ignores``: the ids
     of those that were others, by path; "": there was none to follow.
 
-    ``paths``: those that were named, as the history spells them; ``absent``: where of those no file
-    was; ``missing``: directories that were not there. ``modes``: permission bits that Git can't
-    say.
+    ``paths``: those that were named, as the history spells them; ``lacking``: at which of those (by
+    their place in the list) no file was, and how many of the directories above it were not there
+    either. ``absent`` and ``missing`` say the same in notes of older versions, as paths. ``modes``:
+    permission bits that Git can't say.
     """
 
     whole: bool = False
@@ -48,6 +49,19 @@ class BeforeNote(msgspec.Struct, frozen=True, omit_defaults=True):
     tree: str = ""
     ignores: dict[str, str] = {}
     excludes: str = ""
+    lacking: dict[int, int] = {}
+
+    def absent_paths(self) -> set[str]:
+        """Where no file was."""
+        return {*self.absent, *(self.paths[place] for place in self.lacking)}
+
+    def missing_directories(self) -> set[str]:
+        """The directories above these that were not there."""
+        missing = set(self.missing)
+        for place, deep in self.lacking.items():
+            parts = self.paths[place].split("/")[:-1]
+            missing.update("/".join(parts[: len(parts) - less]) for less in range(deep))
+        return missing
 
 
 @dataclass(slots=True)
@@ -69,7 +83,7 @@ class StoodBefore:
     _unchanged: dict[str, bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._absent = set(self.note.absent)
+        self._absent = self.note.absent_paths()
         self._passed = {path.rstrip("/") for path in self.note.passed}
         try:
             if self.note.tree:

@@ -28,8 +28,8 @@ class Seen:
     """What stands at the paths, by the name that the history has for each."""
 
     files: dict[str, OnDisk | None] = field(default_factory=dict)
-    #: Directories of these paths that there are not.
-    missing: set[str] = field(default_factory=set)
+    #: How many directories above a path there are not.
+    missing: dict[str, int] = field(default_factory=dict)
     #: Paths of files that there are and that are not taken.
     passed: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -129,9 +129,7 @@ def _read(seen: Seen, target: Target, workspace: Workspace, limits: CallLimits) 
             seen.passed.append(path)
             seen.warnings.append(f"not recorded: {refusal.message}")
         return None
-    parts = path.split("/")[:-1]
-    for depth in range(len(parts) - len(target.missing), len(parts)):
-        seen.missing.add("/".join(parts[: depth + 1]))
+    seen.missing[path] = len(target.missing)
     seen.files[path] = found
     seen.bytes += found.size if found is not None else 0
     return found

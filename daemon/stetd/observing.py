@@ -177,7 +177,9 @@ class _Sealing:
     def before(self) -> tuple[EditResult, list[PathChange]]:
         """Commit what differs as found outside; the note says what there is not."""
         changes, first_seen = self._changes()
-        paths = self._path_changes(changes)
+        changed = self._path_changes(changes)
+        images = self.seen.images
+        paths = [] if self.asked.whole else list(images)
         outside = None
         if changes:
             subject = "first seen" if first_seen else "changed outside"
@@ -187,11 +189,14 @@ class _Sealing:
             scanned,
             whole=self.asked.whole,
             complete=scanned.complete and scanned.excludes == self.workspace.excludes.digest,
-            paths=[] if self.asked.whole else list(self.seen.files),
-            absent=[path for path, image in self.seen.images.items() if image is None],
-            missing=sorted(self.seen.missing),
+            paths=paths,
+            lacking={
+                place: self.seen.missing.get(path, 0)
+                for place, path in enumerate(paths)
+                if images[path] is None
+            },
             passed=[*scanned.passed, *self.seen.passed],
-            modes={**scanned.modes, **_unusual_modes(self.seen.images)},
+            modes={**scanned.modes, **_unusual_modes(images)},
         )
         result = ObservedBefore(
             commit=None,
@@ -200,7 +205,7 @@ class _Sealing:
             request=self.call.request,
             note=note,
         )
-        return result, paths
+        return result, changed
 
     def after(self) -> tuple[EditResult, list[PathChange]]:
         """Commit what differs as the agent's, and what can't be told as first seen."""
@@ -301,7 +306,7 @@ class _Sealing:
             for directory in _directories(path)
         }
         if not note.complete:
-            return tuple(sorted(above & set(note.missing)))
+            return tuple(sorted(above & note.missing_directories()))
         tree = self.history.head.tree
         return tuple(sorted(d for d in above if not has_directory(tree, d, self._load)))
 

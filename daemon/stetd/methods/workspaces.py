@@ -24,19 +24,21 @@ async def _workspace_allow(caller: Caller, params: Params) -> WorkspaceInfo:
 async def _workspace_forget(caller: Caller, params: Params) -> WorkspaceInfo:
     root = convert(Root, "workspace_forget", params).root
 
-    def forget() -> WorkspaceInfo:
+    def forget() -> tuple[str, WorkspaceInfo]:
         check_root(root)
         put_off = caller.state.find_unopened(os.path.realpath(root))
         if put_off is not None and put_off.root == os.path.realpath(root):
             info = _unopened_info(caller, put_off)
             caller.shared.workspaces.forget_unopened(put_off)
-            return info
+            return put_off.name, info
         workspace = caller.named_workspace(root)
         info = _workspace_info(caller, workspace)
         caller.shared.workspaces.forget(workspace)
-        return info
+        return workspace.name, info
 
-    return await caller.on_writer(forget)
+    name, info = await caller.on_writer(forget)
+    caller.shared.watched.pop(name, None)
+    return info
 
 
 async def _workspace_list(caller: Caller, params: Params) -> WorkspaceList:

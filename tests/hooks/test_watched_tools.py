@@ -1,0 +1,48 @@
+"""What is kept of the tools that are being used: bounded, and gone with the workspace."""
+
+from __future__ import annotations
+
+from e2e.running_daemon import Site
+from hooks.test_observe import after, before, told
+from stetd.before_note import BeforeNote
+from stetd.watched_tools import WatchedTools
+
+
+def test_the_paths_of_the_oldest_uses_go_first_when_there_are_many() -> None:
+    watched = WatchedTools()
+    for use in range(10):
+        watched.expect("s", f"t{use}", [f"{use}/{n}/{'x' * 3900}" for n in range(500)])
+    expected = {f"{use}/{n}/{'x' * 3900}" for use in (8, 9) for n in range(500)}
+    assert watched.expected_of_others("another") == expected
+
+
+def test_a_use_that_is_over_leaves_room_for_others() -> None:
+    watched = WatchedTools()
+    for use in range(10):
+        watched.expect("s", f"t{use}", [f"{use}/{n}/{'x' * 3900}" for n in range(500)])
+        watched.done("s", f"t{use}")
+        watched.expect("s", "the same", ["a.txt"])
+    watched.expect("s", "last", ["b.txt"])
+    assert watched.expected_of_others("another") == {"a.txt", "b.txt"}
+
+
+def test_a_workspace_that_is_forgotten_takes_what_was_expected_in_it_along(site: Site) -> None:
+    site.another("conv-2").call("observe", phase="before", use="u1", paths=["a.txt"])
+    for method in ("workspace_forget", "workspace_allow"):
+        site.daemon.control().call(method, root=str(site.root))
+    site.connect()
+    before(site, "t1")
+    site.write("a.txt", "by the command\n")
+    after(site, "t1")
+    assert told(site) == [("observed", "conv-1", ["A a.txt"])]
+
+
+def test_a_note_has_each_path_once_and_says_which_directories_were_missing() -> None:
+    note = BeforeNote(paths=["a/b/c.txt", "d.txt", "e/f.txt"], lacking={0: 2, 2: 0})
+    assert note.absent_paths() == {"a/b/c.txt", "e/f.txt"}
+    assert note.missing_directories() == {"a", "a/b"}
+
+
+def test_a_note_of_an_older_version_says_the_same() -> None:
+    note = BeforeNote(paths=["a/c.txt"], absent=["a/c.txt"], missing=["a"])
+    assert (note.absent_paths(), note.missing_directories()) == ({"a/c.txt"}, {"a"})
