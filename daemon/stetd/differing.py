@@ -45,12 +45,10 @@ class KnownFiles:
             return self._folders[path]
         return self._first.folder(path) if self._first is not None else {}
 
-    def learn(self, folders: list[Folder], *, all_of_them: bool) -> None:
-        """Take over what a scan has found."""
-        found = {folder.path: folder.cached for folder in folders}
-        self._folders = found if all_of_them else self._folders | found
-        if all_of_them:
-            self._first = None
+    def learn(self, folders: list[Folder]) -> None:
+        """Take over what a scan has found that has met all directories, if not read all files."""
+        self._folders = {folder.path: folder.cached for folder in folders}
+        self._first = None
 
 
 @dataclass(slots=True)
@@ -138,7 +136,7 @@ def _differing(
         found.modes = {}
     if len(found.untold) > _MOST_UNTOLD and found.complete:
         found.complete, found.why = False, f"more than {_MOST_UNTOLD:,} .gitignore files are new"
-    known.learn(scan.folders, all_of_them=found.complete)
+    known.learn(scan.folders)
     return found
 
 
