@@ -1,9 +1,11 @@
-"""Looking at a whole workspace: what is remembered of it."""
+"""Looking at a whole workspace: what is remembered of it, and what is said when time runs out."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from e2e.running_daemon import Site
+from hooks.test_observe import before
 from stetd.differing import KnownFiles
 from stetd.storage.scanning import Folder
 from stetd.storage.stat_cache import Stamp
@@ -20,3 +22,10 @@ def test_directories_that_are_gone_are_not_remembered(tmp_path: Path) -> None:
     known.learn([_folder(""), _folder("gone/")])
     known.learn([_folder("")])
     assert (known.folder(""), known.folder("gone/")) == ({"a.txt": _KNOWN}, {})
+
+
+def test_no_time_at_all_is_not_said_to_be_the_fault_of_others(site: Site) -> None:
+    site.write("a.txt", "one\n")
+    done = before(site, "t1", within=0)
+    assert (done["complete"], len(done["warnings"])) == (False, 1)
+    assert "there was no time to look at all of it" in done["warnings"][0]

@@ -23,6 +23,8 @@ from stetd.watched_tools import WatchedTools
 
 #: Seconds that looking at a whole workspace takes at most, whatever is asked.
 _MOST_SECONDS = 10.0
+#: So long a scan waits at least for those of others.
+_TRIED_S = 0.01
 #: What is seen for the first time is recorded in so many files and bytes a call, so that
 #: others get their turn in between.
 _CHUNK_FILES = 64
@@ -111,7 +113,8 @@ async def _scan(caller: Caller, watched: WatchedTools, deadline: float) -> Diffe
     """What of the workspace may differ; one scan of a workspace at a time."""
     lock = watched.scanning
     try:
-        await asyncio.wait_for(lock.acquire(), max(0.0, deadline - time.monotonic()))
+        # With no time at all it would not even be tried.
+        await asyncio.wait_for(lock.acquire(), max(_TRIED_S, deadline - time.monotonic()))
     except TimeoutError:
         return Differing(why="it was being looked at for others all the time")
     try:
