@@ -18,6 +18,7 @@ import socket
 import struct
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Literal
 
 import msgspec
@@ -177,6 +178,11 @@ class Channel:
         contents = [self._read(_CONTENT, until, size) for size in said.contents]
         self.hears = True
         return said, contents
+
+    def end(self) -> None:
+        """Let whoever waits here, on whatever thread, hear that it is over."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Say and hear no more."""

@@ -191,6 +191,7 @@ class Planner:
         if self._leash >= 0:
             leash, self._leash = self._leash, -1
             os.close(leash)
+        self._channel.end()  # one that is stopped (SIGSTOP) goes on living
 
     def close(self) -> None:
         """End the process, and forget it."""

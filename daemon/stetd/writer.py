@@ -235,6 +235,7 @@ class Writer:
     def finish_within(self, seconds: float) -> None:
         """From now on take only so long for the calls that wait, and refuse the others."""
         self._ends = min(self._ends, time.monotonic() + seconds)
+        self.submit(_nothing)  # it may wait for work without looking at the time
 
     def drain(self) -> None:
         """Wait until no call is being planned beside the writer."""
@@ -828,6 +829,10 @@ class Writer:
         """Look at all displaced files now, before stopping."""
         for late in self._grace.expired(all_of_them=True):
             self._record_late_write(late)
+
+
+def _nothing() -> None:
+    """What the writer is woken with."""
 
 
 def _changes(prepared: Prepared) -> bool:
