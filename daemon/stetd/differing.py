@@ -126,8 +126,7 @@ def _differing(
         path = folder.path + name
         if path not in large and _differs(place, folder, name):
             found.paths.append((path, folder.stamps[name].size))
-    inner = tuple(place.inner)
-    found.paths += ((path, 0) for path in _gone(scan, repository) if not path.startswith(inner))
+    found.paths += ((path, 0) for path in _gone(scan, repository) if not _is_left_out(place, path))
     found.inner = sorted(place.inner.intersection(scan.passed))
     found.pass_over(scan.passed)
     found.pass_over(sorted(large))
@@ -181,6 +180,11 @@ def _gone(scan: Scan, repository: ShadowRepository) -> Iterator[str]:
                 tree = stored_tree(entry.oid, repository.load_tree)
                 for below, _, _ in files_under(tree, repository.load_tree, path + "/"):
                     yield below
+
+
+def _is_left_out(place: Place, path: str) -> bool:
+    """Whether it is not met because it was not looked for, though the history has it."""
+    return path.startswith(tuple(place.inner)) or place.excludes(path)
 
 
 def _unusual(scan: Scan) -> Iterator[tuple[str, int]]:

@@ -195,3 +195,14 @@ def test_a_session_in_a_directory_below_sees_the_whole_workspace(site: Site) -> 
     site.write("b.txt", "by the command\n")
     done = below.call("observe", phase="after", use="t1")
     assert [(f["status"], f["path"]) for f in done["files"]] == [("A", "b.txt"), ("M", "sub/a.txt")]
+
+
+def test_a_file_of_the_history_that_is_excluded_by_now_is_passed_over_in_silence(
+    few_files: DaemonProcess,
+) -> None:
+    site = few_files.site("x")
+    site.write("a.secret", "in the history\n")
+    before(site, "t1")
+    _configure(few_files, 'exclude = ["*.secret"]\n')
+    assert before(site, "t2")["warnings"] == []
+    assert after(site, "t2")["warnings"] == []
