@@ -9,7 +9,7 @@ must be checked for is checked by the writer, at the time when it is carried out
 
 A few calls are planned at a time, one of a client, in the order in which they came; calls of
 clients that are gone only when nobody else's wait. A thread takes no new call before the last one
-was carried out, so no more results wait than there are threads.
+was carried out or some seconds have passed, so hardly more results wait than there are threads.
 """
 
 from __future__ import annotations
