@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import enum
 import hashlib
+import math
 import os
 import time
 import uuid
@@ -149,12 +150,16 @@ class Caller:
                 '{"method": "hello", "params": {"protocol": 1, "workspace": "/absolute/path"}}',
             )
 
-    async def on_writer(self, run: Callable[[], T], *, after_all: bool = False) -> T:
+    async def on_writer(
+        self, run: Callable[[], T], *, after_all: bool = False, within: float = math.inf
+    ) -> T:
         """Run something on the writer thread, after what this client has asked for before.
 
-        ``after_all``: after all calls that wait by now, whoever has sent them.
+        ``after_all``: after all calls that wait by now, whoever has sent them; ``within``: or
+        after so many seconds.
         """
-        submitted = self.shared.writer.submit(run, self.lane, after_all=after_all)
+        writer = self.shared.writer
+        submitted = writer.submit(run, self.lane, after_all=after_all, within=within)
         return await asyncio.wrap_future(submitted)
 
     def wait_with(self, wait: Wait | None) -> None:

@@ -15,6 +15,9 @@ A lane can be *held*: its first item has begun and goes on somewhere else (it is
 those behind it wait for it. It keeps its place in the order, so what must see all that came before
 it waits for it too; nobody else does.
 
+What waits for all may say for how long (``within``): after so many seconds it is next, though not
+before what its own lane has asked for earlier. What it goes before is done later, and sees it.
+
 No threads and no I/O but the lock; what the items are is the writer's affair
 (:mod:`stetd.writer`).
 """
@@ -22,9 +25,11 @@ No threads and no I/O but the lock; what the items are is the writer's affair
 from __future__ import annotations
 
 import heapq
+import math
 import threading
+import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,25 +72,32 @@ class Lane:
 
 @dataclass(slots=True, eq=False)
 class Waiting:
-    """An item in its lane. ``estimate``: the seconds that it was taken to cost when drawn."""
+    """An item in its lane. ``estimate``: the seconds that it was taken to cost when drawn.
+
+    ``due``: when it stops waiting for all, on the queue's clock.
+    """
 
     item: Any
     lane: Lane
     after_all: bool = False
     drawn: bool = False
     estimate: float = 0.0
+    due: float = math.inf
 
 
 class FairQueue:
-    """Any thread may put; one takes."""
+    """Any thread may put; one takes. ``clock`` gives seconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._changed = threading.Condition()
         #: Lanes whose first item needs to wait for nothing but its turn.
         self._ready: set[Lane] = set()
         #: All items in the order in which they came. Drawn ones are dropped when they are at
         #: its front, or are the most of it: they may hold megabytes.
         self._order: deque[Waiting] = deque()
+        #: Those that do not wait for ever. Drawn ones are dropped when it is looked at.
+        self._pressing: list[Waiting] = []
         self._length = 0
         self._forsaken = 0
         self._held: set[Lane] = set()
@@ -95,10 +107,17 @@ class FairQueue:
         #: Where the last new lane has begun.
         self._newest = 0.0
 
-    def put(self, item: Any, lane: Lane, *, after_all: bool = False) -> None:
-        """Queue an item behind those of its lane; ``after_all``: behind all that wait by now."""
-        waiting = Waiting(item, lane, after_all)
+    def put(
+        self, item: Any, lane: Lane, *, after_all: bool = False, within: float = math.inf
+    ) -> None:
+        """Queue an item behind those of its lane; ``after_all``: behind all that wait by now.
+
+        ``within``: for so many seconds.
+        """
+        waiting = Waiting(item, lane, after_all, due=self._clock() + within)
         with self._changed:
+            if waiting.due < math.inf:
+                self._pressing.append(waiting)
             self._length += 1
             self._forsaken += lane.forsaken
             self._order.append(waiting)
@@ -125,7 +144,7 @@ class FairQueue:
         with self._changed:
             if not self._length:
                 self._now = self._foremost
-            self._changed.wait_for(self._can_draw, timeout)
+            self._wait(timeout)
             heap = [(lane.used, id(lane), lane) for lane in self._ready]
             heapq.heapify(heap)
             drawn: list[Waiting] = []
@@ -144,10 +163,13 @@ class FairQueue:
         with self._changed:
             for waiting in reversed(drawn):
                 lane = waiting.lane
-                self._order.appendleft(Waiting(waiting.item, lane, waiting.after_all))
+                again = Waiting(waiting.item, lane, waiting.after_all, due=waiting.due)
+                self._order.appendleft(again)
+                if again.due < math.inf:
+                    self._pressing.append(again)
                 self._length += 1
                 self._forsaken += lane.forsaken
-                lane.waiting.appendleft(self._order[0])
+                lane.waiting.appendleft(again)
                 lane.used -= waiting.estimate
                 self._look_at(lane)
 
@@ -173,6 +195,22 @@ class FairQueue:
         """The lanes that are held."""
         with self._changed:
             return list(self._held)
+
+    def held_items(self) -> list[tuple[Lane, Any]]:
+        """The held lanes on which something is left, with the first item of each."""
+        with self._changed:
+            return [(lane, lane.waiting[0].item) for lane in self._held if lane.waiting]
+
+    def withdraw(self, lane: Lane, item: Any) -> bool:
+        """Take the first item out of a held lane, and let go of it; False if it was given up."""
+        with self._changed:
+            if not (lane.held and lane.waiting and lane.waiting[0].item is item):
+                return False
+            lane.waiting.popleft().drawn = True
+            self._length -= 1
+            self._forsaken -= lane.forsaken
+        self.let_go(lane)
+        return True
 
     def forsake(self, lane: Lane) -> list[Any]:
         """Say that the lane's client is gone. What is given up with it, because too much is left.
@@ -214,14 +252,40 @@ class FairQueue:
             self._order.popleft()
         return self._order[0] if self._order else None
 
+    def _wait(self, timeout: float | None) -> None:
+        """Wait until something can be drawn, which may be because it has waited long enough."""
+        end = math.inf if timeout is None else self._clock() + timeout
+        while not self._can_draw():
+            now = self._clock()
+            if now >= end:
+                return
+            until = min(end, *(each.due for each in self._pressing if each.due > now), math.inf)
+            self._changed.wait(until - now if until < math.inf else None)
+
     def _can_draw(self) -> bool:
         oldest = self._oldest()
-        return oldest is not None and (bool(self._ready) or oldest.after_all)
+        if oldest is None:
+            return False
+        return bool(self._ready) or oldest.after_all or self._overdue() is not None
+
+    def _overdue(self) -> Waiting | None:
+        """What has waited for all as long as it does, and for nothing of its own lane."""
+        if not self._pressing:
+            return None
+        self._pressing = [each for each in self._pressing if not each.drawn]
+        now = self._clock()
+        for each in self._pressing:
+            if each.due <= now and not each.lane.held and each.lane.waiting[0] is each:
+                return each
+        return None
 
     def _next_lane(self, heap: list[tuple[float, int, Lane]]) -> Lane | None:
         oldest = self._oldest()
         if oldest is None:
             return None
+        overdue = self._overdue()
+        if overdue is not None:
+            return overdue.lane
         if oldest.after_all:
             return oldest.lane
         while heap:

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from stet.wire.failures import Kind, Refused, refuse
+from stet.wire.first_use import known
 from stet.wire.results import EditResult, FileChange
 from stetd.before_note import BeforeNote
 from stetd.call_planning import plan_call, plan_here
@@ -38,7 +39,7 @@ from stetd.mode_keeping import Modes
 from stetd.observing import NOTE_SECONDS, note_id, observe, read_note
 from stetd.params import check_label
 from stetd.planning_beside import AT_ONCE_BYTES, AT_ONCE_S, Beside, PlanningBeside
-from stetd.recorded_plans import Changed, PlanDialect, Replay
+from stetd.recorded_plans import Changed, PlanDialect, Replay, refused_anew
 from stetd.refusing import (
     TOOL_DISABLED,
     after_dropping,
@@ -91,6 +92,8 @@ class _EditJob:
     beside: Beside | None = None
     #: How often what was planned beside did not hold any more.
     overtaken: int = 0
+    #: It was answered while it was being planned.
+    withdrawn: bool = False
 
 
 @dataclass(slots=True)
@@ -210,14 +213,21 @@ class Writer:
         return future
 
     def submit(
-        self, run: Callable[[], T], lane: Lane | None = None, *, after_all: bool = False
+        self,
+        run: Callable[[], T],
+        lane: Lane | None = None,
+        *,
+        after_all: bool = False,
+        within: float = math.inf,
     ) -> Future[T]:
         """Run something on the writer thread: for a client, after what it has asked for before.
 
-        ``after_all``: after every call that is queued already, whoever's it is.
+        ``after_all``: after every call that is queued already, whoever's it is; ``within``: or
+        after so many seconds.
         """
         future: Future[T] = _uncancellable()
-        self._queue.put(_Task(run, future), lane or self._own_lane, after_all=after_all)
+        lane = lane or self._own_lane
+        self._queue.put(_Task(run, future), lane, after_all=after_all, within=within)
         return future
 
     def quiet_s(self) -> float:
@@ -230,7 +240,7 @@ class Writer:
             if isinstance(item, _EditJob):
                 self._answer(item, _FORSAKEN)
             elif isinstance(item, _Task):
-                item.future.set_exception(_FORSAKEN)
+                item.future.set_exception(refused_anew(_FORSAKEN))
 
     def finish_within(self, seconds: float) -> None:
         """From now on take only so long for the calls that wait, and refuse the others."""
@@ -536,10 +546,27 @@ class Writer:
             workspace,
             session,
             self._limits.call,
-            done=lambda: queue.let_go(lane),
+            done=lambda: None if job.withdrawn else queue.let_go(lane),
             wanted=lambda: self._is_wanted(job),
             over=job.future.done,
         )
+
+    def refuse_held(self) -> None:
+        """Refuse the calls that are being planned and may not be made in the mode that holds now.
+
+        On the writer thread. Nothing of them has been done; those behind them in their lanes go on.
+        """
+        for lane, job in self._queue.held_items():
+            workspace = self.state.open.get(job.call.workspace)
+            if workspace is None:
+                continue
+            session = self.state.sessions.get((workspace.name, job.call.session or ""))
+            try:
+                self._check_mode(workspace, job.call, session)
+            except Refused as refusal:
+                if self._queue.withdraw(lane, job):
+                    job.withdrawn = True
+                    self._answer(job, _light(refusal))
 
     def _is_wanted(self, job: _EditJob) -> bool:
         """Whether somebody still waits for the answer; any thread."""
@@ -605,7 +632,7 @@ class Writer:
             return None
         if record.digest != call.digest:
             raise other_call(call.request)
-        result = msgspec.msgpack.decode(record.reply, type=EditResult)
+        result = msgspec.msgpack.decode(record.reply, type=known(EditResult))
         diff = ""  # not worth failing for: the call was applied, and that is the answer
         told = call.method != OBSERVE  # which answers no diff
         if told and self.background.wait_for(workspace.number, _REPLAY_WAIT_S):
@@ -764,7 +791,9 @@ class Writer:
         self.steps += 1
         hit("reply.before")
         for number, future in enumerate([job.future, *followers]):
-            if isinstance(answer, Exception):
+            if isinstance(answer, Refused):  # whoever raises one adds to where it came from
+                future.set_exception(refused_anew(answer))
+            elif isinstance(answer, Exception):
                 future.set_exception(answer)
             elif number:
                 future.set_result(msgspec.structs.replace(answer, replayed=True))

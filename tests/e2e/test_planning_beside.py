@@ -69,10 +69,13 @@ def planned(tmp_path: Path) -> Iterator[Site]:
 
 def once_planned(site: Site) -> None:
     """Wait until a call has been planned."""
+    once_reached(site.trace, "beside.planned")  # type: ignore[attr-defined]
+
+
+def once_reached(trace: Path, point: str) -> None:
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
-        trace: Path = site.trace  # type: ignore[attr-defined]
-        if trace.exists() and "beside.planned\n" in trace.read_text():
+        if trace.exists() and f"{point}\n" in trace.read_text():
             return
         time.sleep(0.01)
     raise AssertionError("nothing was planned beside the writer")
@@ -250,6 +253,33 @@ def test_a_restriction_waits_for_a_call_that_is_being_planned(planned: Site) -> 
     assert [None, None] == [planned.agent.receive().error for _ in range(2)]
     assert DISABLED == planned.agent.refusal("patch", **large_edit(101)).message
     assert with_edits(100) == planned.bytes_of("large.txt")
+
+
+@pytest.mark.parametrize("scope", ["workspace", "session"])
+def test_a_restriction_does_not_wait_for_ever_and_what_it_overtakes_is_refused(
+    scope: str, tmp_path: Path
+) -> None:
+    """A client may have many in line that take long; nothing was done of those."""
+    trace = tmp_path / "trace"
+    daemon, site = started(
+        STET_FAILPOINT="beside.planning@sleep=600", STET_FAILPOINT_TRACE=str(trace)
+    )
+    try:
+        site.agent.send("patch", **large_edit(100))
+        site.agent.send("patch", **patch("small.txt", "one", "two"))
+        once_reached(trace, "beside.planning")
+        named = {"session": site.session} if scope == "session" else {"scope": "workspace"}
+        answer = site.person.call("mode_set", mode="restricted", **named)
+        assert "restricted" == answer[f"{scope}_mode"]
+        errors = [site.agent.receive().error for _ in range(2)]
+        assert [DISABLED] * 2 == [error and error.message for error in errors]
+        assert DISABLED == site.agent.refusal("patch", **patch("small.txt", "one", "two")).message
+        site.person.call("mode_set", mode="unrestricted", **named)
+        assert not site.agent.call("patch", **patch("small.txt", "one", "two"))["replayed"]
+        assert LARGE.encode() == site.bytes_of("large.txt")
+        assert 1 == len(subjects(site))
+    finally:
+        daemon.close()
 
 
 def test_a_mode_that_its_own_client_sets_binds_what_comes_after_it(planning: Site) -> None:

@@ -270,3 +270,91 @@ def test_who_is_gone_while_held_is_given_up_with_too_many_others() -> None:
     queue.let_go(held)
     assert queue.empty
     assert [] == everything(queue)
+
+
+class Clock:
+    """Seconds that pass when they are told to."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_what_waits_for_all_for_so_long_is_next_then_and_the_rest_keeps_its_order() -> None:
+    clock = Clock()
+    queue, held, other = FairQueue(clock), Lane(), Lane()
+    fill(queue, held, "h", 2)
+    queue.hold(held)
+    queue.put("all", other, after_all=True, within=5)
+    queue.put("behind", other)
+    clock.now += 4
+    assert [] == everything(queue)
+    clock.now += 1
+    fill(queue, busy := Lane(), "b", 2)
+    assert "all" == items(queue)[0]
+    assert {"behind", "b1"} >= set(everything(queue))
+    queue.let_go(held)
+    assert ["h0", "h1"] == everything(queue)
+    assert queue.empty
+    assert not busy.waiting
+
+
+def test_what_was_there_before_goes_first_as_long_as_it_is_waited_for() -> None:
+    clock = Clock()
+    queue, one = FairQueue(clock), Lane()
+    fill(queue, one, "a", 60)
+    queue.put("all", Lane(), after_all=True, within=5)
+    assert [*(f"a{n}" for n in range(60)), "all"] == everything(queue)
+    clock.now += 10
+    assert [] == everything(queue)
+
+
+def test_what_waits_no_longer_for_all_still_waits_for_its_own_lane() -> None:
+    clock = Clock()
+    queue, own = FairQueue(clock), Lane()
+    queue.put("before", own)
+    queue.put("all", own, after_all=True, within=5)
+    queue.hold(own)
+    clock.now += 10
+    assert [] == everything(queue)
+    queue.let_go(own)
+    assert ["before", "all"] == everything(queue)
+
+
+def test_what_was_put_back_is_still_due() -> None:
+    clock = Clock()
+    queue, held = FairQueue(clock), Lane()
+    queue.put("h", held)
+    queue.hold(held)
+    queue.put("all", Lane(), after_all=True, within=5)
+    clock.now += 5
+    queue.put_back(queue.take(MOST, 0))
+    assert ["all"] == everything(queue)
+    assert [] == queue._pressing
+
+
+def test_who_sleeps_is_woken_when_something_is_due() -> None:
+    """Not by the clock: nothing else ends this wait."""
+    queue, held = FairQueue(), Lane()
+    queue.put("h", held)
+    queue.hold(held)
+    queue.put("all", Lane(), after_all=True, within=0.01)
+    assert ["all"] == [waiting.item for waiting in queue.take(MOST, None)]
+
+
+def test_what_is_withdrawn_from_a_held_lane_is_not_drawn_and_the_lane_goes_on() -> None:
+    queue, held, empty = FairQueue(), Lane(), Lane()
+    fill(queue, held, "h", 2)
+    queue.hold(held)
+    queue.hold(empty)
+    queue.put("all", Lane(), after_all=True)
+    [(lane, first)] = queue.held_items()
+    assert (held, "h0") == (lane, first)
+    assert not queue.withdraw(held, "another")
+    assert queue.withdraw(held, first)
+    assert not queue.withdraw(held, first)
+    assert [empty] == queue.held()
+    assert ["h1", "all"] == everything(queue)
+    assert queue.empty

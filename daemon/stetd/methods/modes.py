@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from stet.wire.failures import Kind, refuse
 from stet.wire.results import ModeResult
 from stetd.caller import Caller, Method, Params
@@ -19,6 +21,9 @@ from stetd.session.modes import (
 )
 from stetd.session.sessions import Session
 from stetd.workspace import Workspace
+
+#: Seconds for which a person's restriction waits for calls that have changed nothing yet.
+_RESTRICTS_WITHIN_S = 5.0
 
 
 async def _mode_get(caller: Caller, params: Params) -> ModeResult:
@@ -47,8 +52,11 @@ async def _mode_set(caller: Caller, params: Params) -> ModeResult:
             "mode_set: for goes with mode 'unrestricted': a grant ends by itself, a restriction "
             "stays until it is lifted. Leave for out.",
         )
-    # After all: a change waits for the calls in flight, whoever has sent them.
-    return await caller.on_writer(lambda: _set_mode(caller, setting), after_all=True)
+    # After all: a change waits for the calls in flight, whoever has sent them. Many that take long
+    # to plan do not put off a restriction: those that nothing was done of by then are refused.
+    restricts = caller.control and setting.mode == RESTRICTED
+    within = _RESTRICTS_WITHIN_S if restricts else math.inf
+    return await caller.on_writer(lambda: _set_mode(caller, setting), after_all=True, within=within)
 
 
 def _check_agent_may_set(caller: Caller, setting: ModeSetting) -> None:
@@ -66,11 +74,13 @@ def _set_mode(caller: Caller, setting: ModeSetting) -> ModeResult:
     if setting.scope == "workspace":
         standing = _standing(caller, setting, workspace.standing, "workspace")
         modes.set(workspace, None, standing)
+        caller.shared.writer.refuse_held()
         return _result(caller, caller.own_session(), workspace)
     session = _session(caller, setting, workspace)
     standing = _standing(caller, setting, session.standing, "session")
     caller.shared.writer.sessions.keep(session)
     modes.set(workspace, session, standing)
+    caller.shared.writer.refuse_held()
     changed = caller.state.sessions[workspace.name, session.name]
     return _result(caller, changed, workspace)
 
