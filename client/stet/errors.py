@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from stet.wire.failures import APPLICATION_ERROR, ConflictingFile, Failure, Kind
+from stet.wire.first_use import known
 
 __all__ = [
     "AlreadyExists",
@@ -103,7 +104,7 @@ class StetError(Exception):
         Empty when the reply carried none, or in a shape this version does not know.
         """
         try:
-            return msgspec.convert(self.data.get("failures", []), list[Failure])
+            return msgspec.convert(self.data.get("failures", []), known(list[Failure]))
         except msgspec.ValidationError:
             return []
 
@@ -285,7 +286,7 @@ class Conflict(StetError):
     def files(self) -> list[ConflictingFile]:
         """The same as values; empty when they have a shape that this version does not know."""
         try:
-            return msgspec.convert(self.conflicts, list[ConflictingFile])
+            return msgspec.convert(self.conflicts, known(list[ConflictingFile]))
         except msgspec.ValidationError:
             return []
 

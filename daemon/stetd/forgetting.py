@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from stet.wire.failures import Kind, refuse
+from stet.wire.first_use import known
 from stet.wire.results import ClipboardRef, EditResult, ForgetResult, Peer
 from stetd import __version__
 from stetd.collecting import collecting
@@ -382,7 +383,7 @@ class _Replies:
 
     def changed(self, reply: bytes) -> bytes:
         """A reply with the ids that its commits have now, and no text about these paths."""
-        result = msgspec.msgpack.decode(reply, type=EditResult)
+        result = msgspec.msgpack.decode(reply, type=known(EditResult))
         told = msgspec.structs.replace(
             result,
             commit=self.names.get(result.commit or "", result.commit),

@@ -24,6 +24,7 @@ from typing import Literal
 
 import msgspec
 
+from stet.wire.first_use import known
 from stet.wire.results import EditResult, FileChange
 from stetd import __version__
 from stetd.before_note import BeforeNote, StoodBefore
@@ -78,7 +79,7 @@ def note_id(use: str) -> str:
 def read_note(reply: bytes) -> BeforeNote | None:
     """The note in a recorded reply; None if it is none, or was rewritten since."""
     try:
-        return msgspec.msgpack.decode(reply, type=ObservedBefore).note
+        return msgspec.msgpack.decode(reply, type=known(ObservedBefore)).note
     except msgspec.MsgspecError:
         return None
 
@@ -99,7 +100,7 @@ def observe(
 
     ``note``: of the same use of a tool, before it.
     """
-    asked = msgspec.convert(call.params, Observation)
+    asked = msgspec.convert(call.params, known(Observation))
     # A scan's paths are from the root, and all that are wanted.
     directory = "" if asked.whole else call.directory
     seen = look(asked.paths, workspace, directory, limits, through_links=not asked.whole)

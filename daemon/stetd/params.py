@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 
 from stet.wire.failures import Kind, Refused, refuse
+from stet.wire.first_use import known
 
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f]")
 _LONGEST_LABEL = 200
@@ -315,7 +316,7 @@ P = TypeVar("P", bound=Params)
 def convert(kind: type[P], method: str, params: dict[str, Any]) -> P:
     """Params as their type. Raises Refused (invalid_params), naming the expected fields."""
     try:
-        converted = msgspec.convert(params, kind, strict=True)
+        converted = msgspec.convert(params, known(kind), strict=True)
     except (msgspec.ValidationError, ValueError) as error:
         fields = ", ".join(
             f.encode_name + ("" if f.required else "?") for f in msgspec.structs.fields(kind)

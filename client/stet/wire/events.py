@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 
+from stet.wire.first_use import known
 from stet.wire.results import CommitInfo
 
 #: What can be subscribed to.
@@ -100,5 +101,5 @@ def read_event(params: Mapping[str, Any]) -> AnyEvent | None:
     """
     if params.get("event") not in (*EVENTS, "lost"):
         return None
-    event: AnyEvent = msgspec.convert(params, AnyEvent)
+    event: AnyEvent = msgspec.convert(params, known(AnyEvent))
     return event

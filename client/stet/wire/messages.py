@@ -33,6 +33,7 @@ from typing import Annotated, Any, Final, NewType
 import msgspec
 
 from stet.wire.failures import Kind
+from stet.wire.first_use import known
 from stet.wire.framing import Encoding
 from stet.wire.value_count import holds_more_values_than
 
@@ -204,8 +205,8 @@ def _id_of(encoding: Encoding, frame: bytes) -> str | int | None:
     """The id of a message of which nothing else is to be decoded; None if it has none."""
     try:
         if encoding is Encoding.JSON:
-            return msgspec.json.decode(frame, type=_OnlyId).id
-        return msgspec.msgpack.decode(frame, type=_OnlyId).id
+            return msgspec.json.decode(frame, type=known(_OnlyId)).id
+        return msgspec.msgpack.decode(frame, type=known(_OnlyId)).id
     except _UNDECODABLE:
         return None
 
@@ -254,7 +255,7 @@ def decode_result(encoding: Encoding, result: msgspec.Raw, type: Any) -> Any:  #
     """A reply's result as a value of ``type``. Raises MalformedMessage if it is none."""
     decode = msgspec.json.decode if encoding is Encoding.JSON else msgspec.msgpack.decode
     try:
-        return decode(result, type=type)
+        return decode(result, type=known(type))
     except _UNDECODABLE as error:
         raise MalformedMessage(
             Kind.PARSE_ERROR, f"The daemon's result is not what was expected: {error}"
