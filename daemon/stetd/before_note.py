@@ -9,11 +9,12 @@ Writer thread only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import msgspec
 
+from stetd.editing.paths import directories_above
 from stetd.history.excluding import Excludes
 from stetd.history.ignoring import IgnoreFile, is_ignored
 from stetd.history.objects import Tree, find_entry, stored_tree
@@ -98,7 +99,7 @@ class StoodBefore:
         note = self.note
         if not note.complete or self._tree is None or note.excludes != self.excludes.digest:
             return False
-        if path in self._passed or any(each[:-1] in self._passed for each in _folders(path)):
+        if not self._passed.isdisjoint(["", path, *directories_above(path)]):
             return False
         try:
             return self._entry(path) is None and not self._may_be_ignored(path)
@@ -113,7 +114,7 @@ class StoodBefore:
 
     def _may_be_ignored(self, path: str) -> bool:
         """Whether the rules of then ignored a path, or may have."""
-        folders = list(_folders(path))
+        folders = ["", *(directory + "/" for directory in directories_above(path))]
         if all(map(self._is_unchanged, folders)):
             return False  # what is not ignored now was not ignored then
         files: list[IgnoreFile] = []
@@ -158,12 +159,3 @@ class StoodBefore:
         except MissingObject:
             return None
         return IgnoreFile(content, folder) if len(content) <= _LARGEST_RULES else None
-
-
-def _folders(path: str) -> Iterator[str]:
-    """The directories above a path, from the root ("") on, each with a slash at its end."""
-    yield ""
-    at = path.find("/")
-    while at >= 0:
-        yield path[: at + 1]
-        at = path.find("/", at + 1)

@@ -21,6 +21,7 @@ from stetd.drafts import Draft
 from stetd.editing import patience
 from stetd.editing.dialects import DIALECTS
 from stetd.editing.edits import Plan, World
+from stetd.editing.paths import directories_above
 from stetd.excluded_contents import check_plan
 from stetd.history.excluding import Excludes
 from stetd.history.protecting import NOTHING_PROTECTED, Protection
@@ -295,16 +296,11 @@ def _refuse_files_above(after: Mapping[str, bytes | None]) -> None:
             path=path,
         )
         for path in sorted(made)
-        for above in _above(path)
+        for above in directories_above(path)
         if above in made
     ]
     if failures:
         raise Refused(*failures)
-
-
-def _above(path: str) -> list[str]:
-    parts = path.split("/")
-    return ["/".join(parts[:depth]) for depth in range(1, len(parts))]
 
 
 # -- if_match

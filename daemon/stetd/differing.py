@@ -8,12 +8,12 @@ reads no file whose stat data are what they were.
 
 from __future__ import annotations
 
-import stat
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from stet.wire.failures import Refused
+from stetd.heads import unusual_permissions
 from stetd.history.objects import EMPTY_TREE, TREE, Image, files_under, stored_tree
 from stetd.reading import Place
 from stetd.storage.scanning import MOST_PASSED, Folder, Scan
@@ -23,7 +23,6 @@ from stetd.storage.worktree import OnDisk
 
 #: A file that changed so shortly before it was read may change again without its times doing so.
 _RACY_NS = 50_000_000
-_PLAIN = (0o644, 0o755)
 #: So many permissions that Git can't say are noted.
 _MOST_MODES = 1000
 #: So many .gitignore files may be other than in the history.
@@ -190,6 +189,6 @@ def _is_left_out(place: Place, path: str) -> bool:
 def _unusual(scan: Scan) -> Iterator[tuple[str, int]]:
     for folder in scan.folders:
         for name, stamp in folder.stamps.items():
-            bits = stat.S_IMODE(stamp.mode)
-            if stat.S_ISREG(stamp.mode) and bits not in _PLAIN:
+            bits = unusual_permissions(stamp.mode)
+            if bits is not None:
                 yield folder.path + name, bits

@@ -80,26 +80,34 @@ class History:
 
     def add_outside(self, changes: dict[str, Image | None], subject: str) -> str:
         """Commit what was found, made by nobody we know."""
-        names = sorted(changes)
-        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         meta = CommitMeta(
             kind="outside",
             time=self.time,
-            subject=f"{subject}: {shown}",
+            subject=f"{subject}: {few_names(changes)}",
             permissions=permissions_of(changes.items()),
             version=__version__,
         )
         return self.add(meta, changes)
 
 
+def few_names(paths: Iterable[str]) -> str:
+    """The first of these paths, and how many more there are: for a line of text."""
+    names = sorted(paths)
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def unusual_permissions(mode: int) -> int | None:
+    """The permission bits of a regular file that Git's file modes can't say; None if they can."""
+    bits = stat.S_IMODE(mode)
+    return bits if stat.S_ISREG(mode) and bits not in _PLAIN_PERMISSIONS else None
+
+
 def permissions_of(pairs: Iterable[tuple[str, Image | None]]) -> tuple[tuple[str, int], ...]:
     """The permission bits that Git's file modes can't say, by path."""
     return tuple(
-        (path, stat.S_IMODE(image.mode))
+        (path, bits)
         for path, image in pairs
-        if image is not None
-        and stat.S_ISREG(image.mode)
-        and stat.S_IMODE(image.mode) not in _PLAIN_PERMISSIONS
+        if image is not None and (bits := unusual_permissions(image.mode)) is not None
     )
 
 

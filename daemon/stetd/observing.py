@@ -29,7 +29,8 @@ from stet.wire.results import EditResult, FileChange
 from stetd import __version__
 from stetd.before_note import BeforeNote, StoodBefore
 from stetd.call_world import CallLimits, EditCall
-from stetd.heads import Head, History, outside_changes, permissions_of, regraded
+from stetd.editing.paths import directories_above
+from stetd.heads import Head, History, few_names, outside_changes, permissions_of, regraded
 from stetd.history.commits import CommitMeta
 from stetd.history.objects import Image, LoadTree, NewObject, find_entry, has_directory, object_id
 from stetd.history.protecting import Protection
@@ -197,7 +198,7 @@ class _Sealing:
                 if images[path] is None
             },
             passed=[*scanned.passed, *self.seen.passed],
-            modes={**scanned.modes, **_unusual_modes(images)},
+            modes={**scanned.modes, **dict(permissions_of(images.items()))},
         )
         result = ObservedBefore(
             commit=None,
@@ -220,7 +221,7 @@ class _Sealing:
         own = {path: image for path, image in changes.items() if path not in unclear}
         warnings = list(self.seen.warnings)
         if unclear:
-            warnings.append(_unclear(sorted(unclear)))
+            warnings.append(_unclear(unclear))
         if self.asked.whole:  # too many, perhaps; they are recorded when a call touches them
             changes, unclear = own, {}
         paths = self._path_changes({**unclear, **own})
@@ -282,7 +283,7 @@ class _Sealing:
         return CommitMeta(
             kind="observed",
             time=self.history.time,
-            subject=_subject(self.asked.tool, sorted(own)),
+            subject=_subject(self.asked.tool, own),
             why=call.why,
             method=METHOD,
             agent=call.agent,
@@ -304,7 +305,7 @@ class _Sealing:
             directory
             for path, image in own.items()
             if image is not None
-            for directory in _directories(path)
+            for directory in directories_above(path)
         }
         if not note.complete:
             return tuple(sorted(above & note.missing_directories()))
@@ -337,18 +338,8 @@ class _Sealing:
         return files
 
 
-def _unusual_modes(images: Mapping[str, Image | None]) -> dict[str, int]:
-    return dict(permissions_of(images.items()))
-
-
-def _directories(path: str) -> list[str]:
-    parts = path.split("/")
-    return ["/".join(parts[:depth]) for depth in range(1, len(parts))]
-
-
-def _subject(tool: str | None, paths: Sequence[str]) -> str:
-    shown = ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
-    return f"observed {tool or 'edit'}: {shown}"
+def _subject(tool: str | None, paths: Iterable[str]) -> str:
+    return f"observed {tool or 'edit'}: {few_names(paths)}"
 
 
 def _moves(head: Head, own: Mapping[str, Image | None], load: LoadTree) -> list[tuple[str, str]]:
@@ -365,9 +356,8 @@ def _moves(head: Head, own: Mapping[str, Image | None], load: LoadTree) -> list[
     return sorted((old[0], new[0]) for old, new in pairs if len(old) == len(new) == 1)
 
 
-def _unclear(paths: Sequence[str]) -> str:
-    shown = ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
+def _unclear(paths: Iterable[str]) -> str:
     return (
-        f"not attributed: {shown}: the history does not know whether this was there before the "
-        "tool ran, so it is not taken for the tool's."
+        f"not attributed: {few_names(paths)}: the history does not know whether this was there "
+        "before the tool ran, so it is not taken for the tool's."
     )

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import stat
 import time
 import uuid
 from collections.abc import Callable, Generator, Iterator
@@ -29,7 +28,7 @@ from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import Peer, SkippedPath, SnapshotResult
 from stetd import __version__
 from stetd.failpoints import hit
-from stetd.heads import Head, History
+from stetd.heads import Head, History, unusual_permissions
 from stetd.history.commits import CommitMeta
 from stetd.history.objects import (
     EMPTY_TREE,
@@ -59,7 +58,6 @@ T = TypeVar("T")
 _RACY_NS = 50_000_000
 #: Files that change while they are read are read so often again, then taken as they were last.
 _ROUNDS = 3
-_PLAIN = (0o644, 0o755)
 #: Permissions that Git's modes can't say are kept for so many files, private ones first.
 _MOST_PERMISSIONS = 1000
 #: Bytes of the disk that are left free.
@@ -318,8 +316,8 @@ class _Snapshot:
         return now != folder.stamps.get(name)
 
     def _note_permissions(self, path: str, mode: int) -> None:
-        permissions = stat.S_IMODE(mode)
-        if stat.S_ISREG(mode) and permissions not in _PLAIN:
+        permissions = unusual_permissions(mode)
+        if permissions is not None:
             self._permissions.append((path, permissions))
 
     # -- trees

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stetd.heads import outside_changes, permissions_of, regraded
+from stetd.heads import few_names, outside_changes, permissions_of, regraded
 from stetd.history.objects import Image, object_id
 from storage.histories import Histories
 
@@ -68,3 +68,11 @@ def test_changed_permission_bits_are_told_where_git_cannot(
 ) -> None:
     assert told == regraded([("f", Image(X.oid, before), Image(Y.oid, after))])
     assert () == regraded([("f", None, Image(Y.oid, after)), ("f", Image(X.oid, before), None)])
+
+
+@pytest.mark.parametrize(
+    ("paths", "shown"),
+    [("b", "b"), ("cab", "a, b, c"), ("edcba", "a, b, c and 2 more"), ("", "")],
+)
+def test_of_many_paths_three_are_named_and_the_rest_counted(paths: str, shown: str) -> None:
+    assert few_names(paths) == shown

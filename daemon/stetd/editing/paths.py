@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from stet.wire.failures import Kind, Refused, refuse
@@ -92,6 +92,14 @@ def check_component(name: str, path: str) -> None:
             f"{path}: names like {name} are kept for temporary files; choose another",
             path=path,
         )
+
+
+def directories_above(path: str) -> Iterator[str]:
+    """The directories above a relative path, from the outermost on, without the root."""
+    at = path.find("/")
+    while at > 0:
+        yield path[:at]
+        at = path.find("/", at + 1)
 
 
 def in_repository(path: str, directory: str) -> Refused:

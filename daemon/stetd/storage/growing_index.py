@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import msgspec
 
+from stetd.editing.paths import directories_above
 from stetd.history.commit_rows import CommitRow, FileRow, Part
 from stetd.storage.history_index import HistoryIndex
 from stetd.storage.index_query import first_row, searchable
@@ -106,7 +107,7 @@ class GrowingIndex(HistoryIndex):
             for path in (file.path, file.old_path):
                 if path is not None and path not in ids:
                     ids[path] = self._path_id(path)
-                    for directory in _directories(path):
+                    for directory in directories_above(path):
                         if directory not in ids:
                             ids[directory] = self._path_id(directory)
         new = set(ids.values()) - touched
@@ -190,11 +191,3 @@ class GrowingIndex(HistoryIndex):
 
 def _id(oid: str | None) -> bytes | None:
     return bytes.fromhex(oid) if oid is not None else None
-
-
-def _directories(path: str) -> Iterator[str]:
-    """The directories above a path, without the root."""
-    at = path.find("/")
-    while at > 0:
-        yield path[:at]
-        at = path.find("/", at + 1)
