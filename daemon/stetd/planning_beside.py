@@ -148,7 +148,7 @@ class PlanningBeside:
                 self._end(planner)
                 return self._planned(beside, None)  # it may have ended long ago
             _log.error("the process that planned %s ended: %s", beside.call.method, error)
-            beside.recorded = _LOST
+            beside.recorded = refused_anew(_LOST)
         except Exception as error:  # noqa: BLE001 - the writer answers with it
             beside.recorded = error
         if planner is not None and (planner.spoilt or not isinstance(beside.recorded, list)):

@@ -1,16 +1,18 @@
-"""Threads that have calls planned: without one a call is given back, and the next may have it."""
+"""Threads that have calls planned, and what becomes of a call without a thread or its process."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from stet.wire.failures import Refused
 from stetd.planning_beside import Beside, PlanningBeside
-from stetd.planning_process import Nursery
+from stetd.planning_process import Nursery, PlannerLost
 
 
 @contextmanager
@@ -54,3 +56,27 @@ def test_a_thread_is_begun_as_soon_as_there_can_be_one() -> None:
         beside.submit(a_call(done.set))
         assert done.wait(30)
     beside.close()
+
+
+class Lost:
+    """A workspace that can't be looked at any more because the process is gone."""
+
+    def apart(self) -> None:
+        raise PlannerLost("it was ended")
+
+
+def test_each_call_whose_process_was_lost_gets_a_refusal_of_its_own() -> None:
+    beside = PlanningBeside(Nursery())
+    refusals = []
+    for _ in range(2):
+        done = threading.Event()
+        call = a_call(done.set)
+        call.call = cast("Any", SimpleNamespace(method="patch"))
+        call.workspace, call.over = cast("Any", Lost()), lambda: False
+        beside.submit(call)
+        assert done.wait(30)
+        call.taken.set()
+        refusals.append(call.recorded)
+    beside.close()
+    assert all(isinstance(refusal, Refused) for refusal in refusals)
+    assert refusals[0] is not refusals[1]

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,8 @@ from stet.wire.failures import Kind, Refused
 from stetd.config import Settings
 from stetd.daemon import Daemon
 from stetd.directories import Directories
+from stetd.fair_queue import MOST_FORSAKEN, Lane
+from stetd.handlers import Connection
 from stetd.planning_beside import PlanningBeside
 from stetd.planning_process import Nursery, PlannerLost
 
@@ -42,18 +45,34 @@ def base() -> Iterator[Path]:
     shutil.rmtree(base)
 
 
-def test_a_call_whose_planning_does_not_end_is_refused_when_a_stop_has_waited(base: Path) -> None:
-    nursery = Nursery()
+@pytest.fixture
+def nursery() -> Nursery:
+    return Nursery()  # the daemon closes it
+
+
+@pytest.fixture
+def daemon(base: Path, nursery: Nursery) -> Iterator[Daemon]:
     directories = Directories(*(str(base / name) for name in ("run", "state", "c.toml")))
     settings = Settings(grace_s=0.01, checkpoint_idle_s=3600)  # nothing else wakes the writer
     daemon = Daemon.open(settings, directories, beside=PlanningBeside(nursery))
+    yield daemon
+    daemon.close()
+
+
+async def entered(daemon: Daemon, base: Path) -> Connection:
     person = daemon.handlers.connect(control=True, peer=own_peer("person"))
     agent = daemon.handlers.connect(control=False, peer=own_peer("agent"))
+    await person.call("workspace_allow", {"root": str(base / "w")})
+    hello = {"protocol": 1, "workspace": str(base / "w"), "session": "s", "agent": "bot"}
+    await agent.call("hello", hello)
+    return agent
 
+
+def test_a_call_whose_planning_does_not_end_is_refused_when_a_stop_has_waited(
+    base: Path, nursery: Nursery, daemon: Daemon
+) -> None:
     async def stop() -> None:
-        await person.call("workspace_allow", {"root": str(base / "w")})
-        hello = {"protocol": 1, "workspace": str(base / "w"), "session": "s", "agent": "bot"}
-        await agent.call("hello", hello)
+        agent = await entered(daemon, base)
         await agent.call("patch", edit("line 1 of", "line one of"))
         [planning] = Path(f"/proc/{nursery.pid}/task/{nursery.pid}/children").read_text().split()
         os.kill(int(planning), signal.SIGSTOP)
@@ -65,11 +84,40 @@ def test_a_call_whose_planning_does_not_end_is_refused_when_a_stop_has_waited(ba
         assert Kind.SHUTTING_DOWN == refused.value.kind
         os.kill(int(planning), signal.SIGCONT)
 
-    try:
-        asyncio.run(stop())
-    finally:
-        daemon.close()
+    asyncio.run(stop())
     assert LARGE.replace("line 1 of", "line one of") == (base / "w" / "large.txt").read_text()
+
+
+def test_what_calls_are_refused_with_does_not_grow_with_each(base: Path, daemon: Daemon) -> None:
+    async def refused_thrice() -> list[int]:
+        agent = await entered(daemon, base)
+        daemon.writer.finish_within(-1)
+        depths = []
+        for _ in range(3):
+            with pytest.raises(Refused) as refused:
+                await agent.call("patch", edit("line 2 of", "line two of"))
+            assert Kind.SHUTTING_DOWN == refused.value.kind
+            depths.append(len(refused.traceback))
+        return depths
+
+    assert 1 == len(set(asyncio.run(refused_thrice())))
+
+
+def test_each_of_those_that_are_given_up_gets_a_refusal_of_its_own(daemon: Daemon) -> None:
+    lane, busy, more = Lane(), threading.Event(), threading.Event()
+
+    def hold() -> None:
+        busy.set()
+        more.wait(30)
+
+    daemon.writer.submit(hold)
+    busy.wait(30)
+    given_up = [daemon.writer.submit(lambda: None, lane) for _ in range(MOST_FORSAKEN + 1)]
+    daemon.writer.forsake(lane)
+    more.set()
+    refusals = [future.exception(30) for future in given_up]
+    assert all(isinstance(refusal, Refused) for refusal in refusals)
+    assert len(given_up) == len(set(map(id, refusals)))
 
 
 def test_a_process_that_has_stopped_holds_nobody_who_lets_it_go() -> None:
