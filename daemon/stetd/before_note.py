@@ -99,12 +99,16 @@ class StoodBefore:
         note = self.note
         if not note.complete or self._tree is None or note.excludes != self.excludes.digest:
             return False
-        if not self._passed.isdisjoint(["", path, *directories_above(path)]):
+        if self.was_passed_over(path):
             return False
         try:
             return self._entry(path) is None and not self._may_be_ignored(path)
         except MissingObject:
             return False
+
+    def was_passed_over(self, path: str) -> bool:
+        """Whether the look then met something at a path, or above it, and could not take it."""
+        return not self._passed.isdisjoint(["", path, *directories_above(path)])
 
     def _entry(self, path: str) -> str | None:
         """The id of a file in the tree."""

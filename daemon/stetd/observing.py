@@ -225,7 +225,7 @@ class _Sealing:
         if self.asked.whole:  # too many, perhaps; they are recorded when a call touches them
             changes, unclear = own, {}
         paths = self._path_changes({**unclear, **own})
-        outside = self.history.add_outside(unclear, "first seen") if unclear else None
+        outside = self._as_outside(unclear) if unclear else None
         files: list[FileChange] = []
         commit = None
         if own:
@@ -246,6 +246,11 @@ class _Sealing:
             self.history.head, self.seen.images, self._load, self.workspace.excludes
         )
 
+    def _as_outside(self, unclear: dict[str, Image | None]) -> str:
+        tree = self.history.head.tree
+        known = any(find_entry(tree, path, self._load) is not None for path in unclear)
+        return self.history.add_outside(unclear, "changed outside" if known else "first seen")
+
     def _stood_before(self) -> StoodBefore:
         scanned = self.asked.note
         return StoodBefore(
@@ -256,9 +261,11 @@ class _Sealing:
         )
 
     def _is_own(self, path: str, image: Image | None, before: StoodBefore) -> bool:
-        """Whether the tool must have made this: the history had a file there, or there was none."""
-        if image is None or find_entry(self.history.head.tree, path, self._load) is not None:
+        """Whether the tool must have made this of what the history knows: a file, or none."""
+        if image is None:
             return True
+        if find_entry(self.history.head.tree, path, self._load) is not None:
+            return not before.was_passed_over(path)
         return before.had_none(path)
 
     def _stood(self, path: str) -> Image | None:
@@ -358,6 +365,6 @@ def _moves(head: Head, own: Mapping[str, Image | None], load: LoadTree) -> list[
 
 def _unclear(paths: Iterable[str]) -> str:
     return (
-        f"not attributed: {few_names(paths)}: the history does not know whether this was there "
+        f"not attributed: {few_names(paths)}: the history does not know what was there "
         "before the tool ran, so it is not taken for the tool's."
     )

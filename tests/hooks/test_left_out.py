@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from e2e.running_daemon import DaemonProcess, Site
-from hooks.test_observe import after, before, whole
+from hooks.test_observe import after, before, told, whole
+from stetd.differing import Differing
 
 Step = Callable[[Site], Any]
 
@@ -167,6 +168,30 @@ def test_a_file_that_was_too_large_is_not_the_commands(few_files: DaemonProcess)
     os.truncate(site.root / "large.txt", 3)
     done = after(site, "t1")
     assert (done["commit"], done["files"]) == (None, [])
+
+
+def test_what_a_person_wrote_into_a_file_that_was_passed_over_is_not_the_commands(
+    few_files: DaemonProcess,
+) -> None:
+    site = few_files.site("y")
+    site.write("a.txt", "in the history\n")
+    before(site, "t1")
+    site.write("a.txt", "by a person, and too large\n" * 1000)
+    before(site, "t2")
+    os.truncate(site.root / "a.txt", 27)
+    done = after(site, "t2")
+    assert (done["commit"], done["files"]) == (None, [])
+    assert "a.txt" in done["warnings"][0]
+    before(site, "t3")
+    assert told(site)[1:] == [("outside", None, ["M a.txt"])]
+
+
+def test_more_than_is_noted_is_no_look_at_everything() -> None:
+    found = Differing(complete=True)
+    found.pass_over([f"{n}" for n in range(1000)])
+    assert (found.complete, len(found.passed)) == (True, 1000)
+    found.pass_over(["one more", "and another"])
+    assert (found.complete, len(found.passed), found.why != "") == (False, 1001, True)
 
 
 @pytest.fixture
