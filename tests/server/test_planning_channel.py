@@ -80,14 +80,19 @@ def address_space() -> int:
 
 
 @pytest.fixture
-def cramped(monkeypatch: pytest.MonkeyPatch) -> Iterator[Planner]:
-    """A process that plans and has 64 MiB left."""
+def cramping(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nursery]:
+    """Makes processes that plan and have 64 MiB left."""
     monkeypatch.setattr(planning_process, "_MOST_MEMORY", address_space() + (64 << 20))
     nursery = Nursery()
-    planner = nursery.planner()
+    yield nursery
+    nursery.close()
+
+
+@pytest.fixture
+def cramped(cramping: Nursery) -> Iterator[Planner]:
+    planner = cramping.planner()
     yield planner
     planner.close()
-    nursery.close()
 
 
 def test_without_memory_for_a_file_nothing_in_it_is_taken_for_a_message(
@@ -110,6 +115,26 @@ def test_without_memory_for_a_call_it_is_refused_and_the_process_ends(cramped: P
     assert isinstance(recorded.outcome, Refused)
     assert recorded.outcome.message.startswith("Planning this call takes too much memory")
     assert cramped.spoilt
+
+
+def ended(nursery: Nursery) -> bool:
+    """Whether all processes that it has made come to an end."""
+    deadline = time.monotonic() + 30
+    children = Path(f"/proc/{nursery.pid}/task/{nursery.pid}/children")
+    while children.read_text() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return not children.read_text()
+
+
+def test_without_memory_to_plan_a_call_it_is_refused_and_the_process_ends(
+    cramping: Nursery, cramped: Planner
+) -> None:
+    world = MemoryWorld({"a.txt": b"a" * (20 << 20) + "\U0001f600".encode()})
+    recorded = cramped.plan("patch", EDIT, world, time.monotonic() + 60)
+    assert isinstance(recorded.outcome, Refused)
+    assert recorded.outcome.message.startswith("Planning this call takes too much memory")
+    assert cramped.spoilt
+    assert ended(cramping)
 
 
 ANSWERS: dict[str, Answer] = {
