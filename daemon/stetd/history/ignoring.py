@@ -75,6 +75,12 @@ class _Rule(NamedTuple):
         return places
 
 
+def _any(components: Sequence[_Component]) -> re.Pattern[bytes]:
+    """What any of these matches, two stars left aside."""
+    pieces = [b"(?:" + each.pattern + b")" for each in components if each is not None]
+    return re.compile(b"|".join(pieces) or b"(?!)", re.DOTALL)
+
+
 def _fits(wanted: _Component, component: bytes) -> bool:
     return wanted is not None and wanted.fullmatch(component) is not None
 
@@ -86,11 +92,12 @@ class IgnoreFile:
         self.folder = folder
         #: The last one that matches decides, so they are tried in this order.
         self._rules = list(_rules(content))[::-1]
-        names = [rule.components[0] for rule in self._rules if not rule.whole_path]
-        pieces = [b"(?:" + name.pattern + b")" for name in names if name is not None]
         #: Any of the patterns for a name alone: most names match none of them.
-        self._names = re.compile(b"|".join(pieces) or b"(?!)", re.DOTALL)
-        self._paths = any(rule.whole_path for rule in self._rules)
+        self._names = _any([rule.components[0] for rule in self._rules if not rule.whole_path])
+        #: Any of the ends of the others: a path's last name is what a pattern's end matches.
+        ends = [rule.components[-1] for rule in self._rules if rule.whole_path]
+        self._ends = _any(ends)
+        self._any_end = _ANY in ends
 
     def __bool__(self) -> bool:
         return bool(self._rules)
@@ -99,10 +106,11 @@ class IgnoreFile:
         """Whether a path below ``folder`` is left out; None where no pattern matches."""
         components = path[len(self.folder) :].encode("utf-8", "surrogateescape").split(b"/")
         named = self._names.fullmatch(components[-1]) is not None
-        if not (named or self._paths):
+        ended = self._any_end or self._ends.fullmatch(components[-1]) is not None
+        if not (named or ended):
             return None
         for rule in self._rules:
-            if not (named or rule.whole_path):
+            if not (ended if rule.whole_path else named):
                 continue
             if rule.directories_only and not directory:
                 continue
