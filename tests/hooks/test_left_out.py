@@ -130,10 +130,11 @@ def test_an_ignored_file_that_is_named_afterwards_is_not_the_commands(site: Site
     assert (done["commit"], done["files"]) == (None, [])
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root reads every directory")
 def test_what_is_in_a_directory_that_could_not_be_read_is_not_the_commands(site: Site) -> None:
     site.write("shut/deep/kept", "the person's\n")
     (site.root / "shut").chmod(0)
+    if os.access(site.root / "shut", os.R_OK):
+        pytest.skip("whoever has the rights of root reads every directory")
     try:
         before(site, "t1")
     finally:
