@@ -126,6 +126,10 @@ VIEWS = {
     "removed from the one it has": (
         f"{NEW_ROOT}mkdir $b/ws1/x; mount --bind $b/ws1/x .$b/ws2; rmdir $b/ws1/x{ENTER}", "ws1",
     ),
+    "more mounts than are looked at": (
+        """mount -t tmpfs x $b/other; mkdir $b/other/{1..12}
+        for n in {1..12}; do mount --rbind $b/other $b/other/$n; done""", "",
+    ),
     "changed roots": (f"{NEW_ROOT}{CHANGE_ROOT}", "ws1"),
     "changed roots to what is no mount": (
         f"""{NEW_ROOT}mkdir -p r$b/ws1; mount --bind $b/ws1 r$b/ws1; cd r
