@@ -3,8 +3,8 @@
     python scripts/hostile_clients.py SOCKET WORKSPACE --connections N --idle N [--only WAY]
 
 What lives here: the ways of being hostile, one function a way, each a round on a connection of
-its own; they are repeated until the process is told to end (its standard input closes). Nothing
-is asserted here. Used by ``scripts/bench --hostile`` and by a rig of the tests.
+its own; they are repeated until the process is told to end (its standard input closes), at least
+once each. Nothing is asserted here. Used by ``scripts/bench --hostile`` and by a rig of the tests.
 
 The files that these clients edit are their own (``hostile-N.txt``), so that whoever is good can
 tell what became of its own.
@@ -31,6 +31,8 @@ import msgspec
 
 #: Seconds that a hostile client waits for an answer, or for room in its socket.
 _PATIENCE_S = 5.0
+#: Seconds that it goes on at most, when told to end, for a whole round of each way.
+_LAST_ROUND_S = 60.0
 _MIB = 1024 * 1024
 #: Bytes of stack for each thread: there are many.
 _STACK = 256 * 1024
@@ -325,6 +327,9 @@ def main() -> int:
         threading.Thread(target=attack, args=(one, way, counts), daemon=True).start()
     print("ready", flush=True)
     sys.stdin.read()
+    ends = time.monotonic() + _LAST_ROUND_S
+    while len(counts) < min(len(ways), options.connections) and time.monotonic() < ends:
+        time.sleep(0.05)
     print(json.dumps({"idle": len(kept), "rounds": counts}), flush=True)
     return 0
 

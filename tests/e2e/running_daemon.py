@@ -1,6 +1,6 @@
 """A real daemon process with directories of its own, and clients that speak the raw wire.
 
-What lives here: starting and ending `python -m stetd.cli` by its process id, a client made of
+What lives here: starting and ending a daemon by its process id, a client made of
 `stet.wire` and a socket only (so that nothing of the client library hides what is on the wire),
 and the picture of everything that a refused call must leave alone. No assertions about methods.
 
@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from e2e.forking import ForkedProcess
 from stet.wire.framing import UNLIMITED_FRAME, Encoding, Framer, enclose
 from stet.wire.messages import ErrorObject, Event, Reply, decode_reply, decode_result
 from stet.wire.messages import encode_request as encode
@@ -126,7 +127,9 @@ class DaemonProcess:
     """One daemon on private directories, which outlive a restart.
 
     ``settings`` are the lines of its configuration file; ``environment`` comes on top of ours,
-    without any STET_* or GIT_* variable.
+    without any STET_* or GIT_* variable. It is forked from a process that has loaded it
+    (:mod:`e2e.forking`), and started as `python -m stetd.cli` only if it has an environment of its
+    own: what that does to an interpreter is to be seen.
     """
 
     def __init__(
@@ -149,7 +152,8 @@ class DaemonProcess:
             "STET_STATE_DIR": str(self.state),
             "STET_CONFIG": str(config),
         }
-        self._process: subprocess.Popen[bytes] | None = None
+        self._forked = not environment
+        self._process: subprocess.Popen[bytes] | ForkedProcess | None = None
         self._clients: list[Client] = []
 
     # -- life
@@ -157,14 +161,7 @@ class DaemonProcess:
     def start(self, **environment: str) -> None:
         """Start it and wait until it answers. ``environment``: for this life only."""
         assert self._process is None, "this daemon is running"
-        with (self.base / "log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "stetd.cli"],
-                env={**self.environment, **environment},
-                stderr=log,
-                stdin=subprocess.DEVNULL,
-                cwd=self.base,
-            )
+        self._process = self._started({**self.environment, **environment})
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             assert self._process.poll() is None, f"the daemon did not start:\n{self.log()}"
@@ -182,8 +179,20 @@ class DaemonProcess:
             return
         raise AssertionError(f"the daemon does not answer:\n{self.log()}")
 
+    def _started(self, environment: dict[str, str]) -> subprocess.Popen[bytes] | ForkedProcess:
+        if self._forked:
+            return ForkedProcess(environment, self.base / "log", self.base)
+        with (self.base / "log").open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "stetd.cli"],
+                env=environment,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                cwd=self.base,
+            )
+
     @property
-    def process(self) -> subprocess.Popen[bytes]:
+    def process(self) -> subprocess.Popen[bytes] | ForkedProcess:
         """The running process."""
         assert self._process is not None, "this daemon is not running"
         return self._process

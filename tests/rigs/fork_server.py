@@ -2,7 +2,8 @@
 
 Reads orders from standard input, a JSON line each, and answers each with a JSON line:
 
-    {"do": "fork", "environment": {..}, "log": path, "held": bool, "tricks": {..}}  -> pid
+    {"do": "fork", "environment": {..}, "log": path, "directory": path, "held": bool,
+     "tricks": {..}}           -> pid
     {"do": "look", "pid": n}   -> null while it runs, "stopped", or its wait status
 
 A child is the whole daemon, ``stetd.cli.main``, with its threads and sockets. ``held``: it
@@ -89,6 +90,7 @@ def be_a_daemon(order: dict[str, Any]) -> None:
     """Run a daemon in this process and end it."""
     os.environ.clear()
     os.environ.update(order["environment"])
+    os.chdir(order["directory"])
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     log = os.open(order["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
     os.dup2(log, 1)

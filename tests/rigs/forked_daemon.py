@@ -2,58 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Mapping
-from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
+from e2e.forking import ForkServer
 from e2e.running_daemon import PATIENCE_S, ConnectionEnded, DaemonProcess, Site
-
-
-class ForkServer:
-    """The process that forks daemons. A context manager: its daemons end with it."""
-
-    def __init__(self) -> None:
-        clean = {k: v for k, v in os.environ.items() if not k.startswith(("STET_", "GIT_"))}
-        own = [path for path in [os.environ.get("PYTHONPATH")] if path]
-        tests = str(Path(__file__).parent.parent)
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "rigs.fork_server"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            # What the caller's PYTHONPATH puts first (a mutant's sources) stays first.
-            env={**clean, "PYTHONPATH": os.pathsep.join([*own, tests])},
-        )
-
-    def ask(self, **order: Any) -> Any:
-        """Give an order and read its answer."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(order) + "\n")
-        self._process.stdin.flush()
-        return json.loads(self._process.stdout.readline())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.stdout.close()
-        self._process.wait(PATIENCE_S)
 
 
 class ForkedDaemon(DaemonProcess):
@@ -93,6 +49,7 @@ class ForkedDaemon(DaemonProcess):
             do="fork",
             environment={**self.environment, **environment},
             log=str(self.base / "log"),
+            directory=str(self.base),
             held=held,
             tricks=self.tricks if tricks is None else tricks,
         )

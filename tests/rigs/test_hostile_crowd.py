@@ -111,7 +111,9 @@ def test_a_good_client_gets_right_answers_beside_hostile_ones() -> None:
             f"p99 of {len(beside)} calls {p99(beside) / p99(quiet):.1f} times the quiet one",
             f"memory at most {grown / 1e6:+.1f} MB",
         ]
-        assert len({name for each in rounds for name in each}) >= 10, "hardly anybody was hostile"
+        assert [len(each) for each in rounds] == [0, *[HOSTILE // 3] * 3], (
+            "somebody was not hostile"
+        )
         assert grown < HELD + BESIDE
         last = edits(site, 0, tally.points)
         assert site.person.call("verify")["problems"] == []
@@ -147,9 +149,8 @@ def test_whose_calls_take_long_holds_nobody_else() -> None:
             f"{FACTOR} and 0.1 s are promised"
         )
         assert 0 == daemon.stop()
-        assert rounds, "nobody was hostile"
-        if COMPLETE:  # in a few seconds of a busy machine a whole round may not fit
-            assert set(COMPUTING) == set(rounds)
+        assert set(COMPUTING) == set(rounds)
+        if COMPLETE:
             assert p99(beside) <= FACTOR * p99(quiet) + 0.1
     finally:
         if crowd is not None:

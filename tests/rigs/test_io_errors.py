@@ -19,10 +19,11 @@ from pathlib import Path
 
 import pytest
 
+from e2e.forking import ForkServer
 from e2e.running_daemon import Site
 from rigs import findings, mounts, story, tracer
 from rigs.findings import Findings
-from rigs.forked_daemon import ForkedDaemon, ForkServer
+from rigs.forked_daemon import ForkedDaemon
 from rigs.tracer import Tracer
 
 ALL = bool(os.environ.get("STET_TEST_ALL"))

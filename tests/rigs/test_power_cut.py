@@ -23,9 +23,10 @@ from typing import Any
 
 import pytest
 
+from e2e.forking import ForkServer
 from e2e.running_daemon import PATIENCE_S, ConnectionEnded, Refusal, Site
 from rigs import findings, mounts, story
-from rigs.forked_daemon import ForkedDaemon, ForkServer
+from rigs.forked_daemon import ForkedDaemon
 
 ALL = bool(os.environ.get("STET_TEST_ALL"))
 SAMPLE = 12

@@ -14,10 +14,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from e2e.forking import ForkServer
 from e2e.running_daemon import ConnectionEnded, Site
 from rigs import findings, story, tracer
 from rigs.findings import Findings
-from rigs.forked_daemon import ForkedDaemon, ForkServer
+from rigs.forked_daemon import ForkedDaemon
 from rigs.tracer import Tracer
 
 ALL = bool(os.environ.get("STET_TEST_ALL"))

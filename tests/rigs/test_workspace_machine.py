@@ -24,9 +24,10 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from e2e.forking import ForkServer
 from e2e.running_daemon import Client, Refusal, Site, fsck
 from rigs import findings
-from rigs.forked_daemon import ForkedDaemon, ForkServer
+from rigs.forked_daemon import ForkedDaemon
 
 ALL = bool(os.environ.get("STET_TEST_ALL"))
 PATHS = st.sampled_from(["a.txt", "b.txt", "deep/er/c.txt"])
