@@ -32,7 +32,8 @@ class BeforeNote(msgspec.Struct, frozen=True, omit_defaults=True):
     history, but for what was left out: what ``passed`` names, with all below it; what the patterns
     of that moment exclude (``excludes``, their digest); and what its ``.gitignore`` files ignored.
     These were those of ``tree``, the history's when the look began, but for ``ignores``: the ids
-    of those that were others, by path; "": there was none to follow.
+    of those that were others, by path; "": there was none to follow. ``recorded``: the history's
+    tree when all that differed was in it.
 
     ``paths``: those that were named, as the history spells them; ``lacking``: at which of those (by
     their place in the list) no file was, and how many of the directories above it were not there
@@ -51,6 +52,7 @@ class BeforeNote(msgspec.Struct, frozen=True, omit_defaults=True):
     ignores: dict[str, str] = {}
     excludes: str = ""
     lacking: dict[int, int] = {}
+    recorded: str = ""
 
     def absent_paths(self) -> set[str]:
         """Where no file was."""
@@ -80,6 +82,7 @@ class StoodBefore:
     _absent: set[str] = field(default_factory=set)
     _passed: set[str] = field(default_factory=set)
     _tree: Tree | None = None
+    _recorded: Tree | None = None
     _rules: dict[str, IgnoreFile | None] = field(default_factory=dict)
     _unchanged: dict[str, bool] = field(default_factory=dict)
 
@@ -87,8 +90,9 @@ class StoodBefore:
         self._absent = self.note.absent_paths()
         self._passed = {path.rstrip("/") for path in self.note.passed}
         try:
-            if self.note.tree:
+            if self.note.tree and self.note.recorded:
                 self._tree = stored_tree(self.note.tree, self.repository.load_tree)
+                self._recorded = stored_tree(self.note.recorded, self.repository.load_tree)
         except MissingObject:
             pass  # so that nothing is known
 
@@ -97,12 +101,13 @@ class StoodBefore:
         if path in self._absent:
             return True
         note = self.note
-        if not note.complete or self._tree is None or note.excludes != self.excludes.digest:
+        if not note.complete or self._recorded is None or note.excludes != self.excludes.digest:
             return False
         if self.was_passed_over(path):
             return False
         try:
-            return self._entry(path) is None and not self._may_be_ignored(path)
+            was_there = find_entry(self._recorded, path, self.repository.load_tree) is not None
+            return not was_there and not self._may_be_ignored(path)
         except MissingObject:
             return False
 

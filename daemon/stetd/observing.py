@@ -190,6 +190,7 @@ class _Sealing:
         note = msgspec.structs.replace(
             scanned,
             whole=self.asked.whole,
+            recorded=self.history.head.tree.oid,
             complete=scanned.complete and scanned.excludes == self.workspace.excludes.digest,
             paths=paths,
             lacking={

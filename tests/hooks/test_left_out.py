@@ -187,6 +187,19 @@ def test_what_a_person_wrote_into_a_file_that_was_passed_over_is_not_the_command
     assert told(site)[1:] == [("outside", None, ["M a.txt"])]
 
 
+def test_a_file_that_another_has_deleted_meanwhile_was_there(site: Site) -> None:
+    file = site.write("a.txt", "the person's\n")
+    before(site, "t1")
+    other = site.another("conv-2")
+    told_of = {"tool": "Delete", "use": "u1", "paths": ["a.txt"]}
+    other.call("observe", phase="before", **told_of)
+    file.unlink()
+    other.call("observe", phase="after", **told_of)
+    file.write_text("the person's\n")
+    done = after(site, "t1")
+    assert (done["commit"], done["files"]) == (None, [])
+
+
 def test_more_than_is_noted_is_no_look_at_everything() -> None:
     found = Differing(complete=True)
     found.pass_over([f"{n}" for n in range(1000)])
