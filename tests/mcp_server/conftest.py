@@ -3,32 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import count
 
 import pytest
 
-from e2e.running_daemon import DaemonProcess, Site
+from e2e.conftest import shared_daemon, site
 from mcp_server.raw_client import RawClient, Starting
 
-_numbers = count(1)
-
-
-@pytest.fixture(scope="module")
-def shared_daemon() -> Iterator[DaemonProcess]:
-    """A daemon for the tests of a module that neither end nor configure it."""
-    daemon = DaemonProcess()
-    try:
-        daemon.start()
-        yield daemon
-        assert daemon.stop() == 0, daemon.log()
-    finally:
-        daemon.close()
-
-
-@pytest.fixture
-def site(shared_daemon: DaemonProcess) -> Site:
-    """A workspace of its own, with a person and an agent beside the MCP server."""
-    return shared_daemon.site(f"w{next(_numbers)}")
+__all__ = ["shared_daemon", "site", "starting"]
 
 
 @pytest.fixture
