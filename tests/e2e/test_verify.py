@@ -170,6 +170,16 @@ def test_a_history_without_one_of_its_commits_is_noticed(own_site: Site) -> None
     assert git(own_site.shadow, "rev-parse", "history").strip() == edits[-1]
 
 
+def test_a_history_without_the_text_of_a_file_is_noticed(own_site: Site) -> None:
+    edits = fill(own_site)
+    verified(own_site)
+    text = git(own_site.shadow, "rev-parse", f"{edits[5]}:d2/f.txt").strip()
+    Path(own_site.shadow, "objects", text[:2], text[2:]).unlink()
+    [problem] = verified(own_site)["problems"]
+    assert (problem["kind"], problem["commit"]) == ("missing_object", edits[5])
+    assert text in problem["message"]
+
+
 def test_a_history_that_was_cut_off_is_noticed(own_site: Site) -> None:
     edits = fill(own_site)
     verified(own_site)
