@@ -222,10 +222,12 @@ class Terminal:
     def read_until(self, text: str, seconds: float = 20) -> str:
         said = ""
         deadline = time.monotonic() + seconds
+        poll = select.poll()
+        poll.register(self._terminal, select.POLLIN)
         while text not in said:
             left = deadline - time.monotonic()
             assert left > 0, f"{text!r} is not in {said!r}"
-            if select.select([self._terminal], [], [], left)[0]:
+            if poll.poll(left * 1000):
                 said += os.read(self._terminal, 65536).decode(errors="replace")
         return said
 

@@ -150,9 +150,11 @@ def on_terminal(ws: Installation, typed: bytes, *arguments: str) -> bytes:
         finally:
             os._exit(127)
     said, asked, deadline = b"", False, time.monotonic() + 30
+    poll = select.poll()
+    poll.register(terminal, select.POLLIN)
     try:
         while time.monotonic() < deadline:
-            if not select.select([terminal], [], [], 0.1)[0]:
+            if not poll.poll(100):
                 continue
             try:
                 data = os.read(terminal, 4096)

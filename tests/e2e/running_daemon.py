@@ -10,6 +10,7 @@ Directories are short and under /tmp because a socket's path has 107 bytes at mo
 from __future__ import annotations
 
 import os
+import select
 import shutil
 import signal
 import socket
@@ -98,6 +99,12 @@ class Client:
         reply = decode_reply(self.encoding, frame)
         assert not isinstance(reply, Event), "nobody has subscribed to anything"
         return reply
+
+    def is_silent(self) -> bool:
+        """Whether nothing has come that was not received yet."""
+        poll = select.poll()  # select(2) knows no descriptor beyond 1023
+        poll.register(self.socket, select.POLLIN)
+        return not poll.poll(0)
 
     def result_of(self, reply: Reply) -> dict[str, Any]:
         """What a reply says. Raises Refusal."""

@@ -7,7 +7,6 @@ count as seeing a workspace is in server/test_peer_view.py.
 from __future__ import annotations
 
 import json
-import select
 import shutil
 import subprocess
 import sys
@@ -18,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import Client, DaemonProcess, Site
+from e2e.running_daemon import DaemonProcess, Site
 
 #: Says hello to a socket with each workspace; prints what it is told.
 SAYS_HELLO = """
@@ -81,10 +80,6 @@ def once_looked(trace: Path, times: int) -> None:
     raise AssertionError("nobody's view was looked at")
 
 
-def silent(client: Client) -> bool:
-    return not select.select([client.socket], [], [], 0)[0]
-
-
 def test_a_hello_that_takes_long_to_look_at_holds_up_nobody_else(looking: Site) -> None:
     """A process makes its own table of mounts, as large as it likes."""
     looking.another("conv-2")
@@ -93,7 +88,7 @@ def test_a_hello_that_takes_long_to_look_at_holds_up_nobody_else(looking: Site) 
     once_looked(looking.trace, 4)  # type: ignore[attr-defined]
     for number in range(10):
         looking.overwrite("a.txt", f"{number}\n")
-    assert silent(slow)
+    assert slow.is_silent()
     assert slow.receive().error is None
 
 

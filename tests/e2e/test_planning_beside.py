@@ -8,7 +8,6 @@ server/test_planning_process.py.
 from __future__ import annotations
 
 import os
-import select
 import signal
 import threading
 import time
@@ -18,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import Client, DaemonProcess, Refusal, Site, fsck
+from e2e.running_daemon import DaemonProcess, Refusal, Site, fsck
 from stet.wire.failures import Kind
 
 #: Large enough not to be planned on the writer.
@@ -100,10 +99,6 @@ def with_edits(*numbers: int) -> bytes:
     return text.encode()
 
 
-def silent(client: Client) -> bool:
-    return not select.select([client.socket], [], [], 0)[0]
-
-
 def subjects(site: Site) -> list[str]:
     return [each["message"].splitlines()[0] for each in site.log() if each["kind"] == "edit"][::-1]
 
@@ -147,7 +142,7 @@ def test_others_go_on_while_a_call_is_planned(planning: Site) -> None:
     planning.agent.send("patch", **large_edit(100))
     for number in range(8):
         other.call("patch", **patch("small.txt", "one" + "+" * number, "one+" + "+" * number))
-    assert silent(planning.agent)
+    assert planning.agent.is_silent()
     assert planning.agent.receive().error is None
     assert with_edits(100) == planning.bytes_of("large.txt")
     assert b"one" + b"+" * 8 + b"\n" == planning.bytes_of("small.txt")
@@ -160,7 +155,7 @@ def test_a_pattern_that_runs_away_holds_nobody_else(plain: Site) -> None:
     text = plain.bytes_of("small.txt").decode()
     for number in range(10):
         plain.replace("small.txt", text, text := f"{number}\n")
-    assert all(map(silent, hostile))
+    assert all(each.is_silent() for each in hostile)
     for each in hostile:
         error = each.receive().error
         assert error is not None
