@@ -8,6 +8,7 @@ import os
 import pty
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -386,6 +387,23 @@ def test_doctor_starts_nothing() -> None:
         assert own.stet("doctor").returncode == 1
         assert own.pid() is None
         assert sorted(os.listdir(own.base)) == ["ws"]
+
+
+def test_doctor_knows_a_stale_socket_though_another_of_its_name_is_listened_on() -> None:
+    with installation() as own:
+        assert own.stet("status").returncode == 0
+        own.stop(signal.SIGKILL)
+        stale = os.path.join(own.base, "run", "agent.sock")
+        moved = f"{stale}.moved"
+        os.rename(stale, moved)
+        with socket.socket(socket.AF_UNIX) as other:  # as in another mount namespace
+            other.bind(stale)
+            other.listen()
+            os.unlink(stale)
+            os.rename(moved, stale)
+            told = own.stet("doctor").stdout
+        assert f"WRONG agent.sock: {stale} is stale" in told
+        assert "WRONG lock: " in told
 
 
 def test_a_request_larger_than_the_daemon_takes_is_refused_with_the_reason(

@@ -40,7 +40,7 @@ def why_not() -> str | None:
     if not _is_writable(group):
         return f"{group} can't be written"
     made = subprocess.run(
-        ["unshare", "--mount", "--pid", "--net", "--fork", "--cgroup", "true"],
+        ["unshare", "--mount", "--pid", "--fork", "--cgroup", "true"],
         capture_output=True,
         text=True,
         check=False,

@@ -9,8 +9,7 @@
 # outside changes. The user's home is in memory, and the user may use sudo. The exit status is the
 # command's.
 #
-# Everything is in namespaces of its own - mounts, processes, control groups, and the network, whose
-# table of sockets would show those of others under the same paths - and ends with them.
+# Everything is in namespaces of its own - mounts, processes, control groups - and ends with them.
 # Never start a manager outside of them: as root it would take over every process of the machine.
 # Needs root, unshare, setpriv, systemd, and a writable cgroup v2 hierarchy (STET_CGROUP2).
 set -euo pipefail
@@ -21,7 +20,7 @@ outside() {
     mkdir "$group"
     trap 'find "$group" -depth -type d -exec rmdir {} \; 2>/dev/null || true' EXIT
     # Leave the root control group before the namespace is made, so that its root is this one.
-    unshare --mount --pid --net --fork --kill-child --mount-proc bash -c '
+    unshare --mount --pid --fork --kill-child --mount-proc bash -c '
         echo 0 >"$1/cgroup.procs"
         shift
         exec unshare --cgroup bash "$@"' - "$group" "$0" --inside "$@"

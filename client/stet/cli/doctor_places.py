@@ -27,9 +27,6 @@ from stet.spawn import Endpoint, holder, is_running
 _SPARE_BYTES = 500 * 1024 * 1024
 _SPARE_FILES = 1000
 
-#: The flag of a listening socket in /proc/net/unix (__SO_ACCEPTCON).
-_LISTENING = 0x10000
-
 _START = "stet status"
 
 
@@ -102,10 +99,8 @@ def _socket(endpoint: Endpoint) -> Iterator[Finding]:
 
 
 def _is_listened_on(path: str) -> bool:
-    if path in _listening():
-        return True
-    # A daemon without systemd gives its socket the name after binding it, and one in another
-    # network namespace is not in that table: then only trying tells.
+    # Tried, and not looked for in /proc/net/unix: that has names only, and the same name may be
+    # another socket's, in another mount namespace or before it was moved.
     with socket.socket(socket.AF_UNIX) as tried:
         tried.settimeout(1)
         try:
@@ -115,16 +110,6 @@ def _is_listened_on(path: str) -> bool:
         except OSError:
             return True
     return True
-
-
-def _listening() -> set[str]:
-    """The names that listening sockets were bound to, as far as the kernel tells them here."""
-    try:
-        with open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as table:
-            lines = [line.rstrip("\n").split(None, 7) for line in table.readlines()[1:]]
-    except OSError:
-        return set()
-    return {line[7] for line in lines if len(line) == 8 and int(line[3], 16) & _LISTENING}
 
 
 # -- state directory -------------------------------------------------------------------------
@@ -256,8 +241,8 @@ def lock(endpoint: Endpoint) -> Finding:
     if pid is not None:
         return Finding("lock", True, f"process {pid} has the history open")
     named = _named(endpoint)
-    left = [each for each in _socket_paths(endpoint) if not _is_listened_on(each)]
-    if named is not None and left and not is_running(named):
+    killed = named is not None and not is_running(named)
+    if killed and not all(map(_is_listened_on, _socket_paths(endpoint))):
         detail = f"{endpoint.state}/stetd.lock names process {named}, which was killed"
         return Finding("lock", False, detail, _START)
     return Finding("lock", True, "no daemon has the history open")
