@@ -19,10 +19,8 @@ from stetd.reading import Place
 from stetd.storage.scanning import MOST_PASSED, Folder, Scan
 from stetd.storage.shadow_repo import ShadowRepository
 from stetd.storage.stat_cache import Known, Stamp, StatCache
-from stetd.storage.worktree import OnDisk
+from stetd.storage.worktree import RACY_NS, OnDisk
 
-#: A file that changed so shortly before it was read may change again without its times doing so.
-_RACY_NS = 50_000_000
 #: So many permissions that Git can't say are noted.
 _MOST_MODES = 1000
 #: So many .gitignore files may be other than in the history.
@@ -144,7 +142,7 @@ def _differs(place: Place, folder: Folder, name: str) -> bool:
     read = _read(place, folder.path + name)
     if read is None or read.data is None:
         return True  # something is wrong with it: the writer looks again
-    if read.read_at_ns - max(stamp.mtime, stamp.ctime) > _RACY_NS and (
+    if read.read_at_ns - max(stamp.mtime, stamp.ctime) > RACY_NS and (
         (stamp.size, stamp.mtime, stamp.inode) == (read.size, read.mtime_ns, read.inode[1])
     ):
         folder.cached[name] = stamp, bytes.fromhex(read.oid)

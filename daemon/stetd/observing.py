@@ -249,8 +249,8 @@ class _Sealing:
 
     def _as_outside(self, unclear: dict[str, Image | None]) -> str:
         tree = self.history.head.tree
-        known = any(find_entry(tree, path, self._load) is not None for path in unclear)
-        return self.history.add_outside(unclear, "changed outside" if known else "first seen")
+        tracked = any(find_entry(tree, path, self._load) is not None for path in unclear)
+        return self.history.add_outside(unclear, "changed outside" if tracked else "first seen")
 
     def _stood_before(self) -> StoodBefore:
         scanned = self.asked.note
@@ -271,13 +271,13 @@ class _Sealing:
 
     def _stood(self, path: str) -> Image | None:
         """The image before, with the permission bits that were noted."""
-        known = find_entry(self.history.head.tree, path, self._load)
-        if known is None:
+        tracked = find_entry(self.history.head.tree, path, self._load)
+        if tracked is None:
             return None
         bits = (self.note or BeforeNote()).modes.get(path)
-        mode = known[0] if bits is None else stat.S_IFREG | bits
-        image = Image(known[1], known[0])
-        noted = Image(known[1], mode)
+        mode = tracked[0] if bits is None else stat.S_IFREG | bits
+        image = Image(tracked[1], tracked[0])
+        noted = Image(tracked[1], mode)
         return noted if noted.git_mode == image.git_mode else image
 
     def _path_changes(self, changes: Mapping[str, Image | None]) -> list[PathChange]:

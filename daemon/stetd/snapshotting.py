@@ -49,13 +49,11 @@ from stetd.storage.repacking import Progress
 from stetd.storage.scanning import Folder, Scan
 from stetd.storage.shadow_repo import ShadowRepository
 from stetd.storage.stat_cache import Stamp, StatCache, StatCacheWriter
-from stetd.storage.worktree import OnDisk
+from stetd.storage.worktree import RACY_NS, OnDisk
 from stetd.workspace import Workspace
 from stetd.writer import Writer
 
 T = TypeVar("T")
-#: A file that changed so shortly before it was read may change again without its times doing so.
-_RACY_NS = 50_000_000
 #: Files that change while they are read are read so often again, then taken as they were last.
 _ROUNDS = 3
 #: Permissions that Git's modes can't say are kept for so many files, private ones first.
@@ -270,7 +268,7 @@ class _Snapshot:
         folder.stamps[name] = before
         image = Image(found.oid, found.mode)
         folder.entries[name] = Entry(image.git_mode, found.oid)
-        settled = found.read_at_ns - max(before.mtime, before.ctime) > _RACY_NS
+        settled = found.read_at_ns - max(before.mtime, before.ctime) > RACY_NS
         if settled and self._stamp(folder, name) == before:
             folder.cached[name] = before, bytes.fromhex(found.oid)
         tracked = folder.tracked.get(name)

@@ -213,7 +213,10 @@ def test_a_refusal_that_names_no_request_is_no_answer_to_several() -> None:
 
 def test_what_is_always_refused_among_others_is_given_up_with_the_reason() -> None:
     refusal = Refusal(Kind.FRAME_TOO_LARGE, "too large", nobody=True)
-    script = lambda request: Silence() if request.params["path"] == "f" else refusal  # noqa: E731
+
+    def script(request: Request) -> object:
+        return Silence() if request.params["path"] == "f" else refusal
+
     with scripted(script) as daemon, opened(daemon) as session:
         batch = [calls.patch("f", PATCH, request_id="one"), calls.patch("g", PATCH)]
         one, two = session.perform_all(batch)

@@ -60,13 +60,11 @@ def not_seen(root: Path) -> str:
 
 @pytest.fixture
 def looking(tmp_path: Path) -> Iterator[Site]:
-    """The fourth agent's view is looked at for long."""
-    trace = tmp_path / "trace"
+    """The fourth agent's view is looked at for long; each look is a line of ``tmp_path/trace``."""
     daemon = DaemonProcess()
-    daemon.start(STET_FAILPOINT="hello.looking:4@sleep=4", STET_FAILPOINT_TRACE=str(trace))
-    site = daemon.site("w")
-    site.trace = trace  # type: ignore[attr-defined]
-    yield site
+    trace = str(tmp_path / "trace")
+    daemon.start(STET_FAILPOINT="hello.looking:4@sleep=4", STET_FAILPOINT_TRACE=trace)
+    yield daemon.site("w")
     daemon.close()
 
 
@@ -80,12 +78,14 @@ def once_looked(trace: Path, times: int) -> None:
     raise AssertionError("nobody's view was looked at")
 
 
-def test_a_hello_that_takes_long_to_look_at_holds_up_nobody_else(looking: Site) -> None:
+def test_a_hello_that_takes_long_to_look_at_holds_up_nobody_else(
+    looking: Site, tmp_path: Path
+) -> None:
     """A process makes its own table of mounts, as large as it likes."""
     looking.another("conv-2")
     slow = looking.daemon.agent()
     slow.send("hello", protocol=1, workspace=str(looking.root))
-    once_looked(looking.trace, 4)  # type: ignore[attr-defined]
+    once_looked(tmp_path / "trace", 4)
     for number in range(10):
         looking.overwrite("a.txt", f"{number}\n")
     assert slow.is_silent()

@@ -6,7 +6,6 @@ That nothing is printed on standard output and the status is 0 is asserted by ``
 from __future__ import annotations
 
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -21,6 +20,7 @@ from typing import Any
 import pytest
 
 from e2e.running_daemon import DaemonProcess, Site
+from hooks.conftest import Pipe
 from hooks.hooking import claude, run_hook
 
 GARBAGE = [
@@ -195,17 +195,14 @@ def test_what_answers_is_no_daemon(tmp_path: Path, answer: Answer, warning: str)
         daemon.close()
 
 
-def test_standard_input_that_does_not_end_is_given_up(shared_daemon: DaemonProcess) -> None:
-    reading, writing = os.pipe()
-    try:
-        done = subprocess.run(
-            [sys.executable, "-m", "stet.cli", "hook", "x", "--before", "1", "--after", "1"],
-            stdin=reading, env=shared_daemon.environment, capture_output=True, timeout=100,
-            check=False,
-        )  # fmt: skip
-    finally:
-        os.close(reading)
-        os.close(writing)
+def test_standard_input_that_does_not_end_is_given_up(
+    shared_daemon: DaemonProcess, pipe: Pipe
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "stet.cli", "hook", "x", "--before", "1", "--after", "1"],
+        stdin=pipe.reading, env=shared_daemon.environment, capture_output=True, timeout=100,
+        check=False,
+    )  # fmt: skip
     assert (done.returncode, done.stdout) == (0, b"")
     assert done.stderr == b"stet hook: nothing was recorded: there was no time\n"
 

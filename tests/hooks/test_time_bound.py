@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from e2e.running_daemon import DaemonProcess
+from hooks.conftest import Pipe
 from hooks.hooking import claude, run_hook
 from hooks.test_bad_input import impostor
 
@@ -43,36 +44,28 @@ def greet(connection: socket.socket) -> None:
 
 
 @pytest.mark.parametrize("start", [DEAF, THREADLESS], ids=["no signal", "no thread"])
-def test_a_process_in_which_something_is_not_to_be_had_ends_all_the_same(start: str) -> None:
-    reading, writing = os.pipe()
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", start, *HOOK], stdin=reading, capture_output=True, timeout=30,
-            check=False,
-        )  # fmt: skip
-    finally:
-        os.close(reading)
-        os.close(writing)
+def test_a_process_in_which_something_is_not_to_be_had_ends_all_the_same(
+    start: str, pipe: Pipe
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", start, *HOOK], stdin=pipe.reading, capture_output=True, timeout=30,
+        check=False,
+    )  # fmt: skip
     assert (done.returncode, done.stdout) == (0, b"")
     assert done.stderr == b"stet hook: nothing was recorded: there was no time\n"
 
 
-def test_standard_error_that_nobody_reads_is_not_waited_for() -> None:
-    reading, writing = os.pipe()
-    os.set_blocking(writing, False)
-    try:
-        room = select.poll()
-        room.register(writing, select.POLLOUT)
-        while room.poll(0):
-            os.write(writing, b"x" * 4096)
-        os.set_blocking(writing, True)
-        done = subprocess.run(
-            HOOK, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=writing, timeout=30,
-            check=False,
-        )  # fmt: skip
-    finally:
-        os.close(reading)
-        os.close(writing)
+def test_standard_error_that_nobody_reads_is_not_waited_for(pipe: Pipe) -> None:
+    os.set_blocking(pipe.writing, False)
+    room = select.poll()
+    room.register(pipe.writing, select.POLLOUT)
+    while room.poll(0):
+        os.write(pipe.writing, b"x" * 4096)
+    os.set_blocking(pipe.writing, True)
+    done = subprocess.run(
+        HOOK, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=pipe.writing, timeout=30,
+        check=False,
+    )  # fmt: skip
     assert (done.returncode, done.stdout) == (0, b"")
 
 

@@ -33,7 +33,8 @@ _log = logging.getLogger(__name__)
 #: Files up to this size are compared byte for byte; larger ones are trusted to be the
 #: same when inode, size and times are, unless they were written just before the read.
 _ALWAYS_COMPARE = 1 << 20
-_RACY_NS = 50_000_000
+#: A file that changed so shortly before it was read may change again without its times doing so.
+RACY_NS = 50_000_000
 #: Type and permission bits; set-id bits are left out, a file system may drop them.
 _COMPARED_MODE = stat.S_IFMT(0o177777) | 0o777
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -393,7 +394,7 @@ class Worktree:
                 and (now.st_mode, now.st_size) == (expected.mode, expected.size)
                 and now.st_mtime_ns == expected.mtime_ns
             )
-            settled = expected.read_at_ns - expected.mtime_ns > _RACY_NS
+            settled = expected.read_at_ns - expected.mtime_ns > RACY_NS
             if unchanged and settled and now.st_size > _ALWAYS_COMPARE:
                 return None
             found = self.look(target.dir_fd, temporary)
