@@ -280,6 +280,7 @@ def test_a_daemon_that_is_restarted_by_somebody_else_is_waited_for() -> None:
         restart.start()
         assert session.patch("f", PATCH).commit == "f" * 40
         session.close()
+        restart.join()
         later[0].close()
 
 
