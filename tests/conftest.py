@@ -28,8 +28,16 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 _OUTPUT = "findings"
 
 
+#: Directories of tests of which many take minutes.
+_LONGEST = ("rigs", "recovery", "service", "mcp_server", "packaging", "scripts", "e2e")
+
 #: What a reason to skip has to name in CI: the variable that asks for the long forms.
 _LONG = "STET_TEST_ALL"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that take longest, or one process would be left alone with them."""
+    items.sort(key=lambda item: item.path.parent.name not in _LONGEST)
 
 
 @pytest.hookimpl(wrapper=True)
