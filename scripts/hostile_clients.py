@@ -3,8 +3,9 @@
     python scripts/hostile_clients.py SOCKET WORKSPACE --connections N --idle N [--only WAY]
 
 What lives here: the ways of being hostile, one function a way, each a round on a connection of
-its own; they are repeated until the process is told to end (its standard input closes), at least
-once each. Nothing is asserted here. Used by ``scripts/bench --hostile`` and by a rig of the tests.
+its own; they are repeated until the process is told to end (its standard input closes), and begun
+at least once each. Nothing is asserted here. Used by ``scripts/bench --hostile`` and by a rig of
+the tests.
 
 The files that these clients edit are their own (``hostile-N.txt``), so that whoever is good can
 tell what became of its own.
@@ -31,7 +32,7 @@ import msgspec
 
 #: Seconds that a hostile client waits for an answer, or for room in its socket.
 _PATIENCE_S = 5.0
-#: Seconds that it goes on at most, when told to end, for a whole round of each way.
+#: Seconds that it waits at most, when told to end, for each way to begin.
 _LAST_ROUND_S = 60.0
 _MIB = 1024 * 1024
 #: Bytes of stack for each thread: there are many.
@@ -294,14 +295,14 @@ WAYS: tuple[Callable[[Attacker], None], ...] = (
 def attack(one: Attacker, way: Callable[[Attacker], None], counts: dict[str, int]) -> None:
     """Be hostile in this way for ever. A connection that is refused or dropped is no surprise."""
     while True:
+        counts[way.__name__] = counts.get(way.__name__, 0) + 1
         with suppress(OSError):
             way(one)
-        counts[way.__name__] = counts.get(way.__name__, 0) + 1
         time.sleep(0.01)
 
 
 def main() -> int:
-    """Begin, say ``ready``, go on until standard input ends, print how often each way was gone."""
+    """Begin, say ``ready``, go on until standard input ends, print how often each way was begun."""
     parser = argparse.ArgumentParser()
     parser.add_argument("socket")
     parser.add_argument("workspace")

@@ -43,9 +43,9 @@ from stet.wire.messages import (
 )
 from stet.wire.results import EditResult
 from stetd.config import Settings
-from stetd.crowd import LARGE, Crowd
+from stetd.crowd import Crowd
 from stetd.logs import Fields
-from stetd.peer import PeerProcess, hung_up, peer_of
+from stetd.peer import Credentials, PeerProcess, credentials_of, hung_up, peer_of
 
 #: Bytes of replies that may wait for a client before nothing more is read from it. Also what
 #: it must take within each frame_timeout_s to count as reading at all.
@@ -131,7 +131,7 @@ class ClientConnection(asyncio.Protocol):
         *,
         control: bool,
         crowd: Crowd,
-        admit: Callable[[ClientConnection, PeerProcess], Refused | None],
+        admit: Callable[[ClientConnection, Credentials], Refused | None],
         left: Callable[[ClientConnection], None],
     ) -> None:
         self.control = control
@@ -147,7 +147,8 @@ class ClientConnection(asyncio.Protocol):
         self._calls: Calls | None = None
         self._turned_away: Refused | None = None
         self._transport: asyncio.Transport
-        self._peer: PeerProcess
+        self._credentials: Credentials
+        self._command = ""
         self._hello: asyncio.Task[None] | None = None
         self._replies_waiting = False
         self._more_frames = False  # than one turn may take; the next turn is scheduled
@@ -165,13 +166,11 @@ class ClientConnection(asyncio.Protocol):
     # -- asyncio.Protocol ------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Look at who it is, and admit it or not."""
+        """Look at whose it is, and admit it or not."""
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=HIGH_WATER, low=HIGH_WATER // 4)
-        self._peer = peer_of(transport.get_extra_info("socket"))
-        self._turned_away = self._admit(self, self._peer)
-        if self._turned_away is None:
-            self._turned_away = self._open()
+        self._credentials = credentials_of(transport.get_extra_info("socket"))
+        self._turned_away = self._admit(self, self._credentials)
         if self._turned_away is not None:
             self._after("parting", PARTING_S, self._turn_away, None)
 
@@ -180,6 +179,8 @@ class ClientConnection(asyncio.Protocol):
         self._heard = self._loop.time()
         if self._broken:
             return  # it is not listened to any more
+        if self._calls is None and self._turned_away is None:
+            self._open()
         self._framer.feed(data)
         self._crowd.grew(len(data))
         self._advance()
@@ -214,6 +215,8 @@ class ClientConnection(asyncio.Protocol):
         for name in list(self._timers):
             self._cancel(name)
         self._ended = True
+        # Whoever still knows of this connection must not keep what was half received on it.
+        self._framer = Framer(self._settings.max_frame, self._framer.encoding)
         self._say_taken()
         self._tell_gone()
         self._left(self)
@@ -272,7 +275,7 @@ class ClientConnection(asyncio.Protocol):
 
     def shed(self) -> None:
         """Close, because all connections together hold too much and this one holds the most."""
-        log.warning("pid %d holds %d bytes: connection closed", self._peer.pid, self.held)
+        log.warning("pid %d holds %d bytes: connection closed", self._credentials.pid, self.held)
         self._framer = Framer(self._settings.max_frame, self._framer.encoding)
         self._broken = True
         if self._transport.get_write_buffer_size():
@@ -283,20 +286,24 @@ class ClientConnection(asyncio.Protocol):
 
     # -- requests --------------------------------------------------------------------------
 
-    def _open(self) -> Refused | None:
-        peer = self._peer
+    def _open(self) -> None:
+        """Get ready for what a client says. Not before it says something: that costs too much."""
         try:
+            peer = peer_of(self._transport.get_extra_info("socket"))
+            self._command = peer.command
             self._calls = self._handlers.connect(control=self.control, peer=peer)
             if isinstance(self._calls, Subscribable):
                 self._calls.notify_with(self.notify)
             if isinstance(self._calls, Paced):
                 self._calls.pace_with(self._taken)
+            return
         except Refused as refused:
-            return refused
+            self._turned_away = refused
         except Exception:
-            log.exception("a connection from pid %d could not be opened", peer.pid)
-            return refuse(Kind.INTERNAL, "The daemon failed to open the connection; see its log.")
-        return None
+            log.exception("a connection from pid %d could not be opened", self._credentials.pid)
+            failed = "The daemon failed to open the connection; see its log."
+            self._turned_away = refuse(Kind.INTERNAL, failed)
+        self._after("parting", PARTING_S, self._turn_away, None)
 
     def _advance(self) -> None:
         """Start the requests that are there, as many as may be in work.
@@ -340,16 +347,8 @@ class ClientConnection(asyncio.Protocol):
         size = self._framer.frame_bytes
         if self._in_work and self._in_work + size > self._settings.max_frame:
             return False
-        return self._has_turn(size) and self._crowd.has_room(size, self._take_another_turn)
-
-    def _has_turn(self, size: int) -> bool:
-        """Whether a request of this size may be decoded now; if not, it is a moment later."""
-        pause = self._crowd.free_at - self._loop.time()
-        if size < LARGE or pause <= 0:
-            return True
-        if "turn" not in self._timers:
-            self._after("turn", pause, self._advance)
-        return False
+        has_turn = self._crowd.has_turn(size, self._advance)
+        return has_turn and self._crowd.has_room(size, self._take_another_turn)
 
     def _start(self, frame: bytes) -> None:
         began = time.thread_time()  # not by the clock: others may have the processor
@@ -360,7 +359,7 @@ class ClientConnection(asyncio.Protocol):
             return
         finally:
             used = time.thread_time() - began
-            self._crowd.decoded(len(frame), self._loop.time(), used)
+            self._crowd.decoded(len(frame), used)
         if self._turned_away is not None:
             self._turn_away(request.id)
         elif self._draining:
@@ -444,8 +443,8 @@ class ClientConnection(asyncio.Protocol):
         who = calls.labels() if isinstance(calls, Labelled) else {}
         fields: dict[str, str | int | float | None] = {
             "socket": "control" if self.control else "agent",
-            "pid": self._peer.pid,
-            "command": self._peer.command,
+            "pid": self._credentials.pid,
+            "command": self._command,
             **who,
             "method": _loggable(method),
         }
@@ -513,7 +512,9 @@ class ClientConnection(asyncio.Protocol):
         if self._taken_bytes() - taken_before >= HIGH_WATER:
             self._watch_progress()
         else:
-            log.warning("pid %d does not read its replies: connection dropped", self._peer.pid)
+            log.warning(
+                "pid %d does not read its replies: connection dropped", self._credentials.pid
+            )
             self.abort()
 
     async def _taken(self) -> None:

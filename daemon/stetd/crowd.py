@@ -8,13 +8,15 @@ theirs would still be too much, so these hold for all of them together:
   that holds the most is told so (``overloaded``) and closed, until the others fit.
 - Large requests in work have at most a quarter of that; others wait until there is room.
 - Decoding a large request keeps the loop from everybody else. It may take one fifth of its time;
-  while it is paid for, other large requests wait, small ones do not.
+  while it is paid for, other large requests wait, one behind the other; small ones do not.
 
 Everything here runs on the event loop, and nothing does I/O.
 """
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
@@ -49,9 +51,11 @@ class Crowd:
         self._members = members
         self._grown = 0
         self._in_work = 0
-        #: When the next large request may be decoded, on the loop's clock.
-        self.free_at = 0.0
         self._waiting: list[Callable[[], None]] = []
+        #: When the next large request may be decoded, on the loop's clock, and who waits for it.
+        self._free_at = 0.0
+        self._turns: deque[Callable[[], None]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
 
     def grew(self, count: int) -> None:
         """A connection holds so many bytes more. Closes some if that is too much for all."""
@@ -86,7 +90,27 @@ class Crowd:
             for wake in waiting:
                 wake()
 
-    def decoded(self, size: int, now: float, seconds: float) -> None:
-        """Decoding a request took so long, until ``now``."""
+    def has_turn(self, size: int, wake: Callable[[], None]) -> bool:
+        """Whether a request of this size may be decoded now; if not, ``wake`` is called later."""
+        if size < LARGE or asyncio.get_running_loop().time() >= self._free_at:
+            return True
+        if wake not in self._turns:
+            self._turns.append(wake)
+            self._wait_for_turn()
+        return False
+
+    def decoded(self, size: int, seconds: float) -> None:
+        """Decoding a request has taken so long."""
         if size >= LARGE:
-            self.free_at = now + _PAUSES * seconds
+            self._free_at = asyncio.get_running_loop().time() + _PAUSES * seconds
+
+    def _wait_for_turn(self) -> None:
+        if self._turns and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_at(self._free_at, self._give_turns)
+
+    def _give_turns(self) -> None:
+        # To one after the other: if all looked whether it is theirs, that would cost more.
+        self._timer = None
+        while self._turns and asyncio.get_running_loop().time() >= self._free_at:
+            self._turns.popleft()()
+        self._wait_for_turn()

@@ -24,6 +24,14 @@ class _HasDescriptor(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Credentials:
+    """Whose process connected, and its id, at the time of connect(2); ``pid`` 0 if unknown."""
+
+    uid: int
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
 class PeerProcess:
     """The process that connected; ``pid`` 0 and an empty ``command`` when unknown.
 
@@ -36,16 +44,23 @@ class PeerProcess:
     start: int
 
 
-def peer_of(connected: _HasOptions) -> PeerProcess:
-    """The peer of a connected Unix socket, from SO_PEERCRED and /proc/<pid>/comm.
+def credentials_of(connected: _HasOptions) -> Credentials:
+    """Whose a connected Unix socket's other end is, from SO_PEERCRED."""
+    told = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
+    pid, uid, _gid = _UCRED.unpack(told)
+    return Credentials(uid, pid)
 
-    The ids are those at the time of connect(2). The command is a hint for people: by now the
-    process may have ended, or be another one that got the same id.
+
+def peer_of(connected: _HasOptions) -> PeerProcess:
+    """The peer of a connected Unix socket: its credentials, and what /proc tells of the process.
+
+    The command is a hint for people: by now the process may have ended, or be another one that
+    got the same id.
     """
-    credentials = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
-    pid, uid, _gid = _UCRED.unpack(credentials)
-    start = start_of(pid)
-    return PeerProcess(uid, pid, _command(pid), start if _is_there(connected) else 0)
+    whose = credentials_of(connected)
+    start = start_of(whose.pid)
+    command = _command(whose.pid)
+    return PeerProcess(whose.uid, whose.pid, command, start if _is_there(connected) else 0)
 
 
 def start_of(pid: int) -> int:

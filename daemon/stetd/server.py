@@ -20,7 +20,7 @@ from stetd.config import Settings
 from stetd.connection import PARTING_S, ClientConnection, Handlers
 from stetd.crowd import Crowd
 from stetd.listening import BACKLOG, Listener
-from stetd.peer import PeerProcess
+from stetd.peer import Credentials
 
 #: Seconds that calls in work may take to end when the daemon stops. systemd kills after 90.
 DRAIN_S = 30.0
@@ -132,24 +132,24 @@ class Server:
             left=self._left,
         )
 
-    def _admit(self, connection: ClientConnection, peer: PeerProcess) -> Refused | None:
-        refused = self._reason_against(connection, peer)
+    def _admit(self, connection: ClientConnection, whose: Credentials) -> Refused | None:
+        refused = self._reason_against(connection, whose)
         if refused is None:
             self._admitted.add(connection)
         else:
             self._turned_away.add(connection)
-            log.warning("pid %d turned away: %s", peer.pid, refused.kind)
+            log.warning("pid %d turned away: %s", whose.pid, refused.kind)
             if len(self._turned_away) > _TURNED_AWAY_LIMIT:
                 connection.abort()
         self._all_left.clear()
         self._watch_idleness()
         return refused
 
-    def _reason_against(self, connection: ClientConnection, peer: PeerProcess) -> Refused | None:
-        if peer.uid != os.geteuid():
+    def _reason_against(self, connection: ClientConnection, whose: Credentials) -> Refused | None:
+        if whose.uid != os.geteuid():
             return refuse(
                 Kind.NOT_PERMITTED,
-                f"This daemon serves user id {os.geteuid()} only, and you are {peer.uid}. Use "
+                f"This daemon serves user id {os.geteuid()} only, and you are {whose.uid}. Use "
                 "your own user's daemon.",
             )
         alike = sum(other.control == connection.control for other in self._admitted)

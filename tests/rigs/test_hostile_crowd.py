@@ -4,9 +4,10 @@ The hostile clients are processes of their own (``scripts/hostile_clients.py``):
 edits, misses, questions and nonsense, bombs, slow senders, who never read, who vanish.. In the
 meantime the good client edits its file, every edit is looked for on the disk, and the daemon's
 memory and handles are bounded. How much slower its calls become is told at the end of the run;
-``scripts/bench --hostile`` measures it. Beside those who have much computed for them (patterns that
-run away, large texts, misses in large files) it is to be FACTOR times at most, which is asserted in
-the complete run only: in the usual one others may want the processors.
+``scripts/bench --hostile`` measures it. Beside all of them it is to be AMONG_ALL times at most, and
+beside those who have much computed for them (patterns that run away, large texts, misses in large
+files) FACTOR times, which is asserted in the complete run only: in the usual one others may want
+the processors.
 """
 
 from __future__ import annotations
@@ -27,8 +28,11 @@ from rigs import findings
 
 COMPLETE = bool(os.environ.get("STET_TEST_ALL"))
 IDLE, SECONDS = (1_000, 60.0) if COMPLETE else (200, 12.0)
-#: The p99 beside clients whose calls take long, in times of the quiet one and 0.1 s.
+#: The p99 beside clients whose calls take long, in times of the quiet one, and so many seconds.
+MORE_S = 0.1
 FACTOR = 10
+#: The same beside all ways of being hostile.
+AMONG_ALL = 100
 COMPUTING = ("slow_pattern", "large_edit", "floods_with_misses")
 #: Three of each way to be hostile.
 HOSTILE = 51
@@ -37,7 +41,7 @@ HELD = 64 * MIB
 #: What may come on top of what all connections hold: the requests in work once more as values
 #: (a quarter of it, and text may take four bytes a character), one large message that is being
 #: decoded, large edits that are being planned, the replies that are being made, and what is
-#: remembered of the calls. Seen: up to 260 MB in all.
+#: remembered of the calls. Seen: up to 320 MB in all.
 BESIDE = HELD + 256 * MIB
 CLIENTS = Path(__file__).parents[2] / "scripts" / "hostile_clients.py"
 
@@ -108,13 +112,16 @@ def test_a_good_client_gets_right_answers_beside_hostile_ones() -> None:
         grown = peak_bytes(daemon.process.pid) - before
         tally.notes += [
             f"{sum(sum(each.values()) for each in rounds)} hostile rounds beside {IDLE} idle ones",
-            f"p99 of {len(beside)} calls {p99(beside) / p99(quiet):.1f} times the quiet one",
+            f"p99 of {len(beside)} calls {p99(beside) / p99(quiet):.1f} times the quiet one, "
+            f"{AMONG_ALL} and {MORE_S} s are promised",
             f"memory at most {grown / 1e6:+.1f} MB",
         ]
         assert [len(each) for each in rounds] == [0, *[HOSTILE // 3] * 3], (
             "somebody was not hostile"
         )
         assert grown < HELD + BESIDE
+        if COMPLETE:
+            assert p99(beside) <= AMONG_ALL * p99(quiet) + MORE_S
         last = edits(site, 0, tally.points)
         assert site.person.call("verify")["problems"] == []
         assert daemon.stop() == 0
@@ -146,12 +153,12 @@ def test_whose_calls_take_long_holds_nobody_else() -> None:
         tally.points = len(quiet) + len(beside)
         tally.notes.append(
             f"p99 of {len(beside)} calls {p99(beside) / p99(quiet):.1f} times the quiet one, "
-            f"{FACTOR} and 0.1 s are promised"
+            f"{FACTOR} and {MORE_S} s are promised"
         )
         assert 0 == daemon.stop()
         assert set(COMPUTING) == set(rounds)
         if COMPLETE:
-            assert p99(beside) <= FACTOR * p99(quiet) + 0.1
+            assert p99(beside) <= FACTOR * p99(quiet) + MORE_S
     finally:
         if crowd is not None:
             crowd.kill()

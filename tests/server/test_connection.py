@@ -410,6 +410,8 @@ def test_log_has_a_line_per_call_and_no_contents(
 def test_hundreds_of_idle_connections_leave_room_for_a_working_one(tmp_path: Path) -> None:
     async def story(served: Served) -> None:
         idle = [await served.client() for _ in range(450)]
+        for other in idle:
+            await other.ask("echo")
         async with await served.client() as client:
             loop = asyncio.get_running_loop()
             asked = loop.time()

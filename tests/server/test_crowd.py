@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
+from functools import partial
 
 from stetd.crowd import LARGE, Crowd
 
@@ -74,8 +76,38 @@ def test_the_largest_request_of_all_is_begun_when_nothing_else_is_in_work() -> N
 
 
 def test_decoding_a_large_request_is_paid_for_and_a_small_one_is_not() -> None:
-    crowd = Crowd(LIMIT, list)
-    crowd.decoded(LARGE - 1, now=10.0, seconds=0.5)
-    assert crowd.free_at == 0.0
-    crowd.decoded(LARGE, now=10.0, seconds=0.5)
-    assert crowd.free_at == 12.0
+    async def main() -> None:
+        crowd = Crowd(LIMIT, list)
+        crowd.decoded(LARGE - 1, seconds=3600)
+        assert crowd.has_turn(LARGE, wake)
+        crowd.decoded(LARGE, seconds=3600)
+        assert not crowd.has_turn(LARGE, wake)
+        assert crowd.has_turn(LARGE - 1, wake)
+
+    asyncio.run(main())
+
+
+def test_those_who_wait_to_be_decoded_are_woken_in_turn_and_one_at_a_time() -> None:
+    async def main() -> None:
+        crowd = Crowd(LIMIT, list)
+        woken: list[int] = []
+        all_woken = asyncio.Event()
+
+        def wake(who: int) -> None:
+            woken.append(who)
+            if who != 3:  # whose client is gone meanwhile, say
+                assert crowd.has_turn(LARGE, wakes[who])
+                crowd.decoded(LARGE, seconds=0.001)
+                assert not crowd.has_turn(LARGE, wakes[who])
+            if len(woken) == 10:
+                all_woken.set()
+
+        wakes = [partial(wake, who) for who in range(5)]
+        crowd.decoded(LARGE, seconds=0.001)
+        for each in wakes + wakes:
+            assert not crowd.has_turn(LARGE, each)
+        assert woken == []
+        await asyncio.wait_for(all_woken.wait(), 60)
+        assert woken[:9] == [0, 1, 2, 3, 4, 0, 1, 2, 4]
+
+    asyncio.run(main())

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import tracemalloc
+from itertools import cycle, islice
 from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stet.wire.failures import Kind
@@ -35,6 +36,18 @@ _values = st.recursive(
     | st.floats(allow_nan=False, allow_infinity=False),
     lambda inner: st.lists(inner) | st.dictionaries(_texts, inner),
 )  # fmt: skip
+
+
+@settings(max_examples=30)
+@given(st.lists(_values, min_size=1, max_size=5), st.integers(0, 3000), st.integers(0, 15))
+def test_count_is_exact_of_many_small_and_large_values(
+    some: list[Any], many: int, wide: int
+) -> None:
+    """They are counted by the thousand where they are small."""
+    value = [*islice(cycle(some), many), "x" * (1 << wide), *some, " ," * many]
+    expected, message = count(value), msgspec.json.encode(value)
+    assert not holds_more_values_than(expected, JSON, message)
+    assert holds_more_values_than(expected - 1, JSON, message)
 
 
 @given(_values)
@@ -78,8 +91,9 @@ def test_random_bytes_are_counted_somehow(message: bytes, encoding: Encoding) ->
         (JSON, _HEAD + b"[" + b"[]," * (SIZE // 3) + b"1]}}"),
         (JSON, _HEAD + b"[" + b'"a",' * (SIZE // 4) + b"1]}}"),
         (JSON, _HEAD + b"[" + b"1," * (SIZE // 2) + b"1]}}"),
+        (JSON, _HEAD + b"[" + b"1,   " * (SIZE // 5) + b"1]}}"),
     ],
-    ids=["packed lists", "packed maps", "lists", "texts", "numbers"],
+    ids=["packed lists", "packed maps", "lists", "texts", "numbers", "spaces"],
 )
 def test_message_of_millions_of_values_is_refused_with_its_id_and_costs_little(
     encoding: Encoding, bomb: bytes
