@@ -6,7 +6,6 @@ import os
 import signal
 from collections.abc import Generator
 from dataclasses import asdict
-from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -24,9 +23,9 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # would inherit; `stet watch` is ended by it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-#: Under this name a worker process of pytest-xdist hands its tallies to the one that reports.
-_OUTPUT = "findings"
-
+#: Under this name a test's report says what its rig has found.
+_FOUND = "findings"
+_tallies: list[findings.Findings] = []
 
 #: Directories of tests of which many take minutes.
 _LONGEST = ("rigs", "recovery", "service", "mcp_server", "packaging", "scripts", "e2e")
@@ -42,8 +41,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """In CI, which installs what tests need, what can't be tried has failed."""
+    """Send what a rig has found along; in CI, what can't be tried has failed."""
     report = yield
+    if report.when == "teardown":
+        vars(report)[_FOUND] = [asdict(tally) for tally in findings.ALL]
+        findings.ALL.clear()
     if os.environ.get("CI") and report.skipped and isinstance(report.longrepr, tuple):
         *_, reason = report.longrepr
         if _LONG not in reason:
@@ -52,23 +54,14 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     return report
 
 
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """In a worker, hand over what its rigs found."""
-    output = getattr(session.config, "workeroutput", None)
-    if output is not None:
-        output[_OUTPUT] = [asdict(tally) for tally in findings.ALL]
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any) -> None:
-    """Where the workers report, take over what the rigs of one found."""
-    for tally in getattr(node, "workeroutput", {}).get(_OUTPUT, []):
-        findings.ALL.append(findings.Findings(**tally))
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Keep what a rig has found: also that of a run which is ended before its end."""
+    _tallies.extend(findings.Findings(**found) for found in vars(report).get(_FOUND, []))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Show what each rig tried and found."""
-    if findings.ALL:
+    if _tallies:
         terminalreporter.section("rigs")
-        for tally in findings.ALL:
+        for tally in _tallies:
             terminalreporter.line(tally.line())
