@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import ctypes
 import faulthandler
 import logging
 import os
@@ -27,13 +26,13 @@ import resource
 import signal
 import sys
 from collections.abc import Coroutine, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from stet.socket_path import UnsafeDirectory
 from stet.version import __version__
 from stetd import logs, systemd_socket
+from stetd.allocator import give_back_large_blocks
 from stetd.config import ConfigurationError, Settings, load_settings
 from stetd.directories import AlreadyRunning, Directories, InstanceLock
 from stetd.listening import Listener, SocketInTheWay, listen
@@ -54,11 +53,6 @@ _OTHER_DESCRIPTORS = 1024
 
 #: Seconds that the service manager may take to hear that the daemon is ready.
 _READY_PATIENCE_S = 10.0
-
-#: From malloc.h.
-_M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8
-#: Bytes from which on a block is large, and heaps that threads share.
-_LARGE_BLOCK, _HEAPS = 256 * 1024, 2
 
 log = logging.getLogger("stetd")
 
@@ -137,21 +131,8 @@ def _set_up_process(settings: Settings) -> LastError:
     # What every thread was doing, should the watchdog have to end the process (SIGABRT).
     faulthandler.enable()
     _raise_descriptor_limit(settings)
-    _give_back_large_memory()
+    give_back_large_blocks()
     return logs.set_up(settings.log_level)
-
-
-def _give_back_large_memory() -> None:
-    """Have what is freed of large blocks given back to the system, and fewer heaps (mallopt(3)).
-
-    Once a large block was freed, the GNU allocator would take further ones from its heaps, where
-    what small ones lie above stays: a daemon that was sent large messages kept 100 MB more. Other
-    allocators have no such function, or ignore it.
-    """
-    with suppress(OSError, AttributeError):
-        mallopt = ctypes.CDLL(None).mallopt
-        mallopt(_M_MMAP_THRESHOLD, _LARGE_BLOCK)
-        mallopt(_M_ARENA_MAX, _HEAPS)
 
 
 def _raise_descriptor_limit(settings: Settings) -> None:
