@@ -111,6 +111,8 @@ class Crowd:
     def _give_turns(self) -> None:
         # To one after the other: if all looked whether it is theirs, that would cost more.
         self._timer = None
-        while self._turns and asyncio.get_running_loop().time() >= self._free_at:
-            self._turns.popleft()()
-        self._wait_for_turn()
+        try:
+            while self._turns and asyncio.get_running_loop().time() >= self._free_at:
+                self._turns.popleft()()
+        finally:  # a defect of one must not keep the others waiting
+            self._wait_for_turn()
