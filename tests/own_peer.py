@@ -9,4 +9,4 @@ from stetd.peer import PeerProcess, start_of
 
 def own_peer(command: str) -> PeerProcess:
     """What the daemon would be told of this process, under another name."""
-    return PeerProcess(os.getuid(), os.getpid(), command, start_of(os.getpid()))
+    return PeerProcess(os.getpid(), command, start_of(os.getpid()))

@@ -38,7 +38,6 @@ class PeerProcess:
     ``start`` tells it from a later process with the same id (:func:`start_of`); 0 if it has ended.
     """
 
-    uid: int
     pid: int
     command: str
     start: int
@@ -52,15 +51,14 @@ def credentials_of(connected: _HasOptions) -> Credentials:
 
 
 def peer_of(connected: _HasOptions) -> PeerProcess:
-    """The peer of a connected Unix socket: its credentials, and what /proc tells of the process.
+    """The process at the other end of a connected Unix socket, and what /proc tells of it.
 
     The command is a hint for people: by now the process may have ended, or be another one that
     got the same id.
     """
-    whose = credentials_of(connected)
-    start = start_of(whose.pid)
-    command = _command(whose.pid)
-    return PeerProcess(whose.uid, whose.pid, command, start if _is_there(connected) else 0)
+    pid = credentials_of(connected).pid
+    start = start_of(pid)
+    return PeerProcess(pid, _command(pid), start if _is_there(connected) else 0)
 
 
 def start_of(pid: int) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stetd.peer import peer_of, start_of
+from stetd.peer import credentials_of, peer_of, start_of
 
 #: In a namespace where nobody else makes processes: one connects and ends, another gets its id.
 REUSED = """
@@ -72,8 +72,9 @@ def test_a_later_process_with_the_same_id_is_told_apart(tmp_path: Path) -> None:
 def test_the_process_is_told_with_its_name_and_start() -> None:
     one, other = socket.socketpair()
     with one, other:
-        peer = peer_of(one)
-    assert (os.getuid(), os.getpid(), start_of(os.getpid())) == (peer.uid, peer.pid, peer.start)
+        peer, whose = peer_of(one), credentials_of(one)
+    assert (os.getpid(), start_of(os.getpid())) == (peer.pid, peer.start)
+    assert (os.getuid(), os.getpid()) == (whose.uid, whose.pid)
     assert peer.start > 0
 
 
