@@ -3,8 +3,8 @@
     python scripts/hostile_clients.py SOCKET WORKSPACE --connections N --idle N [--only WAY]
 
 What lives here: the ways of being hostile, one function a way, each a round on a connection of
-its own; they are repeated until the process is told to end (its standard input closes), and begun
-at least once each. Nothing is asserted here. Used by ``scripts/bench --hostile`` and by a rig of
+its own; they are repeated until the process is told to end (its standard input closes), at
+least once each. Nothing is asserted here. Used by ``scripts/bench --hostile`` and by a rig of
 the tests.
 
 The files that these clients edit are their own (``hostile-N.txt``), so that whoever is good can
@@ -32,7 +32,7 @@ import msgspec
 
 #: Seconds that a hostile client waits for an answer, or for room in its socket.
 _PATIENCE_S = 5.0
-#: Seconds that it waits at most, when told to end, for each way to begin.
+#: Seconds that it goes on at most, when told to end, for a whole round of each way.
 _LAST_ROUND_S = 60.0
 _MIB = 1024 * 1024
 #: Bytes of stack for each thread: there are many.
@@ -252,14 +252,15 @@ def rewriting(one: Attacker, number: int) -> dict[str, Any]:
 
 
 def _flood(one: Attacker, requests: list[bytes]) -> None:
-    """Send everything at once, and read the answers beside."""
+    """Send everything at once, and read the answers beside: as many as come soon."""
+    ends = time.monotonic() + _PATIENCE_S
     with one.greeted() as connection:
         sending = threading.Thread(target=_send, args=(connection, b"".join(requests)))
         sending.start()
         with suppress(OSError):
             answers = connection.makefile("rb")
             for _ in requests:
-                if not answers.readline():
+                if time.monotonic() > ends or not answers.readline():
                     break
         with suppress(OSError):
             connection.shutdown(socket.SHUT_RDWR)
@@ -295,14 +296,14 @@ WAYS: tuple[Callable[[Attacker], None], ...] = (
 def attack(one: Attacker, way: Callable[[Attacker], None], counts: dict[str, int]) -> None:
     """Be hostile in this way for ever. A connection that is refused or dropped is no surprise."""
     while True:
-        counts[way.__name__] = counts.get(way.__name__, 0) + 1
         with suppress(OSError):
             way(one)
+        counts[way.__name__] = counts.get(way.__name__, 0) + 1
         time.sleep(0.01)
 
 
 def main() -> int:
-    """Begin, say ``ready``, go on until standard input ends, print how often each way was begun."""
+    """Begin, say ``ready``, go on until standard input ends, print how often each way was gone."""
     parser = argparse.ArgumentParser()
     parser.add_argument("socket")
     parser.add_argument("workspace")
