@@ -32,10 +32,14 @@ class EchoHandlers:
         self.connections: list[EchoCalls] = []
         self.began: list[Any] = []
         self.gone = 0
+        #: Why nobody may connect, if so.
+        self.against: Exception | None = None
         #: ``wait`` calls wait for this.
         self.gate = asyncio.Event()
 
     def connect(self, *, control: bool, peer: PeerProcess) -> EchoCalls:
+        if self.against is not None:
+            raise self.against
         self.connections.append(EchoCalls(self, control, peer.pid, peer.command))
         return self.connections[-1]
 

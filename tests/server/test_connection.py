@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import socket
@@ -14,6 +15,7 @@ import pytest
 
 from server.echo_server import Served, eventually, serving
 from stet.wire.framing import Encoding
+from stetd.connection import ClientConnection
 
 
 def run(directory: Path, story: Callable[[Served], Awaitable[None]], **options: Any) -> None:
@@ -323,6 +325,28 @@ def test_client_that_vanishes_leaves_others_alone_and_its_calls_in_work(
         await still_serves(served)
         served.handlers.gate.set()
         await eventually(lambda: served.handlers.gone == 2)
+
+    run(tmp_path, story)
+
+
+def test_of_a_lost_connection_with_calls_in_work_nothing_half_received_is_kept(
+    tmp_path: Path,
+) -> None:
+    async def story(served: Served) -> None:
+        client = await served.client()
+        client.send("wait")
+        await eventually(lambda: len(served.handlers.began) == 1)
+        assert isinstance(client.writer.transport, asyncio.Transport)
+        client.writer.transport.pause_reading()
+        client.send("echo")
+        client.raw(b'{"x":"' + b"x" * 3_000_000)
+        made = [each for each in gc.get_objects() if isinstance(each, ClientConnection)]
+        [connection] = [each for each in made if each._handlers is served.handlers]
+        await eventually(lambda: connection.held > 3_000_000)
+        await client.vanish()  # with something unread: the connection is reset, not ended
+        await eventually(lambda: served.handlers.gone == 1)
+        assert connection.tasks
+        await eventually(lambda: connection.held < 1000)
 
     run(tmp_path, story)
 

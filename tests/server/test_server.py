@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from server.echo_server import EchoHandlers, eventually, serving
+from stet.wire.failures import Kind, refuse
 from stet.wire.framing import Encoding
 from stetd.config import Settings
 from stetd.listening import SocketInTheWay, listen
@@ -127,6 +128,40 @@ def test_connections_that_wait_to_be_accepted_do_not_keep_the_loop_from_others(
     asyncio.run(main())
 
 
+def test_a_connection_that_says_nothing_is_not_opened(tmp_path: Path) -> None:
+    """Whose process it is takes system calls, and those who only come and go many of them."""
+
+    async def main() -> None:
+        async with serving(tmp_path) as served:
+            silent = await served.client()
+            assert await (await served.client()).ask("echo") == {"id": 1, "result": {}}
+            assert len(served.handlers.connections) == 1
+            assert await silent.ask("echo") == {"id": 1, "result": {}}
+            assert len(served.handlers.connections) == 2
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("against", "kind"),
+    [(refuse(Kind.OVERLOADED, "not now"), "overloaded"), (RuntimeError("a defect"), "internal")],
+    ids=["refused", "defect"],
+)
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_connection_that_can_not_be_opened_is_told_and_closed(
+    tmp_path: Path, against: Exception, kind: str, whole: bool
+) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as served, await served.client() as client:
+            served.handlers.against = against
+            client.raw(b'{"id":7,"method":"echo"}\n' if whole else b'{"id":7,')
+            assert await client.kinds_until_closed() == [(7 if whole else None, kind)]
+            served.handlers.against = None
+            assert await (await served.client()).ask("echo") == {"id": 1, "result": {}}
+
+    asyncio.run(main())
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be another user")
 def test_other_user_who_got_at_the_socket_is_turned_away(tmp_path: Path) -> None:
     """The modes of directory and socket keep others out; this is what holds if they don't."""
@@ -159,8 +194,9 @@ def test_stop_waits_for_calls_in_work_and_answers_them(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path) as served:
             client, idle = await served.client(), await served.client()
+            await idle.ask("echo", {"n": 0})
             client.send("wait", {"n": 1}, 1)
-            await eventually(lambda: served.handlers.began == [1])
+            await eventually(lambda: served.handlers.began == [0, 1])
             stopping = asyncio.create_task(served.server.stop())
             await asyncio.sleep(0.05)
             client.send("echo", {"n": 2}, 2)
@@ -174,8 +210,8 @@ def test_stop_waits_for_calls_in_work_and_answers_them(tmp_path: Path) -> None:
             assert await client.receive() is None
             assert await idle.receive() is None
             await stopping
-            assert served.handlers.began == [1]
-            assert served.handlers.gone == 1  # the idle one never said anything
+            assert served.handlers.began == [0, 1]
+            assert served.handlers.gone == 2
 
     asyncio.run(main())
 
