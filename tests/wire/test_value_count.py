@@ -50,6 +50,33 @@ def test_count_is_exact_of_many_small_and_large_values(
     assert holds_more_values_than(expected - 1, JSON, message)
 
 
+#: So many bytes are looked at for a thousand small values; each of the others here has 16.
+_TOGETHER = 1 << 14
+_NUMBER = b"1234567890.1234,"
+
+
+@pytest.mark.parametrize(
+    "long",
+    [b"7" * 600, b'"' + b"x" * 600 + b'"', b'"' + b'\\"' * 300 + b'"', b'"' + b",[" * 300 + b'"'],
+)
+@pytest.mark.parametrize("after", range(0, 640, 7))
+def test_a_value_across_the_end_of_what_is_counted_together_is_one(long: bytes, after: int) -> None:
+    before = _TOGETHER // len(_NUMBER) - 26
+    small = 999 - before  # in front, of two bytes each: the long value is the thousandth
+    start = b"[" + b"1," * (small - 1) + b" " * (after - 2 * small) + _NUMBER * before
+    message = start + long + b"," + _NUMBER * 2000 + b'"' + b",:" * 5000 + b'"]'
+    expected = len(msgspec.json.decode(message)) + 1
+    assert not holds_more_values_than(expected, JSON, message)
+    assert holds_more_values_than(expected - 1, JSON, message)
+
+
+def test_values_of_all_of_a_large_message_are_counted() -> None:
+    value = list(range(200_000))
+    message = msgspec.json.encode(value)
+    assert not holds_more_values_than(200_001, JSON, message)
+    assert holds_more_values_than(200_000, JSON, message)
+
+
 @given(_values)
 def test_count_is_exact_in_both_encodings(value: Any) -> None:
     expected = count(value)
