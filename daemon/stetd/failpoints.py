@@ -4,8 +4,8 @@
 ``name`` is reached; ``name:3`` at the third time. ``STET_FAILPOINT_TRACE=file`` appends
 the name of every point that is reached, so that a test can enumerate them. ``name@sleep``
 waits a second there instead, to give a second writer the window it needs; ``name@sleep=600``
-ten minutes, as a thread that hangs. Nothing here costs anything in production: without the
-variables :func:`hit` is a no-op.
+ten minutes, as a thread that hangs; ``name:*@sleep`` a second every time. Nothing here costs
+anything in production: without the variables :func:`hit` is a no-op.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ def _armed(target: str, trace: str | None) -> Callable[[str], None]:
     name_and_count, _, action = target.partition("@")
     wanted, _, count = name_and_count.partition(":")
     action, _, seconds = action.partition("=")
-    left = int(count or 1)
+    every = count == "*"
+    left = 0 if every else int(count or 1)
 
     def hit_armed(name: str) -> None:
         nonlocal left
@@ -34,7 +35,7 @@ def _armed(target: str, trace: str | None) -> Callable[[str], None]:
         if name != wanted:
             return
         left -= 1
-        if left == 0:
+        if every or left == 0:
             if action == "sleep":
                 time.sleep(float(seconds or 1))
             else:

@@ -332,6 +332,15 @@ class Site:
         self.person.call("log", limit=1)  # answers only when everything it knows is in Git
         return git(self.shadow, *arguments)
 
+    def fsck(self) -> str:
+        """What plain git finds wrong with the shadow repository, once it is written.
+
+        Of one that is written meanwhile it would complain: a pack that it has just listed may have
+        been joined to another.
+        """
+        self.person.call("log", limit=1)
+        return fsck(self.shadow)
+
     def picture(self) -> Picture:
         """Everything that a refused call must leave as it is."""
         clipboards = self._watcher.call("clipboard_list")["clipboards"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import Refusal, Site, fsck
+from e2e.running_daemon import Refusal, Site
 
 Call = dict[str, Any]
 
@@ -50,7 +50,7 @@ def test_the_mode_moves_along_and_comes_back(site: Site, bits: int) -> None:
     assert b"one\n" == site.bytes_of("a.sh")
     assert bits == mode(site, "a.sh")
     assert not (site.root / "d").exists()
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
 
 
 def test_two_files_change_places_with_their_modes_and_back(site: Site) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from e2e.running_daemon import Client, Refusal, Site, fsck
+from e2e.running_daemon import Client, Refusal, Site
 
 AGENTS = 5
 ROUNDS = 12
@@ -62,7 +62,7 @@ def test_concurrent_agents_count_without_losing_one(site: Site) -> None:
     assert len(edits) == total
     for number, commit in enumerate(edits, start=1):
         assert site.git("show", f"{commit}:count.txt") == f"count {number}\n"
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
 
 
 def test_concurrent_undos_of_one_edit_succeed_once(site: Site) -> None:
@@ -133,4 +133,4 @@ def test_agents_edit_while_a_person_saves_and_every_commit_is_exact(site: Site) 
     site.replace("a.txt", standing, "end\n")
     newest = site.log(limit=1)[0]
     assert site.git("cat-file", "blob", newest["files"][0]["before"]) == standing
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""

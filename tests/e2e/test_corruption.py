@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from e2e.damage import Damage, Vandal
-from e2e.running_daemon import Client, DaemonProcess, Refusal, Site, fsck
+from e2e.running_daemon import Client, DaemonProcess, Refusal, Site
 from rigs import findings
 
 COMPLETE = bool(os.environ.get("STET_TEST_ALL"))
@@ -52,7 +52,7 @@ def damaged_site() -> Iterator[Site]:
 def whole(damaged_site: Site) -> Site:
     result = damaged_site.person.call("verify")
     assert (result["ok"], result["problems"], result["warnings"]) == (True, [], [])
-    assert fsck(damaged_site.shadow) == ""
+    assert damaged_site.fsck() == ""
     return damaged_site
 
 
@@ -117,7 +117,7 @@ def test_damage_is_named_and_survived(whole: Site) -> None:
 def check_round(site: Site, damage: Damage, round_: int) -> None:
     result = site.person.call("verify")
     if damage.may_be_nothing and result["ok"]:
-        assert fsck(site.shadow) == ""
+        assert site.fsck() == ""
         return
     assert not result["ok"], (round_, damage.what)
     assert damage.is_named(result["problems"]), (round_, damage.what, result["problems"][:5])

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import DaemonProcess, Site, fsck
+from e2e.running_daemon import DaemonProcess, Site
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ def test_a_damaged_history_puts_its_workspace_off_and_no_other(
     site.connect()
     assert [each["commit"] for each in site.log()] == log
     assert site.person.call("verify")["problems"] == []
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
     assert "unavailable" not in daemon.control().call("status")
     if not checkpointed:
         assert site.overwrite("b.txt", "new\n", request_id="late-2")["replayed"] is True
@@ -222,7 +222,7 @@ def test_a_history_that_is_lost_can_be_given_up(two: tuple[Site, Site]) -> None:
     site.connect()
     assert [each["kind"] for each in site.log()] == kinds
     assert site.person.call("verify")["problems"] == []
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
 
 
 def test_a_damaged_history_is_not_taken_for_a_new_one(two: tuple[Site, Site]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import DaemonProcess, Site, fsck
+from e2e.running_daemon import DaemonProcess, Site
 from e2e.test_forget import everything
 from stet.wire.failures import Kind
 
@@ -76,7 +76,7 @@ def test_an_excluded_file_is_edited_and_stored_nowhere(site: Site) -> None:
     assert soon(lambda: kept(site) == [])
     assert site.git("ls-tree", "-r", "--name-only", "history") == ""
     assert site.person.call("verify")["problems"] == []
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
 
 
 def test_log_and_show_list_the_path_without_its_content(site: Site) -> None:

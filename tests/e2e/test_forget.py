@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import ConnectionEnded, Site, fsck
+from e2e.running_daemon import ConnectionEnded, Site
 from stet.wire.failures import Kind
 
 SECRET = "hunter2-is-the-password"
@@ -100,7 +100,7 @@ def test_the_secret_is_nowhere_and_all_else_is_there(own_site: Site) -> None:
     assert OTHER.encode() not in found
     assert (result["paths"], result["commits"], result["contents"]) == ([".env"], 2, 2)
     assert (result["contents_left"], result["in_workspace"]) == (0, [])
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
     assert site.person.call("verify")["problems"] == []
     log = site.log(limit=100)
     assert [info["kind"] for info in log] == [
@@ -204,7 +204,7 @@ def test_what_was_forgotten_can_be_written_again(own_site: Site) -> None:
     assert site.git("show", "history:b.txt") == f"{SECRET}\n"
     site.overwrite("a.txt", "other\n")
     assert site.log(limit=2)[1]["message"] == "first seen: a.txt"
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
     assert site.person.call("verify")["problems"] == []
 
 
@@ -245,7 +245,7 @@ def test_contents_go_at_any_path(own_site: Site) -> None:
     assert result["paths"] == ["a/key", "deep/er/copy"]
     assert SECRET.encode() not in everything(site)
     assert site.git("ls-tree", "-r", "--name-only", "history") == "deep/other\n"
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
 
 
 @pytest.mark.parametrize("path", ["nothing.txt", "a.txt/x", "nowhere/at/all"])
@@ -273,7 +273,7 @@ def test_a_reference_that_keeps_the_old_history_is_in_the_way(own_site: Site) ->
     (site.root / ".env").unlink()
     site.person.call("forget", path=".env", clipboards=True)
     assert SECRET.encode() not in everything(site)
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
 
 
 @pytest.mark.parametrize(
@@ -302,7 +302,7 @@ def test_killed_in_the_middle_it_is_the_old_history_or_the_new(own_site: Site, p
     # Whatever was left to be done is done before this is.
     site.person.call("gc")
     assert SECRET.encode() not in everything(site)
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
     assert site.person.call("verify")["problems"] == []
     log = site.log(limit=100)
     assert [info["kind"] for info in log].count("forget") == 1
@@ -349,5 +349,5 @@ def test_a_call_may_need_again_what_is_being_removed(own_site: Site) -> None:
         time.sleep(0.01)
     site.overwrite(".env", "other\n")
     site.person.result_of(site.person.receive())
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
     assert site.person.call("verify")["problems"] == []

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.running_daemon import ConnectionEnded, DaemonProcess, Site, fsck
+from e2e.running_daemon import ConnectionEnded, DaemonProcess, Site
 from stet.wire.failures import Kind
 
 
@@ -47,7 +47,7 @@ def test_gc_packs_the_history_and_changes_none_of_it(own_site: Site) -> None:
     assert result["bytes_after"] < result["bytes_before"] * 0.6
     assert loose(site) == []
     assert git_log(site) == before
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
     verified = site.person.call("verify")
     assert (verified["ok"], verified["problems"]) == (True, [])
     again = site.person.call("gc")
@@ -75,7 +75,7 @@ def test_a_history_left_alone_is_packed_by_itself(place: Site) -> None:
     while loose(place) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert loose(place) == []
-    assert fsck(place.shadow) == ""
+    assert place.fsck() == ""
     assert place.person.call("verify")["ok"] is True
 
 
@@ -96,7 +96,7 @@ def test_calls_go_on_beside_it(own_site: Site) -> None:
         busy.set()
         thread.join()
     assert len(site.git("rev-list", "history").split()) == 300
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
     assert site.person.call("verify")["ok"] is True
     site.restart()
     assert site.person.call("verify")["ok"] is True
@@ -144,7 +144,7 @@ def test_killed_in_the_middle_the_next_start_finds_all(own_site: Site, point: st
     site.connect()
     assert site.log(limit=1)[0]["commit"] == last
     assert git_log(site).endswith(before)
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
     assert site.person.call("verify")["problems"] == []
     assert not list(Path(site.shadow, "objects/pack").glob("*.tmp"))
     site.person.call("gc")

@@ -6,7 +6,7 @@ import stat
 import time
 from typing import Any
 
-from e2e.running_daemon import Site, fsck
+from e2e.running_daemon import Site
 from stetd.editing.search_time import SECONDS
 
 RUNAWAY = {"search": "(?:a|a)*$", "replace": "x", "regex": True}
@@ -84,7 +84,7 @@ def test_a_backup_is_part_of_the_call_with_the_permissions_of_the_file(site: Sit
     site.agent.call("undo")
     assert b"one\n" == site.bytes_of("a.txt")
     assert not backup.exists()
-    assert "" == fsck(site.shadow)
+    assert "" == site.fsck()
 
 
 def test_backups_of_one_transaction_are_numbered(site: Site) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import Site, fsck
+from e2e.running_daemon import Site
 
 
 def fill(site: Site, count: int = 6) -> list[str]:
@@ -50,7 +50,7 @@ def test_pins_are_listed_and_deleted(site: Site) -> None:
     assert [pin["name"] for pin in site.agent.call("pin_list")["pins"]] == ["second"]
     assert site.agent.refusal("show", commit="first").kind == "unknown_commit"
     assert site.person.refusal("pin_delete", name="first").kind == "unknown_commit"
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
 
 
 def test_a_name_in_use_is_moved_only_if_that_is_said(site: Site) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import DaemonProcess, Refusal, Site, fsck
+from e2e.running_daemon import DaemonProcess, Refusal, Site
 from stet.wire.failures import Kind
 
 #: Large enough not to be planned on the writer.
@@ -219,22 +219,24 @@ def test_an_edit_that_is_made_meanwhile_is_not_made_twice(planned: Site) -> None
     assert with_edits(100) == planned.bytes_of("large.txt")
 
 
-def test_a_file_that_never_rests_is_told(plain: Site) -> None:
+def test_a_file_that_never_rests_is_told() -> None:
+    daemon, site = started(STET_FAILPOINT="beside.planned:*@sleep=0.5")
     stop = threading.Event()
 
     def save() -> None:
         number = 0
         while not stop.is_set():
             number += 1
-            os.replace(plain.write("saved.txt", f"{number}\n{LARGE}"), plain.root / "large.txt")
+            os.replace(site.write("saved.txt", f"{number}\n{LARGE}"), site.root / "large.txt")
 
     saving = threading.Thread(target=save)
     saving.start()
     try:
-        refusal = plain.agent.refusal("patch", **large_edit(1))
+        refusal = site.agent.refusal("patch", **large_edit(1))
     finally:
         stop.set()
         saving.join()
+        daemon.close()
     assert Kind.CONTENDED == refusal.kind
     assert refusal.message.startswith("large.txt: the file kept changing while the call was tried")
 
@@ -388,7 +390,7 @@ def test_a_kill_while_a_call_is_planned_leaves_nothing_and_the_retry_does_it(poi
         assert not site.agent.call("patch", **call)["replayed"]
         assert with_edits(100) == site.bytes_of("large.txt")
         assert 1 == len(subjects(site))
-        assert "" == fsck(site.shadow)
+        assert "" == site.fsck()
     finally:
         daemon.close()
 

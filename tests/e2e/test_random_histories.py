@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from hypothesis.stateful import run_state_machine_as_test as run
 
-from e2e.running_daemon import Client, DaemonProcess, Refusal, Site, fsck
+from e2e.running_daemon import Client, DaemonProcess, Refusal, Site
 
 PATHS = ["a.txt", "dir/b.txt", "dir/sub/c.txt"]
 SESSIONS = ["one", "two"]
@@ -121,7 +121,7 @@ class Histories(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if hasattr(self, "site"):
-            assert fsck(self.site.shadow) == ""
+            assert self.site.fsck() == ""
 
     def word(self) -> str:
         """A line that stands nowhere else."""

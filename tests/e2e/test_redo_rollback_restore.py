@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import Client, Site, fsck
+from e2e.running_daemon import Client, Site
 
 TEN = "".join(f"line {n}\n" for n in range(1, 11))
 
@@ -32,7 +32,7 @@ def ten(site: Site) -> Iterator[Site]:
     """A workspace with ten lines in a file."""
     site.write("a.txt", TEN)
     yield site
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
 
 
 # -- redo

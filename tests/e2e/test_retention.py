@@ -58,7 +58,7 @@ def test_the_oldest_commits_go_and_the_others_keep_their_ids(small: Site) -> Non
     assert 2 < dropped < 31
     assert after[:-1] == before[dropped:]
     assert result["bytes_after"] < 1 << 20
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
     assert site.person.call("verify")["problems"] == []
     page = site.person.call("log", limit=1000)
     assert [info["commit"] for info in page["commits"]] == after[::-1]
@@ -112,7 +112,7 @@ def test_a_pin_keeps_its_commit_and_all_after_it(small: Site) -> None:
     site.person.call("pin_delete", name="keep")
     assert site.person.call("gc")["dropped_commits"] > 2
     assert site.person.call("verify")["problems"] == []
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
 
 
 def test_more_truncation_than_recorded_is_found(small: Site) -> None:
@@ -143,7 +143,7 @@ def test_killed_in_the_middle_it_goes_on(small: Site, point: str) -> None:
     assert site.daemon.wait() == -9
     site.daemon.start()
     site.connect()
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
     assert site.person.call("verify")["problems"] == []
     site.person.call("gc")
     after = oldest_first(site)
@@ -151,7 +151,7 @@ def test_killed_in_the_middle_it_goes_on(small: Site, point: str) -> None:
     assert [oid for oid in after if oid in before] == before[-(len(after) - 1) :]
     assert site.git("cat-file", "-p", "history^{tree}") == content
     assert site.person.call("gc")["bytes_after"] < 1 << 20
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
     assert site.person.call("verify")["problems"] == []
 
 
@@ -189,7 +189,7 @@ def test_what_is_about_to_go_can_not_be_pinned_any_more(small: Site) -> None:
     assert answer()["dropped_commits"] > 2
     assert beside.call("pin_list")["pins"] == []
     assert site.person.call("verify")["problems"] == []
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
 
 
 def test_what_is_too_old_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

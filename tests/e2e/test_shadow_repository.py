@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import DaemonProcess, Site, files_below, fsck
+from e2e.running_daemon import DaemonProcess, Site, files_below
 
 VERSION = re.compile(r"^    Stet-Version: \S+\n", re.MULTILINE)
 
@@ -61,7 +61,7 @@ def test_git_log_shows_agent_session_method_and_an_exact_diff_for_each_call(site
         + "diff --git a/a.py b/a.py\nnew file mode 100644\n--- /dev/null\n+++ b/a.py\n"
         + "@@ -0,0 +1 @@\n+one\n"
     )
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o755])
@@ -146,7 +146,7 @@ def test_a_body_cannot_forge_trailers(site: Site, why: str) -> None:
     ]
     assert fields == ["edit", "tester", "conv-1", "real"]
     assert site.git("log", "-1", "--format=%an <%ae>", commit) == "tester <agent@stet.invalid>\n"
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
     site.daemon.control().call("status")
 
 
@@ -158,7 +158,7 @@ def test_odd_labels_come_back_as_they_were(site: Site, label: str) -> None:
     client.call("patch", path="a.txt", patches=patches, request_id=label)
     [info] = site.log()
     assert (info["agent"], info["session"], info["request"]) == (label, label, label)
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
 
 
 def test_history_is_as_long_as_the_calls_and_linear(site: Site) -> None:
@@ -166,7 +166,7 @@ def test_history_is_as_long_as_the_calls_and_linear(site: Site) -> None:
         site.overwrite(f"dir/{number % 7}.txt", f"{number}\n")
     assert len(site.git("rev-list", "history").split()) == 120
     assert site.git("rev-list", "--min-parents=2", "history") == ""
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
 
 
 def test_plain_git_sees_a_call_within_a_second(site: Site) -> None:
@@ -263,7 +263,7 @@ def test_a_booby_trapped_repository_stays_silent_and_untouched(
     assert site.bytes_of("a.py") == b"by hand\none\ntwo\nthree\nfour\nfive\n"
     assert b"\r" not in site.bytes_of("a.py")
     assert "forged" not in site.git("log", "--format=full", "history")
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
     assert site.daemon.stop() == 0
     assert site.daemon.log() == ""
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.running_daemon import ConnectionEnded, DaemonProcess, Site, fsck
+from e2e.running_daemon import ConnectionEnded, DaemonProcess, Site
 from own_peer import own_peer
 from stet.wire.failures import Kind
 from stetd.config import Settings
@@ -79,7 +79,7 @@ def test_a_snapshot_is_what_git_would_add(own_site: Site) -> None:
     )  # fmt: skip
     assert info["message"].startswith("snapshot: 14 files")
     assert "before the agents" in info["message"]
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
     assert site.person.call("verify")["problems"] == []
     assert site.person.call("snapshot")["commit"] is None
     site.restart()
@@ -103,7 +103,7 @@ def test_a_second_snapshot_has_what_changed_and_what_went(own_site: Site) -> Non
     assert site.git("diff", "--name-status", "--no-renames", first, second["commit"]) == (
         "D\tREADME\nM\tlink\nA\tnew/file\nM\trun.sh\nM\tsrc/a.py\n"
     )
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
 
 
 def test_a_file_changed_at_once_with_the_same_size_is_seen(own_site: Site) -> None:
@@ -153,7 +153,7 @@ def test_git_directories_and_odd_things_are_left_out(own_site: Site) -> None:
     assert result["skipped_count"] == 4
     skipped = sorted(each["path"] for each in result["skipped"])
     assert skipped == [".gitignore", "bare/", "line\nbreak", "\ufffd\ufffd"]
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
 
 
 def test_links_are_never_followed(own_site: Site) -> None:
@@ -275,7 +275,7 @@ def test_calls_beside_snapshots_lose_nothing_and_agree(own_site: Site) -> None:
     site.person.call("snapshot")
     assert tree(site) == git_would_add(site)
     assert site.person.call("diff")["files"] == []
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
     assert site.person.call("verify")["problems"] == []
     kinds = [info["kind"] for info in site.log(limit=1000)]
     assert "outside" not in kinds
@@ -347,7 +347,7 @@ def test_killed_in_the_middle_it_is_there_or_not(own_site: Site, point: str, boo
     taken = [info["kind"] for info in site.log()].count("snapshot")
     assert taken == (point in ("snapshot.recorded", "journal.after_sync"))
     assert site.bytes_of("src/a.py") == b"by hand\n"
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
     assert site.person.call("verify")["problems"] == []
     site.person.call("snapshot")
     assert tree(site) == git_would_add(site)

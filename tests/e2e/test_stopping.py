@@ -86,7 +86,7 @@ def check(site: Site, floods: list[Flood]) -> None:
             assert f"client {flood.number} call {call}\n" not in lines
     for path in site.root.iterdir():
         assert site.git("show", f"history:{path.name}").encode() == path.read_bytes()
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
     retry(site, floods)
 
 
@@ -103,7 +103,7 @@ def retry(site: Site, floods: list[Flood]) -> None:
     lines = lines_of(site)
     assert len(lines) == len(expected)
     assert set(lines) == expected
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
 
 
 @pytest.mark.parametrize("encoding", BOTH, ids=str)

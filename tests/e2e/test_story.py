@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import BOTH, DaemonProcess, Site, fsck
+from e2e.running_daemon import BOTH, DaemonProcess, Site
 from stet.wire.framing import Encoding
 
 SOURCE = Path(json.__file__).parent
@@ -128,7 +128,7 @@ def check_the_history(tree: Site, edits: list[str]) -> None:
         shown = tree.git("show", "--format=", each["commit"])
         assert tree.person.call("show", commit=each["commit"])["diff"] == shown
     assert tree.person.call("diff") == {"diff": "", "files": []}
-    assert fsck(tree.shadow) == ""
+    assert tree.fsck() == ""
 
 
 def test_the_same_story_reads_the_same_in_both_encodings(own_daemon: DaemonProcess) -> None:

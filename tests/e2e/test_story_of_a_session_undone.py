@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import Client, Site, fsck
+from e2e.running_daemon import Client, Site
 
 FILES = [f"src/part{n}.py" for n in range(7)] + ["README.md", "deep/er/notes.txt", "a"]
 LINES = 40
@@ -231,4 +231,4 @@ def test_a_whole_session_is_undone_from_the_middle(site: Site, seed: int) -> Non
         assert story.agents[CULPRIT].call("undo")["undone"] == [commit]
     story.check(without=CULPRIT)
     assert story.agents[CULPRIT].refusal("undo").kind == "nothing_to_undo"
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""

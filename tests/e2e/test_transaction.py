@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import Site, fsck
+from e2e.running_daemon import Site
 
 
 def patch(path: str, *patches: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def test_a_function_moves_between_files_in_one_commit(site: Site) -> None:
     assert commits[0]["commit"] == result["commit"]
     assert commits[0]["method"] == "transaction"
     assert [("a.py", 0), ("b.py", 1)] == [(e["path"], e["call"]) for e in result["edits"]]
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
 
 
 def test_a_later_call_sees_what_an_earlier_one_wrote(site: Site) -> None:

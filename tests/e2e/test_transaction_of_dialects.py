@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import Site, fsck
+from e2e.running_daemon import Site
 
 Call = dict[str, Any]
 
@@ -81,7 +81,7 @@ def test_each_dialect_sees_what_the_ones_before_it_made_of_the_file(site: Site) 
     assert "through all of them" in edit["message"]
     for number in range(1, 6):
         assert f"call {number}: " in result["message"]
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
 
 
 def test_a_function_is_cut_in_one_dialect_and_pasted_into_what_another_created(site: Site) -> None:

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from e2e.running_daemon import DaemonProcess, Site, fsck
+from e2e.running_daemon import DaemonProcess, Site
 
 
 def test_the_same_edit_in_two_workspaces_is_whole_in_both_histories(
@@ -19,7 +19,7 @@ def test_the_same_edit_in_two_workspaces_is_whole_in_both_histories(
         site.write("a.txt", "first\n")
         site.replace("a.txt", "first", "second")
     for site in (one, two):
-        assert fsck(site.shadow) == ""
+        assert site.fsck() == ""
         assert site.git("show", "history:a.txt") == "second\n"
         site.agent.call("undo")
         assert site.bytes_of("a.txt") == b"first\n"
@@ -57,7 +57,7 @@ def test_pipelined_calls_of_two_workspaces_at_once(shared_daemon: DaemonProcess)
         commits = [site.agent.result_of(site.agent.receive())["commit"] for _ in range(60)]
         assert site.bytes_of("a.txt") == expected
         assert [each["commit"] for each in site.log(limit=100)] == commits[::-1]
-        assert fsck(site.shadow) == ""
+        assert site.fsck() == ""
 
 
 def nested(daemon: DaemonProcess, name: str) -> tuple[Site, Site]:
@@ -91,7 +91,7 @@ def test_an_edit_through_the_outer_workspace_is_outside_to_the_inner(
     inner.agent.call("undo")
     outer.agent.call("undo")
     assert inner.bytes_of("a.txt") == b"one\n"
-    assert fsck(inner.shadow) == fsck(outer.shadow) == ""
+    assert inner.fsck() == outer.fsck() == ""
 
 
 def test_a_forgotten_workspace_takes_no_calls_and_keeps_its_history(own_site: Site) -> None:
@@ -123,7 +123,7 @@ def test_a_forgotten_workspace_takes_no_calls_and_keeps_its_history(own_site: Si
     assert site.overwrite("a.txt", "one\n", request_id="r")["replayed"] is True
     site.agent.call("undo")
     assert not (site.root / "a.txt").exists()
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
 
 
 def test_allowing_a_workspace_again_changes_nothing(site: Site) -> None:
@@ -178,7 +178,7 @@ def test_a_workspace_whose_directory_was_away_at_the_start_works_again(own_site:
     assert site.overwrite("a.txt", "one\n", request_id="r")["replayed"] is True
     site.agent.call("undo")
     assert [each["kind"] for each in site.log()] == ["undo", "edit"]
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
 
 
 def test_a_workspace_whose_directory_comes_back_works_again(own_site: Site) -> None:
@@ -192,7 +192,7 @@ def test_a_workspace_whose_directory_comes_back_works_again(own_site: Site) -> N
     result = site.overwrite("a.txt", "two\n")
     assert site.bytes_of("a.txt") == b"two\n"
     assert result["outside"] is not None
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
 
 
 def test_what_is_forgotten_leaves_no_handle_open(own_site: Site) -> None:

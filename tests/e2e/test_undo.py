@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import Site, fsck
+from e2e.running_daemon import Site
 
 TEN = "".join(f"line {n}\n" for n in range(1, 11))
 
@@ -143,7 +143,7 @@ def test_undo_of_what_a_person_put_back_is_recorded_and_changes_nothing(site: Si
     assert result["files"] == []
     assert site.bytes_of("a.txt") == b"one\n"
     assert site.agent.refusal("undo").kind == "nothing_to_undo"
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
 
 
 def test_undo_of_an_undo_that_changed_nothing_is_recorded(site: Site) -> None:
@@ -155,7 +155,7 @@ def test_undo_of_an_undo_that_changed_nothing_is_recorded(site: Site) -> None:
     assert (undo["files"], again["files"]) == ([], [])
     log = {each["commit"]: each["reverted_by"] for each in site.log()}
     assert (log[undo["commit"]], log[edit]) == (again["commit"], None)
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
 
 
 def test_undo_of_an_edit_in_a_file_deleted_since_is_a_conflict(site: Site) -> None:

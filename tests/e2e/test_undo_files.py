@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import DaemonProcess, Site, fsck
+from e2e.running_daemon import DaemonProcess, Site
 
 FIVE = "1\n2\n3\n4\n5\n"
 
@@ -351,7 +351,7 @@ def test_the_shadow_repository_is_sound_after_all_of_it(site: Site) -> None:
     site.agent.call("redo")
     site.person.call("rollback", to="HEAD~3")
     assert files(site) == {"a.txt": FIVE.encode()}
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
     trailer = site.git("log", "-1", "--format=%(trailers:key=Stet-Moved,valueonly)", first)
     assert trailer.strip() == '["a.txt","b.txt"]'
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import Client, Refusal, Site, fsck
+from e2e.running_daemon import Client, Refusal, Site
 
 PATHS = ["a.txt", "b.txt", "dir/c.txt", "dir/deep/d.txt", "e"]
 STEPS = 25
@@ -130,4 +130,4 @@ def test_the_laws_of_taking_back(site: Site, seed: int) -> None:
         assert history.files() == at_commit[to]
         site.person.call("undo", commits=restored)
         assert history.files() == now
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import DaemonProcess, Site, fsck, git
+from e2e.running_daemon import DaemonProcess, Site, git
 
 
 def verified(site: Site, **params: Any) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def test_a_history_is_whole_and_git_agrees(site: Site) -> None:
     assert (result["commits"], result["head"]) == (len(commits), commits[0])
     assert result["objects"] >= len(objects)
     assert result["changed_outside"] == 0
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
 
 
 def test_what_was_changed_outside_since_is_counted_and_no_problem(site: Site) -> None:
@@ -103,7 +103,7 @@ def test_beside_garbage_collection_it_is_whole(site: Site) -> None:
         collecting.join()
     assert problems == []
     assert len(collected) > 1
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
 
 
 def test_beside_writers_it_is_whole(site: Site) -> None:
@@ -162,7 +162,7 @@ def test_a_history_without_one_of_its_commits_is_noticed(own_site: Site) -> None
     edits = fill(own_site)
     verified(own_site)
     rewritten(own_site, edits[5])
-    assert fsck(own_site.shadow) == ""
+    assert own_site.fsck() == ""
     [problem] = verified(own_site)["problems"]
     assert problem["kind"] == "reference"
     own_site.restart()  # the journal knows better, and the reference goes back

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import Client, DaemonProcess, Site, fsck
+from e2e.running_daemon import Client, DaemonProcess, Site
 from stet.wire.failures import Kind
 
 APPEND = [{"operation": "append_eof", "newText": "x\n"}]
@@ -189,7 +189,7 @@ def test_a_directory_put_in_place_of_another_goes_on_with_its_history(
     assert site.person.call("show", commit=result["outside"])["kind"] == "outside"
     assert (moved / "a.txt").read_text() == "one\n"
     assert site.bytes_of("a.txt") == b"edited\n"
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
 
 
 def test_while_the_root_is_gone_every_call_says_so_and_the_history_is_kept(

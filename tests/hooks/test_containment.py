@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.running_daemon import DaemonProcess, Site, files_below, fsck
+from e2e.running_daemon import DaemonProcess, Site, files_below
 from hooks.test_observe import after, before, told
 from stet.wire.failures import Kind
 
@@ -154,7 +154,7 @@ def test_a_workspace_with_too_many_files_is_said_to_be_so(own_daemon: DaemonProc
     site.write("0.txt", "two\n")
     done = after(site, "t1")
     assert (done["commit"], done["complete"], told(site)) == (None, False, [])
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
 
 
 def test_no_time_is_said_to_be_so_and_what_was_done_counts_the_next_time(site: Site) -> None:
@@ -200,5 +200,5 @@ def test_what_is_ignored_is_not_looked_at_and_a_directory_in_place_of_a_file_is(
     assert told(site)[-1][2] in (
         ["A thing", "D thing/inner.txt"], ["D thing/inner.txt", "A thing"],
     )  # fmt: skip
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
     assert site.person.call("verify")["problems"] == []

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import Site, fsck
+from e2e.running_daemon import Site
 from stet.wire.failures import Kind
 
 
@@ -36,7 +36,7 @@ def told(site: Site, **filters: Any) -> list[tuple[str, str | None, list[str]]]:
 def whole(site: Site) -> None:
     """Nothing in the history is damaged."""
     assert site.person.call("verify")["problems"] == []
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
 
 
 def test_an_edit_is_the_agents_and_what_stood_there_nobodys(site: Site) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import DaemonProcess, Site, files_below, fsck
+from e2e.running_daemon import DaemonProcess, Site, files_below
 from hooks.hooking import in_place, run_hook
 
 SERIES = sorted((Path(__file__).parent / "series").glob("*.json"))
@@ -71,7 +71,7 @@ def test_every_edit_of_a_series_is_in_the_log_attributed_and_undone(
                 assert commit["method"] == "observed"
                 assert commit["agent"] == series["client"]
     assert site.person.call("verify")["problems"] == []
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
     for before in reversed(stood):
         site.person.call("undo", last=1)
         assert contents(site) == before

@@ -23,7 +23,7 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import Any
 
-from e2e.running_daemon import Client, ConnectionEnded, Refusal, Site, fsck
+from e2e.running_daemon import Client, ConnectionEnded, Refusal, Site
 from rigs.findings import Findings
 from rigs.forked_daemon import ForkedDaemon
 
@@ -278,7 +278,7 @@ def _judge_once(site: Site, told: Told, verdict: Verdict, leftovers: bool) -> No
         if commit not in known:
             verdict.lost.append(f"{request}: commit {commit} is not in the history")
     _judge_files(site, _expected(told, standing), verdict, leftovers)
-    complaints = fsck(site.shadow)
+    complaints = site.fsck()
     if complaints:
         verdict.torn.append(f"git fsck: {complaints}")
     _judge_tree(site, verdict)

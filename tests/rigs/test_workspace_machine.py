@@ -25,7 +25,7 @@ from hypothesis.stateful import (
 )
 
 from e2e.forking import ForkServer
-from e2e.running_daemon import Client, Refusal, Site, fsck
+from e2e.running_daemon import Client, Refusal, Site
 from rigs import findings
 from rigs.forked_daemon import ForkedDaemon
 
@@ -188,7 +188,7 @@ class WorkspaceMachine(RuleBasedStateMachine):
         kept = [commit for commit in history if commit in set(self.commits)]
         self.tally.lost += kept != self.commits
         assert kept == self.commits, "every acknowledged commit is there, in its order"
-        assert fsck(self.site.shadow) == ""
+        assert self.site.fsck() == ""
 
 
 @pytest.mark.timeout(3600 if ALL else 300)
