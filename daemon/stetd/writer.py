@@ -601,8 +601,11 @@ class Writer:
                 raise in_restricted_workspace(path, root)
 
     def _check_writable(self, call: EditCall) -> None:
-        if self.read_only is not None and not call.preview:
+        if call.preview:
+            return
+        if self.read_only is not None:
             raise read_only(self.read_only)
+        self.background.require_room()
 
     def _check_clipboards(self, session: Session | None, changes: Mapping[str, str]) -> None:
         if not changes:

@@ -21,8 +21,9 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import BOTH, ConnectionEnded, DaemonProcess, Refusal, Site, fsck
+from e2e.running_daemon import BOTH, ConnectionEnded, DaemonProcess, Refusal, Site
 from stet.wire.framing import Encoding
+from stetd.storage.background import MOST_WAITING
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _MS_RDONLY, _MS_REMOUNT = 1, 32
@@ -95,7 +96,7 @@ def test_a_file_that_keeps_changing_is_contended(own_site: Site) -> None:
     assert sorted(path.name for path in site.root.iterdir()) == ["a.txt", "b.txt"]
     assert site.agent.call("clipboard_get", name="c")["text"] == "kept"
     assert [each["kind"] for each in site.log(limit=1000)].count("edit") == edits
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
     site.agent.call("patch", path="a.txt", patches=patches)
     assert site.bytes_of("a.txt") == saved[-1].removeprefix(b"one\n")
 
@@ -123,7 +124,7 @@ def test_a_file_that_does_not_fit_is_storage_full_and_the_daemon_goes_on(own_sit
     site.agent.call("patch", path="big.txt", patches=patches)
     assert site.bytes_of("big.txt") == BIG.encode().removeprefix(b"line 0000000\n")
     site.restart()
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
 
 
 @pytest.fixture
@@ -168,7 +169,7 @@ def test_a_full_workspace_is_storage_full_and_changes_nothing(mounted: Site) -> 
     (site.root / "filler").unlink()
     site.agent.call("patch", path="a.txt", patches=patches)
     assert site.bytes_of("a.txt") == b"x" * 100_000 + b"\n"
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
 
 
 def test_a_read_only_workspace_is_an_io_error_and_changes_nothing(mounted: Site) -> None:
@@ -188,7 +189,7 @@ def test_a_read_only_workspace_is_an_io_error_and_changes_nothing(mounted: Site)
     assert site.agent.call("read", path="a.txt")["text"] == "two\n"
     assert _mount(site.root, _MS_REMOUNT, b"") == 0
     site.replace("a.txt", "two", "three")
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
 
 
 @contextmanager
@@ -254,7 +255,46 @@ def test_a_failed_sync_is_outcome_unknown_then_read_only_until_the_restart(
     assert site.bytes_of("a.txt") == b"three\n"
     assert result["request"] == "r"
     assert [each["request"] for each in site.log()].count("r") == 1
-    assert fsck(site.shadow) == ""
+    assert site.fsck() == ""
+
+
+def test_of_a_history_that_can_not_be_written_only_so_much_waits(own_site: Site) -> None:
+    """It waits in memory, and in a journal that no checkpoint makes smaller."""
+    site = own_site
+    site.overwrite("big.txt", "")
+    site.write("big.txt", BIG * 5)
+    assert site.fsck() == ""
+    objects, away = Path(site.shadow, "objects"), Path(site.shadow, "away")
+    objects.rename(away)
+    objects.write_bytes(b"")
+
+    def edit(number: int) -> Refusal | None:
+        patches = [{"operation": "append_eof", "newText": f"edit {number}\n"}]
+        try:
+            site.agent.call("patch", path="big.txt", patches=patches)
+        except Refusal as refused:
+            return refused
+        return None
+
+    taken = 0
+    while (refusal := edit(taken)) is None:
+        taken += 1
+        assert taken * len(BIG) * 5 < MOST_WAITING
+    assert_refused(refusal, "io_error", "the history can't be written at present", "Try again")
+    assert (taken + 2) * len(BIG) * 5 > MOST_WAITING  # what stood there before is kept, too
+    edited = BIG * 5 + "".join(f"edit {number}\n" for number in range(taken))
+    assert site.bytes_of("big.txt") == edited.encode()
+    site.person.call("mode_set", mode="restricted", scope="workspace")
+    site.person.call("mode_set", mode="unrestricted", scope="workspace")
+    objects.unlink()
+    away.rename(objects)
+    deadline = time.monotonic() + 60
+    while edit(taken) is not None:
+        assert time.monotonic() < deadline
+    kinds = [each["kind"] for each in site.log(limit=1000)]
+    assert kinds == ["edit"] * (taken + 1) + ["outside", "edit"]
+    assert site.git("show", "history~1:big.txt") == edited
+    assert site.fsck() == ""
 
 
 # -- too many, and too late
