@@ -134,6 +134,7 @@ def points_of_the_return(new_place: NewPlace) -> list[str]:
     return [f"{name}:{trace[: n + 1].count(name)}" for n, name in enumerate(trace)]
 
 
+@pytest.mark.timeout(1200)
 def test_killed_at_any_point_of_the_return(new_place: NewPlace) -> None:
     """And it is away once more at the next start, every other time."""
     for number, point in enumerate(points_of_the_return(new_place)):
