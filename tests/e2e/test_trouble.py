@@ -259,7 +259,7 @@ def test_a_failed_sync_is_outcome_unknown_then_read_only_until_the_restart(
 
 
 def test_of_a_history_that_can_not_be_written_only_so_much_waits(own_site: Site) -> None:
-    """It waits in memory, and in a journal that no checkpoint makes smaller."""
+    """It waits in memory."""
     site = own_site
     site.overwrite("big.txt", "")
     site.write("big.txt", BIG * 5)

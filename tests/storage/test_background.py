@@ -151,74 +151,43 @@ def large(numbers: range) -> list[NewObject]:
     return [NewObject("blob", object_id("blob", content), content) for content in contents]
 
 
-def test_who_would_add_to_much_that_waits_waits_too(background: Background, shadow: str) -> None:
-    gate, through = threading.Event(), threading.Event()
-    background.run(lambda: assert_set(gate))
-    [(items, head)] = chain(1)
-    background.write(1, shadow, large(range(10, 17)) + items, head)
-    background.require_room()
-    background.write(2, shadow, large(range(17, 18)), head)
-
-    def wait() -> None:
-        background.require_room()
-        through.set()
-
-    waiting = threading.Thread(target=wait)
-    waiting.start()
-    assert not through.wait(0.2)
-    gate.set()
-    waiting.join()
-    assert background.wait_for(2, 0)
-
-
-def test_those_who_wait_for_what_hangs_wait_together(
-    background: Background, shadow: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("stetd.storage.background._ROOM_S", 0.5)
-    gate = threading.Event()
-    background.run(lambda: assert_set(gate))
-    background.write(1, shadow, [], "0" * 40)
-    background.write(1, shadow, large(range(10, 18)), "0" * 40)
-    patience: list[float | None] = []
-    wait_for = background._changed.wait_for
-
-    def noted(condition: Callable[[], bool], timeout: float | None = None) -> bool:
-        patience.append(timeout)
-        return wait_for(condition, timeout)
-
-    monkeypatch.setattr(background._changed, "wait_for", noted)
-    for _ in range(3):
-        with pytest.raises(Refused, match=r"can't be written at present \(it takes too long\)"):
-            background.require_room()
-    assert patience[1:] == [0.0, 0.0]
-    [(items, head)] = chain(1)
-    background.write(2, shadow, items, head)
-    gate.set()
-    assert background.wait_for(2, 60)
-    background.require_room()
-
-
-def assert_set(event: threading.Event) -> None:
-    assert event.wait(60)
-
-
 def test_nothing_is_added_to_much_that_can_not_be_written(
     background: Background, shadow: str
 ) -> None:
-    objects = Path(shadow, "objects")
-    objects.rename(str(objects) + ".away")
-    objects.write_bytes(b"")
+    def breaks() -> None:
+        objects.rename(away)
+        objects.write_bytes(b"")
+
+    def is_mended() -> None:
+        objects.unlink()
+        away.rename(objects)
+
+    objects, away = Path(shadow, "objects"), Path(shadow, "away")
+    breaks()
     [(items, head)] = chain(1)
     background.write(1, shadow, items, head)
+    with pytest.raises(Refused):
+        background.require(1)
     background.require_room()
     background.write(2, shadow, large(range(10, 18)), head)
-    with pytest.raises(Refused, match="the history can't be written at present") as refused:
-        background.require_room()
-    assert refused.value.kind == "io_error"
-    objects.unlink()
-    Path(str(objects) + ".away").rename(objects)
+    attempts = background.failures
+    for _ in range(100):
+        with pytest.raises(Refused, match="the history can't be written at present") as refused:
+            background.require_room()
+        assert refused.value.kind == "io_error"
+    assert background.failures <= attempts + 1, "who is refused does not drive it on"
+    is_mended()
     eventually(lambda: background.wait_for(2, 1))
-    background.require_room()
+    background.write(3, shadow, large(range(20, 28)), head)
+    background.require_room()  # much, but it goes on
+    assert background.wait_for(3, 60)
+    breaks()
+    background.write(4, shadow, large(range(30, 31)), head)
+    with pytest.raises(Refused):
+        background.require(4)
+    background.require_room()  # little by now
+    is_mended()
+    eventually(lambda: background.wait_for(4, 1))
     assert history(shadow) == ["number 0"]
 
 

@@ -10,10 +10,9 @@ then may the writer drop journal segments.
 
 A failure (a full disk) is kept, shown in ``status`` and tried again; nothing is lost
 meanwhile, because the journal keeps its records until a checkpoint succeeds. Who waits for
-the history is told at the first failed attempt, not after all of them. What has still to be
-written is held in memory, so who would add to much of it waits, or is refused
-(:meth:`Background.require_room`). A failed
-*sync* is not tried again: a second one may succeed though the data are lost. That
+the history is told at the first failed attempt, not after all of them. What waits is held
+in memory, so while attempts fail only so much is added (:meth:`Background.require_room`). A
+failed *sync* is not tried again: a second one may succeed though the data are lost. That
 checkpoint is given up, and the writer told.
 """
 
@@ -23,7 +22,6 @@ import errno
 import logging
 import os
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -46,11 +44,9 @@ _GATHER_S = 0.4
 _MANY = 48
 #: And so are more bytes: libgit2 keeps the interpreter for as long as it compresses.
 _MUCH = 256 << 10
-#: Bytes of objects that may wait to be written before no more is taken, and what an object takes
-#: beside its content.
+#: Bytes of objects that may wait while they can't be written, and what an object takes beside its
+#: content.
 MOST_WAITING, _EACH = 64 << 20, 300
-#: Seconds that may pass without anything being written while somebody waits for that.
-_ROOM_S = 20.0
 #: How a full disk is called, also by libgit2.
 _FULL = [os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)]
 #: Ids of objects written lately, which need not be written again.
@@ -118,7 +114,6 @@ class Background:
         self._changed = threading.Condition()
         self._written = 0
         self._waiting_bytes = 0
-        self._moved = time.monotonic()
         #: Number of the newest record whose objects were handed over.
         self.handed_over = 0
         self._stopping = False
@@ -184,8 +179,6 @@ class Background:
 
     def _put(self, item: _Item) -> None:
         with self._changed:
-            if not self._queue:
-                self._moved = time.monotonic()
             self._queue.append(item)
             if isinstance(item, _Objects):
                 self._waiting_bytes += item.size
@@ -202,7 +195,16 @@ class Background:
 
         False if it has not in time, or if an attempt to write fails meanwhile.
         """
-        return self._wait_until(lambda: self._written >= number, timeout)
+        with self._changed:
+            if self._written >= number:
+                return True
+            failures = self.failures
+            self._hurried = True
+            self._changed.notify_all()
+            self._changed.wait_for(
+                lambda: self._written >= number or self.failures != failures, timeout
+            )
+            return self._written >= number
 
     def require(self, number: int) -> None:
         """As :meth:`wait_for`. Raises Refused (storage_full, io_error) where that says False."""
@@ -210,23 +212,12 @@ class Background:
             raise self._unwritable()
 
     def require_room(self) -> None:
-        """Wait until not too much is still to be written. Raises Refused as :meth:`require`.
+        """Raises Refused (as :meth:`require`) if writing fails and much waits for it already.
 
-        All who come while nothing is written wait together only so long, not one after the other.
+        Nobody is kept waiting: neither by a slow disk, nor for the next attempt.
         """
-        left = max(0.0, self._moved + _ROOM_S - time.monotonic())
-        if not self._wait_until(lambda: self._waiting_bytes <= MOST_WAITING, left):
+        if self.failure is not None and self._waiting_bytes > MOST_WAITING:
             raise self._unwritable()
-
-    def _wait_until(self, condition: Callable[[], bool], timeout: float) -> bool:
-        with self._changed:
-            if condition():
-                return True
-            failures = self.failures
-            self._hurried = True
-            self._changed.notify_all()
-            self._changed.wait_for(lambda: condition() or self.failures != failures, timeout)
-            return condition()
 
     def _unwritable(self) -> Refused:
         full = any(text in (self.failure or "") for text in _FULL)
@@ -264,7 +255,6 @@ class Background:
                     if isinstance(item, _Objects):
                         self._written = max(self._written, item.number)
                         self._waiting_bytes -= item.size
-                self._moved = time.monotonic()
                 self._changed.notify_all()
         for repository in self._repositories.values():
             repository.close()
