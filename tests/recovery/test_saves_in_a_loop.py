@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.running_daemon import DaemonProcess, Refusal, Site, git
+from e2e.running_daemon import DaemonProcess, Refusal, Site, fsck, git
 from stetd.storage.disk import Disk
 
 SECONDS = 2.0
@@ -127,7 +127,7 @@ def contest(site: Site, *, by_rename: bool) -> None:
     assert lost == []
     assert sorted(os.listdir(site.root)) == ["a.txt"]
     assert set(commits) <= set(git(site.shadow, "rev-list", "history").split())
-    assert site.fsck() == ""
+    assert fsck(site.shadow) == ""
 
 
 def test_no_save_by_rename_is_lost(site: Site) -> None:
