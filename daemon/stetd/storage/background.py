@@ -113,7 +113,6 @@ class Background:
         self._queue: deque[_Item] = deque()
         self._changed = threading.Condition()
         self._written = 0
-        self._waiting_bytes = 0
         #: Number of the newest record whose objects were handed over.
         self.handed_over = 0
         self._stopping = False
@@ -180,8 +179,6 @@ class Background:
     def _put(self, item: _Item) -> None:
         with self._changed:
             self._queue.append(item)
-            if isinstance(item, _Objects):
-                self._waiting_bytes += item.size
             if len(self._queue) == 1 or not isinstance(item, _Objects):
                 self._changed.notify_all()  # else the thread is gathering, or busy
 
@@ -216,7 +213,11 @@ class Background:
 
         Nobody is kept waiting: neither by a slow disk, nor for the next attempt.
         """
-        if self.failure is not None and self._waiting_bytes > MOST_WAITING:
+        if self.failure is None:
+            return
+        with self._changed:
+            waiting = sum(item.size for item in self._queue if isinstance(item, _Objects))
+        if waiting > MOST_WAITING:
             raise self._unwritable()
 
     def _unwritable(self) -> Refused:
@@ -254,7 +255,6 @@ class Background:
                     self._queue.popleft()
                     if isinstance(item, _Objects):
                         self._written = max(self._written, item.number)
-                        self._waiting_bytes -= item.size
                 self._changed.notify_all()
         for repository in self._repositories.values():
             repository.close()
