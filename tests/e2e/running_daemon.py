@@ -329,7 +329,7 @@ class Site:
 
     def git(self, *arguments: str) -> str:
         """What plain git says about the shadow repository, once it is written."""
-        self.person.call("log", limit=1)  # answers only when everything it knows is in Git
+        self._once_written()
         return git(self.shadow, *arguments)
 
     def fsck(self) -> str:
@@ -338,8 +338,11 @@ class Site:
         Of one that is written meanwhile it would complain: a pack that it has just listed may have
         been joined to another.
         """
-        self.person.call("log", limit=1)
+        self._once_written()
         return fsck(self.shadow)
+
+    def _once_written(self) -> None:
+        self.person.call("log", limit=1)  # answers only when everything it knows is in Git
 
     def picture(self) -> Picture:
         """Everything that a refused call must leave as it is."""

@@ -24,6 +24,7 @@ import pytest
 from e2e.running_daemon import BOTH, ConnectionEnded, DaemonProcess, Refusal, Site
 from stet.wire.framing import Encoding
 from stetd.storage.background import MOST_WAITING
+from unwritable import unwritable
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _MS_RDONLY, _MS_REMOUNT = 1, 32
@@ -264,9 +265,6 @@ def test_of_a_history_that_can_not_be_written_only_so_much_waits(own_site: Site)
     site.overwrite("big.txt", "")
     site.write("big.txt", BIG * 5)
     assert site.fsck() == ""
-    objects, away = Path(site.shadow, "objects"), Path(site.shadow, "away")
-    objects.rename(away)
-    objects.write_bytes(b"")
 
     def edit(number: int) -> Refusal | None:
         patches = [{"operation": "append_eof", "newText": f"edit {number}\n"}]
@@ -277,17 +275,16 @@ def test_of_a_history_that_can_not_be_written_only_so_much_waits(own_site: Site)
         return None
 
     taken = 0
-    while (refusal := edit(taken)) is None:
-        taken += 1
-        assert taken * len(BIG) * 5 < MOST_WAITING
-    assert_refused(refusal, "io_error", "the history can't be written at present", "Try again")
-    assert (taken + 2) * len(BIG) * 5 > MOST_WAITING  # what stood there before is kept, too
-    edited = BIG * 5 + "".join(f"edit {number}\n" for number in range(taken))
-    assert site.bytes_of("big.txt") == edited.encode()
-    site.person.call("mode_set", mode="restricted", scope="workspace")
-    site.person.call("mode_set", mode="unrestricted", scope="workspace")
-    objects.unlink()
-    away.rename(objects)
+    with unwritable(site.shadow):
+        while (refusal := edit(taken)) is None:
+            taken += 1
+            assert taken * len(BIG) * 5 < MOST_WAITING
+        assert_refused(refusal, "io_error", "the history can't be written at present", "Try again")
+        assert (taken + 2) * len(BIG) * 5 > MOST_WAITING  # what stood there before is kept, too
+        edited = BIG * 5 + "".join(f"edit {number}\n" for number in range(taken))
+        assert site.bytes_of("big.txt") == edited.encode()
+        site.person.call("mode_set", mode="restricted", scope="workspace")
+        site.person.call("mode_set", mode="unrestricted", scope="workspace")
     deadline = time.monotonic() + 60
     while edit(taken) is not None:
         assert time.monotonic() < deadline

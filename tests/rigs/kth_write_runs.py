@@ -7,42 +7,46 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
+
+Verdicts = list[dict[str, Any]]
 
 
-class Rig:
-    """One process of the rig; its output goes to a file, so that it never waits for a reader."""
+@contextmanager
+def begun(*arguments: str, mutant: str = "") -> Iterator[Callable[[], Verdicts]]:
+    """One process; the function waits for it, and gives what it has found at its points.
 
-    def __init__(self, *arguments: str, mutant: str = "") -> None:
-        clean = {k: v for k, v in os.environ.items() if not k.startswith(("STET_", "GIT_"))}
-        self._output = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
-        self._process = subprocess.Popen(
+    Its output goes to a file, so that it never waits for a reader.
+    """
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("STET_", "GIT_"))}
+    with (
+        tempfile.TemporaryFile("w+", encoding="utf-8") as output,
+        subprocess.Popen(
             [sys.executable, "-m", "rigs.kth_write", *arguments],
-            stdout=self._output,
+            stdout=output,
             stderr=subprocess.PIPE,
             text=True,
             env={**clean, "STET_MUTANT": mutant},
             cwd=Path(__file__).parent.parent,
-        )
+        ) as process,
+    ):
 
-    def __enter__(self) -> Self:
-        return self
+        def verdicts() -> Verdicts:
+            _, complaints = process.communicate()
+            assert process.returncode == 0, complaints
+            output.seek(0)
+            return [json.loads(line) for line in output]
 
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        with self._output, self._process:  # which closes its pipe, and waits for it
-            pass
-
-    def verdicts(self) -> list[dict[str, Any]]:
-        """What it has found at its points."""
-        _, complaints = self._process.communicate()
-        assert self._process.returncode == 0, complaints
-        self._output.seek(0)
-        return [json.loads(line) for line in self._output]
+        try:
+            yield verdicts
+        finally:
+            process.kill()
 
 
-def verdicts(*arguments: str, mutant: str = "") -> list[dict[str, Any]]:
+def verdicts_of(*arguments: str, mutant: str = "") -> Verdicts:
     """What one process finds at its points."""
-    with Rig(*arguments, mutant=mutant) as rig:
-        return rig.verdicts()
+    with begun(*arguments, mutant=mutant) as verdicts:
+        return verdicts()

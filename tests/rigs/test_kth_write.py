@@ -13,7 +13,7 @@ import pytest
 
 from rigs import findings
 from rigs.kth_write import MODES, Point
-from rigs.kth_write_runs import Rig, verdicts
+from rigs.kth_write_runs import begun, verdicts_of
 
 ALL = bool(os.environ.get("STET_TEST_ALL"))
 PROCESSES = 2
@@ -23,11 +23,11 @@ PROCESSES = 2
 def test_a_crash_at_any_change_of_the_disk_leaves_every_call_whole_once_and_lasting() -> None:
     chosen = [] if ALL else ["--sample", "120", "--seconds", "35"]
     with ExitStack() as processes:
-        rigs = [
-            processes.enter_context(Rig(*chosen, "--part", str(n), str(PROCESSES)))
+        all_verdicts = [
+            processes.enter_context(begun(*chosen, "--part", str(n), str(PROCESSES)))
             for n in range(PROCESSES)
         ]
-        found = [verdict for rig in rigs for verdict in rig.verdicts()]
+        found = [verdict for verdicts in all_verdicts for verdict in verdicts()]
     tallies = {mode: findings.begin(f"k-th write, {mode}") for mode in MODES}
     for verdict in found:
         tally = tallies[Point.parse(verdict["point"]).mode]
@@ -39,5 +39,5 @@ def test_a_crash_at_any_change_of_the_disk_leaves_every_call_whole_once_and_last
 
 
 def test_a_point_can_be_tried_again_by_its_name() -> None:
-    (verdict,) = verdicts("--point", "day:60:drop")
+    (verdict,) = verdicts_of("--point", "day:60:drop")
     assert ("day:60:drop", []) == (verdict["point"], verdict["violations"])

@@ -9,7 +9,7 @@ import os
 
 import pytest
 
-from rigs.kth_write_runs import verdicts
+from rigs.kth_write_runs import verdicts_of
 from rigs.mutants import MUTANTS
 
 ALL = bool(os.environ.get("STET_TEST_ALL"))
@@ -20,5 +20,5 @@ PROVEN_EVERY_TIME = ("no_fsync", "no_exchange", "reply_before_journal")
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("mutant", MUTANTS if ALL else PROVEN_EVERY_TIME)
 def test_a_daemon_with_a_defect_is_caught(mutant: str) -> None:
-    found = verdicts("--sample", "2000", "--first", "--seed", "3", mutant=mutant)
+    found = verdicts_of("--sample", "2000", "--first", "--seed", "3", mutant=mutant)
     assert found[-1]["violations"], f"{len(found)} points did not tell"

@@ -17,6 +17,7 @@ from stetd.history.objects import EMPTY_TREE, NewObject, object_id
 from stetd.storage.background import MOST_WAITING, Background
 from stetd.storage.disk import Disk, SyncFailed
 from stetd.storage.shadow_repo import MissingObject, ShadowRepository, create_repository
+from unwritable import unwritable
 
 
 class TroubledDisk(Disk):
@@ -129,17 +130,13 @@ def test_failed_sync_gives_the_checkpoint_up_and_is_not_tried_again(
 def test_failed_write_is_tried_again_and_told_to_who_needs_it(
     background: Background, shadow: str
 ) -> None:
-    objects = Path(shadow, "objects")
-    objects.rename(str(objects) + ".away")
-    objects.write_bytes(b"")
     [(items, head)] = chain(1)
-    background.write(1, shadow, items, head)
-    with pytest.raises(Refused) as refused:
-        background.require(1)
-    assert refused.value.kind == "io_error"
-    assert background.failure is not None
-    objects.unlink()
-    Path(str(objects) + ".away").rename(objects)
+    with unwritable(shadow):
+        background.write(1, shadow, items, head)
+        with pytest.raises(Refused) as refused:
+            background.require(1)
+        assert refused.value.kind == "io_error"
+        assert background.failure is not None
     eventually(lambda: background.wait_for(1, 1))
     assert background.failure is None
     assert history(shadow) == ["number 0"]
@@ -154,39 +151,28 @@ def large(numbers: range) -> list[NewObject]:
 def test_nothing_is_added_to_much_that_can_not_be_written(
     background: Background, shadow: str
 ) -> None:
-    def breaks() -> None:
-        objects.rename(away)
-        objects.write_bytes(b"")
-
-    def is_mended() -> None:
-        objects.unlink()
-        away.rename(objects)
-
-    objects, away = Path(shadow, "objects"), Path(shadow, "away")
-    breaks()
     [(items, head)] = chain(1)
-    background.write(1, shadow, items, head)
-    with pytest.raises(Refused):
-        background.require(1)
-    background.require_room()
-    background.write(2, shadow, large(range(10, 18)), head)
-    attempts = background.failures
-    for _ in range(100):
-        with pytest.raises(Refused, match="the history can't be written at present") as refused:
-            background.require_room()
-        assert refused.value.kind == "io_error"
-    assert background.failures <= attempts + 1, "who is refused does not drive it on"
-    is_mended()
+    with unwritable(shadow):
+        background.write(1, shadow, items, head)
+        with pytest.raises(Refused):
+            background.require(1)
+        background.require_room()
+        background.write(2, shadow, large(range(10, 18)), head)
+        attempts = background.failures
+        for _ in range(100):
+            with pytest.raises(Refused, match="the history can't be written at present") as refused:
+                background.require_room()
+            assert refused.value.kind == "io_error"
+        assert background.failures <= attempts + 1, "who is refused does not drive it on"
     eventually(lambda: background.wait_for(2, 1))
     background.write(3, shadow, large(range(20, 28)), head)
     background.require_room()  # much, but it goes on
     assert background.wait_for(3, 60)
-    breaks()
-    background.write(4, shadow, large(range(30, 31)), head)
-    with pytest.raises(Refused):
-        background.require(4)
-    background.require_room()  # little by now
-    is_mended()
+    with unwritable(shadow):
+        background.write(4, shadow, large(range(30, 31)), head)
+        with pytest.raises(Refused):
+            background.require(4)
+        background.require_room()  # little by now
     eventually(lambda: background.wait_for(4, 1))
     assert history(shadow) == ["number 0"]
 

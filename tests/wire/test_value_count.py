@@ -50,9 +50,8 @@ def test_count_is_exact_of_many_small_and_large_values(
     assert holds_more_values_than(expected - 1, JSON, message)
 
 
-#: So many bytes are looked at for a thousand small values; each of the others here has 16.
-_TOGETHER = 1 << 14
-_NUMBER = b"1234567890.1234,"
+#: Values of 16 bytes: with the list that they are in 999, the next is the last of a thousand.
+_NUMBERS = b"1234567890.1234," * 998
 
 
 @pytest.mark.parametrize(
@@ -61,10 +60,9 @@ _NUMBER = b"1234567890.1234,"
 )
 @pytest.mark.parametrize("after", range(0, 640, 7))
 def test_a_value_across_the_end_of_what_is_counted_together_is_one(long: bytes, after: int) -> None:
-    before = _TOGETHER // len(_NUMBER) - 26
-    small = 999 - before  # in front, of two bytes each: the long value is the thousandth
-    start = b"[" + b"1," * (small - 1) + b" " * (after - 2 * small) + _NUMBER * before
-    message = start + long + b"," + _NUMBER * 2000 + b'"' + b",:" * 5000 + b'"]'
+    """Of a thousand values 16 KiB are looked at; what is at the end may be cut off."""
+    message = b"[" + b" " * after + _NUMBERS + long + b"," + _NUMBERS * 2
+    message += b'"' + b",:" * 5000 + b'"]'
     expected = len(msgspec.json.decode(message)) + 1
     assert not holds_more_values_than(expected, JSON, message)
     assert holds_more_values_than(expected - 1, JSON, message)

@@ -1,0 +1,31 @@
+"""A process stops at the points where the environment asks it to."""
+
+import time
+
+import pytest
+
+from stetd import failpoints
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ("", []),
+        ("there@sleep", [1.0]),
+        ("there:3@sleep=0.5", [0.5]),
+        ("there:4@sleep", []),
+        ("there:*@sleep=0.5", [0.5, 0.5, 0.5]),
+    ],
+)
+def test_a_point_waits_when_it_is_asked_to(
+    monkeypatch: pytest.MonkeyPatch, target: str, expected: list[float]
+) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(time, "sleep", waits.append)
+    monkeypatch.setenv("STET_FAILPOINT", target)
+    monkeypatch.delenv("STET_FAILPOINT_TRACE", raising=False)
+    hit = failpoints.from_environment()
+    for _ in range(3):
+        hit("there")
+        hit("elsewhere")
+    assert expected == waits
