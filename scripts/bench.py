@@ -23,6 +23,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 
 import stet
 from benchmarks import engine, history, hostile
@@ -126,11 +127,13 @@ def several_at_once(
     pipelined = calls_per_second(callers[:1], size.together, in_flight=16)
     rates.append(Rate("1 caller, 16 calls in flight", pipelined, alone))
     syncs = []
-    for count in (1, 8, 16):
+    for sync_ms, count in product((0, 20), (1, 8, 16)):
         each = max(1, size.together // count)
         name = "1 caller" if count == 1 else f"{count} callers at once"
+        if sync_ms:
+            name += f", a sync of {sync_ms} ms"
         run = partial(calls_per_second, callers[:count], each)
-        found = count_syncs(daemon.pid, name, each * count, run)
+        found = count_syncs(daemon.pid, name, each * count, run, sync_ms)
         syncs += [found] if found else []
     for caller in callers:
         caller.close()
