@@ -33,10 +33,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-#: Seconds of work that one :meth:`FairQueue.take` gives at most, as far as it can be foreseen.
-#: A call that comes meanwhile waits for these, and they share one sync of the journal.
-TURN_S = 0.012
-
 #: What the first item of a lane is taken to cost, in seconds.
 _FIRST_GUESS_S = 0.001
 #: Seconds by which a new lane begins behind the others, and behind the new one before it.
@@ -136,10 +132,10 @@ class FairQueue:
         with self._changed:
             return not self._length
 
-    def take(self, most: int, timeout: float | None) -> list[Waiting]:
+    def take(self, most: int, timeout: float | None, turn_s: float) -> list[Waiting]:
         """At most ``most`` items, in the order in which to do them; none after ``timeout``.
 
-        More than one only as long as they are foreseen to take TURN_S seconds together.
+        More than one only as long as they are foreseen to take ``turn_s`` seconds together.
         """
         with self._changed:
             if not self._length:
@@ -150,7 +146,7 @@ class FairQueue:
             drawn: list[Waiting] = []
             foreseen = 0.0
             while len(drawn) < most and (lane := self._next_lane(heap)) is not None:
-                if drawn and foreseen + lane.estimate > TURN_S:
+                if drawn and foreseen + lane.estimate > turn_s:
                     break
                 foreseen += lane.estimate
                 drawn.append(self._draw(lane))

@@ -31,7 +31,7 @@ from stetd.drafts import Draft, Who
 from stetd.editing.patience import TakesLong, limited
 from stetd.events import Events
 from stetd.failpoints import hit
-from stetd.fair_queue import TURN_S, FairQueue, Lane, Waiting
+from stetd.fair_queue import FairQueue, Lane, Waiting
 from stetd.grace import GraceWatch, LateWrite, seal_late_write
 from stetd.history.commits import rfc3339
 from stetd.history.objects import NewObject
@@ -71,6 +71,13 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 _MAX_BATCH = 64
 _MAX_ATTEMPTS = 8
+#: Seconds of work in one turn, as far as it can be foreseen: its calls share one sync of the
+#: journal, and one that comes meanwhile waits for them.
+TURN_S = 0.012
+#: Where a sync takes long, a turn is so many times as long, or most of the time would go into
+#: syncs; but it is no longer than LONGEST_TURN_S.
+_SYNCS_A_TURN = 2
+LONGEST_TURN_S = 0.1
 #: How often a call is planned beside the writer at most, while its files change each time.
 _MAX_OVERTAKEN = 5
 #: Seconds between two looks at calls that are planned beside the writer, before a stop.
@@ -262,7 +269,7 @@ class Writer:
 
     def _run(self) -> None:
         while True:
-            items = self._queue.take(_MAX_BATCH, self._pause())
+            items = self._queue.take(_MAX_BATCH, self._pause(), self._turn_s())
             while items:
                 first = items[0].item
                 if isinstance(first, _Stop):
@@ -288,6 +295,9 @@ class Writer:
             except Exception as error:  # noqa: BLE001 - a defect must not end the writer
                 _log.exception("housekeeping failed")
                 self.become_read_only(f"internal error: {type(error).__name__}, see the log")
+
+    def _turn_s(self) -> float:
+        return max(TURN_S, min(_SYNCS_A_TURN * self.journal.sync_s, LONGEST_TURN_S))
 
     def _pause(self) -> float | None:
         """How long to wait for work before there is housekeeping to do; None: no need."""
@@ -365,7 +375,7 @@ class Writer:
         held: set[Lane] = set()
         number = self.state.number
         now = int(time.time())
-        deadline = time.perf_counter() + TURN_S
+        deadline = time.perf_counter() + self._turn_s()
         for job in jobs:
             if (outcomes or held) and not job.begun and time.perf_counter() > deadline:
                 break  # these calls have not been looked at; they are put back into the queue

@@ -206,12 +206,13 @@ async def _tell(agent: Agent) -> None:
 
 
 async def _at_once(agent: Agent, requests: list[tuple[str, Json]]) -> None:
-    """Send calls that share a batch: the writer is held back until all of them are queued.
+    """Send calls that share a batch, however slow the machine is."""
+    vars(sys.modules["stetd.writer"])["TURN_S"] = 60.0
+    await at_once(agent, requests)
 
-    And it has one turn for all of them, however slow the machine is.
-    """
-    for name in ("stetd.fair_queue", "stetd.writer"):
-        vars(sys.modules[name])["TURN_S"] = 60.0
+
+async def at_once(agent: Agent, requests: list[tuple[str, Json]]) -> None:
+    """Send calls that are all queued before the writer takes the first."""
     held, gate = threading.Event(), threading.Event()
 
     def hold() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -202,6 +203,23 @@ def test_relaxed_durability_syncs_checkpoints_only(tmp_path: Path, disk: Failing
     assert disk.synced == []
     journal.sync_always()
     assert disk.synced == ["00000001.wal"]
+
+
+def test_how_long_a_sync_takes_is_told_by_the_shortest_of_the_newest(
+    tmp_path: Path, disk: FailingDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter([100.0, 100.5, 200.0, 208.0, *range(300, 316)])
+    journal = opened(tmp_path, disk)
+    assert journal.sync_s == 0.0
+    times = SimpleNamespace(monotonic=lambda: next(clock))
+    monkeypatch.setattr("stetd.storage.journal.time", times)
+    journal.sync()
+    journal.sync()
+    assert journal.sync_s == 0.5
+    for _ in range(8):
+        journal.sync()
+    assert journal.sync_s == 1.0
+    journal.close()
 
 
 def test_rotation_keeps_the_order_and_drops_only_older_segments(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections import deque
 from collections.abc import Container
 from dataclasses import dataclass
 
@@ -29,6 +30,8 @@ from stetd.storage.journal_format import (
 
 _log = logging.getLogger(__name__)
 _STEP = 1 << 20
+#: So many of the newest syncs tell how long one takes.
+_REMEMBERED_SYNCS = 8
 
 
 class JournalBroken(Exception):
@@ -106,6 +109,7 @@ class Journal:
         self._relaxed = relaxed
         self._fd = -1
         self._reserved = 0
+        self._syncs: deque[float] = deque(maxlen=_REMEMBERED_SYNCS)
         self.broken: str | None = None
         #: When the newest segment got the first content that only the journal may have.
         self.private_since: float | None = None
@@ -120,6 +124,14 @@ class Journal:
     def bytes(self) -> int:
         """The size of all segments, without reserved space."""
         return sum(self._sizes.values())
+
+    @property
+    def sync_s(self) -> float:
+        """Seconds that a sync takes, by the shortest of the newest; 0.0 where none is made.
+
+        The shortest, because a disk that was busy once is not a slow disk.
+        """
+        return min(self._syncs, default=0.0)
 
     def start_segment(self) -> None:
         """Open the next segment; it is durable, with its name, before this returns."""
@@ -195,7 +207,9 @@ class Journal:
         """
         if self._relaxed:
             return
+        began = time.monotonic()
         self.sync_always()
+        self._syncs.append(time.monotonic() - began)
 
     def sync_always(self) -> None:
         """As :meth:`sync`, whatever the durability: for checkpoints."""
