@@ -168,5 +168,5 @@ def test_the_benchmark_gives_a_ratio_for_every_call(tmp_path: Path) -> None:
     assert floors == {row["name"] for row in result["rows"] if "floor" not in row}
     assert all(row["p50_ratio"] > 0 for row in result["rows"] if "floor" in row)
     assert [int(rate["name"].split()[0]) for rate in result["rates"]] == [1, 8, 16, 1]
-    assert [counted["calls"] for counted in result["syncs"]] in ([5, 8, 16], [])
+    assert [counted["calls"] for counted in result["syncs"]] in ([5, 8, 16] * 2, [])
     assert list(tmp_path.iterdir()) == []
