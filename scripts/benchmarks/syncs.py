@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-_SYNC = re.compile(rb"fdatasync\(\d+<[^>]*\.wal>\)")
+#: Without what follows: where another thread comes between, strace goes on in another line.
+_SYNC = re.compile(rb"fdatasync\(\d+<[^>]*\.wal>")
 _EXCHANGE = b"RENAME_EXCHANGE"
 
 
