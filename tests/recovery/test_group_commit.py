@@ -41,24 +41,21 @@ def syncs_of_calls_at_once(base: Path) -> int:
         return asyncio.run(main())
 
 
-@pytest.fixture
-def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A world in which a turn has time for a single call, unless syncs take long."""
+@pytest.mark.parametrize(
+    ("sync_s", "longest", "expected"), [(0.0, 60.0, CALLS), (30.0, 60.0, 1), (30.0, 0.0, CALLS)]
+)
+def test_calls_share_a_sync_that_takes_long(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    sync_s: float,
+    longest: float,
+    expected: int,
+) -> None:
+    """A turn has time for a single call here, unless syncs take long."""
     (tmp_path / "ws").mkdir()
     for number in range(CALLS):
         (tmp_path / "ws" / f"{number}.txt").write_text("a\n")
     monkeypatch.setattr(writer, "TURN_S", 0.0)
-    return tmp_path
-
-
-@pytest.mark.parametrize(("longest", "expected"), [(60.0, 1), (0.0, CALLS)])
-def test_calls_share_a_sync_that_takes_long(
-    base: Path, monkeypatch: pytest.MonkeyPatch, longest: float, expected: int
-) -> None:
-    monkeypatch.setattr(Journal, "sync_s", 30.0)
     monkeypatch.setattr(writer, "LONGEST_TURN_S", longest)
-    assert syncs_of_calls_at_once(base) == expected
-
-
-def test_of_a_sync_that_takes_no_time_each_call_has_its_own(base: Path) -> None:
-    assert syncs_of_calls_at_once(base) == CALLS
+    monkeypatch.setattr(Journal, "sync_s", sync_s)
+    assert syncs_of_calls_at_once(tmp_path) == expected

@@ -169,4 +169,6 @@ def test_the_benchmark_gives_a_ratio_for_every_call(tmp_path: Path) -> None:
     assert all(row["p50_ratio"] > 0 for row in result["rows"] if "floor" in row)
     assert [int(rate["name"].split()[0]) for rate in result["rates"]] == [1, 8, 16, 1]
     assert [counted["calls"] for counted in result["syncs"]] in ([5, 8, 16] * 2, [])
+    alone = [counted for counted in result["syncs"] if counted["name"].startswith("1 caller")]
+    assert all(counted["journal_syncs"] >= counted["calls"] for counted in alone)
     assert list(tmp_path.iterdir()) == []

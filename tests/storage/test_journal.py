@@ -203,6 +203,7 @@ def test_relaxed_durability_syncs_checkpoints_only(tmp_path: Path, disk: Failing
     assert disk.synced == []
     journal.sync_always()
     assert disk.synced == ["00000001.wal"]
+    assert journal.sync_s == 0.0
 
 
 def test_how_long_a_sync_takes_is_told_by_the_shortest_of_the_newest(
