@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-#: Without what follows: where another thread comes between, strace goes on in another line.
 _SYNC = re.compile(rb"fdatasync\(\d+<[^>]*\.wal>")
 _EXCHANGE = b"RENAME_EXCHANGE"
 
@@ -66,6 +65,11 @@ class Strace:
         self._process.communicate()
 
 
+def syncs_in(trace: bytes) -> int:
+    """The begun syncs of the journal: where another thread comes between, one has two lines."""
+    return len(_SYNC.findall(trace))
+
+
 def count_syncs(
     pid: int, name: str, calls: int, run: Callable[[], object], sync_ms: int = 0
 ) -> Syncs | None:
@@ -84,4 +88,4 @@ def count_syncs(
             return None
         with open(output, "rb") as file:
             trace = file.read()
-    return Syncs(name, calls, len(_SYNC.findall(trace)), trace.count(_EXCHANGE))
+    return Syncs(name, calls, syncs_in(trace), trace.count(_EXCHANGE))
