@@ -1,0 +1,442 @@
+"""A language model that says what a script tells it: the APIs of four vendors on 127.0.0.1.
+
+A script is a list of steps; a step is a tool call (:class:`Use`) or the closing text. Which step
+is next follows from the conversation that the client sends: as many tool results as it holds have
+been played. So the server keeps no state of a conversation, a repeated request gets the same
+answer, and side requests (titles, summaries), which offer no tools, get a fixed text.
+
+Every request is kept (:attr:`ScriptedModel.requests`): they show which tools the client offers
+its model, and what the model is shown of each result.
+
+    /v1/messages                                   Anthropic, Claude Code
+    /v1/responses                                  OpenAI, Codex
+    /v1/chat/completions                           OpenAI, opencode, Qwen Code
+    /v1beta/models/NAME:streamGenerateContent      Google, Gemini CLI
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+END = "That is all."
+
+
+@dataclass(frozen=True)
+class Use:
+    """A tool call. ``tool`` is the name that the client offers it under, or the end of one
+    (``stet__patch``); ``given`` its arguments, or the text of a tool that takes a text.
+    """
+
+    tool: str
+    given: dict[str, Any] | str
+
+
+@dataclass(frozen=True)
+class Offered:
+    """A tool as a request offers it to the model."""
+
+    name: str
+    description: str
+    #: As the client sends it: what the model is charged for.
+    definition: dict[str, Any]
+    #: The group that a client puts the tool in, and calls it with.
+    namespace: str | None = None
+    takes_text: bool = False
+
+
+@dataclass
+class Request:
+    """One request for the model's next words."""
+
+    path: str
+    body: dict[str, Any]
+    tools: list[Offered]
+    #: The texts of the tool results so far, as the model is shown them.
+    results: list[str]
+    system: str = ""
+
+
+@dataclass
+class ScriptedModel:
+    """The server; a context manager. ``steps`` may be set anew between conversations."""
+
+    steps: Sequence[Use] = ()
+    requests: list[Request] = field(default_factory=list)
+    #: Called before a step is played, with its number.
+    before_step: Callable[[int], None] | None = None
+    #: Requests that no API here knows.
+    strangers: list[str] = field(default_factory=list)
+
+    def __enter__(self) -> ScriptedModel:
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    @property
+    def conversation(self) -> list[Request]:
+        """The requests that offered tools."""
+        return [each for each in self.requests if each.tools]
+
+    @property
+    def results(self) -> list[str]:
+        """What the model was shown of the tool results, in the newest request."""
+        return self.conversation[-1].results if self.conversation else []
+
+    def offered(self, ending: str) -> Offered:
+        """The tool of the newest request whose name ends so. Raises LookupError."""
+        for request in reversed(self.conversation):
+            for tool in request.tools:
+                if _full(tool).endswith(ending):
+                    return tool
+        raise LookupError(ending)
+
+    def next_use(self, request: Request) -> tuple[Use, Offered | None] | None:
+        """The step to be played; None: the closing text."""
+        number = len(request.results)
+        if not request.tools or number >= len(self.steps):
+            return None
+        if self.before_step is not None:
+            self.before_step(number)
+        step = self.steps[number]
+        found = [t for t in request.tools if _full(t).endswith(step.tool)]
+        exact = [t for t in found if t.name == step.tool]
+        return step, (exact or found or [None])[0]
+
+
+def _full(tool: Offered) -> str:
+    return f"{tool.namespace}__{tool.name}" if tool.namespace else tool.name
+
+
+def _handler(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+        def do_GET(self) -> None:
+            if self.headers.get("Upgrade"):
+                self._answer(b"{}", status=426)
+            elif self.path.partition("?")[0].endswith("/models"):
+                self._answer(b'{"object": "list", "data": [], "models": []}')
+            else:
+                model.strangers.append(f"GET {self.path}")
+                self._answer(b"{}", status=404)
+
+        do_HEAD = do_GET
+
+        def do_POST(self) -> None:
+            raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            path = self.path.partition("?")[0]
+            try:
+                body = json.loads(raw or b"{}")
+            except ValueError:
+                body = {}
+            for end, api in APIS.items():
+                if path.endswith(end):
+                    request = api.read(path, body)
+                    model.requests.append(request)
+                    events = list(api.answer(request, model.next_use(request)))
+                    self._stream(events, typed=api.typed)
+                    return
+            if path.endswith("count_tokens"):
+                self._answer(b'{"input_tokens": 1}')
+            elif path.endswith(":countTokens"):
+                self._answer(b'{"totalTokens": 1}')
+            elif path.endswith(":generateContent"):
+                self._answer(json.dumps(_google_text('{"model_choice": "flash"}')).encode())
+            else:
+                model.strangers.append(f"POST {self.path}")
+                self._answer(b"{}", status=404)
+
+        def _answer(self, data: bytes, status: int = 200) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def _stream(self, events: list[dict[str, Any] | str], *, typed: bool) -> None:
+            data = b""
+            for event in events:
+                if typed and isinstance(event, dict):
+                    data += f"event: {event['type']}\n".encode()
+                text = event if isinstance(event, str) else json.dumps(event)
+                data += f"data: {text}\n\n".encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+    return Handler
+
+
+Step = tuple[Use, Offered | None] | None
+Event = dict[str, Any] | str
+
+
+@dataclass(frozen=True)
+class _Api:
+    read: Callable[[str, dict[str, Any]], Request]
+    answer: Callable[[Request, Step], Iterator[Event]]
+    typed: bool = False
+
+
+def _call_id(request: Request) -> str:
+    return f"toolu_{len(request.results) + 1:08d}"
+
+
+def _name(use: Use, tool: Offered | None) -> str:
+    return tool.name if tool is not None else use.tool
+
+
+def _text_of(content: Any) -> str:
+    """The text in the content of a message, whatever the vendor calls its parts."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "\n".join(_text_of(each) for each in content)
+    if isinstance(content, dict):
+        for key in ("text", "content", "output"):
+            if key in content:
+                return _text_of(content[key])
+    return json.dumps(content)
+
+
+# -- Anthropic
+
+
+def _read_messages(path: str, body: dict[str, Any]) -> Request:
+    results = [
+        _text_of(part.get("content"))
+        for message in body.get("messages", [])
+        if isinstance(message.get("content"), list)
+        for part in message["content"]
+        if part.get("type") == "tool_result"
+    ]
+    tools = [
+        Offered(tool.get("name", ""), tool.get("description", ""), tool)
+        for tool in body.get("tools") or []
+    ]
+    return Request(path, body, tools, results, _text_of(body.get("system") or ""))
+
+
+def _answer_messages(request: Request, step: Step) -> Iterator[Event]:
+    usage = {"input_tokens": 10, "output_tokens": 10}
+    message = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": request.body.get("model", "m"),
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": usage,
+    }
+    yield {"type": "message_start", "message": message}
+    if step is None:
+        yield _block_start({"type": "text", "text": ""})
+        yield _block_delta({"type": "text_delta", "text": END})
+    else:
+        use, tool = step
+        block = {"type": "tool_use", "id": _call_id(request), "name": _name(use, tool), "input": {}}
+        yield _block_start(block)
+        yield _block_delta({"type": "input_json_delta", "partial_json": json.dumps(use.given)})
+    yield {"type": "content_block_stop", "index": 0}
+    reason = "end_turn" if step is None else "tool_use"
+    yield {
+        "type": "message_delta",
+        "delta": {"stop_reason": reason, "stop_sequence": None},
+        "usage": usage,
+    }
+    yield {"type": "message_stop"}
+
+
+def _block_start(block: dict[str, Any]) -> Event:
+    return {"type": "content_block_start", "index": 0, "content_block": block}
+
+
+def _block_delta(delta: dict[str, Any]) -> Event:
+    return {"type": "content_block_delta", "index": 0, "delta": delta}
+
+
+# -- OpenAI, responses
+
+
+def _read_responses(path: str, body: dict[str, Any]) -> Request:
+    results = [
+        _text_of(item.get("output"))
+        for item in body.get("input", [])
+        if isinstance(item, dict) and str(item.get("type")).endswith("_output")
+    ]
+    offered = list(body.get("tools") or [])
+    for item in body.get("input", []):  # what a search for tools has found
+        if isinstance(item, dict) and item.get("type") == "tool_search_output":
+            offered += item.get("tools") or []
+    tools: list[Offered] = []
+    for tool in offered:
+        inner = tool.get("tools")
+        if isinstance(inner, list):
+            tools += [
+                Offered(each["name"], each.get("description", ""), each, tool.get("name"))
+                for each in inner
+            ]
+        else:
+            tools.append(
+                Offered(
+                    tool.get("name") or tool.get("type", ""),
+                    tool.get("description", ""),
+                    tool,
+                    takes_text=tool.get("type") == "custom",
+                )
+            )
+    return Request(path, body, tools, results, body.get("instructions") or "")
+
+
+def _answer_responses(request: Request, step: Step) -> Iterator[Event]:
+    yield {"type": "response.created", "response": {"id": "resp_1"}}
+    if step is None:
+        item: dict[str, Any] = {
+            "type": "message",
+            "role": "assistant",
+            "id": "msg_1",
+            "content": [{"type": "output_text", "text": END}],
+        }
+    else:
+        use, tool = step
+        item = {"call_id": _call_id(request), "name": _name(use, tool)}
+        if use.tool == "tool_search":
+            item = {
+                "type": "tool_search_call",
+                "call_id": _call_id(request),
+                "execution": "client",
+                "arguments": use.given,
+            }
+        elif tool is not None and tool.takes_text:
+            item |= {"type": "custom_tool_call", "input": use.given}
+        else:
+            item |= {"type": "function_call", "arguments": json.dumps(use.given)}
+        if tool is not None and tool.namespace:
+            item["namespace"] = tool.namespace
+    yield {"type": "response.output_item.done", "item": item}
+    usage = {
+        "input_tokens": 10,
+        "input_tokens_details": None,
+        "output_tokens": 10,
+        "output_tokens_details": None,
+        "total_tokens": 20,
+    }
+    yield {"type": "response.completed", "response": {"id": "resp_1", "usage": usage}}
+
+
+# -- OpenAI, chat completions
+
+
+def _read_chat(path: str, body: dict[str, Any]) -> Request:
+    messages = body.get("messages", [])
+    results = [_text_of(each.get("content")) for each in messages if each.get("role") == "tool"]
+    system = "\n".join(
+        _text_of(each.get("content")) for each in messages if each.get("role") == "system"
+    )
+    tools = [
+        Offered(tool["function"]["name"], tool["function"].get("description", ""), tool)
+        for tool in body.get("tools") or []
+        if "function" in tool
+    ]
+    return Request(path, body, tools, results, system)
+
+
+def _answer_chat(request: Request, step: Step) -> Iterator[Event]:
+    head = {
+        "id": "chat_1",
+        "object": "chat.completion.chunk",
+        "created": 1,
+        "model": request.body.get("model", "m"),
+    }
+    delta: dict[str, Any] = {"role": "assistant"}
+    if step is None:
+        delta["content"] = END
+    else:
+        use, tool = step
+        called = {"name": _name(use, tool), "arguments": json.dumps(use.given)}
+        delta["tool_calls"] = [
+            {"index": 0, "id": _call_id(request), "type": "function", "function": called}
+        ]
+    yield {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+    reason = "stop" if step is None else "tool_calls"
+    usage = {"prompt_tokens": 10, "completion_tokens": 10, "total_tokens": 20}
+    end = {"index": 0, "delta": {}, "finish_reason": reason}
+    yield {**head, "choices": [end], "usage": usage}
+    yield "[DONE]"
+
+
+# -- Google
+
+
+def _read_google(path: str, body: dict[str, Any]) -> Request:
+    results = [
+        _google_result(part["functionResponse"].get("response"))
+        for content in body.get("contents", [])
+        for part in content.get("parts", [])
+        if "functionResponse" in part
+    ]
+    tools = [
+        Offered(each["name"], each.get("description", ""), each)
+        for tool in body.get("tools") or []
+        for each in tool.get("functionDeclarations", [])
+    ]
+    return Request(path, body, tools, results, _text_of(body.get("systemInstruction") or ""))
+
+
+def _google_result(response: Any) -> str:
+    return _text_of(response)
+
+
+def _google_text(text: str) -> dict[str, Any]:
+    return _google_parts([{"text": text}])
+
+
+def _google_parts(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    content = {"role": "model", "parts": parts}
+    return {
+        "candidates": [{"content": content, "finishReason": "STOP", "index": 0}],
+        "usageMetadata": {
+            "promptTokenCount": 10,
+            "candidatesTokenCount": 10,
+            "totalTokenCount": 20,
+        },
+        "modelVersion": "m",
+    }
+
+
+def _answer_google(request: Request, step: Step) -> Iterator[Event]:
+    if step is None:
+        yield _google_text(END)
+        return
+    use, tool = step
+    yield _google_parts([{"functionCall": {"name": _name(use, tool), "args": use.given}}])
+
+
+APIS = {
+    "/messages": _Api(_read_messages, _answer_messages, typed=True),
+    "/responses": _Api(_read_responses, _answer_responses, typed=True),
+    "/chat/completions": _Api(_read_chat, _answer_chat),
+    ":streamGenerateContent": _Api(_read_google, _answer_google),
+}
