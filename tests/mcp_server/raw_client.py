@@ -32,7 +32,7 @@ class RawClient:
         self._numbers = 0
         self._replies: dict[Any, dict[str, Any]] = {}
         self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "stet.cli", "mcp", *arguments],
+            [sys.executable, "-P", "-m", "stet.cli", "mcp", "--structured", *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._complaints,

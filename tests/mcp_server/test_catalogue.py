@@ -31,6 +31,19 @@ def test_edit_tools_can_be_chosen_and_the_others_are_always_there() -> None:
     assert [*catalogue.DIALECTS, *OTHERS] == [tool["name"] for tool in catalogue.definitions()]
 
 
+def test_the_first_editing_tool_and_two_others_are_offered_at_once() -> None:
+    def at_once(*dialects: str) -> list[str]:
+        return [tool["name"] for tool in catalogue.definitions(dialects) if "_meta" in tool]
+
+    assert ["patch", "read", "undo"] == at_once(*catalogue.DIALECTS)
+    assert ["apply_patch", "read", "undo"] == at_once("apply_patch")
+
+
+def test_schemas_of_results_are_only_there_where_results_are_structured() -> None:
+    assert not any("outputSchema" in tool for tool in catalogue.definitions())
+    assert all("outputSchema" in tool for tool in catalogue.definitions(structured=True))
+
+
 @pytest.mark.parametrize("names", ["", ",", "patch,write", "read"])
 def test_a_name_that_edits_nothing_is_refused(names: str) -> None:
     with pytest.raises(ValueError, match="patch, patch_file, patch_block, apply_patch"):

@@ -41,7 +41,7 @@ def inspect(site: Site, era: str, *asked: str) -> tuple[int, Any, str]:
     """One run: the exit status, the result, and what went to standard error."""
     done = subprocess.run(
         [
-            *(INSPECTOR, "--cli", sys.executable, "-P", "-m", "stet.cli", "mcp"),
+            *(INSPECTOR, "--cli", sys.executable, "-P", "-m", "stet.cli", "mcp", "--structured"),
             *("--cwd", site.root, "--protocol-era", era, "--format", "json", "-q"),
             *("--connect-timeout", "120000"),
             *(f"-e{name}={value}" for name, value in passed_on(site).items()),

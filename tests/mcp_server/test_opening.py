@@ -54,7 +54,7 @@ def of_sdk(messages: list[dict[str, Any]]) -> list[Any]:
     """The answers of the SDK's server."""
 
     async def exchange() -> list[Any]:
-        server = make_server(Options("/", "s", None, DIALECTS, None))
+        server = make_server(Options("/", "s", "own", None, DIALECTS, None))
         send, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         outgoing, receive = anyio.create_memory_object_stream[SessionMessage](0)
         answers = []

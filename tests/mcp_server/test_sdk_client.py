@@ -29,7 +29,7 @@ def with_client(site: Site, era: Era, use: Callable[[Client], Awaitable[None]], 
     """Run a server in the workspace, and a client of this era on it."""
     server = StdioServerParameters(
         command=sys.executable,
-        args=["-P", "-m", "stet.cli", "mcp", "--workspace", str(site.root), *more],
+        args=["-P", "-m", "stet.cli", "mcp", "--structured", "--workspace", str(site.root), *more],
         env=site.daemon.environment,
     )
     info = types.Implementation(name="the-client", version="1")

@@ -98,13 +98,13 @@ class ScriptedModel:
         """What the model was shown of the tool results, in the newest request."""
         return self.conversation[-1].results if self.conversation else []
 
-    def offered(self, ending: str) -> Offered:
-        """The tool of the newest request whose name ends so. Raises LookupError."""
-        for request in reversed(self.conversation):
+    def find(self, ending: str) -> Offered | None:
+        """A tool that was offered under a name that ends so."""
+        for request in self.conversation:
             for tool in request.tools:
                 if _full(tool).endswith(ending):
                     return tool
-        raise LookupError(ending)
+        return None
 
     def next_use(self, request: Request) -> tuple[Use, Offered | None] | None:
         """The step to be played; None: the closing text."""

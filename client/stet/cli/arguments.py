@@ -313,10 +313,14 @@ def _add_serving(commands: _Commands) -> None:
         "--tools", metavar="NAMES", help="the tools that edit: patch,apply_patch (default: all)"
     )
     served.add_argument(
-        "--session", metavar="S", help="default $STET_SESSION, else one of this process"
+        "--session", metavar="S", help="default $STET_SESSION, else the client's conversation"
     )
+    served.add_argument("--agent", metavar="A", help="default $STET_AGENT, else the client's name")
     served.add_argument(
-        "--agent", metavar="A", help="default $STET_AGENT, else as the client calls itself"
+        "--structured",
+        action=argparse.BooleanOptionalAction,
+        default=False,
+        help="results as data beside the text, for programs (no)",
     )
 
 

@@ -22,10 +22,12 @@ def mcp(arguments: argparse.Namespace, _output: Output) -> None:
         raise UsageError(f"--tools: {error}") from error
     options = Options(
         workspace=os.path.abspath(directory),
-        session=arguments.session or os.environ.get("STET_SESSION") or _made_up(),
+        session=arguments.session or os.environ.get("STET_SESSION") or None,
+        own_session=f"mcp-{os.urandom(6).hex()}",
         agent=arguments.agent or os.environ.get("STET_AGENT") or None,
         dialects=dialects,
         secret=os.environ.get("STET_SECRET") or None,
+        structured=arguments.structured,
     )
     try:
         starting.run(options)
@@ -35,7 +37,3 @@ def mcp(arguments: argparse.Namespace, _output: Output) -> None:
             "pip install 'stetd[mcp]'"
         ) from error
 
-
-def _made_up() -> str:
-    """A session that is this process's alone."""
-    return f"mcp-{os.urandom(6).hex()}"

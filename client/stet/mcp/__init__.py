@@ -9,7 +9,8 @@
     tool_server  that know the SDK, which takes over a second to load
     options      what the command line says
     tool_calls   a tool call as a call of stet; no I/O
-    sessions     whose call it is, and carrying it out
+    callers      whose call it is: the client's conversation, the product's name
+    sessions     the connections to the daemon, and carrying out calls on them
     answers      results and errors as text for a model and as structured content; no I/O
 
 Both eras of the protocol are spoken, as the SDK has them: with ``initialize`` (2024-11-05 to

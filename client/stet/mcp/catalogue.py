@@ -19,11 +19,15 @@ DIALECTS = ("patch", "patch_file", "patch_block", "apply_patch")
 NAME = "stet"
 TITLE = "stet"
 INSTRUCTIONS = """\
-Edit files through these tools: each call is carried out whole or not at all, and recorded, so \
-that the person can see it and take it back. An error changes nothing and says what to send \
-instead. undo takes back the edits you made with these tools, newest first, and keeps what \
-others changed since; not what you did with other tools. Paths are relative to the workspace or \
-absolute."""
+Edit files, apply patches, undo edits, see the history of edits. Each call is carried out whole or \
+not at all, and recorded, so that the person can see it and take it back. An error changes nothing \
+and says what to send instead. undo takes back your edits of this conversation, newest first, and \
+keeps what others changed since. Paths are relative to the workspace or absolute."""
+
+#: The tools that matter in every conversation, beside the first of those that edit. Claude Code,
+#: which hides MCP's tools behind a search, offers these at once.
+ALWAYS_OFFERED = ("read", "undo")
+_ALWAYS_KEY = "anthropic/alwaysLoad"
 
 #: How long, in milliseconds, a client may take the list of tools to be the same: it only changes
 #: with another version or other options, and then the process is another one.
@@ -32,9 +36,22 @@ LIST_TTL_MS = 3_600_000
 CACHE_SCOPE: Literal["private"] = "private"
 
 
-def definitions(dialects: Sequence[str] = DIALECTS) -> list[dict[str, Any]]:
-    """The tools in the shape of MCP's Tool, with the edit tools named by ``dialects``."""
-    return [tool for tool in _all() if tool["name"] not in DIALECTS or tool["name"] in dialects]
+def definitions(
+    dialects: Sequence[str] = DIALECTS, *, structured: bool = False
+) -> list[dict[str, Any]]:
+    """The tools in the shape of MCP's Tool, with the edit tools named by ``dialects``.
+
+    ``structured``: with the schemas of their structured results.
+    """
+    at_once = (*ALWAYS_OFFERED, dialects[0])
+    return [
+        {
+            **{key: each for key, each in tool.items() if structured or key != "outputSchema"},
+            **({"_meta": {_ALWAYS_KEY: True}} if tool["name"] in at_once else {}),
+        }
+        for tool in _all()
+        if tool["name"] not in DIALECTS or tool["name"] in dialects
+    ]
 
 
 def named_dialects(names: str) -> tuple[str, ...]:

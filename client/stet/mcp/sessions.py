@@ -22,7 +22,7 @@ import msgspec
 from stet import aio
 from stet.calls import Call
 from stet.errors import OutcomeUnknown, StetError, TransportError
-from stet.mcp.tool_calls import Caller
+from stet.mcp.callers import Caller
 from stet.wire.results import EditResult
 
 T = TypeVar("T")

@@ -46,7 +46,7 @@ def run(options: Options) -> NoReturn:
 
 def _open(reader: LineReader, writer: LineWriter, options: Options) -> Asked | None:
     """Answer what can be answered; what the server is to be told, None if the client is gone."""
-    opening = Opening(catalogue.definitions(options.dialects))
+    opening = Opening(catalogue.definitions(options.dialects, structured=options.structured))
     loading = False
     while (line := reader.next_line()) is not NoLine.END:
         answer = _TOO_LONG if isinstance(line, NoLine) else opening.take(line)

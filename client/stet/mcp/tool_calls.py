@@ -1,24 +1,26 @@
-"""A tool call of MCP as a call of stet, and who makes it. No I/O.
+"""A tool call of MCP as a call of stet. No I/O.
 
 What a client may say beside the arguments, in ``_meta``:
 
     stet/request_id   the call's own id: the same one twice, in one session, is carried out once
-    stet/session      the conversation that the call belongs to
+    stet/session      the conversation that the call belongs to (stet.mcp.callers)
+    x-codex-turn-metadata
+                      Codex: with ``sandbox_mode``. Where it is "read-only", Codex does not let
+                      the model write, and the model shall not write by way of stet either
 
-MCP has no field for either. Without them each call gets an id of its own, and the session is
-the process's.
+Without a request id each call gets one of its own.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from stet.calls import Call
-from stet.errors import InputTooLarge, InvalidParams
+from stet.errors import InputTooLarge, InvalidParams, NotPermitted
 from stet.wire.results import (
     DiffResult,
     EditResult,
@@ -29,7 +31,7 @@ from stet.wire.results import (
 )
 
 REQUEST_KEY = "stet/request_id"
-SESSION_KEY = "stet/session"
+_CODEX_TURN_KEY = "x-codex-turn-metadata"
 
 #: What each tool gives back.
 RESULTS: dict[str, type[msgspec.Struct]] = {
@@ -55,19 +57,12 @@ _LONGEST_WAIT = 86_400
 _NOT_IN_LABELS = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
-class Caller(NamedTuple):
-    """Whose call it is."""
-
-    session: str
-    agent: str
-
-
 def call_of(
     tool: str, arguments: object, meta: Mapping[str, Any], offered: Sequence[str]
 ) -> Call[Any]:
     """The call to be sent, with a request id only if the client gives one.
 
-    Raises InvalidParams and InputTooLarge, written for a model.
+    Raises InvalidParams, InputTooLarge and NotPermitted, written for a model.
     """
     if tool not in offered:
         raise InvalidParams(f'There is no tool "{tool}". The tools are: {", ".join(offered)}.')
@@ -80,6 +75,7 @@ def call_of(
     _check_size(tool, params)
     result = RESULTS[tool]
     if result is EditResult:
+        _check_sandbox(meta)
         given = label_in(meta, REQUEST_KEY)
         if given is not None:
             params["request_id"] = given
@@ -102,6 +98,16 @@ def label_in(meta: Mapping[str, Any], key: str) -> str | None:
 def label(text: str) -> str:
     """A text as the daemon takes it for a name; empty if nothing is left of it."""
     return _NOT_IN_LABELS.sub("", text)[:_LONGEST_LABEL]
+
+
+def _check_sandbox(meta: Mapping[str, Any]) -> None:
+    turn = meta.get(_CODEX_TURN_KEY)
+    if isinstance(turn, dict) and turn.get("sandbox_mode") == "read-only":
+        raise NotPermitted(
+            "Codex's sandbox is read-only, so nothing was changed. Reading works. Tell the person "
+            "what you want to edit: they can let you write with /permissions, or by starting "
+            "Codex with --sandbox workspace-write."
+        )
 
 
 def _wait(params: Mapping[str, Any]) -> float:

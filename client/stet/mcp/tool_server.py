@@ -16,10 +16,11 @@ from mcp.server.lowlevel import Server
 
 from stet.errors import StetError
 from stet.mcp import catalogue
-from stet.mcp.answers import Answer, answered, refused
+from stet.mcp.answers import answered, refused
+from stet.mcp.callers import SESSION_KEY, caller_of
 from stet.mcp.options import Options
 from stet.mcp.sessions import Sessions
-from stet.mcp.tool_calls import REQUEST_KEY, SESSION_KEY, Caller, call_of, label, label_in
+from stet.mcp.tool_calls import REQUEST_KEY, call_of
 from stet.version import __version__
 from stet.wire.results import EditResult
 
@@ -65,7 +66,7 @@ class _Tools:
     def __init__(self, options: Options) -> None:
         self._options = options
         self._sessions = Sessions(options.workspace, options.secret)
-        definitions = catalogue.definitions(options.dialects)
+        definitions = catalogue.definitions(options.dialects, structured=options.structured)
         self._listed = types.ListToolsResult(
             tools=[types.Tool.model_validate(each, by_name=False) for each in definitions]
         )
@@ -84,10 +85,7 @@ class _Tools:
         told: dict[str, Any] = {}
         try:
             call = call_of(params.name, arguments, meta, self._names)
-            caller = Caller(
-                label_in(meta, SESSION_KEY) or self._options.session,
-                self._options.agent or _agent(ctx, meta),
-            )
+            caller = caller_of(meta, self._options, _client(ctx, meta))
             told[SESSION_KEY] = caller.session
             result = await self._sessions.perform(caller, call)
             request = getattr(result, "request", None) if call.result is EditResult else None
@@ -95,23 +93,20 @@ class _Tools:
         except StetError as error:
             request = error.data.get("request_id")
             answer = refused(error)
-        return _result(answer, {**told, **({REQUEST_KEY: request} if request else {})})
+        return types.CallToolResult(
+            content=[types.TextContent(text=answer.text)],
+            # Claude Code and Codex show their models this instead of the text, where it is given.
+            structured_content=answer.structured if self._options.structured else None,
+            is_error=answer.is_error,
+            _meta={**told, **({REQUEST_KEY: request} if request else {})} or None,
+        )
 
 
-def _agent(ctx: Context, meta: dict[str, Any]) -> str:
+def _client(ctx: Context, meta: dict[str, Any]) -> str:
     """What the client calls itself: with this request, or when it introduced itself."""
     client = meta.get(types.CLIENT_INFO_META_KEY)
     introduced = ctx.session.client_params
     name = client.get("name") if isinstance(client, dict) else None
     if not isinstance(name, str) and introduced is not None:
         name = introduced.client_info.name
-    return label(name if isinstance(name, str) else "") or "mcp"
-
-
-def _result(answer: Answer, told: dict[str, Any]) -> types.CallToolResult:
-    return types.CallToolResult(
-        content=[types.TextContent(text=answer.text)],
-        structured_content=answer.structured,
-        is_error=answer.is_error,
-        _meta=told or None,
-    )
+    return name if isinstance(name, str) else ""

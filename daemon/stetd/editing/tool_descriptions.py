@@ -3,7 +3,8 @@
 A description has at most 1,024 characters: OpenAI's Chat Completions, and services that
 follow them, refuse a request with a longer one. So each says what a model gets wrong
 without it, and leaves the rest to the fields' own descriptions (``inputs``) and to the
-refusals, which say what to send instead.
+refusals, which say what to send instead. The first sentence has the words that a model looks
+for a tool with: some clients show a tool only once a search has found it.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from __future__ import annotations
 LONGEST = 1024
 
 PATCH = """\
-Edit one text file precisely. All patches of a call apply to the file as it was before the \
+Edit a text file, or create it. All patches of a call apply to the file as it was before the \
 call, or none does.
 
 replace puts newText in the place of oldText, which must stand in the file EXACTLY ONCE; \
 append_eof, prepend_bof and overwrite also create a missing file.
 
-Move and copy code with clipboards instead of writing it again; they outlast the call:
+Move or copy code with clipboards instead of writing it again; they outlast the call:
 - cut: replace with newText "" and toClipboard
 - copy: replace with the same name in toClipboard and fromClipboard (the file stays as it is)
 - paste: any operation with fromClipboard
@@ -32,25 +33,21 @@ the place is certain. An error changes nothing and says what to send instead; un
 call back."""
 
 PATCH_FILE = """\
-Search and replace in one text file. The changes apply in order, each to the result of the \
+Edit a text file by search and replace. The changes apply in order, each to the result of the \
 one before; all of them or none.
 
 search is exact text, one line or several, copied from the file with its indentation. It must \
 stand there exactly once: add lines around it until it does, or say which place is meant with \
 occurrence (1 is the first) or near_line. replace takes its place; "" deletes it.
 
-regex: search is a regular expression over the whole text, and \\1 or \\g<name> work in \
-replace. fuzzy: the one passage that is at least so similar is taken, for text that you can't \
-copy exactly.
-
-dry_run only tells what would change; context shows that many lines around each change; \
-backup keeps the old file beside the new one.
+regex and fuzzy are for text that you can't copy exactly.
 
 Moving code? The clipboards of patch do it without writing it again. An error changes nothing \
 and says what to send instead; undo takes a call back."""
 
 PATCH_BLOCK = """\
-Find and replace with text that needs no escaping, in one file or several; all pairs or none.
+Edit files with FIND/REPLACE blocks, text that needs no escaping, in one file or several; all \
+pairs or none.
 
 ===SKIPPY_PATCH_START:src/a.py===
 ===FIND===
@@ -68,7 +65,7 @@ For files that don't exist yet, and for moving code, use patch. An error changes
 says what to send instead; undo takes a call back."""
 
 APPLY_PATCH = """\
-Add, change, move and delete files with one patch; all of it applies or none.
+Apply a patch: edit, add, move and delete files; all of it applies or none.
 
 *** Begin Patch
 *** Add File: src/new.py
@@ -95,11 +92,12 @@ READ = """\
 Read a text file, or a range of its lines, as it is now or as it was after an earlier commit."""
 
 UNDO = """\
-Take back edits of this session, the newest one unless told otherwise. Later edits stay; where \
-they touch the same lines the undo is refused and nothing changes."""
+Undo edits of this conversation, also those made with other tools; the newest one unless told \
+otherwise. Later edits stay; where they touch the same lines the undo is refused and nothing \
+changes."""
 
 LOG = """\
-List the recorded edits of this workspace, newest first: what was changed, by whom and why."""
+List the history of edits of this workspace, newest first: what was changed, by whom and why."""
 
 SHOW = "Show one recorded edit: who made it and why, and its diff."
 

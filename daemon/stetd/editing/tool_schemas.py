@@ -68,6 +68,8 @@ class Tool(NamedTuple):
     writes: bool = False
     #: Whether it changes nothing at all, so that it may be called any number of times.
     reads: bool = False
+    #: Parameters that models are not told of.
+    hidden: tuple[str, ...] = ()
 
 
 _TOOLS = (
@@ -76,9 +78,25 @@ _TOOLS = (
     Tool(
         "patch_block", "Edit files by blocks", PatchBlockInput, described.PATCH_BLOCK, writes=True
     ),
-    Tool("apply_patch", "Apply a patch", ApplyPatchInput, described.APPLY_PATCH, writes=True),
+    Tool(
+        "apply_patch",
+        "Apply a patch",
+        ApplyPatchInput,
+        described.APPLY_PATCH,
+        writes=True,
+        # A model that is refused because several places fit shall say which one it means.
+        hidden=("ambiguous",),
+    ),
     Tool("read", "Read a file", ReadInput, described.READ, ReadResult, reads=True),
-    Tool("undo", "Take edits back", UndoInput, described.UNDO, writes=True),
+    Tool(
+        "undo",
+        "Undo edits",
+        UndoInput,
+        described.UNDO,
+        writes=True,
+        # An agent undoes what is of its own session.
+        hidden=("session", "agent", "request"),
+    ),
     Tool("log", "List edits", LogInput, described.LOG, LogResult, reads=True),
     Tool("show", "Show an edit", ShowInput, described.SHOW, ShowResult, reads=True),
     Tool("diff", "Compare states", DiffInput, described.DIFF, DiffResult, reads=True),
@@ -96,10 +114,6 @@ _COMMON: dict[str, object] = {
     "message": {"type": "string", "description": "Why you make this edit; kept in the history"},
     "preview": {"type": "boolean", "description": "Only show what would change"},
 }
-
-#: Parameters that models are not told of: a model that is refused because several places fit
-#: shall say which one it means, not take the first.
-_FOR_PROGRAMS = frozenset({"ambiguous"})
 
 #: Keywords that the models of some vendor, or its older ones, do not take in a strict schema.
 _NOT_STRICT = frozenset(
@@ -143,15 +157,15 @@ def _check(parameter: str, value: str, choices: tuple[str, ...]) -> None:
         )
 
 
-def input_schema(model: type[ToolInput], *, writes: bool) -> dict[str, object]:
-    """The JSON Schema of a model, without references, titles, defaults and nulls."""
-    raw = model.model_json_schema(by_alias=True)
+def input_schema(tool: Tool) -> dict[str, object]:
+    """The JSON Schema of a tool's input, without references, titles, defaults and nulls."""
+    raw = tool.model.model_json_schema(by_alias=True)
     plain = _plain(raw, raw.get("$defs", {}))
     assert isinstance(plain, dict)
     plain.pop("description", None)
-    for name in _FOR_PROGRAMS:
-        plain["properties"].pop(name, None)
-    if writes:
+    for name in tool.hidden:
+        del plain["properties"][name]
+    if tool.writes:
         dry_run = "dry_run" in plain["properties"]  # which is what preview is
         plain["properties"] |= {
             name: schema for name, schema in _COMMON.items() if not (dry_run and name == "preview")
@@ -174,14 +188,14 @@ def _mcp(tool: Tool) -> dict[str, object]:
         "name": tool.name,
         "title": tool.title,
         "description": tool.description,
-        "inputSchema": input_schema(tool.model, writes=tool.writes),
+        "inputSchema": input_schema(tool),
         "outputSchema": output_schema(tool.result),
         "annotations": annotations,
     }
 
 
 def _anthropic(tool: Tool) -> dict[str, object]:
-    schema = input_schema(tool.model, writes=tool.writes)
+    schema = input_schema(tool)
     return {"name": tool.name, "description": tool.description, "input_schema": schema}
 
 
@@ -193,7 +207,7 @@ def _openai(tool: Tool, api: str) -> dict[str, object]:
         "name": tool.name,
         "description": tool.description,
         "strict": True,
-        "parameters": _strict(input_schema(tool.model, writes=tool.writes)),
+        "parameters": _strict(input_schema(tool)),
     }
     if api == "responses":
         return {"type": "function", **function}
