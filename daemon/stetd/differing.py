@@ -8,12 +8,14 @@ reads no file whose stat data are what they were.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from stet.wire.failures import Refused
 from stetd.heads import unusual_permissions
+from stetd.history.ignoring import IgnoreFile, is_left_out
 from stetd.history.objects import EMPTY_TREE, TREE, Image, files_under, stored_tree
 from stetd.reading import Place
 from stetd.storage.scanning import MOST_PASSED, Folder, Scan
@@ -54,7 +56,7 @@ class Differing:
 
     ``paths`` with their sizes; ``complete``: nothing else can differ, but for what was left out
     (:class:`stetd.before_note.BeforeNote` says what that is). ``inner``: the workspaces inside
-    this one that were left out.
+    this one that were left out. ``rules``: of the ``.gitignore`` files, by directory ("src/").
     """
 
     paths: list[tuple[str, int]] = field(default_factory=list)
@@ -67,6 +69,14 @@ class Differing:
     untold: dict[str, str] = field(default_factory=dict)
     inner: list[str] = field(default_factory=list)
     why: str = ""
+    root: str = ""
+    rules: dict[str, IgnoreFile] = field(default_factory=dict)
+
+    def leaves_out(self, path: str, directory: str) -> bool:
+        """Whether a ``.gitignore`` leaves out a file, absolute or from ``directory``."""
+        whole = os.path.normpath(os.path.join(self.root, directory, path))
+        path = whole.removeprefix(self.root.rstrip("/") + "/")
+        return is_left_out(path, self.rules.get)
 
     def pass_over(self, paths: list[str]) -> None:
         """Note what was not taken, and stay complete only if there is little of it."""
@@ -106,7 +116,13 @@ def _differing(
     max_files: int,
     deadline: float,
 ) -> Differing:
-    found = Differing(excludes=place.excludes.digest, ignores=scan.ignores, untold=scan.untold)
+    found = Differing(
+        excludes=place.excludes.digest,
+        ignores=scan.ignores,
+        untold=scan.untold,
+        root=place.worktree.root,
+        rules=scan.rules,
+    )
     for _ in scan.walk():
         if scan.files > max_files:
             found.why = f"it has more than {max_files:,} files that no .gitignore leaves out"

@@ -42,7 +42,7 @@ from stetd.workspace import Base, Workspace
 
 #: What commits say of how they came about.
 METHOD = "observed"
-_NOT_TOLD = (
+NOT_TOLD = (
     "not attributed: nobody told before the tool ran, so what it changed can't be told from what "
     "others did. It is recorded as outside, when it is found."
 )
@@ -61,7 +61,7 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be looked at: the parameters of the planned call.
 
     ``whole``: the paths are those of the workspace that may differ, found by a scan. ``use``: of
-    which use of a tool. ``note``: what a scan has found.
+    which use of a tool, and ``subagent``: whose. ``note``: what a scan has found.
     """
 
     phase: Literal["before", "after"]
@@ -69,6 +69,7 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     whole: bool = False
     tool: str | None = None
     use: str | None = None
+    subagent: str | None = None
     note: BeforeNote | None = None
 
 
@@ -189,7 +190,6 @@ class _Sealing:
         scanned = self.asked.note or BeforeNote()
         note = msgspec.structs.replace(
             scanned,
-            whole=self.asked.whole,
             recorded=self.history.head.tree.oid,
             complete=scanned.complete and scanned.excludes == self.workspace.excludes.digest,
             paths=paths,
@@ -213,7 +213,7 @@ class _Sealing:
     def after(self) -> tuple[EditResult, list[PathChange]]:
         """Commit what differs as the agent's, and what can't be told as first seen."""
         if self.asked.whole and (self.note is None or not self.note.whole):
-            return EditResult(commit=None, warnings=[_NOT_TOLD], request=self.call.request), []
+            return EditResult(commit=None, warnings=[NOT_TOLD], request=self.call.request), []
         changes, _ = self._changes()
         before = self._stood_before()
         unclear = {
@@ -296,6 +296,7 @@ class _Sealing:
             method=METHOD,
             agent=call.agent,
             session=call.session,
+            subagent=self.asked.subagent,
             request=call.request,
             peer=call.peer,
             flagged=tuple(path for path in sorted(own) if self.protection.covers(path)),

@@ -180,10 +180,17 @@ class Forget(Params, frozen=True):
 class Observe(Params, frozen=True):
     """``paths`` left out: the whole workspace. ``use``: names one use of a tool, the same before
     and after it. ``within``: seconds that looking may take.
+
+    ``late``: files that the tool may change without its end being told, or after it.
+    ``background``, before: it goes on after its end is told; at a stop: some such tool still runs.
+    ``subagent``: which of the session's agents uses it.
     """
 
-    phase: Literal["before", "after"]
+    phase: Literal["before", "after", "stop"]
     paths: Paths | None = None
+    late: Paths | None = None
+    background: bool | None = None
+    subagent: Label | None = None
     tool: Label | None = None
     use: Label | None = None
     within: Annotated[float, msgspec.Meta(ge=0, le=60)] | None = None

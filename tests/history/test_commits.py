@@ -23,6 +23,7 @@ FULL = CommitMeta(
     method="patch",
     agent="my-agent",
     session="conv-1",
+    subagent="general-purpose a3041",
     request="r-1",
     peer=Peer(4711, "python3 -m agent"),
     reverts=("a" * 40, "b" * 40),
@@ -41,6 +42,7 @@ ANY_META = st.builds(
     why=TEXT,
     agent=st.none() | TEXT,
     session=st.none() | TEXT,
+    subagent=st.none() | TEXT,
     request=st.none() | TEXT,
     version=st.just("0.1"),
 )

@@ -226,11 +226,14 @@ def restore(
 
 
 def observe(
-    phase: Literal["before", "after"],
+    phase: Literal["before", "after", "stop"],
     paths: Sequence[str] | None = None,
     *,
     tool: str | None = None,
     use: str | None = None,
+    late: Sequence[str] | None = None,
+    background: bool | None = None,
+    subagent: str | None = None,
     within: float | None = None,
     message: str | None = None,
     request_id: str | None = None,
@@ -242,8 +245,23 @@ def observe(
     file is written. ``paths``: those that the tool touches; None: the whole workspace, which
     may be too large (``complete`` of the result). ``tool``: its name. ``use``: a name for this
     one use of it, the same both times. ``within``: seconds that looking may take.
+
+    ``late``, before a tool that touches any file: those that it may change without its end being
+    told, or after it (``background``). What becomes of these is committed as this
+    use's by the session's next calls of ``observe``. ``stop``: the agent's turn is over, and
+    nothing more is expected, unless ``background``. ``subagent``: which of the session's agents.
     """
-    params = given(phase=phase, paths=paths, tool=tool, use=use, within=within, message=message)
+    params = given(
+        phase=phase,
+        paths=paths,
+        tool=tool,
+        use=use,
+        late=late,
+        background=background,
+        subagent=subagent,
+        within=within,
+        message=message,
+    )
     params["request_id"] = request_id or uuid.uuid4().hex
     return Call("observe", params, ObserveResult)
 

@@ -20,13 +20,15 @@ class ObserveResult(msgspec.Struct, frozen=True, kw_only=True):
 
     ``outside``: the newest commit of what had been there and the history did not know. ``commit``
     and ``files``: what the tool has changed, after it has run. ``complete``: of the whole
-    workspace all could be looked at; true where paths were named.
+    workspace all could be looked at; true where paths were named. ``untold``: nobody told before
+    the tool ran, so nothing is attributed to it.
     """
 
     commit: str | None = None
     outside: str | None = None
     files: list[ObservedFile] = []
     complete: bool = True
+    untold: bool = False
     warnings: list[str] = []
     replayed: bool = False
     request: str | None = None

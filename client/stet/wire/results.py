@@ -96,7 +96,10 @@ class Peer(msgspec.Struct, frozen=True):
 
 
 class CommitInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """One commit of the shadow repository, read back from its trailers."""
+    """One commit of the shadow repository, read back from its trailers.
+
+    ``subagent``: which of the session's agents it was, where the client has told.
+    """
 
     commit: str
     parent: str | None
@@ -105,6 +108,7 @@ class CommitInfo(msgspec.Struct, frozen=True, kw_only=True):
     method: str | None = None
     agent: str | None = None
     session: str | None = None
+    subagent: str | None = None
     request: str | None = None
     peer: Peer | None = None
     message: str = ""

@@ -10,6 +10,7 @@ A commit says everything that CONTRACT.md 5 asks for:
     Stet-Method: patch
     Stet-Agent: my-agent
     Stet-Session: conv-1
+    Stet-Subagent: general-purpose a3041
     Stet-Request: 5f0c...
     Stet-Peer: 4711 python3
     Stet-Reverts: <commit id>        (one line for each commit taken back)
@@ -57,6 +58,8 @@ class CommitMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     method: str | None = None
     agent: str | None = None
     session: str | None = None
+    #: Which of the session's subagents, where the client tells it apart.
+    subagent: str | None = None
     request: str | None = None
     peer: Peer | None = None
     reverts: tuple[str, ...] = ()
@@ -109,6 +112,7 @@ def _trailers(meta: CommitMeta) -> list[str]:
         ("Method", meta.method),
         ("Agent", meta.agent),
         ("Session", meta.session),
+        ("Subagent", meta.subagent),
         ("Request", meta.request),
         ("Peer", peer),
         *(("Reverts", oid) for oid in meta.reverts),
@@ -187,6 +191,7 @@ def parse_commit(oid: str, content: bytes) -> StoredCommit:
         method=one("Method"),
         agent=one("Agent"),
         session=one("Session"),
+        subagent=one("Subagent"),
         request=one("Request"),
         peer=_parse_peer(one("Peer")),
         reverts=tuple(trailers.get("Stet-Reverts", [])),
@@ -220,6 +225,7 @@ def commit_info(
         method=meta.method,
         agent=meta.agent,
         session=meta.session,
+        subagent=meta.subagent,
         request=meta.request,
         peer=meta.peer,
         message=meta.message,

@@ -20,7 +20,7 @@ Nothing else is asked: no ``info/exclude``, and no configuration of the user's.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 _CLASSES = {
@@ -128,6 +128,20 @@ def is_ignored(path: str, files: Sequence[IgnoreFile], *, directory: bool) -> bo
         said = file.says(path, directory=directory)
         if said is not None:
             return said
+    return False
+
+
+def is_left_out(path: str, rules: Callable[[str], IgnoreFile | None]) -> bool:
+    """Whether a file is, or a directory above it; ``rules`` by the directory ("", "src/")."""
+    files: list[IgnoreFile] = []
+    folder = ""
+    for name in path.split("/"):
+        own = rules(folder)
+        files += [own] if own else []
+        directory = len(folder) + len(name) < len(path)
+        if is_ignored(folder + name, files, directory=directory):
+            return True
+        folder += name + "/"
     return False
 
 

@@ -1,4 +1,9 @@
-"""``observe``: what an agent does with its own tools, told by its hooks before and afterwards."""
+"""``observe``: what an agent does with its own tools, told by its hooks before and afterwards.
+
+Where a client does not tell the end of a tool, or tells it before its work is done, the files that
+it names (``late``) are looked at first by each later call of the session: ``before`` and ``after``
+any tool, and at the end of a turn (``stop``). See :mod:`stetd.watched_tools`.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +21,10 @@ from stetd.call_world import OBSERVE
 from stetd.caller import Caller, Method, Params
 from stetd.differing import Differing, KnownFiles, differing
 from stetd.looking import few
-from stetd.observing import Observation, ObservedBefore, note_id
+from stetd.observing import NOT_TOLD, Observation, ObservedBefore, note_id
 from stetd.params import Observe, check_label, convert, split_common
 from stetd.snapshotting import stat_cache_path
-from stetd.watched_tools import WatchedTools
+from stetd.watched_tools import Late, WatchedTools
 
 #: Seconds that looking at a whole workspace takes at most, whatever is asked.
 _MOST_SECONDS = 10.0
@@ -37,21 +42,45 @@ async def _observe(caller: Caller, params: Params) -> ObserveResult:
     for name in ("if_match", "preview"):
         if common.get(name) is not None:
             raise refuse(Kind.INVALID_PARAMS, f"observe: {name} can't be given; leave it out.")
-    check_label("tool", asked.tool)
-    check_label("use", asked.use)
+    if asked.late is not None and (asked.phase != "before" or asked.paths is not None):
+        raise refuse(
+            Kind.INVALID_PARAMS, "observe: late goes with the phase before, and without paths."
+        )
+    for name in ("tool", "use", "subagent"):
+        check_label(name, getattr(asked, name))
     if asked.use is not None:
         check_label("use", note_id(asked.use))
+    await _commit_late(caller, asked.use)
+    if asked.phase == "stop":
+        _watched(caller).stopped(caller.session, background=bool(asked.background))
+        return ObserveResult()
     if asked.paths is not None:
         return await _named(caller, asked, common)
     return await _whole(caller, asked, common)
 
 
+async def _commit_late(caller: Caller, use: str | None) -> None:
+    """Commit what late uses of the session have changed, other than the one that is told of."""
+    watched = _watched(caller)
+    for late, paths in list(watched.late_of(caller.session, but=use)):
+        planned = Observation(
+            phase="after",
+            paths=paths,
+            whole=True,
+            tool=late.tool,
+            use=late.use,
+            subagent=late.subagent,
+        )
+        common = {"message": late.why} if late.why else {}
+        result = await _submit(caller, {"late": late.use}, planned, common)
+        for file in result.files:
+            watched.found(caller.session, late, [file.path, file.old_path or file.path])
+
+
 async def _named(caller: Caller, asked: Observe, common: Params) -> ObserveResult:
     watched = _watched(caller)
-    planned = Observation(
-        phase=asked.phase, paths=list(asked.paths or ()), tool=asked.tool, use=asked.use
-    )
-    result = await _submit(caller, asked, planned, common)
+    planned = _planned(asked, asked.paths or ())
+    result = await _submit(caller, _sent(asked), planned, common)
     if isinstance(result, ObservedBefore):
         watched.expect(caller.session, asked.use, result.note.paths)
     else:
@@ -68,15 +97,9 @@ async def _whole(caller: Caller, asked: Observe, common: Params) -> ObserveResul
         return await _before_whole(caller, asked, common, found, deadline)
     others = watched.expected_of_others(caller.session)
     paths = [path for path, _ in found.paths if path not in others]
-    planned = Observation(
-        phase="after",
-        paths=paths,
-        whole=True,
-        tool=asked.tool,
-        use=asked.use,
-        note=BeforeNote(ignores=found.ignores),
-    )
-    result = await _submit(caller, asked, planned, common)
+    planned = _planned(asked, paths, whole=True, note=BeforeNote(ignores=found.ignores))
+    result = await _submit(caller, _sent(asked), planned, common)
+    watched.done(caller.session, asked.use)
     return _told(result, complete=found.complete, why=found.why)
 
 
@@ -90,11 +113,12 @@ async def _before_whole(
             found.complete, found.why = False, "there was no time to record all of it"
             break
         planned = Observation(phase="before", paths=chunk, whole=True)
-        part = await _submit(caller, asked, planned, {})
+        part = await _submit(caller, _sent(asked), planned, {})
         outside = part.outside or outside
         if isinstance(part, ObservedBefore):
             found.pass_over(part.note.passed)
     note = BeforeNote(
+        whole=True,
         complete=found.complete,
         passed=found.passed,
         modes=found.modes,
@@ -102,8 +126,19 @@ async def _before_whole(
         ignores=found.untold if found.complete else {},
         excludes=found.excludes,
     )
-    planned = Observation(phase="before", paths=[], whole=True, use=asked.use, note=note)
-    result = await _submit(caller, asked, planned, common)
+    named = [path for path in asked.late or () if not found.leaves_out(path, caller.directory)]
+    planned = _planned(asked, named, note=note)
+    result = await _submit(caller, _sent(asked), planned, common)
+    outside = result.outside or outside
+    if isinstance(result, ObservedBefore) and asked.use is not None and result.note.paths:
+        late = Late(asked.use, asked.tool, asked.subagent, str(common.get("message") or ""))
+        _watched(caller).expect(
+            caller.session,
+            asked.use,
+            result.note.paths,
+            late=late,
+            background=bool(asked.background),
+        )
     warnings = [*map(_not_looked_into, found.inner), *result.warnings]
     result = msgspec.structs.replace(result, outside=outside, warnings=few(warnings))
     return _told(result, complete=found.complete, why=found.why)
@@ -140,15 +175,32 @@ def _watched(caller: Caller) -> WatchedTools:
     return caller.shared.watched.setdefault(caller.workspace or "", WatchedTools())
 
 
-async def _submit(
-    caller: Caller, asked: Observe, planned: Observation, common: Params
-) -> EditResult:
-    """Have it recorded. A retry is told by what the client has sent, not by what was found."""
-    sent = {
+def _planned(
+    asked: Observe, paths: Sequence[str], *, whole: bool = False, note: BeforeNote | None = None
+) -> Observation:
+    assert asked.phase != "stop", "BUG: looks at nothing"
+    return Observation(
+        phase=asked.phase,
+        paths=list(paths),
+        whole=whole,
+        tool=asked.tool,
+        use=asked.use,
+        subagent=asked.subagent,
+        note=note,
+    )
+
+
+def _sent(asked: Observe) -> Params:
+    """What the client has sent, by which a retry is told from another call."""
+    return {
         name: value
         for name, value in msgspec.to_builtins(asked).items()
         if name != "within" and value is not None
     }
+
+
+async def _submit(caller: Caller, sent: Params, planned: Observation, common: Params) -> EditResult:
+    """Have it recorded. A retry is told by what was ``sent``, not by what was found."""
     if planned.phase == "before":
         # Not to be repeated but noted, for the newest use of this name.
         common = {"request_id": note_id(planned.use)} if planned.use is not None else {}
@@ -202,6 +254,7 @@ def _told(result: EditResult, *, complete: bool, why: str = "") -> ObserveResult
             for file in result.files
         ],
         complete=complete,
+        untold=NOT_TOLD in warnings,
         warnings=warnings,
         replayed=result.replayed,
         request=result.request,

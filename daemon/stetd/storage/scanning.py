@@ -121,6 +121,8 @@ class Scan:
         #: where that is something else than what is tracked; "": none is followed there.
         self.ignores: dict[str, str] = {}
         self.untold: dict[str, str] = {}
+        #: What they say, by their directory.
+        self.rules: dict[str, IgnoreFile] = {}
         self._tree = tree
 
     def walk(self) -> Iterator[None]:
@@ -265,7 +267,8 @@ class Scan:
         if content is None:
             return None
         self.ignores[path] = object_id("blob", content)
-        return IgnoreFile(content, folder.path)
+        self.rules[folder.path] = IgnoreFile(content, folder.path)
+        return self.rules[folder.path]
 
     def _ignore_content(self, path: str) -> bytes | None:
         try:
