@@ -1,5 +1,14 @@
 """``stet hook CLIENT``: tells the daemon what an agent's own tool is about to do, or has done.
 
+Every event also says which conversation the client's process holds (:mod:`stet.joining`), and the
+start of a session does nothing else. At the end of a turn (Stop) the daemon looks once more at the
+files of tools whose end was not told; it is not started for that, and nothing is said.
+
+A command may work elsewhere than where the client is, and go there (``cd``). Afterwards Claude Code
+tells the new directory. So it is told to the workspaces of three kinds of directories: the one that
+the payload tells, the client's project, and those that the command enters by an absolute name. What
+was told before it is then told after it, and nothing needs to be remembered in between.
+
 The agent's client waits for this program, before and after each of the agent's tools. So it
 takes a bounded time, always ends with 0, prints nothing on standard output (clients read
 decisions there), and at most one line on standard error. Nothing it meets may keep the agent
@@ -20,7 +29,8 @@ import socket
 import sys
 import time
 
-from stet.hook_payloads import ToolUse, read_payload
+from stet.hook_payloads import HookEvent, read_payload
+from stet.joining import join
 from stet.socket_path import (
     UnsafeDirectory,
     check_private,
@@ -49,6 +59,10 @@ _LONGEST_S = 60.0
 _POLL_S = 0.02
 #: Files of one use of a tool may lie in so many workspaces.
 _MOST_WORKSPACES = 4
+#: Where clients tell the directory that they were started in.
+_PROJECTS = ("CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR")
+#: As many as a request may have.
+_MOST_LATE = 1000
 # In a process of its own, which nobody waits for. -P: the agent's directory is not searched.
 _START = """
 from stet.spawn import Endpoint, reach
@@ -62,6 +76,10 @@ class _Warning(Exception):
 
 class _Refused(Exception):
     """The daemon's words when it refuses to record something."""
+
+
+class _NotUsed(_Refused):
+    """Not an allowed workspace, or there has never been a daemon."""
 
 
 class _Progress:
@@ -132,11 +150,14 @@ def main(words: Sequence[str]) -> int:
         options = _Options(words)
         # If all else fails, if a file system hangs: a little later than what is bounded below.
         _end_at(began + max(options.before, options.after) + 0.2)
-        use = read_payload(_payload())
-        if use is not None:
-            limit = options.after if use.after else options.before
+        event = read_payload(_payload())
+        if event is not None:
+            join(event.session, options.client)
+            limit = options.after if event.phase == "after" else options.before
             _end_at(began + limit + 0.2)
-            _observe(use, options, began + limit)
+            _observe(event, options, began + limit)
+    except _NotUsed:
+        pass  # a client has one hook for all directories: where stet is not used it is silent
     except _Warning as problem:
         _warn(str(problem))
     except (_Refused, ValueError) as error:
@@ -213,58 +234,101 @@ def _payload() -> dict[str, Any]:
 # -- telling the daemon
 
 
-def _observe(use: ToolUse, options: _Options, deadline: float) -> None:
+class _Told:
+    """What the daemon has been told of, and what is to be said of it."""
+
+    __slots__ = ("roots", "untold", "warnings")
+
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+        #: The workspaces that were told.
+        self.roots: list[str] = []
+        #: Why nothing is attributed in workspaces that were not told before.
+        self.untold: list[str] = []
+
+
+def _observe(event: HookEvent, options: _Options, deadline: float) -> None:
     """Tell the daemon. Raises _Warning, _Refused, OSError."""
-    warnings: list[str] = []
-    here = os.path.realpath(use.directory or "/")
-    if use.paths is None:
-        _tell(use, None, here, options, deadline, warnings)
+    told = _Told()
+    if event.phase == "start":
+        return
+    if event.phase == "stop":
+        options.start = False
+        with contextlib.suppress(_Warning, _Refused):
+            _tell_of_places(event, options, deadline, told)
+        return
+    if event.paths is None:
+        _tell_of_places(event, options, deadline, told)
+        if len(told.untold) == len(told.roots):
+            told.warnings += told.untold
     else:
-        warnings += [
+        told.warnings += [
             f"not recorded: {_shown(path)}: its name is not text in UTF-8"
-            for path in use.paths
+            for path in event.paths
             if not _is_text(path)
         ]
-        paths = [_real(path) for path in use.paths if _is_text(path)]
+        here = os.path.realpath(event.directory or "/")
+        paths = [_real(path) for path in event.paths if _is_text(path)]
         # The agent's own workspace first, before time is spent on what lies elsewhere.
         paths.sort(key=lambda path: not _is_below(path, here))
-        _tell_of_each(use, paths, options, deadline, warnings)
-    if warnings:
-        more = f" (and {len(warnings) - 1} more)" if len(warnings) > 1 else ""
-        raise _Warning(warnings[0] + more)
+        _tell_of_each(event, paths, options, deadline, told)
+    if told.warnings:
+        more = f" (and {len(told.warnings) - 1} more)" if len(told.warnings) > 1 else ""
+        raise _Warning(told.warnings[0] + more)
+
+
+def _tell_of_places(event: HookEvent, options: _Options, deadline: float, told: _Told) -> None:
+    """Tell of a command in each workspace that it may work in."""
+    for directory in _places(event):
+        try:
+            _tell(event, None, directory, options, deadline, told)
+        except _NotUsed:
+            continue
+        except _Refused as refusal:
+            told.warnings.append(f"not recorded: {_shown(directory)}: {refusal}")
+
+
+def _places(event: HookEvent) -> list[str]:
+    """The directories that a command may work in: the client's first."""
+    named = [*(os.environ.get(name, "") for name in _PROJECTS), *event.places]
+    others = [place for place in named if os.path.isabs(place) and os.path.isdir(place)]
+    found = [event.directory, *others] if event.directory else others
+    return list(dict.fromkeys(map(os.path.realpath, found)))[:_MOST_WORKSPACES]
 
 
 def _tell_of_each(
-    use: ToolUse, paths: list[str], options: _Options, deadline: float, warnings: list[str]
+    event: HookEvent, paths: list[str], options: _Options, deadline: float, told: _Told
 ) -> None:
     """Tell of files, workspace by workspace; where one is refused the others have their turn."""
-    told = 0
+    not_allowed: list[str] = []
     above = {path: _existing(path) for path in paths}
-    while paths and told < _MOST_WORKSPACES:
+    while paths and len(told.roots) < _MOST_WORKSPACES:
         directory = above[paths[0]]
         try:
-            root = _tell(use, paths, directory, options, deadline, warnings)
+            root = _tell(event, paths, directory, options, deadline, told)
         except _Refused as refusal:
             # Not what lies deeper: a directory in one that is not allowed may be.
             others = [path for path in paths if above[path] != directory]
             more = len(paths) - len(others) - 1
             files = f"{_shown(paths[0])} and {more} more" if more else _shown(paths[0])
-            warnings.append(f"not recorded: {files}: {refusal}")
+            where = not_allowed if isinstance(refusal, _NotUsed) else told.warnings
+            where.append(f"not recorded: {files}: {refusal}")
             paths = others
         else:
-            told += 1
             paths = [path for path in paths if not _is_below(path, root)]
+    if told.roots:
+        told.warnings = not_allowed + told.warnings
     if paths:
-        warnings.append(f"not recorded, because they lie in other workspaces: {len(paths)}")
+        told.warnings.append(f"not recorded, because they lie in other workspaces: {len(paths)}")
 
 
 def _tell(
-    use: ToolUse,
+    event: HookEvent,
     paths: list[str] | None,
     directory: str,
     options: _Options,
     deadline: float,
-    warnings: list[str],
+    told: _Told,
 ) -> str:
     """Say hello in the workspace around ``directory`` and observe; the workspace's root.
 
@@ -273,7 +337,7 @@ def _tell(
     hello = {
         "protocol": 1,
         "workspace": directory,
-        "session": use.session,
+        "session": event.session,
         "agent": options.client,
         "client": {"name": "stet-hook", "version": __version__},
     }
@@ -281,28 +345,50 @@ def _tell(
         replies = _replies(connected, deadline)
         _send(connected, 1, "hello", hello, deadline)
         root: str = _result(next(replies))["workspace"]["root"]
+        if root in told.roots:
+            return root
         own = None if paths is None else [path for path in paths if _is_below(path, root)]
         if paths and not own:
             raise _Refused(f"it does not lie in {root}")
-        observed: dict[str, Any] = {
-            "phase": "after" if use.after else "before",
-            "tool": use.tool,
-            "use": use.use,
-            "within": round(max(0.05, (deadline - time.monotonic()) * _SHARE), 3),
-        }
-        if own is not None:
-            observed["paths"] = own
-        if use.after and use.why:
-            observed["message"] = use.why
-        if use.after and use.request is not None:
-            observed["request_id"] = use.request
         _progress.waiting = True
-        _send(connected, 2, "observe", observed, deadline)
+        _send(connected, 2, "observe", _observation(event, own, root, deadline), deadline)
         reply = next(replies)
         _progress.waiting = False
-        warnings += _result(reply).get("warnings", [])
+        result = _result(reply)
+        (told.untold if result.get("untold") else told.warnings).extend(result.get("warnings", ()))
+        told.roots.append(root)
         _progress.recorded = True
     return root
+
+
+def _observation(
+    event: HookEvent, paths: list[str] | None, root: str, deadline: float
+) -> dict[str, Any]:
+    """The parameters of ``observe``, in the workspace with this root."""
+    if event.phase == "stop":
+        return {"phase": "stop", "background": event.background}
+    params: dict[str, Any] = {
+        "phase": event.phase,
+        "tool": event.tool,
+        "use": event.use,
+        "within": round(max(0.05, (deadline - time.monotonic()) * _SHARE), 3),
+    }
+    late: list[str] = []
+    if event.phase == "before":
+        late = [*event.late, *(path for path in event.new if not os.path.lexists(path))]
+        late = [_real(path) for path in late if _is_text(path)]
+        late = [path for path in dict.fromkeys(late) if _is_below(path, root)][:_MOST_LATE]
+    if late:
+        params.update(late=late, background=event.background)
+    if paths is not None:
+        params["paths"] = paths
+    if event.subagent is not None:
+        params["subagent"] = event.subagent
+    if event.why and (late or event.phase == "after"):
+        params["message"] = event.why
+    if event.phase == "after" and event.request is not None:
+        params["request_id"] = event.request
+    return params
 
 
 def _real(path: str) -> str:
@@ -341,7 +427,8 @@ def _result(reply: dict[str, Any]) -> dict[str, Any]:
     """What a reply says. Raises _Refused."""
     error = reply.get("error")
     if error is not None:
-        raise _Refused(str(error.get("message", error)))
+        not_allowed = (error.get("data") or {}).get("kind") == "workspace_not_allowed"
+        raise (_NotUsed if not_allowed else _Refused)(str(error.get("message", error)))
     result: dict[str, Any] = reply["result"]
     return result
 
@@ -350,7 +437,7 @@ def _result(reply: dict[str, Any]) -> dict[str, Any]:
 
 
 def _connection(options: _Options, deadline: float) -> socket.socket:
-    """A connection to the daemon, which is started if none answers. Raises _Warning."""
+    """A connection to the daemon, which is started if none answers. Raises _Warning, _NotUsed."""
     runtime = runtime_directory()
     path = socket_path(runtime, control=False)
     started = False
@@ -367,7 +454,9 @@ def _connection(options: _Options, deadline: float) -> socket.socket:
         except UnsafeDirectory as error:
             raise _Warning(f"{_progress.verdict()}: {error}") from error
         except (FileNotFoundError, ConnectionRefusedError):
-            if not started and not (options.start and _may_start()):
+            if not started and not _may_start():
+                raise _NotUsed("no stet daemon answers") from None
+            if not started and not options.start:
                 raise _Warning(f"{_progress.verdict()}: no stet daemon answers") from None
         except BlockingIOError:  # its backlog is full
             started = True

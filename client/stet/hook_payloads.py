@@ -1,4 +1,4 @@
-"""What the hooks of agents' clients say on standard input, read as the use of a tool. Pure.
+"""What the hooks of agents' clients say on standard input, read as an event. Pure.
 
 A payload is understood by its own fields, whatever client is named: VS Code runs hooks that were
 written for Claude Code, and gives its own tools to them. Facts from the documentation of each,
@@ -6,16 +6,22 @@ November 2026:
 
     Claude Code   PreToolUse, PostToolUse, PostToolUseFailure; session_id, cwd, tool_name,
                   tool_input, tool_use_id. Edit, Write, MultiEdit: file_path; NotebookEdit:
-                  notebook_path; Bash: command, description
+                  notebook_path; Bash: command, description, run_in_background. agent_id and
+                  agent_type of a subagent. After a command cwd is where it has gone to.
+                  SessionStart; Stop with background_tasks, those that still run
     Codex         PreToolUse, PostToolUse with the same fields; Bash, and apply_patch with the
-                  patch as tool_input.command
+                  patch as tool_input.command. Bash with an apply_patch as its command, which
+                  Codex carries out itself, has no PostToolUse. SessionStart, Stop
     Gemini CLI    BeforeTool, AfterTool; no id of a use. write_file, replace: file_path;
-                  run_shell_command: command, description
+                  run_shell_command: command, description, dir_path. Qwen Code: these or
+                  Claude Code's names, and is_background
     Cursor        preToolUse, postToolUse, postToolUseFailure; before/afterShellExecution with
                   command and cwd, afterFileEdit with file_path; conversation_id,
                   workspace_roots. Write, Edit, StrReplace, Delete; Shell
     VS Code       hookEventName, sessionId, or as Claude Code; editFiles: files; create_file and
                   the like: filePath, or a list of such; apply_patch: input; run_in_terminal
+    opencode      as Claude Code, said by a plugin of ours: edit, write, multiedit: filePath;
+                  apply_patch: patchText; bash: command, description, workdir
 
 What is no edit, or an event that says nothing of one, gives None. Only what :mod:`json` gives
 is taken for granted: any field may be missing, or of another type.
@@ -26,22 +32,26 @@ from __future__ import annotations
 import json
 import os
 
+from stet.hook_commands import Command, in_patch
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-_BEFORE = frozenset({"pretooluse", "beforetool", "beforeshellexecution"})
-_AFTER = frozenset(
-    {
-        "posttooluse",
-        "posttoolusefailure",
-        "aftertool",
-        "aftershellexecution",
-        "afterfileedit",
-        "aftertabfileedit",
-    }
-)
+_PHASES = {
+    "sessionstart": "start",
+    "pretooluse": "before",
+    "beforetool": "before",
+    "beforeshellexecution": "before",
+    "posttooluse": "after",
+    "posttoolusefailure": "after",
+    "aftertool": "after",
+    "aftershellexecution": "after",
+    "afterfileedit": "after",
+    "aftertabfileedit": "after",
+    "stop": "stop",
+}
 #: Tools that run a command, which may touch any file.
 _SHELLS = frozenset(
     {"bash", "shell", "run_shell_command", "run_in_terminal", "runinterminal", "terminal"}
@@ -64,78 +74,95 @@ _EDITS = frozenset(
 #: Fields of a tool's input that name a file, or several.
 _NAMES = ("file_path", "filePath", "notebook_path", "target_file", "target_notebook", "path")
 _LISTS = ("files", "paths", "edits", "replacements")
-_MARKS = ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: ")
 _MOST_PATHS = 1000
 _LONGEST_LABEL = 150
 _LONGEST_WHY = 2000
 _NO_DIRECTORY = "the payload has no absolute cwd"
 
 
-class ToolUse:
-    """One use of a tool, before or after it.
+class HookEvent:
+    """One use of a tool, ``before`` or ``after`` it; a session's ``start``, or a turn's ``stop``.
 
     ``paths`` are absolute; None: any file below ``directory``, which is None only where nobody
-    needs it. ``use`` is the same before and afterwards; ``request`` too, and no other use has
-    it, where the client gives such an id.
+    needs it, and below ``places``, where a command works too. ``use`` is the same before and
+    afterwards; ``request`` too, and no other use has it, where the client gives such an id.
+
+    ``late``: files that a command names and may change without its end being told, or after it
+    (``background``); those of ``new`` only if there are none yet. At a stop ``background`` says
+    whether such a command still runs.
     """
 
-    __slots__ = ("after", "directory", "paths", "request", "session", "tool", "use", "why")
+    __slots__ = (
+        "background", "directory", "late", "new", "paths", "phase", "places", "request", "session",
+        "subagent", "tool", "use", "why",
+    )  # fmt: skip
 
-    def __init__(
-        self,
-        *,
-        after: bool,
-        tool: str,
-        directory: str | None,
-        paths: list[str] | None,
-        session: str,
-        use: str,
-        request: str | None,
-        why: str,
-    ) -> None:
-        self.after = after
-        self.tool = tool
-        self.directory = directory
-        self.paths = paths
+    def __init__(self, phase: str, session: str, directory: str | None) -> None:
+        self.phase = phase
         self.session = session
-        self.use = use
-        self.request = request
-        self.why = why
+        self.directory = directory
+        self.paths: list[str] | None = None
+        self.places: list[str] = []
+        self.late: list[str] = []
+        self.new: list[str] = []
+        self.background = False
+        self.subagent: str | None = None
+        self.tool = self.use = self.why = ""
+        self.request: str | None = None
 
 
-def read_payload(payload: dict[str, Any]) -> ToolUse | None:
-    """The use of a tool that may change files; None if the payload is about nothing like it.
+def read_payload(payload: dict[str, Any]) -> HookEvent | None:
+    """What the payload tells of; None if it is about nothing that may change files.
 
     Raises ValueError, with a text for a person, if it is, but does not say what is needed.
     """
     event = _text(payload, "hook_event_name", "hookEventName")
     if event is None:
         raise ValueError("the payload has no hook_event_name")
-    after = event.lower() in _AFTER
-    if not after and event.lower() not in _BEFORE:
+    phase = _PHASES.get(event.lower())
+    if phase is None:
         return None
+    session = _text(payload, "session_id", "sessionId", "conversation_id")
+    if phase in ("start", "stop"):
+        if session is None:
+            return None
+        found = HookEvent(phase, _label(session), _directory(payload, {}))
+        found.background = bool(payload.get("background_tasks"))
+        return found
     tool, given = _tool(event, payload)
-    shell = tool.lower() in _SHELLS
-    if not shell and tool.lower() not in _EDITS:
+    if tool.lower() not in _SHELLS and tool.lower() not in _EDITS:
         return None
     directory = _directory(payload, given)
-    if shell and directory is None:
+    if tool.lower() in _SHELLS and directory is None:
         raise ValueError(_NO_DIRECTORY)
-    paths = None if shell else _paths(given, directory)
-    request = _text(payload, "tool_use_id", "toolUseId", "tool_call_id", "toolCallId")
-    session = _text(payload, "session_id", "sessionId", "conversation_id")
+    paths = None if tool.lower() in _SHELLS else _paths(given, directory)
     if session is None:
         raise ValueError(f"the payload of {event} has no session_id")
-    return ToolUse(
-        after=after,
-        tool=_label(tool),
-        directory=directory,
-        paths=paths,
-        session=_label(session),
-        use=_label(request) if request else _made_up(tool, given),
-        request=_label(request) if request else None,
-        why=_whole((_text(given, "description", "explanation") or "")[:_LONGEST_WHY]),
-    )
+    found = HookEvent(phase, _label(session), directory)
+    found.tool = _label(tool)
+    found.paths = paths
+    found.request = _text(payload, "tool_use_id", "toolUseId", "tool_call_id", "toolCallId")
+    found.use = _label(found.request) if found.request else _made_up(tool, given)
+    found.request = _label(found.request) if found.request else None
+    found.why = _whole((_text(given, "description", "explanation") or "")[:_LONGEST_WHY])
+    if _text(payload, "agent_id"):  # without it agent_type may be the main agent's
+        names = [_text(payload, "agent_type"), _text(payload, "agent_id")]
+        found.subagent = _label(" ".join(name for name in names if name))
+    if paths is None and directory is not None:
+        _read_command(found, given, directory)
+    return found
+
+
+def _read_command(found: HookEvent, given: dict[str, Any], directory: str) -> None:
+    """Put down where a command works, and what it may still write when nobody tells."""
+    begins = os.path.join(directory, _text(given, "workdir", "dir_path") or "")
+    command = Command(_text(given, "command", "cmd") or "", os.path.normpath(begins))
+    found.places = [begins, *command.entered]
+    found.late = command.patched
+    if True in (given.get("run_in_background"), given.get("is_background")):
+        found.background = True
+        found.late = [*command.patched, *command.written]
+        found.new = command.named
 
 
 def _tool(event: str, payload: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -198,17 +225,9 @@ def _named(given: dict[str, Any]) -> Iterator[str]:
                 yield each
             elif isinstance(each, dict):
                 yield from _named({k: v for k, v in each.items() if k in _NAMES})
-    for key in ("command", "input", "patch"):
+    for key in ("command", "input", "patch", "patchText"):
         if isinstance(given.get(key), str):
-            yield from _in_patch(given[key])
-
-
-def _in_patch(text: str) -> Iterator[str]:
-    """The files that the text of an ``apply_patch`` names."""
-    for line in text.splitlines():
-        for mark in _MARKS:
-            if line.startswith(mark) and line[len(mark) :].strip():
-                yield line[len(mark) :].strip()
+            yield from in_patch(given[key])
 
 
 def _text(fields: dict[str, Any], *names: str) -> str | None:

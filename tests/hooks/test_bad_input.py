@@ -79,21 +79,23 @@ def test_unknown_fields_and_types_do_no_harm(site: Site) -> None:
     assert run_hook(site.daemon, {**payload, **more}) == ""
 
 
-def test_a_directory_that_is_not_allowed_is_told_in_one_line(
+def test_in_a_directory_that_is_not_allowed_nothing_is_said(
     shared_daemon: DaemonProcess,
 ) -> None:
     root = shared_daemon.base / "elsewhere"
     root.mkdir(exist_ok=True)
     for tool, given in [("Bash", {"command": "x"}), ("Write", {"file_path": str(root / "a")})]:
-        said = run_hook(shared_daemon, claude("PreToolUse", tool, given, "t", root))
-        assert "is not an allowed workspace" in said
+        for event in ("SessionStart", "PreToolUse", "PostToolUse", "Stop"):
+            assert run_hook(shared_daemon, claude(event, tool, given, "t", root)) == ""
 
 
-def test_no_daemon_and_nothing_to_start_one_for(tmp_path: Path) -> None:
+def test_where_no_daemon_has_ever_been_nothing_is_said_nor_started(tmp_path: Path) -> None:
     daemon = DaemonProcess()
     try:
-        said = run_hook(daemon, claude("PreToolUse", "Bash", {"command": "x"}, "t", tmp_path))
-        assert said == "stet hook: nothing was recorded: no stet daemon answers\n"
+        for tool, given in [("Bash", {"command": "x"}), ("Write", {"file_path": "a"})]:
+            for event in ("SessionStart", "PreToolUse", "PostToolUse", "Stop"):
+                payload = claude(event, tool, given, "t", tmp_path)
+                assert run_hook(daemon, payload, "gemini", "--after", "50") == ""
         assert not daemon.state.exists()
     finally:
         daemon.close()
@@ -105,6 +107,9 @@ def test_a_daemon_that_is_away_is_started_and_the_change_recorded(own_site: Site
     payload = claude("PreToolUse", "Bash", {"command": "x"}, "t", site.root)
     assert run_hook(site.daemon, payload, "claude-code", "--before", "50") == ""
     site.daemon.stop()
+    stop = {**payload, "hook_event_name": "Stop"}
+    assert run_hook(site.daemon, stop, "claude-code", "--before", "50") == ""
+    assert not (site.daemon.runtime / "agent.sock").exists()
     site.write("a.txt", "two\n")
     payload["hook_event_name"] = "PostToolUse"
     assert run_hook(site.daemon, payload, "claude-code", "--no-start") == (

@@ -153,6 +153,6 @@ def test_a_daemon_that_goes_between_two_workspaces_has_recorded_something(tmp_pa
             given = {"files": [str(tmp_path / "one/a"), str(tmp_path / "two/b")]}
             payload = claude("PreToolUse", "editFiles", given, "t", tmp_path)
             said = run_hook(daemon, payload, "vscode", "--before", "50")
-        assert said == "stet hook: not all was recorded: no stet daemon answers\n"
+        assert said == f"stet hook: not recorded: {tmp_path}/two/b: no stet daemon answers\n"
     finally:
         daemon.close()

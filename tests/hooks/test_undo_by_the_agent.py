@@ -1,4 +1,4 @@
-"""What an agent is told of ``undo`` is true of the edits that its hooks recorded."""
+"""A client's hooks and its MCP server are one session: what an agent may take back."""
 
 from __future__ import annotations
 
@@ -23,26 +23,45 @@ def observed(site: Site) -> str:
     return oid
 
 
-def test_the_instructions_promise_no_more_than_the_edits_of_these_tools() -> None:
-    assert "undo takes back the edits you made with these tools" in catalogue.INSTRUCTIONS
+def test_the_instructions_say_whose_edits_undo_takes_back() -> None:
+    assert "undo takes back your edits of this conversation" in catalogue.INSTRUCTIONS
 
 
 @pytest.mark.parametrize(
-    ("options", "kept"),
-    [([], True), (["--session", "s-1"], False)],
-    ids=["a session of its own", "the session of the hooks"],
+    ("options", "own"),
+    [([], True), (["--session", "another"], False)],
+    ids=["the conversation that the hooks tell", "a session of its own"],
 )
-def test_an_agent_takes_back_what_its_hooks_recorded_in_their_session_only(
-    site: Site, options: list[str], kept: bool
+def test_an_agent_takes_back_what_the_hooks_of_its_conversation_recorded(
+    site: Site, options: list[str], own: bool
 ) -> None:
     commit = observed(site)
+    # Started by the same process as the hooks, as a client does.
     server = RawClient(["--workspace", str(site.root), *options], site.daemon.environment)
     try:
         server.initialize()
-        if kept:
-            assert server.refusal("undo", commits=[commit]).kind == "not_permitted"
+        if own:
+            server.call("undo", commits=[commit])
         else:
-            assert server.call("undo", commits=[commit])["undone"] == [commit]
+            assert server.refusal("undo", commits=[commit]).kind == "not_permitted"
     finally:
         server.kill()
-    assert (site.root / "a.txt").exists() is kept
+    assert (site.root / "a.txt").exists() is not own
+
+
+def test_the_start_of_a_conversation_tells_which_it_is(site: Site) -> None:
+    payload = {"hook_event_name": "sessionStart", "session_id": "s-2", "cwd": str(site.root)}
+    assert run_hook(site.daemon, payload, "cursor") == ""
+    server = RawClient(["--workspace", str(site.root)], site.daemon.environment)
+    try:
+        server.initialize()
+        patches = [{"operation": "overwrite", "newText": "one\n"}]
+        server.call("patch", path="b.txt", patches=patches)
+        run_hook(site.daemon, {**payload, "session_id": "s-3"}, "cursor")
+        server.call("patch", path="c.txt", patches=patches)
+    finally:
+        server.kill()
+    assert [(each["agent"], each["session"]) for each in site.log()] == [
+        ("cursor", "s-3"),
+        ("cursor", "s-2"),
+    ]
