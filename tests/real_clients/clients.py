@@ -1,5 +1,7 @@
 """The agents' own clients as npm has them: installed, configured for a scripted model, run once.
 
+    python -m real_clients.clients [CLIENT ..]     installs them (PYTHONPATH=tests)
+
 Each runs in a home of its own, with a key that is none, and talks to 127.0.0.1 only: what it tries
 to reach elsewhere meets a proxy that refuses. What is said here of a client was seen with it.
 """
@@ -12,6 +14,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,7 +49,7 @@ class RealClient:
     environment: Callable[[ScriptedModel], Mapping[str, str]] = lambda _model: {}
     #: What keeps the client's hooks from running unless a person has said so; here nobody can.
     trusting_hooks: tuple[str, ...] = ()
-    connect: tuple[str, ...] = ("--hooks", "--allow-edits")
+    connect: tuple[str, ...] = ("--hooks",)
     #: A first step that finds stet's tools, where the client does not offer them at once.
     search: Use | None = None
 
@@ -185,7 +188,7 @@ CLAUDE_CODE = RealClient(
     "@anthropic-ai/claude-code-*/claude",
     (
         *("-p", "--model", "claude-sonnet-4-5"),
-        *("--allowedTools", "Write,Edit,Bash,Agent,ToolSearch", "--"),
+        *("--allowedTools", "mcp__stet,Write,Edit,Bash,Agent,ToolSearch", "--"),
     ),
     "mcp__stet__{}",
     _write_claude,
@@ -284,3 +287,8 @@ OPENCODE = RealClient(
 )
 
 CLIENTS = {client.name: client for client in (CLAUDE_CODE, CODEX, GEMINI, OPENCODE)}
+
+
+if __name__ == "__main__":
+    for each in sys.argv[1:] or CLIENTS:
+        install(CLIENTS[each])

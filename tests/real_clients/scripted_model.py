@@ -21,7 +21,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Self
 
 END = "That is all."
 
@@ -58,21 +58,26 @@ class Request:
     tools: list[Offered]
     #: The texts of the tool results so far, as the model is shown them.
     results: list[str]
-    system: str = ""
+    #: The first message of the conversation.
+    prompt: str = ""
 
 
 @dataclass
 class ScriptedModel:
-    """The server; a context manager. ``steps`` may be set anew between conversations."""
+    """The server; a context manager. ``steps`` may be set anew between conversations.
+
+    ``tasks``: the steps of conversations whose first message has this text, a subagent's.
+    """
 
     steps: Sequence[Use] = ()
+    tasks: dict[str, Sequence[Use]] = field(default_factory=dict)
     requests: list[Request] = field(default_factory=list)
     #: Called before a step is played, with its number.
     before_step: Callable[[int], None] | None = None
     #: Requests that no API here knows.
     strangers: list[str] = field(default_factory=list)
 
-    def __enter__(self) -> ScriptedModel:
+    def __enter__(self) -> Self:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
@@ -90,8 +95,12 @@ class ScriptedModel:
 
     @property
     def conversation(self) -> list[Request]:
-        """The requests that offered tools."""
-        return [each for each in self.requests if each.tools]
+        """The requests that offered tools, but for those of tasks."""
+        return [
+            each
+            for each in self.requests
+            if each.tools and not any(text in each.prompt for text in self.tasks)
+        ]
 
     @property
     def results(self) -> list[str]:
@@ -109,14 +118,16 @@ class ScriptedModel:
     def next_use(self, request: Request) -> tuple[Use, Offered | None] | None:
         """The step to be played; None: the closing text."""
         number = len(request.results)
-        if not request.tools or number >= len(self.steps):
+        task = next((steps for text, steps in self.tasks.items() if text in request.prompt), None)
+        steps = self.steps if task is None else task
+        if not request.tools or number >= len(steps):
             return None
         if self.before_step is not None:
             self.before_step(number)
-        step = self.steps[number]
+        step = steps[number]
         found = [t for t in request.tools if _full(t).endswith(step.tool)]
         exact = [t for t in found if t.name == step.tool]
-        return step, (exact or found or [None])[0]
+        return step, next(iter([*exact, *found]), None)
 
 
 def _full(tool: Offered) -> str:
@@ -124,68 +135,68 @@ def _full(tool: Offered) -> str:
 
 
 def _handler(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-        def do_GET(self) -> None:
-            if self.headers.get("Upgrade"):
-                self._answer(b"{}", status=426)
-            elif self.path.partition("?")[0].endswith("/models"):
-                self._answer(b'{"object": "list", "data": [], "models": []}')
-            else:
-                model.strangers.append(f"GET {self.path}")
-                self._answer(b"{}", status=404)
-
-        do_HEAD = do_GET
-
-        def do_POST(self) -> None:
-            raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            path = self.path.partition("?")[0]
-            try:
-                body = json.loads(raw or b"{}")
-            except ValueError:
-                body = {}
-            for end, api in APIS.items():
-                if path.endswith(end):
-                    request = api.read(path, body)
-                    model.requests.append(request)
-                    events = list(api.answer(request, model.next_use(request)))
-                    self._stream(events, typed=api.typed)
-                    return
-            if path.endswith("count_tokens"):
-                self._answer(b'{"input_tokens": 1}')
-            elif path.endswith(":countTokens"):
-                self._answer(b'{"totalTokens": 1}')
-            elif path.endswith(":generateContent"):
-                self._answer(json.dumps(_google_text('{"model_choice": "flash"}')).encode())
-            else:
-                model.strangers.append(f"POST {self.path}")
-                self._answer(b"{}", status=404)
-
-        def _answer(self, data: bytes, status: int = 200) -> None:
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def _stream(self, events: list[dict[str, Any] | str], *, typed: bool) -> None:
-            data = b""
-            for event in events:
-                if typed and isinstance(event, dict):
-                    data += f"event: {event['type']}\n".encode()
-                text = event if isinstance(event, str) else json.dumps(event)
-                data += f"data: {text}\n\n".encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "text/event-stream")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+    class Handler(_Handler):
+        scripted = model
 
     return Handler
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    scripted: ScriptedModel
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+    def do_GET(self) -> None:
+        """What a client asks before it begins: which models there are."""
+        if self.headers.get("Upgrade"):
+            self._answer(b"{}", status=426)
+        elif self.path.partition("?")[0].endswith("/models"):
+            self._answer(b'{"object": "list", "data": [], "models": []}')
+        else:
+            self._is_strange()
+
+    def do_HEAD(self) -> None:
+        """Claude Code asks whether there is anybody."""
+        self._answer(b"")
+
+    def do_POST(self) -> None:
+        """The model's next words."""
+        raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        path = self.path.partition("?")[0]
+        body = json.loads(raw or b"{}")
+        for end, api in APIS.items():
+            if path.endswith(end):
+                request = api.read(path, body)
+                self.scripted.requests.append(request)
+                self._stream(api.answer(request, self.scripted.next_use(request)), typed=api.typed)
+                return
+        for end, answer in _FIXED.items():
+            if path.endswith(end):
+                self._answer(json.dumps(answer).encode())
+                return
+        self._is_strange()
+
+    def _is_strange(self) -> None:
+        self.scripted.strangers.append(f"{self.command} {self.path}")
+        self._answer(b"{}", status=404)
+
+    def _answer(self, data: bytes, status: int = 200, kind: str = "application/json") -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def _stream(self, events: Iterator[Event], *, typed: bool) -> None:
+        data = b""
+        for event in events:
+            if typed and isinstance(event, dict):
+                data += f"event: {event['type']}\n".encode()
+            text = event if isinstance(event, str) else json.dumps(event)
+            data += f"data: {text}\n\n".encode()
+        self._answer(data, kind="text/event-stream")
 
 
 Step = tuple[Use, Offered | None] | None
@@ -235,7 +246,13 @@ def _read_messages(path: str, body: dict[str, Any]) -> Request:
         Offered(tool.get("name", ""), tool.get("description", ""), tool)
         for tool in body.get("tools") or []
     ]
-    return Request(path, body, tools, results, _text_of(body.get("system") or ""))
+    return Request(path, body, tools, results, _first(body.get("messages")))
+
+
+def _first(messages: Any) -> str:
+    """The text of the first message of a user."""
+    of_user = [each for each in messages or [] if each.get("role") == "user"]
+    return _text_of(of_user[0].get("content")) if of_user else ""
 
 
 def _answer_messages(request: Request, step: Step) -> Iterator[Event]:
@@ -307,7 +324,7 @@ def _read_responses(path: str, body: dict[str, Any]) -> Request:
                     takes_text=tool.get("type") == "custom",
                 )
             )
-    return Request(path, body, tools, results, body.get("instructions") or "")
+    return Request(path, body, tools, results)
 
 
 def _answer_responses(request: Request, step: Step) -> Iterator[Event]:
@@ -352,15 +369,12 @@ def _answer_responses(request: Request, step: Step) -> Iterator[Event]:
 def _read_chat(path: str, body: dict[str, Any]) -> Request:
     messages = body.get("messages", [])
     results = [_text_of(each.get("content")) for each in messages if each.get("role") == "tool"]
-    system = "\n".join(
-        _text_of(each.get("content")) for each in messages if each.get("role") == "system"
-    )
     tools = [
         Offered(tool["function"]["name"], tool["function"].get("description", ""), tool)
         for tool in body.get("tools") or []
         if "function" in tool
     ]
-    return Request(path, body, tools, results, system)
+    return Request(path, body, tools, results, _first(messages))
 
 
 def _answer_chat(request: Request, step: Step) -> Iterator[Event]:
@@ -392,7 +406,7 @@ def _answer_chat(request: Request, step: Step) -> Iterator[Event]:
 
 def _read_google(path: str, body: dict[str, Any]) -> Request:
     results = [
-        _google_result(part["functionResponse"].get("response"))
+        _text_of(part["functionResponse"].get("response"))
         for content in body.get("contents", [])
         for part in content.get("parts", [])
         if "functionResponse" in part
@@ -402,11 +416,7 @@ def _read_google(path: str, body: dict[str, Any]) -> Request:
         for tool in body.get("tools") or []
         for each in tool.get("functionDeclarations", [])
     ]
-    return Request(path, body, tools, results, _text_of(body.get("systemInstruction") or ""))
-
-
-def _google_result(response: Any) -> str:
-    return _text_of(response)
+    return Request(path, body, tools, results)
 
 
 def _google_text(text: str) -> dict[str, Any]:
@@ -439,4 +449,11 @@ APIS = {
     "/responses": _Api(_read_responses, _answer_responses, typed=True),
     "/chat/completions": _Api(_read_chat, _answer_chat),
     ":streamGenerateContent": _Api(_read_google, _answer_google),
+}
+
+#: Side requests: counting tokens, choosing a model.
+_FIXED = {
+    "/count_tokens": {"input_tokens": 1},
+    ":countTokens": {"totalTokens": 1},
+    ":generateContent": _google_text('{"model_choice": "flash"}'),
 }

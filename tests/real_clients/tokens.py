@@ -19,7 +19,14 @@ from real_clients.clients import CLIENTS, Home, RealClient, installed, run
 from real_clients.scripted_model import ScriptedModel
 from stetd.editing.tokens import load_encoding
 
-TEXT = 'def greet(name):\n    print("hello " + name)\n\n\nif __name__ == "__main__":\n    greet("you")\n'
+TEXT = """\
+def greet(name):
+    print("hello " + name)
+
+
+if __name__ == "__main__":
+    greet("you")
+"""
 TOOLS = [
     *("patch", "patch_file", "patch_block", "apply_patch"),
     *("read", "undo", "log", "show", "diff", "request_mode_upgrade"),
