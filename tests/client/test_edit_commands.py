@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from itertools import count
 from typing import Any
@@ -210,111 +208,6 @@ class TestApplyPatch:
         assert ws.stet("apply-patch", stdin=first).returncode == 1
         assert ws.stet("apply-patch", "--ambiguous", "first", stdin=first).returncode == 0
         assert ws.text("twice") == "z\ny\nx\n"
-
-
-class TestInThePlaceOfCodex:
-    """Expectations were taken from Codex's own apply_patch, November 2026."""
-
-    def apply_patch(
-        self,
-        ws: Installation,
-        *arguments: str | bytes,
-        stdin: str = "",
-        name: str = "apply_patch",
-        **environ: str,
-    ) -> subprocess.CompletedProcess[str]:
-        link = os.path.join(ws.base, name)
-        if not os.path.lexists(link):
-            os.symlink(os.path.join(os.path.dirname(sys.executable), "stet"), link)
-        return subprocess.run(
-            [link, *arguments],
-            input=stdin,
-            capture_output=True,
-            text=True,
-            cwd=ws.workspace,
-            env=ws.environ | environ,
-            timeout=60,
-            check=False,
-        )
-
-    @pytest.mark.parametrize("name", ["apply_patch", "applypatch"])
-    def test_the_one_argument_is_the_patch(self, ws: Installation, name: str) -> None:
-        run = self.apply_patch(ws, PATCH, name=name)
-        assert (run.returncode, run.stdout, run.stderr) == (0, success(ws), "")
-        assert files(ws) == AFTER
-
-    def test_without_an_argument_it_is_read_from_standard_input(self, ws: Installation) -> None:
-        run = self.apply_patch(ws, stdin=PATCH)
-        assert (run.returncode, run.stdout, run.stderr) == (0, success(ws), "")
-        assert files(ws) == AFTER
-
-    @pytest.mark.parametrize("argument", ["--help", "-", "d.txt", "--version"])
-    def test_every_argument_is_taken_for_a_patch(self, ws: Installation, argument: str) -> None:
-        run = self.apply_patch(ws, argument, stdin=PATCH)
-        assert (run.returncode, run.stdout) == (1, "")
-        assert "*** Begin Patch" in run.stderr
-        assert not run.stderr.startswith("stet:")
-        assert files(ws) == BEFORE
-
-    def test_an_empty_argument_is_no_patch_and_not_standard_input(self, ws: Installation) -> None:
-        run = self.apply_patch(ws, "", stdin=PATCH)
-        assert (run.returncode, run.stdout) == (1, "")
-        assert run.stderr
-        assert files(ws) == BEFORE
-
-    def test_nothing_at_all_is_wrong_usage(self, ws: Installation) -> None:
-        run = self.apply_patch(ws)
-        assert (run.returncode, run.stdout) == (2, "")
-        assert run.stderr == ("Usage: apply_patch 'PATCH'\n       echo 'PATCH' | apply_patch\n")
-
-    def test_two_arguments_are_wrong_usage(self, ws: Installation) -> None:
-        run = self.apply_patch(ws, PATCH, "--preview")
-        assert (run.returncode, run.stdout) == (2, "")
-        assert run.stderr == "Error: apply_patch accepts exactly one argument.\n"
-        assert files(ws) == BEFORE
-
-    @pytest.mark.parametrize(
-        "operation",
-        [
-            ["*** Update File: src/a.py", "@@", "-    return 3", "+    return 30"],
-            ["*** Update File: src/a.py", "@@ def c():", "-    return 3", "+    return 30"],
-            ["*** Update File: nope.txt", "@@", "-one", "+ONE"],
-            ["*** Delete File: nope.txt"],
-            ["*** Delete File: src"],
-            ["*** Frob File: x"],
-            [],
-        ],
-        ids=["lines", "context", "update", "delete", "directory", "operation", "nothing"],
-    )
-    def test_a_refusal_is_on_standard_error_and_status_1(
-        self, ws: Installation, operation: list[str]
-    ) -> None:
-        # Unlike there, the first operation is not left done when the second is refused.
-        good = ["*** Add File: first.txt", "+hi"] if operation else []
-        patch = "\n".join(["*** Begin Patch", *good, *operation, "*** End Patch"])
-        run = self.apply_patch(ws, patch)
-        assert (run.returncode, run.stdout) == (1, "")
-        assert run.stderr.strip()
-        assert not run.stderr.startswith("stet:")
-        assert files(ws) == BEFORE
-
-    def test_what_is_no_utf_8_is_wrong_usage(self, ws: Installation) -> None:
-        run = self.apply_patch(ws, PATCH.encode() + b"\xff")
-        assert (run.returncode, run.stdout) == (2, "")
-        assert run.stderr == "Error: the patch is not UTF-8.\n"
-        assert files(ws) == BEFORE
-
-    def test_the_edit_is_recorded_and_can_be_undone(self, ws: Installation) -> None:
-        run = self.apply_patch(ws, PATCH, STET_SESSION="conv-7", STET_AGENT="codex")
-        assert run.returncode == 0
-        [commit, *_] = ws.json("log")["commits"]
-        assert (commit["method"], commit["agent"], commit["session"]) == (
-            "apply_patch",
-            "codex",
-            "conv-7",
-        )
-        assert ws.stet("undo").returncode == 0
-        assert files(ws) == BEFORE
 
 
 class TestTools:

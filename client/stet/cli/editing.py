@@ -58,17 +58,12 @@ def patch_block(arguments: argparse.Namespace, output: Output) -> None:
 
 
 def apply_patch(arguments: argparse.Namespace, output: Output) -> None:
-    """Send a patch in Codex's format: a file's, or the argument itself."""
-    given: str = arguments.file
-    send_patch(given if is_patch(given) else _text(given), arguments, output)
+    """Send a patch in Codex's format: a file's, or the argument itself.
 
-
-def send_patch(patch: str, arguments: argparse.Namespace, output: Output) -> None:
-    """Send a patch in Codex's format, and print what Codex's apply_patch prints.
-
-    Only the message goes to standard output, so that this command can stand in for that
-    one; warnings go to standard error.
+    What Codex's apply_patch prints goes to standard output, warnings to standard error.
     """
+    given: str = arguments.file
+    patch = given if is_patch(given) else _text(given)
     params: dict[str, Any] = {"input": patch}
     if arguments.overwrite:
         params["overwrite"] = True

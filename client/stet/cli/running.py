@@ -1,19 +1,16 @@
 """Carrying out one ``stet`` command: its exit status, and errors as words and exit status.
 
 :mod:`stet.cli.arguments` says which commands there are and which function carries each
-one out; under the name ``apply_patch`` the program is one command (:mod:`stet.cli.standing_in`).
-This module runs it and turns errors into exit status; nothing else does. What the exit status
-says: :mod:`stet.cli`.
+one out. This module runs it and turns errors into exit status; nothing else does. What the exit
+status says: :mod:`stet.cli`.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Sequence
 
-from stet.cli import standing_in
 from stet.cli.arguments import parse
 from stet.cli.output import Output
 from stet.cli.usage import UsageError
@@ -25,12 +22,7 @@ DONE, REFUSED, USAGE, UNREACHABLE, CONFLICT = range(5)
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Carry out one command; the exit status. ``argv`` None: this process's own words."""
-    if argv is None and os.path.basename(sys.argv[0]) in standing_in.NAMES:
-        return _carry_out(standing_in.parse(sys.argv[1:]), prefix="")
-    return _carry_out(parse(sys.argv[1:] if argv is None else argv))
-
-
-def _carry_out(arguments: argparse.Namespace, *, prefix: str = "stet: ") -> int:
+    arguments = parse(sys.argv[1:] if argv is None else argv)
     output = Output(
         as_json=arguments.json,
         pager=not arguments.no_pager,
@@ -44,10 +36,10 @@ def _carry_out(arguments: argparse.Namespace, *, prefix: str = "stet: ") -> int:
             output.value(
                 {"error": {"code": error.code, "message": error.message, "data": error.data}}
             )
-        _complain(error, prefix)
+        _complain(error)
         return exit_status(error)
     except UsageError as error:
-        print(f"{prefix}{visible_lines(str(error))}", file=sys.stderr)
+        print(f"stet: {visible_lines(str(error))}", file=sys.stderr)
         return USAGE
     except BrokenPipeError:
         # Whoever read the output has seen enough. Python would complain at exit.
@@ -65,8 +57,8 @@ def exit_status(error: StetError) -> int:
     return CONFLICT if isinstance(error, Conflict) else REFUSED
 
 
-def _complain(error: StetError, prefix: str) -> None:
-    print(f"{prefix}{visible_lines(error.message)}", file=sys.stderr)
+def _complain(error: StetError) -> None:
+    print(f"stet: {visible_lines(error.message)}", file=sys.stderr)
     if isinstance(error, WorkspaceNotAllowed) and "stet init" not in error.message:
         print("To allow edits here, run: stet init", file=sys.stderr)
     if isinstance(error, Conflict):
