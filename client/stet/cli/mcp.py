@@ -36,4 +36,3 @@ def mcp(arguments: argparse.Namespace, _output: Output) -> None:
             "stet mcp needs the Python package mcp, which is not installed here. Install it with: "
             "pip install 'stetd[mcp]'"
         ) from error
-
