@@ -68,7 +68,9 @@ def _path(word: str, directory: str) -> str | None:
     """A word as an absolute path; None if it is an option, a sign, or no plain word."""
     if not word or word[0] == "-" or word[0] in _SIGNS or not _NOT_PLAIN.isdisjoint(word):
         return None
-    if word == "~" or word.startswith("~/"):
+    if word[0] == "~":
+        if word[1:2] not in ("", "/"):
+            return None  # somebody else's
         word = os.path.expanduser(word)
     return os.path.normpath(os.path.join(directory, word))
 

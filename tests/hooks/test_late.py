@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from e2e.running_daemon import Site
@@ -150,7 +152,7 @@ def test_a_use_is_forgotten_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     watched = WatchedTools()
     late = Late("t1", None, None, "")
     now = 1000.0
-    monkeypatch.setattr(watched_tools.time, "monotonic", lambda: now)
+    monkeypatch.setattr(watched_tools, "time", SimpleNamespace(monotonic=lambda: now))
     watched.expect("s", "t1", ["a"], late=late)
     watched.expect("s", "t2", ["b"], late=late._replace(use="t2"), background=True)
     watched.done("s", "t2")

@@ -1,14 +1,16 @@
 """Recorded series of hook payloads, replayed while the tools' changes are really made.
 
-Each file of ``series/`` is written by us, in the shape that the client's documentation gives. Each
-step has what the hook is told before and after a tool, the shell command that stands for the
-tool, and the commits that come of it, oldest first. Afterwards every edit is taken back again.
+Each file of ``series/`` is written by us, in the shape that the client's documentation gives, and
+that the real clients were seen to have. Each step has what the hook is told before and after a
+tool, the shell command that stands for the tool, and the commits that come of it, oldest first,
+here and in the ``other`` workspace (``$ROOT-other``). Afterwards every edit is taken back again.
 """
 
 from __future__ import annotations
 
 import json
 import subprocess
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,29 +49,35 @@ def test_every_edit_of_a_series_is_in_the_log_attributed_and_undone(
     own_daemon: DaemonProcess, path: Path
 ) -> None:
     series = json.loads(path.read_text())
-    site = own_daemon.site("w")
+    site, other = own_daemon.site("w"), own_daemon.site("w-other")
+    environment = in_place(series.get("environment", {}), site.root)
     for name, text in series["files"].items():
         site.write(name, text)
     stood: list[dict[str, tuple[int, bytes]]] = []
-    known = 0
+    known = known_of_other = 0
+    hook = partial(run_hook, own_daemon)
     for step in in_place(series["steps"], site.root):
         before = contents(site)
         if step["before"] is not None:
-            assert run_hook(own_daemon, step["before"], series["client"], *PATIENT) == ""
+            assert hook(step["before"], series["client"], *PATIENT, **environment) == ""
         assert contents(site) == before
         subprocess.run(["/bin/sh", "-c", step["shell"]], cwd=site.root, check=False)
         after = contents(site)
         if step["after"] is not None:
-            assert run_hook(own_daemon, step["after"], series["client"], *PATIENT) == ""
+            assert hook(step["after"], series["client"], *PATIENT, **environment) == ""
         assert contents(site) == after
         made = new_commits(site, known)
         known += len(made)
         assert [shape(commit) for commit in made] == step["log"]
+        made_there = new_commits(other, known_of_other)
+        known_of_other += len(made_there)
+        assert [shape(commit) for commit in made_there] == step.get("other", [])
         for commit in made:
             if commit["kind"] == "observed":
                 stood.append(before)
                 assert commit["method"] == "observed"
                 assert commit["agent"] == series["client"]
+                assert commit["subagent"] == step.get("subagent")
     assert site.person.call("verify")["problems"] == []
     assert site.fsck() == ""
     for before in reversed(stood):

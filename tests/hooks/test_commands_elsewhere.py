@@ -1,0 +1,112 @@
+"""Commands that go to other directories, work on in the background, or are a subagent's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from e2e.running_daemon import Site
+from hooks.hooking import claude, run_hook
+from hooks.test_observe import told, whole
+
+PATIENT = ("claude-code", "--before", "50", "--after", "50")
+
+
+def shell(site: Site, command: str, use: str = "t1", **given: Any) -> dict[str, Any]:
+    """A payload before a shell command."""
+    return claude("PreToolUse", "Bash", {"command": command, **given}, use, site.root)
+
+
+def say(site: Site, payload: dict[str, Any], event: str = "", **environment: str) -> None:
+    """Run the hook, which has nothing to say."""
+    payload = {**payload, **({"hook_event_name": event} if event else {})}
+    project = environment or {"CLAUDE_PROJECT_DIR": str(site.root)}
+    assert run_hook(site.daemon, payload, *PATIENT, **project) == ""
+
+
+def test_a_command_that_goes_to_another_workspace_is_recorded_in_both(site: Site) -> None:
+    other = site.daemon.site(f"{site.root.name}-other")
+    payload = shell(site, f"echo 1 > a.txt; cd {other.root} && echo 1 > b.txt")
+    say(site, payload)
+    site.write("a.txt", "1\n")
+    other.write("b.txt", "1\n")
+    payload["cwd"] = str(other.root)  # as Claude Code tells it afterwards
+    say(site, payload, "PostToolUse")
+    assert told(site) == [("observed", "s-1", ["A a.txt"])]
+    assert told(other) == [("observed", "s-1", ["A b.txt"])]
+
+
+def test_from_then_on_the_project_is_told_too(site: Site) -> None:
+    other = site.daemon.site(f"{site.root.name}-other")
+    payload = {**shell(site, "sh run"), "cwd": str(other.root)}
+    say(site, payload)
+    site.write("a.txt", "1\n")
+    other.write("b.txt", "1\n")
+    say(site, payload, "PostToolUse")
+    assert [told(each)[0][0] for each in (site, other)] == ["observed", "observed"]
+
+
+def test_a_workspace_that_nobody_looked_at_before_is_not_mentioned(site: Site) -> None:
+    other = site.daemon.site(f"{site.root.name}-other")
+    payload = shell(site, f'D={other.root}; cd "$D"; echo 1 > {site.root}/a.txt')
+    say(site, payload)
+    site.write("a.txt", "1\n")
+    payload["cwd"] = str(other.root)
+    say(site, payload, "PostToolUse")
+    assert told(site) == [("observed", "s-1", ["A a.txt"])]
+    # Where nothing else was recorded, it is said.
+    payload["hook_event_name"] = "PostToolUse"
+    assert "nobody told before the tool ran" in run_hook(site.daemon, payload, *PATIENT)
+
+
+def test_a_directory_that_is_not_allowed_is_passed_over(site: Site) -> None:
+    elsewhere = site.root.parent / f"{site.root.name}-elsewhere"
+    elsewhere.mkdir()
+    payload = shell(site, f"cd {elsewhere} && cd /nowhere/at/all && cd ~/ && make")
+    say(site, payload)
+    site.write("a.txt", "1\n")
+    payload["cwd"] = str(elsewhere)
+    say(site, payload, "PostToolUse")
+    assert told(site) == [("observed", "s-1", ["A a.txt"])]
+
+
+def test_a_command_in_the_background_is_recorded_to_its_end(site: Site) -> None:
+    site.write("script.py", "one\n")
+    command = "sleep 9; python script.py > log.txt; touch made.txt"
+    payload = shell(site, command, run_in_background=True, description="Run it later")
+    say(site, payload)
+    say(site, payload, "PostToolUse")
+    site.write("log.txt", "1\n")
+    site.write("script.py", "the person's\n")
+    site.write("other.txt", "the person's\n")
+    task = {"id": "b1", "type": "shell", "status": "running", "command": command}
+    say(site, {**payload, "background_tasks": [task]}, "Stop")
+    site.write("made.txt", "1\n")
+    say(site, {**payload, "background_tasks": []}, "Stop")
+    site.write("log.txt", "the person's\n")
+    say(site, {**payload, "background_tasks": []}, "Stop")
+    assert told(site) == [
+        ("outside", None, ["A script.py"]),
+        ("observed", "s-1", ["A log.txt"]),
+        ("observed", "s-1", ["A made.txt"]),
+    ]
+    assert site.log()[0]["message"] == "observed Bash: made.txt\n\nRun it later"
+    whole(site)
+
+
+def test_a_subagents_edits_are_told_apart(own_site: Site) -> None:
+    site = own_site
+    given = {"file_path": str(site.root / "a.txt")}
+    payload = claude("PreToolUse", "Write", given, "t1", site.root)
+    payload.update(agent_id="a3041324800a51eff", agent_type="general-purpose")
+    say(site, payload)
+    site.write("a.txt", "1\n")
+    say(site, payload, "PostToolUse")
+    site.daemon.kill()
+    site.daemon.start()
+    site.connect()
+    [commit] = site.log()
+    name = "general-purpose a3041324800a51eff"
+    assert (commit["session"], commit["subagent"]) == ("s-1", name)
+    assert f"Stet-Session: s-1\nStet-Subagent: {name}\n" in site.git("log", "-1", "--format=%B")
+    assert site.agent.call("show", commit=commit["commit"])["subagent"] == name
+    whole(site)
