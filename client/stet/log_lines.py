@@ -47,6 +47,11 @@ _WIDEST_NAME = 32
 _STATUS_STYLE = {"A": "green", "M": "yellow", "D": "red", "R": "cyan"}
 
 
+def _name(commit: CommitInfo) -> str:
+    """Who it was, and which of the session's agents."""
+    return who(commit) + (f" ({visible(commit.subagent)})" if commit.subagent else "")
+
+
 def log(
     commits: Sequence[CommitInfo], now: datetime.datetime | None, width: int | None = None
 ) -> Iterator[Line]:
@@ -100,7 +105,7 @@ def counts(files: Sequence[FileChange]) -> Line:
 
 def _plain(commits: Sequence[CommitInfo], now: datetime.datetime | None) -> Iterator[Line]:
     times = [when(commit.time, now) for commit in commits]
-    names = [who(commit) for commit in commits]
+    names = [_name(commit) for commit in commits]
     time_width = max(map(columns, times), default=0)
     name_width = min(max(map(columns, names), default=0), _WIDEST_NAME)
     indent = " " * (SHORT + 2)
@@ -126,7 +131,7 @@ def _table(
 ) -> Iterator[Line]:
     times = [when(commit.time, now) for commit in commits]
     most = max(12, min(_WIDEST_NAME, width // 5))
-    names = [shortened(who(commit), most) for commit in commits]
+    names = [shortened(_name(commit), most) for commit in commits]
     time_width = max(map(columns, times), default=0)
     name_width = max(map(columns, names), default=0)
     indent = " " * (SHORT + 2)
@@ -148,7 +153,7 @@ def _stacked(
 ) -> Iterator[Line]:
     for commit in commits:
         time = when(commit.time, now)
-        name = shortened(who(commit), max(1, width - SHORT - columns(time) - 4))
+        name = shortened(_name(commit), max(1, width - SHORT - columns(time) - 4))
         yield (
             Span(short(commit.commit), "yellow"),
             Span(f"  {name}", name_style(commit.agent, commit.session)),

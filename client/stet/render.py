@@ -86,6 +86,8 @@ def show(
 def _facts(commit: ShowResult, now: datetime.datetime | None) -> Iterator[tuple[str, str, str]]:
     """What is known of a commit: its name, the value, and its style."""
     yield "By", who(commit), name_style(commit.agent, commit.session)
+    if commit.subagent:
+        yield "Subagent", visible(commit.subagent), ""
     yield "Time", visible(commit.time) + (f" ({ago(commit.time, now)})" if now else ""), ""
     yield "Kind", commit.kind + (f" ({visible(commit.method)})" if commit.method else ""), ""
     if commit.request:

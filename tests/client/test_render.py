@@ -57,6 +57,15 @@ def test_log_aligns_its_columns() -> None:
     )
 
 
+def test_a_subagent_stands_behind_its_session() -> None:
+    page = [commit("a", subagent="general-purpose a30", files=[])]
+    assert text(render.log(page, NOW)) == (
+        "aaaaaaaa  3 min ago  bot/conv-1 (general-purpose a30)  patch src/a.py: 2 edits\n"
+    )
+    for width in (50, 160):
+        assert "bot/conv-1 (general" in text(render.log(page, NOW, width))
+
+
 def test_log_of_nothing_is_nothing() -> None:
     assert text(render.log([], NOW)) == ""
 
@@ -118,6 +127,7 @@ def test_names_paths_and_messages_are_spelled_out_everywhere() -> None:
         method=evil,
         agent=evil,
         session=evil,
+        subagent=evil,
         request=evil,
         peer=Peer(1, evil),
         message=f"{evil}\n\n{evil}",
@@ -132,7 +142,7 @@ def test_names_paths_and_messages_are_spelled_out_everywhere() -> None:
         *render.status(StatusResult(version=evil, protocol=1, read_only=evil)),
     ]
     assert "\x1b" not in text(lines)
-    assert text(lines).count("\\x1b]0;x\\x07") == 25
+    assert text(lines).count("\\x1b]0;x\\x07") == 27
 
 
 def test_show_says_who_when_and_why() -> None:

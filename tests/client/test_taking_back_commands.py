@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 import pytest
 
+import stet
 from client.live import Installation, installation
 from stet.cli.oops import last_burst
 from stet.wire.results import CommitInfo
@@ -129,6 +130,41 @@ def test_oops_without_a_terminal_shows_the_burst_and_undoes_nothing(ws: Installa
     assert ws.json("oops", "--preview")["commit"] is None
     assert ws.text("src/a.py") == TEN
     assert ws.json("oops", "--yes")["files"][0]["path"] == "src/a.py"
+    assert ws.text("src/a.py") == A
+
+
+def test_oops_says_who_else_has_changed_the_files_since(ws: Installation) -> None:
+    ws.patch("src/a.py", "def b", "def bb", STET_SESSION="before")
+    ws.patch("src/a.py", "return 1", "return 10", STET_SESSION="one")
+    ws.patch("src/a.py", "def bb", "def b2", STET_SESSION="two")
+    ws.patch("src/a.py", "def b2", "def b3", STET_SESSION="two")
+    ws.write("src/other.py", "other\n")
+    ws.patch("src/other.py", "other", "by two", STET_SESSION="two")
+    ws.write("src/a.py", ws.text("src/a.py").replace("return 2", "return 20"))
+    ws.write("src/b.py", "stood there before\n")
+    ws.patch("src/b.py", "before", "after", STET_SESSION="one")
+    ws.patch("src/a.py", "return 10", "return 100", STET_SESSION="one")
+    also = {"cli/two": 2, "outside": 1}
+    shown = ws.stet("oops", "--preview", "--session", "one")
+    line = "\nalso changed these files since: cli/two (2 edits), outside (1)\n"
+    assert (line in shown.stdout, shown.stderr) == (True, "")
+    assert ws.json("oops", "--preview", "--session", "one")["also_changed"] == also
+    assert ws.json("oops", "--yes", "--session", "one")["also_changed"] == also
+    assert ws.text("src/a.py") == A.replace("return 2", "return 20").replace("def b", "def b3")
+    assert ws.text("src/b.py") == "stood there before\n"
+    by_two = ws.json("oops", "--preview", "--session", "two")
+    assert by_two["also_changed"] == {"outside": 1}
+
+
+def test_oops_takes_back_what_a_session_did_with_tools_of_its_own_too(ws: Installation) -> None:
+    ws.patch("src/a.py", "return 1", "return 10", STET_SESSION="s")
+    with stet.connect(ws.workspace, "s", "a", endpoint=ws.endpoint()) as session:
+        session.observe("before", ["src/a.py"], use="t1")
+        ws.write("src/a.py", ws.text("src/a.py").replace("return 2", "return 20"))
+        session.observe("after", ["src/a.py"], use="t1")
+    run = ws.stet("oops", "--yes")
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout.startswith("The last burst, 2 edits by ")
     assert ws.text("src/a.py") == A
 
 

@@ -44,11 +44,14 @@ def person(
     return stet.connect(directory, session=session, agent="person", control=True, timeout=timeout)
 
 
-def ask(session: stet.Session, call: Call[T], output: Output) -> T | None:
-    """Carry out a call. With --json its result is printed as it came, and None returned."""
+def ask(session: stet.Session, call: Call[T], output: Output, **more: Any) -> T | None:
+    """Carry out a call. With --json its result is printed as it came, with ``more`` fields, and
+    None returned.
+    """
     if not output.as_json:
         return session.perform(call)
     # As plain values, so that what a newer daemon adds to a result is printed too.
     untyped = cast("Call[Any]", msgspec.structs.replace(call, result=object))
-    output.value(session.perform(untyped))
+    result = session.perform(untyped)
+    output.value({**result, **more} if more else result)
     return None

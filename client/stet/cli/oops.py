@@ -2,14 +2,16 @@
 
 A burst is the newest edits of one session, up to the first pause of more than five minutes.
 The session is that of the newest edit that stands. What is undone already is left out; what
-else happened between the edits is not touched.
+else happened between the edits is not touched. Who else has changed the same files since, is said.
 """
 
 from __future__ import annotations
 
 import argparse
+import collections
+import itertools
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from datetime import datetime
 
 import stet
@@ -35,8 +37,9 @@ def oops(arguments: argparse.Namespace, output: Output) -> None:
     with asking.person(arguments) as session:
         edits = _last_burst(session, arguments.session)
         ids = [edit.commit for edit in edits]
+        also = _others(session, edits)
         if not output.as_json:
-            output.lines(_shown(edits, output))
+            output.lines(_shown(edits, also, output))
             preview = session.undo(ids, preview=True)  # a conflict is told before asking
             if arguments.preview:
                 output.lines(render.edited(preview, preview=True, show_diff=output.diff))
@@ -44,7 +47,7 @@ def oops(arguments: argparse.Namespace, output: Output) -> None:
             if not (arguments.yes or _agreed(len(ids))):
                 return
         call = calls.undo(ids, message=arguments.message, preview=arguments.preview)
-        result = asking.ask(session, call, output)
+        result = asking.ask(session, call, output, also_changed=also)
     if result is not None:
         output.lines(report(result, [], output, title=f"Undone: {_edits(len(ids))}", preview=False))
 
@@ -79,6 +82,35 @@ def last_burst(newest_first: Iterable[CommitInfo]) -> Iterator[CommitInfo]:
             yield commit
 
 
+def _others(session: stet.Session, burst: list[CommitInfo]) -> dict[str, int]:
+    first = burst[-1]
+    since = session.history(since=first.time, limit=_PAGE)
+    later = list(itertools.takewhile(lambda each: each.commit != first.commit, since))
+    return others([first, *reversed(later)], {each.commit for each in burst})
+
+
+def others(oldest_first: Iterable[CommitInfo], burst: Container[str]) -> dict[str, int]:
+    """Who else has changed files after a burst changed them, and how many times.
+
+    What was recorded of a file before its first edit stood there before.
+    """
+    touched: set[str] = set()
+    found = collections.Counter[str]()
+    for each in oldest_first:
+        if each.commit in burst:
+            touched.update(_paths(each))
+        elif (_stands(each) or each.kind == "outside") and not touched.isdisjoint(_paths(each)):
+            found[render.who(each)] += 1
+    return dict(found)
+
+
+def _paths(commit: CommitInfo) -> Iterator[str]:
+    for change in commit.files:
+        yield change.path
+        if change.old_path is not None:
+            yield change.old_path
+
+
 def _is_edit(commit: CommitInfo) -> bool:
     # As undo counts them: recovery restores files too.
     restored = commit.kind == "restore" and commit.method == "restore"
@@ -89,11 +121,16 @@ def _stands(commit: CommitInfo) -> bool:
     return _is_edit(commit) and commit.reverted_by is None
 
 
-def _shown(edits: list[CommitInfo], output: Output) -> Iterator[Line]:
+def _shown(edits: list[CommitInfo], also: dict[str, int], output: Output) -> Iterator[Line]:
     yield (Span(f"The last burst, {_edits(len(edits))} by {render.who(edits[0])}:", "bold"),)
     yield from render.log(edits[:LISTED], output.now, output.width)
     if len(edits) > LISTED:
         yield (Span(f"and {len(edits) - LISTED} more"),)
+    if also:
+        names = [
+            f"{who} ({times if who == 'outside' else _edits(times)})" for who, times in also.items()
+        ]
+        yield (Span(f"also changed these files since: {', '.join(names)}", "yellow"),)
 
 
 def _agreed(count: int) -> bool:
