@@ -152,8 +152,10 @@ def test_oops_says_who_else_has_changed_the_files_since(ws: Installation) -> Non
     assert ws.json("oops", "--yes", "--session", "one")["also_changed"] == also
     assert ws.text("src/a.py") == A.replace("return 2", "return 20").replace("def b", "def b3")
     assert ws.text("src/b.py") == "stood there before\n"
-    by_two = ws.json("oops", "--preview", "--session", "two")
-    assert by_two["also_changed"] == {"outside": 1}
+    # A conflict is an error as ever, after the list.
+    refused = ws.stet("oops", "--yes", "--session", "two")
+    assert refused.stdout.endswith("\nalso changed these files since: outside (1)\n")
+    assert (refused.returncode, "<<<<<<<" in refused.stderr) == (4, True)
 
 
 def test_oops_takes_back_what_a_session_did_with_tools_of_its_own_too(ws: Installation) -> None:
