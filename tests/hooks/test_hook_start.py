@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
 
 LOADED = """
 import sys
@@ -20,10 +25,24 @@ HEAVY = {
 }  # fmt: skip
 
 
-def test_nothing_heavy_is_imported() -> None:
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {"hook_event_name": "PreToolUse", "tool_name": "Read"},
+        {
+            "hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_use_id": "t1", "cwd": "/",
+            "session_id": "s", "tool_input": {"command": "cd /a && b > c", "run_in_background": 1},
+        },
+        {"hook_event_name": "SessionStart", "session_id": "s", "cwd": "/"},
+    ],
+    ids=lambda payload: payload["hook_event_name"],
+)  # fmt: skip
+def test_nothing_heavy_is_imported(payload: dict[str, object], tmp_path: Path) -> None:
+    own = {name: str(tmp_path / name) for name in ("STET_RUNTIME_DIR", "STET_STATE_DIR")}
     run = subprocess.run(
         [sys.executable, "-c", LOADED],
-        input=b'{"hook_event_name": "PreToolUse", "tool_name": "Read"}',
+        input=json.dumps(payload).encode(),
+        env={**os.environ, **own},
         capture_output=True,
         check=True,
     )

@@ -49,6 +49,16 @@ def test_any_event_of_the_session_finds_it(site: Site, event: str) -> None:
     assert ("observed", "conv-1", ["A a.txt"]) in told(site)
 
 
+def test_a_command_whose_end_is_told_after_all_is_one_commit(site: Site) -> None:
+    before(site, "t1", late=["a.txt"])
+    site.write("a.txt", "by the command\n")
+    site.write("b.txt", "by the command\n")
+    after(site, "t1")
+    site.write("a.txt", "the person's\n")
+    stop(site)
+    assert told(site) == [("observed", "conv-1", ["A a.txt", "A b.txt"])]
+
+
 def test_another_session_neither_finds_nor_claims_it(site: Site) -> None:
     other = site.another("conv-2")
     before(site, "t1", late=["a.txt"])
@@ -156,6 +166,7 @@ def test_a_use_is_forgotten_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     watched.expect("s", "t1", ["a"], late=late)
     watched.expect("s", "t2", ["b"], late=late._replace(use="t2"), background=True)
     watched.done("s", "t2")
+    assert list(watched.late_of("another", None)) == []
     now += 601
     assert [paths for _, paths in watched.late_of("s", None)] == [["b"]]
     now += 3000
