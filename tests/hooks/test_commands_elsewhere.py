@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from e2e.running_daemon import Site
 from hooks.hooking import claude, run_hook
 from hooks.test_observe import told, whole
@@ -35,13 +37,15 @@ def test_a_command_that_goes_to_another_workspace_is_recorded_in_both(site: Site
     assert told(other) == [("observed", "s-1", ["A b.txt"])]
 
 
-def test_from_then_on_the_project_is_told_too(site: Site) -> None:
+@pytest.mark.parametrize("variable", ["CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR"])
+def test_from_then_on_the_project_is_told_too(site: Site, variable: str) -> None:
+    project = {variable: str(site.root)}
     other = site.daemon.site(f"{site.root.name}-other")
     payload = {**shell(site, "sh run"), "cwd": str(other.root)}
-    say(site, payload)
+    say(site, payload, **project)
     site.write("a.txt", "1\n")
     other.write("b.txt", "1\n")
-    say(site, payload, "PostToolUse")
+    say(site, payload, "PostToolUse", **project)
     assert [told(each)[0][0] for each in (site, other)] == ["observed", "observed"]
 
 
