@@ -237,14 +237,16 @@ def _payload() -> dict[str, Any]:
 class _Told:
     """What the daemon has been told of, and what is to be said of it."""
 
-    __slots__ = ("roots", "untold", "warnings")
+    __slots__ = ("recorded", "roots", "untold", "warnings")
 
     def __init__(self) -> None:
         self.warnings: list[str] = []
         #: The workspaces that were told.
         self.roots: list[str] = []
-        #: Why nothing is attributed in workspaces that were not told before.
+        #: What is said of workspaces that were not told before, where nothing is attributed.
         self.untold: list[str] = []
+        #: There is another one.
+        self.recorded = False
 
 
 def _observe(event: HookEvent, options: _Options, deadline: float) -> None:
@@ -259,22 +261,12 @@ def _observe(event: HookEvent, options: _Options, deadline: float) -> None:
         return
     if event.paths is None:
         _tell_of_places(event, options, deadline, told)
-        if len(told.untold) == len(told.roots):
-            told.warnings += told.untold
     else:
-        told.warnings += [
-            f"not recorded: {_shown(path)}: its name is not text in UTF-8"
-            for path in event.paths
-            if not _is_text(path)
-        ]
-        here = os.path.realpath(event.directory or "/")
-        paths = [_real(path) for path in event.paths if _is_text(path)]
-        # The agent's own workspace first, before time is spent on what lies elsewhere.
-        paths.sort(key=lambda path: not _is_below(path, here))
-        _tell_of_each(event, paths, options, deadline, told)
-    if told.warnings:
-        more = f" (and {len(told.warnings) - 1} more)" if len(told.warnings) > 1 else ""
-        raise _Warning(told.warnings[0] + more)
+        _tell_of_files(event, event.paths, options, deadline, told)
+    warnings = told.warnings if told.recorded else told.warnings + told.untold
+    if warnings:
+        more = f" (and {len(warnings) - 1} more)" if len(warnings) > 1 else ""
+        raise _Warning(warnings[0] + more)
 
 
 def _tell_of_places(event: HookEvent, options: _Options, deadline: float, told: _Told) -> None:
@@ -296,11 +288,20 @@ def _places(event: HookEvent) -> list[str]:
     return list(dict.fromkeys(map(os.path.realpath, found)))[:_MOST_WORKSPACES]
 
 
-def _tell_of_each(
-    event: HookEvent, paths: list[str], options: _Options, deadline: float, told: _Told
+def _tell_of_files(
+    event: HookEvent, named: list[str], options: _Options, deadline: float, told: _Told
 ) -> None:
     """Tell of files, workspace by workspace; where one is refused the others have their turn."""
-    not_allowed: list[str] = []
+    told.warnings += [
+        f"not recorded: {_shown(path)}: its name is not text in UTF-8"
+        for path in named
+        if not _is_text(path)
+    ]
+    here = os.path.realpath(event.directory or "/")
+    paths = [_real(path) for path in named if _is_text(path)]
+    # The agent's own workspace first, before time is spent on what lies elsewhere.
+    paths.sort(key=lambda path: not _is_below(path, here))
+    not_used: list[str] = []
     above = {path: _existing(path) for path in paths}
     while paths and len(told.roots) < _MOST_WORKSPACES:
         directory = above[paths[0]]
@@ -311,13 +312,13 @@ def _tell_of_each(
             others = [path for path in paths if above[path] != directory]
             more = len(paths) - len(others) - 1
             files = f"{_shown(paths[0])} and {more} more" if more else _shown(paths[0])
-            where = not_allowed if isinstance(refusal, _NotUsed) else told.warnings
+            where = not_used if isinstance(refusal, _NotUsed) else told.warnings
             where.append(f"not recorded: {files}: {refusal}")
             paths = others
         else:
             paths = [path for path in paths if not _is_below(path, root)]
     if told.roots:
-        told.warnings = not_allowed + told.warnings
+        told.warnings = not_used + told.warnings
     if paths:
         told.warnings.append(f"not recorded, because they lie in other workspaces: {len(paths)}")
 
@@ -355,7 +356,9 @@ def _tell(
         reply = next(replies)
         _progress.waiting = False
         result = _result(reply)
-        (told.untold if result.get("untold") else told.warnings).extend(result.get("warnings", ()))
+        untold = bool(result.get("untold"))
+        (told.untold if untold else told.warnings).extend(result.get("warnings", ()))
+        told.recorded = told.recorded or not untold
         told.roots.append(root)
         _progress.recorded = True
     return root

@@ -114,3 +114,20 @@ def test_a_subagents_edits_are_told_apart(own_site: Site) -> None:
     assert f"Stet-Session: s-1\nStet-Subagent: {name}\n" in site.git("log", "-1", "--format=%B")
     assert site.agent.call("show", commit=commit["commit"])["subagent"] == name
     whole(site)
+
+
+def test_what_is_said_of_a_workspace_that_nobody_looked_at_is_said_whole_or_not(
+    own_site: Site,
+) -> None:
+    site = own_site
+    site.daemon.restart(STET_OBSERVE_MAX_FILES="1")
+    other = site.daemon.site(f"{site.root.name}-other")
+    for name in ("a.txt", "b.txt", "c.txt"):
+        other.write(name, "1\n")  # so that there is a second warning
+    payload = shell(site, "sh run")
+    say(site, payload)
+    payload.update(cwd=str(other.root), hook_event_name="PostToolUse")
+    say(site, payload)
+    said = run_hook(site.daemon, payload, *PATIENT)
+    assert "nobody told before the tool ran" in said
+    assert said.endswith(" (and 1 more)\n")
