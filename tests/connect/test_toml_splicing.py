@@ -18,7 +18,7 @@ VALUE = {"command": "/a b/stet", "args": ["mcp", 'x"\\'], "env": {"A": "1", "b c
 PIECES = (
     "", "\n", "# a comment\n", "#[servers.stet]\n", "[servers.{0}]\ncommand = 'x' # y\n",
     '[t{0}]\ntext = """\n[servers.stet]\n"""\n', "[t{0}]\nlist = [\n  [1], # [\n  []\n]\n\n",
-    "[[array]]\nx = '[servers.stet]'\n", "[ 'quoted.{0}' ]  \n", "[t{0}.below]\n'''k''' = 1\n",
+    "[[a{0}.in]]\nx = '[servers.stet]'\n", "[ 'quoted.{0}' ]  \n", "[t{0}.below]\n'''k''' = 1\n",
     "[t{0}]\nx = '''\n\"\"\"[servers.stet]\n'''\n", "[t{0}]\ninline = {{ a = [1, 2] }}",
 )  # fmt: skip
 
@@ -94,11 +94,11 @@ def test_a_table_is_taken_out_from_between_lines(before: str) -> None:
     ("body", "value", "expected"),
     [
         ("a = 1\nb = 2\n", {"a": 1}, "a = 1\n"),
-        ("a.b = 1\n", {"a": {"b": 2}}, "a = { b = 2 }\n"),
-        ("a.b = 1\na.c = 2\n", {"a": {"b": 1}}, "a = { b = 1 }\n"),
+        ("a.b = 1\n", {"a": {"b": 2}}, "a.b = 2\n"),
+        ("a.b = 1\na.c = 2\n", {"a": {"b": 1}}, "a.b = 1\n"),
         ("a = [ # x\n1]# y\n", {"a": [2]}, "a = [2]# y\n"),
         ('a = """\n# [\n""" # y', {"a": "z"}, 'a = "z" # y'),
-        ("a = 1 # x", {"b": 1}, "b = 1"),
+        ("a = 1 # x", {"b": 1}, "b = 1\n"),
     ],
 )
 def test_a_member_is_replaced_however_it_is_written(
@@ -107,10 +107,27 @@ def test_a_member_is_replaced_however_it_is_written(
     assert f"[servers.stet]\n{expected}" == put(f"[servers.stet]\n{body}", PATH, value)
 
 
+def test_an_entry_within_a_line_is_changed_and_taken_out() -> None:
+    text = "[servers]\nstet = { a = 1 } # mine\nz = { b = 1 }\n"
+    assert text.replace("1 } #", "2 } #") == put(text, PATH, {"a": 2})
+    assert "[servers]\nz = { b = 1 }\n" == remove(text, PATH)
+
+
+@pytest.mark.parametrize("text", ["servers = {}", "servers = 1"])
+def test_a_place_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(CannotSplice):
+        put(text, PATH, VALUE)
+
+
 @pytest.mark.parametrize(
     "text",
-    ["servers = {}", "servers = { stet = {} }", "[servers]\nstet = { a = 1 }", "servers = 1"],
+    [
+        "[[list]]\n[servers.stet]\na = 1\n[z]\n[[list]]\n",
+        "[servers.mine]\na = 1\n[[list]]\n[servers.stet]\na = 1\n",
+    ],
 )
-def test_a_place_that_is_none_is_refused(text: str) -> None:
+def test_a_document_that_would_not_come_back_to_the_byte_is_refused(text: str) -> None:
+    with pytest.raises(CannotSplice):
+        remove(text, PATH)
     with pytest.raises(CannotSplice):
         put(text, PATH, VALUE)
