@@ -49,7 +49,7 @@ class RealClient:
     environment: Callable[[ScriptedModel], Mapping[str, str]] = lambda _model: {}
     #: What keeps the client's hooks from running unless a person has said so; here nobody can.
     trusting_hooks: tuple[str, ...] = ()
-    connect: tuple[str, ...] = ("--hooks",)
+    connect: tuple[str, ...] = ("--hooks", "--allow-edits")
     #: A first step that finds stet's tools, where the client does not offer them at once.
     search: Use | None = None
 
@@ -188,7 +188,7 @@ CLAUDE_CODE = RealClient(
     "@anthropic-ai/claude-code-*/claude",
     (
         *("-p", "--model", "claude-sonnet-4-5"),
-        *("--allowedTools", "mcp__stet,Write,Edit,Bash,Agent,ToolSearch", "--"),
+        *("--allowedTools", "Write,Edit,Bash,Agent,ToolSearch", "--"),
     ),
     "mcp__stet__{}",
     _write_claude,

@@ -362,6 +362,11 @@ def _add_connecting(commands: _Commands) -> None:
         "--hooks", action="store_true", help="record what the client's own tools edit, too"
     )
     made.add_argument(
+        "--allow-edits",
+        action="store_true",
+        help="have the client not ask before stet edits; it never asks before stet reads",
+    )
+    made.add_argument(
         "--tools", metavar="NAMES", help="the tools that edit: patch,apply_patch (default: all)"
     )
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # no other command needs it
     from stet.connecting.carrying_out import Request
 
 #: As :data:`stet.connecting.clients.CLIENTS` has them; the parser needs no more of it.
-NAMES = ("claude-code", "codex", "gemini", "cursor", "vscode", "zed")
+NAMES = ("claude-code", "codex", "gemini", "cursor", "vscode", "zed", "opencode")
 
 
 def connect(arguments: argparse.Namespace, output: Output) -> None:
@@ -27,7 +27,7 @@ def connect(arguments: argparse.Namespace, output: Output) -> None:
     from stet.connecting import carrying_out
 
     request = _request(arguments)
-    if arguments.hooks and request.client.hooks is None:
+    if arguments.hooks and not request.client.has_hooks:
         raise UsageError(f"{request.client.title} has no hooks; leave out --hooks")
     if not arguments.write:
         _print(request, output)
@@ -90,6 +90,7 @@ def _request(arguments: argparse.Namespace) -> Request:
         workspace=workspace,
         tools=_tools(getattr(arguments, "tools", None)),
         hooks=getattr(arguments, "hooks", False),
+        edits=getattr(arguments, "allow_edits", False),
     )
 
 
@@ -109,7 +110,7 @@ def _print(request: Request, output: Output) -> None:
     texts = [target.kind.written("", target.wanted) for target in wanted]
     if output.as_json:
         files = [
-            {"path": target.path, "format": "toml" if target.kind.toml else "json", "text": text}
+            {"path": target.path, "format": target.kind.name, "text": text}
             for target, text in zip(wanted, texts, strict=True)
         ]
         hints = list(_hints(request))
@@ -129,7 +130,14 @@ def _print(request: Request, output: Output) -> None:
 def _hints(request: Request) -> Iterator[str]:
     import importlib.util
 
-    yield from request.client.hints
+    client = request.client
+    if client.boundary:
+        yield client.boundary
+    if request.scope == "project" and client.asks:
+        yield client.asks
+    if request.hooks and client.name == "codex":
+        yield "Codex passes the hooks over in silence until you trust them: in Codex, /hooks."
+    yield from client.hints
     if importlib.util.find_spec("mcp") is None:
         yield "stet mcp needs the Python package mcp: pip install 'stetd[mcp]'"
     yield "Agents may edit only where you have allowed it: stet init DIR"
@@ -147,4 +155,5 @@ def command_line(verb: Literal["connect", "disconnect"], request: Request) -> st
         words += ["--workspace", workspace] if workspace is not None else []
         words += ["--tools", request.tools] if request.tools is not None else []
         words += ["--hooks"] if request.hooks else []
+        words += ["--allow-edits"] if request.edits else []
     return shlex.join(words)

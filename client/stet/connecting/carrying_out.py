@@ -11,6 +11,7 @@ import os
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from stet.connecting import config_file, entries, jsonc
 from stet.connecting.clients import Client, Scope
@@ -22,7 +23,10 @@ from stet.connecting.undoing import Format, Undone, undone
 
 @dataclass(frozen=True)
 class Request:
-    """Which client is to be connected, for whom, and with what."""
+    """Which client is to be connected, for whom, and with what.
+
+    ``edits``: so that it does not ask before stet edits.
+    """
 
     client: Client
     scope: Scope
@@ -32,6 +36,7 @@ class Request:
     workspace: str | None = None
     tools: str | None = None
     hooks: bool = False
+    edits: bool = False
 
 
 @dataclass(frozen=True)
@@ -75,21 +80,35 @@ def targets(request: Request) -> list[Target]:
     given = [name for name in entries.FORWARDED if request.environ.get(name)]
     command = entries.server_command(request.program, _workspace(request), request.tools)
     server = client.server(command, variables, given)
-    place = client.place(project, request.environ)
-    kind = Format(client.toml, client.strict)
-    if client.hooks is None:
-        return [Target(place, kind, Entries(client.servers, server))]
+    found = {
+        client.place(project, request.environ): Target(
+            client.place(project, request.environ),
+            Format(client.toml, client.strict),
+            Entries(client.servers, server),
+        )
+    }
+
+    def add(place: str, strict: bool, **more: Any) -> None:
+        target = found.get(place, Target(place, Format(strict=strict), Entries()))
+        found[place] = replace(target, wanted=replace(target.wanted, **more))
+
     hook = entries.hook_command(request.program, client.name, variables)
-    events = client.hooks.events if request.hooks else ()
-    groups = [Group(event, client.hooks.value(hook)) for event in events]
-    hooks_place = client.hooks.place(project, request.environ)
-    if hooks_place == place:
-        return [Target(place, kind, Entries(client.servers, server, groups))]
-    hooks = Entries(None, None, groups, client.hooks.defaults)
-    return [
-        Target(place, kind, Entries(client.servers, server)),
-        Target(hooks_place, Format(strict=client.hooks.strict), hooks),
-    ]
+    if client.hooks is not None:
+        events = client.hooks.values(hook) if request.hooks else ()
+        groups = [Group(event, value) for event, value in events]
+        place = client.hooks.place(project, request.environ)
+        add(place, client.hooks.strict, groups=groups, defaults=client.hooks.defaults)
+    if client.allowed is not None:
+        words = client.allowed.editing if request.edits else client.allowed.reading
+        place = client.allowed.place(project, request.environ)
+        add(place, client.strict, listed=client.allowed.path, words=words)
+    for own in client.own_files:
+        if project is not None and not own.in_projects:
+            continue
+        place = own.place(project, request.environ)
+        text = own.text(hook, request.edits) if request.hooks or not own.for_hooks else None
+        found[place] = Target(place, Format(whole=True), Entries(whole=text))
+    return list(found.values())
 
 
 def _workspace(request: Request) -> str | None:
@@ -185,6 +204,8 @@ def _is_kept(target: Target, file: ConfigFile, fresh: str) -> bool:
     """
     wanted = target.wanted
     if not target.kind.found(file.text, wanted):
+        return False
+    if wanted.whole is not None:
         return False
     now = target.kind.found(fresh, wanted)
     if wanted.server is not None and wanted.server != now.server:

@@ -19,12 +19,18 @@ What is said here is each client's own documentation, looked up in November 2026
                   one's own; matchers are not looked at.
     Zed           "Model Context Protocol", zed.dev/docs/ai/mcp, at commit 04ebba46. JSON with
                   comments; no hooks.
+    opencode      seen with 1.18.33: the command of a server is one list; what other clients call
+                  hooks is a JavaScript module below plugin/.
+
+Claude Code, Codex, Gemini CLI and opencode were also run for real (tests/real_clients).
 """
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Mapping
+import shlex
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -39,23 +45,64 @@ HOOK_TIMEOUT_S = 15
 
 @dataclass(frozen=True)
 class Hooks:
-    """A client's hooks: in which file, for which events, in which form."""
+    """A client's hooks: in which file, for which events, in which form.
+
+    ``matcher``: which tools ``events`` are for. ``other_events`` are not about a tool: that a
+    conversation begins, so that its MCP server learns which one it is (:mod:`stet.joining`), or
+    that a turn ends, which tells what ran in the background.
+    """
 
     place: Places
     events: tuple[str, ...]
     matcher: str | None = None
+    other_events: tuple[str, ...] = ()
     grouped: bool = True
     typed: bool = True
     per_second: int = 1
     defaults: Mapping[str, Any] = field(default_factory=dict)
     strict: bool = False
 
-    def value(self, command: str) -> dict[str, Any]:
-        """The element for an event."""
+    def values(self, command: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Each event with its element."""
         handler: dict[str, Any] = {"type": "command"} if self.typed else {}
         handler |= {"command": command, "timeout": HOOK_TIMEOUT_S * self.per_second}
-        matcher = {"matcher": self.matcher} if self.matcher else {}
-        return {**matcher, "hooks": [handler]} if self.grouped else {**matcher, **handler}
+        for event in (*self.events, *self.other_events):
+            about_tools = self.matcher and event in self.events
+            matcher = {"matcher": self.matcher} if about_tools else {}
+            yield event, {**matcher, **({"hooks": [handler]} if self.grouped else handler)}
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """Words in a list that keep a client from asking before it calls a tool.
+
+    ``reading``: for the tools that change nothing. ``editing``: for all of stet's tools.
+    """
+
+    place: Places
+    path: tuple[str, ...]
+    reading: tuple[str, ...]
+    editing: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class OwnFile:
+    """A file that is stet's alone. ``text`` makes it, of the hook's command and of whether tools
+    that edit are not to be asked about.
+
+    ``for_hooks``: it is there for the hooks. ``in_projects``: the client reads a project's, too.
+    """
+
+    place: Places
+    text: Callable[[str, bool], str]
+    for_hooks: bool = False
+    in_projects: bool = True
+
+
+#: In the first line of each such file.
+OWN_MARK = "written by stet connect"
+#: The tools that change nothing, as MCP has them.
+READING = ("read", "log", "show", "diff")
 
 
 @dataclass(frozen=True)
@@ -64,29 +111,47 @@ class Client:
 
     ``project_variable``: what the client itself replaces by the project's directory; the others
     start a server there. ``expands``: it replaces ``$`` in strings. ``forwards``: it starts a
-    server with few variables, unless ``env_vars`` names more.
+    server with few variables, unless ``env_vars`` names more. ``one_list``: a server's command is
+    one list, and its variables are its ``environment``. ``mcp_name``: what it calls itself to a
+    server. ``boundary``: what of its own rules holds for stet's edits. ``asks``: what it asks
+    before it reads a project's configuration.
     """
 
     name: str
     title: str
     place: Places
     servers: str
+    mcp_name: str
     marks: Mapping[str, Any] = field(default_factory=dict)
     toml: bool = False
     strict: bool = False
     expands: bool = True
     forwards: bool = False
+    one_list: bool = False
     project_variable: str | None = None
     hooks: Hooks | None = None
+    allowed: Allowed | None = None
+    own_files: tuple[OwnFile, ...] = ()
+    boundary: str = ""
+    asks: str = ""
     hints: tuple[str, ...] = ()
+
+    @property
+    def has_hooks(self) -> bool:
+        """Whether it can be told to have its own tools' edits recorded."""
+        return self.hooks is not None or any(each.for_hooks for each in self.own_files)
 
     def server(
         self, command: list[str], variables: Mapping[str, str], forwarded: list[str]
     ) -> dict[str, Any]:
         """The entry of an MCP server that gets these variables, and the client's own of those."""
-        value = {**self.marks, "command": command[0], "args": command[1:]}
+        value: dict[str, Any] = {**self.marks}
+        if self.one_list:
+            value["command"] = command
+        else:
+            value |= {"command": command[0], "args": command[1:]}
         if variables:
-            value["env"] = dict(variables)
+            value["environment" if self.one_list else "env"] = dict(variables)
         if self.forwards and forwarded:
             value["env_vars"] = forwarded
         return value
@@ -123,27 +188,70 @@ def _place(
     return place
 
 
+_CLAUDE_SETTINGS = _place(
+    ".claude/settings.json", ".claude/settings.json", moved=("CLAUDE_CONFIG_DIR", "settings.json")
+)
+#: The line of a program that holds the hook's command as a list.
+_COMMAND = "const HOOK = "
+_NO_MORE = "Beyond that, what holds is where you allow it (stet init) and stet mode."
+
+
+def _gemini_policy(_command: str, edits: bool) -> str:
+    """Rules of Gemini CLI's policy engine. In plan mode the rule for edits does not hold."""
+    reading = (
+        f"# {OWN_MARK}; stet disconnect removes it\n"
+        '[[rule]]\nmcpName = "stet"\ntoolAnnotations = { readOnlyHint = true }\n'
+        'decision = "allow"\npriority = 100\n'
+    )
+    editing = (
+        '\n[[rule]]\nmcpName = "stet"\ndecision = "allow"\npriority = 100\n'
+        'modes = ["default", "autoEdit", "yolo"]\n'
+    )
+    return reading + (editing if edits else "")
+
+
+def _opencode_plugin(command: str, _edits: bool) -> str:
+    path = os.path.join(os.path.dirname(__file__), "opencode_plugin.js")
+    with open(path, encoding="utf-8") as file:
+        head, _, code = file.read().partition("\n")
+    return f"{head} {OWN_MARK}; stet disconnect removes it\n" + code.replace(
+        "STET_HOOK_COMMAND", json.dumps(shlex.split(command))
+    )
+
+
+def own_commands(text: str) -> list[tuple[str, ...]]:
+    """What a file of stet's own starts."""
+    lists = [line.partition(" = ")[2] for line in text.splitlines() if line.startswith(_COMMAND)]
+    return [tuple(json.loads(each)) for each in lists]
+
+
 CLAUDE_CODE = Client(
     "claude-code",
     "Claude Code",
     _place(".mcp.json", ".claude.json", moved=("CLAUDE_CONFIG_DIR", ".claude.json")),
     "mcpServers",
+    "claude-code",
     marks={"type": "stdio"},
     strict=True,
     hooks=Hooks(
-        _place(
-            ".claude/settings.json",
-            ".claude/settings.json",
-            moved=("CLAUDE_CONFIG_DIR", "settings.json"),
-        ),
+        _CLAUDE_SETTINGS,
         ("PreToolUse", "PostToolUse", "PostToolUseFailure"),
         "Edit|Write|MultiEdit|NotebookEdit|Bash",
+        ("SessionStart", "Stop"),
         strict=True,
     ),
+    allowed=Allowed(
+        _CLAUDE_SETTINGS,
+        ("permissions", "allow"),
+        tuple(f"mcp__stet__{tool}" for tool in READING),
+        ("mcp__stet",),
+    ),
+    boundary="Claude Code asks before stet edits, as its permissions say, and in plan mode refuses "
+    f"it; its sandbox for commands does not hold for stet. {_NO_MORE}",
+    asks="Claude Code asks once whether the server in .mcp.json may be used, and reads hooks and "
+    "permissions of a project only after you have said that you trust its directory.",
     hints=(
-        'So that it is not asked each time, in settings.json: "permissions": '
-        '{"allow": ["mcp__stet"]}',
-        'So that it edits with stet only, not with its own tools: "permissions": '
+        'So that it edits with stet only, not with its own tools, in settings.json: "permissions": '
         '{"deny": ["Edit", "Write", "NotebookEdit"]}',
         "Start Claude Code again; /mcp there shows the server.",
     ),
@@ -154,6 +262,7 @@ CODEX = Client(
     "Codex",
     _place(".codex/config.toml", ".codex/config.toml", moved=("CODEX_HOME", "config.toml")),
     "mcp_servers",
+    "codex-mcp-client",
     toml=True,
     expands=False,
     forwards=True,
@@ -161,14 +270,15 @@ CODEX = Client(
         _place(".codex/hooks.json", ".codex/hooks.json", moved=("CODEX_HOME", "hooks.json")),
         ("PreToolUse", "PostToolUse"),
         "Bash|apply_patch",
+        ("Stop",),
         strict=True,
     ),
-    hints=(
-        "Codex keeps its own apply_patch. To let it take stet's: stet apply-patch stands in for "
-        "that command (README.md, apply_patch).",
-        "Start Codex again; /mcp there shows the server. Hooks run after you have trusted them in "
-        "/hooks; a project's files are read when the project is trusted.",
-    ),
+    boundary="Codex's sandbox does not hold stet's daemon back, so stet refuses to edit while that "
+    "sandbox is read-only. Codex does not ask before stet edits, also where it asks before its "
+    'own edits (the policy "untrusted"); to be asked: approval_mode = "prompt" in '
+    f"[mcp_servers.stet.tools.patch] and the like. {_NO_MORE}",
+    asks="Codex reads a project's .codex only when the project is trusted.",
+    hints=("Start Codex again; /mcp there shows the server.",),
 )
 
 GEMINI = Client(
@@ -176,14 +286,22 @@ GEMINI = Client(
     "Gemini CLI",
     _place(".gemini/settings.json", ".gemini/settings.json"),
     "mcpServers",
+    "gemini-cli-mcp-client",
     hooks=Hooks(
         _place(".gemini/settings.json", ".gemini/settings.json"),
         ("BeforeTool", "AfterTool"),
         "write_file|replace|run_shell_command",
+        ("SessionStart",),
         per_second=1000,
     ),
+    own_files=(
+        OwnFile(_place("", ".gemini/policies/stet.toml"), _gemini_policy, in_projects=False),
+    ),
+    boundary="Gemini CLI asks before stet edits unless you allow it, and does not in plan mode; "
+    f"its sandbox does not hold stet's daemon back. {_NO_MORE}",
+    asks="Gemini CLI reads a project's .gemini only when its directory is trusted, and no policies "
+    "there: so it asks before each of stet's tools.",
     hints=(
-        'So that it is not asked each time: "trust": true in the entry.',
         'So that it edits with stet only: "tools": {"exclude": ["replace", "write_file"]}',
         "Start Gemini CLI again; /mcp there shows the server.",
     ),
@@ -194,6 +312,7 @@ CURSOR = Client(
     "Cursor",
     _place(".cursor/mcp.json", ".cursor/mcp.json"),
     "mcpServers",
+    "cursor-vscode",
     project_variable="${workspaceFolder}",
     hooks=Hooks(
         _place(".cursor/hooks.json", ".cursor/hooks.json"),
@@ -203,6 +322,7 @@ CURSOR = Client(
         typed=False,
         defaults={"version": 1},
     ),
+    boundary=f"Cursor asks before stet edits, as its settings say. {_NO_MORE}",
     hints=("In Cursor's settings, under MCP, switch the server on and choose its tools.",),
 )
 
@@ -211,6 +331,7 @@ VSCODE = Client(
     "VS Code",
     _place(".vscode/mcp.json", "Code/User/mcp.json", _config_home),
     "servers",
+    "Visual Studio Code",
     marks={"type": "stdio"},
     project_variable="${workspaceFolder}",
     hooks=Hooks(
@@ -218,6 +339,8 @@ VSCODE = Client(
         ("PreToolUse", "PostToolUse"),
         grouped=False,
     ),
+    boundary=f"VS Code asks before stet edits, as its settings say. {_NO_MORE}",
+    asks="VS Code asks whether you trust a project's server before it starts it.",
     hints=(
         'In VS Code, "MCP: List Servers" starts it; the tools of a chat are chosen by its '
         "tools button, where its own editing can be switched off.",
@@ -230,8 +353,10 @@ ZED = Client(
     "Zed",
     _place(".zed/settings.json", "zed/settings.json", _config_home),
     "context_servers",
+    "Zed",
     marks={"source": "custom"},
     expands=False,
+    boundary=f"Zed asks before stet edits, as its settings say. {_NO_MORE}",
     hints=(
         'So that it edits with stet only: a profile in "agent" with "edit_file": false under '
         '"tools", and "enable_all_context_servers": true.',
@@ -239,6 +364,31 @@ ZED = Client(
     ),
 )
 
+OPENCODE = Client(
+    "opencode",
+    "opencode",
+    _place("opencode.json", "opencode/opencode.json", _config_home),
+    "mcp",
+    "opencode",
+    marks={"type": "local", "enabled": True},
+    expands=False,
+    one_list=True,
+    own_files=(
+        OwnFile(
+            _place(".opencode/plugin/stet.js", "opencode/plugin/stet.js", _config_home),
+            _opencode_plugin,
+            for_hooks=True,
+        ),
+    ),
+    boundary="opencode does not ask before stet edits, as it does not before its own edits; to be "
+    f'asked: "permission": {{"stet_*": "ask"}} in opencode.json. {_NO_MORE}',
+    asks="opencode reads a project's opencode.json and plugins unasked.",
+    hints=(
+        'So that it edits with stet only: "tools": {"edit": false, "write": false}',
+        "Start opencode again; opencode mcp list shows the server.",
+    ),
+)
+
 CLIENTS: Mapping[str, Client] = {
-    client.name: client for client in (CLAUDE_CODE, CODEX, GEMINI, CURSOR, VSCODE, ZED)
+    client.name: client for client in (CLAUDE_CODE, CODEX, GEMINI, CURSOR, VSCODE, ZED, OPENCODE)
 }

@@ -27,7 +27,7 @@ FORWARDED = ("XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME")
 #: The name of the entry in every client; tools are then called ``mcp__stet__patch`` and the like.
 NAME = "stet"
 _MODULE = ("-P", "-m", "stet.cli")
-_OWN_KEYS = ("type", "source", "command", "args", "env", "env_vars")
+_OWN_KEYS = ("type", "source", "command", "args", "env", "environment", "env_vars")
 _OWN_OPTIONS = ("--workspace", "--tools")
 #: A word as a shell reads it, with its quotes; what it says is told by shlex.
 _WORD = re.compile(r"""(?:[^\s'"\\]|'[^']*'|"(?:[^"\\]|\\.)*"|\\.)+""", re.DOTALL)
@@ -43,18 +43,23 @@ class Group:
 
 @dataclass(frozen=True)
 class Entries:
-    """What is to be in a file, or was found there: a server under ``servers``, and hooks.
+    """What is to be in a file, or was found there: a server under ``servers``, hooks, words.
 
     ``defaults`` are members that a file with hooks must have, for a file that has none.
+    ``words`` are in the list at the path ``listed``: the tools that are not asked about. ``whole``
+    is the text of a file that is stet's alone; then there is nothing else.
     """
 
     servers: str | None = None
     server: Mapping[str, Any] | None = None
     groups: Sequence[Group] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    listed: tuple[str, ...] = ()
+    words: Sequence[str] = ()
+    whole: str | None = None
 
     def __bool__(self) -> bool:
-        return self.server is not None or bool(self.groups)
+        return self.server is not None or bool(self.groups or self.words or self.whole)
 
 
 def this_stet(python: str = sys.executable) -> tuple[str, ...]:
@@ -141,14 +146,13 @@ def own_options(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
 
 def own_server(value: Any) -> tuple[str, ...] | None:
     """The command of a server's entry that was written here; None for all others."""
-    if not isinstance(value, dict):
-        return None
-    command, arguments = value.get("command"), value.get("args", [])
-    if not isinstance(command, str) or not isinstance(arguments, list):
-        return None
-    if not all(isinstance(each, str) for each in arguments):
-        return None
-    return own_command([command, *arguments], "mcp")
+    argv = _server_argv(value) if isinstance(value, dict) else None
+    return None if argv is None else own_command(argv, "mcp")
+
+
+def own_word(word: Any) -> bool:
+    """Whether a word in a list of tools is about stet's."""
+    return isinstance(word, str) and (word == f"mcp__{NAME}" or word.startswith(f"mcp__{NAME}__"))
 
 
 def own_handler(value: Any) -> tuple[str, ...] | None:
@@ -165,13 +169,17 @@ def own_handler(value: Any) -> tuple[str, ...] | None:
 def merged(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
     """An entry as it is wanted, with what a person has added to the one that was found."""
     value = dict(wanted)
-    command = _merged_command(_server_argv(found), _server_argv(wanted))
-    value["command"], value["args"] = command[0], command[1:]
-    kept = found.get("env")
-    if isinstance(kept, dict):
-        added = {name: each for name, each in kept.items() if name not in LOCATIONS}
-        if added:
-            value["env"] = {**wanted.get("env", {}), **added}
+    command = _merged_command(_server_argv(found) or [], _server_argv(wanted) or [])
+    if "args" in wanted:
+        value["command"], value["args"] = command[0], command[1:]
+    else:
+        value["command"] = command
+    for variables in ("env", "environment"):
+        kept = found.get(variables)
+        if isinstance(kept, dict):
+            added = {name: each for name, each in kept.items() if name not in LOCATIONS}
+            if added:
+                value[variables] = {**wanted.get(variables, {}), **added}
     names = found.get("env_vars")
     if isinstance(names, list):
         passed = wanted.get("env_vars", [])
@@ -182,8 +190,13 @@ def merged(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any
     return value
 
 
-def _server_argv(value: Mapping[str, Any]) -> list[str]:
-    return [value["command"], *value.get("args", [])]
+def _server_argv(value: Mapping[str, Any]) -> list[str] | None:
+    """The command of a server's entry, which is a word and a list, or one list; None: neither."""
+    command, arguments = value.get("command"), value.get("args", [])
+    if not isinstance(arguments, list):
+        return None
+    words: list[Any] = [*(command if isinstance(command, list) else [command]), *arguments]
+    return words if words and all(isinstance(each, str) for each in words) else None
 
 
 def _merged_command(found: list[str], wanted: list[str]) -> list[str]:

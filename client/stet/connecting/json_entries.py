@@ -1,6 +1,6 @@
 """The entries for stet in JSON text: written, found, taken out. Pure.
 
-    {<servers>: {"stet": SERVER}, "hooks": {EVENT: [GROUP ..]}}
+    {<servers>: {"stet": SERVER}, "hooks": {EVENT: [GROUP ..]}, "permissions": {"allow": [WORD ..]}}
 
 A GROUP is a handler ``{"command": ..}``, or has handlers in ``hooks``; one of those may be ours
 beside a person's own.
@@ -9,6 +9,7 @@ beside a person's own.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from stet.connecting import entries, jsonc
@@ -45,7 +46,17 @@ def written(text: str, wanted: Entries) -> str:
         for group in wanted.groups:
             own = list(_own_handlers(root, group.event))
             text = _with_program(text, own, group) if own else _with_group(text, group)
+    there = _own_words(jsonc.value_of(text), wanted.listed)
+    for word in wanted.words:
+        if word not in there and f"mcp__{NAME}" not in there:  # which allows all the others
+            text = append(text, wanted.listed, word)
     return text
+
+
+def _own_words(root: Any, listed: tuple[str, ...]) -> list[str]:
+    """The words about stet's tools in a list."""
+    words = lookup(root, listed) if listed and has(root, listed) else ()
+    return [each for each in words if entries.own_word(each)] if isinstance(words, list) else []
 
 
 def _with_server(text: str, path: Path, value: dict[str, Any]) -> str:
@@ -72,15 +83,16 @@ def _with_program(text: str, own: list[Path], group: Group) -> str:
     return text
 
 
-def found(text: str, servers: str | None) -> Entries:
-    """The entries that are in a text."""
+def found(text: str, shape: Entries) -> Entries:
+    """The entries that are in a text, where ``shape`` has them."""
     root = jsonc.value_of(text)
     server = None
-    if servers is not None and has(root, (servers, NAME)):
-        value = lookup(root, (servers, NAME))
+    if shape.servers is not None and has(root, (shape.servers, NAME)):
+        value = lookup(root, (shape.servers, NAME))
         server = value if entries.own_server(value) is not None else None
     groups = [group for event in _events(root) for group in _own_groups(root, event)]
-    return Entries(servers, server, groups)
+    words = _own_words(root, shape.listed)
+    return replace(shape, server=server, groups=groups, words=words)
 
 
 def _own_groups(root: Any, event: str) -> Iterator[Group]:
@@ -101,14 +113,17 @@ def hook_commands(text: str) -> list[tuple[str, ...]]:
     return [command for command in commands if command is not None]
 
 
-def removed(text: str, servers: str | None, keep: Any) -> str:
+def removed(text: str, shape: Entries, keep: Any) -> str:
     """The text without the entries, and without what is left empty and not in ``keep``."""
     root = jsonc.value_of(text)
+    for word in _own_words(root, shape.listed):
+        at = lookup(jsonc.value_of(text), shape.listed).index(word)
+        text = remove(text, (*shape.listed, at), keep)
     for event in reversed(list(_events(root))):
         for path in reversed(list(_own_in(root, event))):
             text = remove(text, path, keep)
-    if servers is not None and found(text, servers).server is not None:
-        text = remove(text, (servers, NAME), keep)
+    if shape.servers is not None and found(text, shape).server is not None:
+        text = remove(text, (shape.servers, NAME), keep)
     return text
 
 

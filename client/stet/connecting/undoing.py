@@ -9,9 +9,9 @@ alone are taken out; what was empty in the newest backup stays empty, what was n
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from stet.connecting import entries, json_entries, jsonc, toml_entries, toml_splicing
+from stet.connecting import clients, entries, json_entries, jsonc, toml_entries, toml_splicing
 from stet.connecting.config_file import Backup
 from stet.connecting.entries import Entries
 from stet.connecting.json_splicing import CannotSplice
@@ -19,46 +19,66 @@ from stet.connecting.json_splicing import CannotSplice
 
 @dataclass(frozen=True)
 class Format:
-    """How a file is written; ``wanted`` gives the names and defaults, its values do not matter."""
+    """How a file is written; ``wanted`` gives the names and defaults, its values do not matter.
+
+    ``whole``: the file is stet's alone, and known by its first line.
+    """
 
     toml: bool = False
     strict: bool = False
+    whole: bool = False
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return "text" if self.whole else "toml" if self.toml else "json"
 
     def check(self, text: str) -> None:
         """Raises ValueError, NotJson or CannotSplice for a text that can't be written into."""
-        if self.toml:
+        if self.whole:
+            if text and clients.OWN_MARK not in text.partition("\n")[0]:
+                raise CannotSplice("there is a file of that name that stet connect has not written")
+        elif self.toml:
             toml_splicing.value_of(text)
         else:
             json_entries.check(text, strict=self.strict)
 
     def written(self, text: str, wanted: Entries) -> str:
         """The text with these entries."""
+        if self.whole:
+            return wanted.whole or ""
         if self.toml:
             return toml_entries.written(text, wanted)
         return json_entries.written(text, wanted)
 
     def found(self, text: str, shape: Entries) -> Entries:
         """The entries in a text."""
+        if self.whole:
+            return Entries(whole=text)
         if self.toml:
             return toml_entries.found(text, shape.servers)
-        return replace(json_entries.found(text, shape.servers), defaults=shape.defaults)
+        return json_entries.found(text, shape)
 
     def commands(self, text: str, shape: Entries) -> list[tuple[str, ...]]:
         """What the entries in a text start."""
+        if self.whole:
+            return clients.own_commands(text)
         server = entries.own_server(self.found(text, shape).server)
         hooks = [] if self.toml else json_entries.hook_commands(text)
         return [*([server] if server else []), *hooks]
 
     def removed(self, text: str, shape: Entries, before: str | None) -> str:
         """The text without the entries, down to what was in the text before."""
+        if self.whole:
+            return ""
         if self.toml:
             return toml_entries.removed(text, shape.servers)
         keep = None if before is None else jsonc.value_of(before)
-        return json_entries.removed(text, shape.servers, keep)
+        return json_entries.removed(text, shape, keep)
 
     def is_blank(self, text: str, shape: Entries) -> bool:
         """Whether nobody would miss a file with this text."""
-        if self.toml:
+        if self.toml or self.whole:
             return not text.removeprefix("\ufeff").strip()
         return json_entries.is_blank(text, shape)
 

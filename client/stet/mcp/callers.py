@@ -31,9 +31,7 @@ SESSION_KEY = "stet/session"
 _CODEX_SESSION_KEY = "sessionId"
 _CLAUDE_SESSION = "CLAUDE_CODE_SESSION_ID"
 
-_PRODUCTS = {
-    name: client.name for client in CLIENTS.values() if (name := getattr(client, "mcp_name", None))
-}
+_PRODUCTS = {client.mcp_name: client.name for client in CLIENTS.values()}
 
 
 class Caller(NamedTuple):
