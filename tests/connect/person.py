@@ -32,6 +32,8 @@ SERVER_FILES = {
     ("vscode", "project"): ("project/.vscode/mcp.json", "servers"),
     ("zed", "user"): (".config/zed/settings.json", "context_servers"),
     ("zed", "project"): ("project/.zed/settings.json", "context_servers"),
+    ("opencode", "user"): (".config/opencode/opencode.json", "mcp"),
+    ("opencode", "project"): ("project/opencode.json", "mcp"),
 }
 
 #: Where its hooks are.
@@ -113,5 +115,6 @@ def make_person(directory: Path, patch: pytest.MonkeyPatch) -> Person:
         if name.startswith(("STET_", "XDG_", "CLAUDE_", "CODEX_", "GEMINI_")):
             patch.delenv(name)
     patch.setenv("HOME", str(directory))
+    patch.setenv("PATH", os.defpath)  # where no client is, for stet doctor to ask
     (directory / "project").mkdir()
     return Person(directory)

@@ -23,7 +23,10 @@ from stet.render import Line, Span, size, visible
 from stet.spawn import Endpoint, holder
 from stet.wire.results import StatusResult
 
-_PACKAGES = ("msgspec", "pydantic", "pydantic-settings", "pygit2", "rapidfuzz", "regex", "rich")
+_PACKAGES = (
+    *("msgspec", "pydantic", "pydantic-settings", "pygit2", "rapidfuzz", "regex", "rich"),
+    "tomlkit",
+)
 _START = "stet status"
 #: Seconds for an answer; that of a service may have to be started for it.
 _ANSWER_S = 20.0

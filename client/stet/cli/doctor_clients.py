@@ -1,7 +1,8 @@
 """The part of ``stet doctor`` that looks at the agents' clients: do they start what is there?
 
 Only what ``stet connect`` has written is looked at, in the files of the user and of the directory
-at hand. A client that is not connected, or a file that can't be read, is nothing wrong with stet.
+at hand. Codex is asked whether it runs the hooks. A client that is not connected, or a file that
+can't be read, is nothing wrong with stet.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from stet.cli import codex_hooks
 from stet.cli.connecting import command_line
 from stet.cli.finding import Finding
 
@@ -36,6 +38,8 @@ def findings(directory: str) -> Iterator[Finding]:
                     detail = f"{path} starts {missing[0]}, which is not there"
                     mend = command_line("connect", _as_written(request, every))
                     yield Finding(client.name, False, detail, mend)
+                elif client.name == "codex" and "hook" in commands[0]:
+                    yield codex_hooks.finding(path, commands[0][0], here)
                 else:
                     yield Finding(client.name, True, f"{path} starts {commands[0][0]}")
 
