@@ -23,7 +23,7 @@ MINE = {"command": "npx", "args": ["-y", "mine"]}
 
 
 def options(client: str, scope: str, *, hooks: bool = False) -> list[str]:
-    return [client, "--scope", scope, *(["--hooks"] if hooks and CLIENTS[client].hooks else [])]
+    return [client, "--scope", scope, *(["--hooks"] if hooks and CLIENTS[client].has_hooks else [])]
 
 
 def as_read(client: str, data: bytes) -> Any:
@@ -73,7 +73,9 @@ def test_a_client_without_configuration_gets_one_and_loses_it_again(
     person.run("connect", *options(client, scope, hooks=True), "--write")
     path, key = SERVER_FILES[client, scope]
     server = as_read(client, person.read(path))[key]["stet"]
-    assert [*PROGRAM, "mcp"] == [server["command"], *server["args"]][: len(PROGRAM) + 1]
+    command = server["command"]
+    argv = command if isinstance(command, list) else [command, *server["args"]]
+    assert [*PROGRAM, "mcp"] == argv[: len(PROGRAM) + 1]
     if CLIENTS[client].hooks:
         assert HOOK_FILES[client, scope] in person.tree()
 
@@ -166,6 +168,11 @@ GOLDEN = {
         b'// Zed settings\n{\n  "theme": "One", /* dark */\n  "context_servers": {\n'
         b'    "stet": {\n      "source": "custom",\n      "command": "@",\n      "args": [\n'
         b'        "mcp"\n      ]\n    }\n  },\n  // "context_servers": {}\n}\n',
+    ),
+    "opencode": (
+        b'{"model": "x", "mcp": {}}',
+        b'{"model": "x", "mcp": {"stet": {"type": "local", "enabled": true, '
+        b'"command": ["@", "mcp"]}}}',
     ),
 }
 

@@ -16,6 +16,8 @@ from real_clients.world import World, world_of
 
 USUAL = ("claude-code", "codex", "gemini")
 
+_OF_ONE = {"TestClaudeCode": "claude-code", "TestCodex": "codex", "TestGemini": "gemini"}
+
 _outcomes: dict[tuple[str, str], str] = {}
 
 
@@ -46,17 +48,22 @@ def world(client: RealClient) -> Iterator[World]:
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Keep what came of a check with a client."""
-    name, bracket, client = report.nodeid.rpartition("::")[2].partition("[")
-    if bracket and "real_clients" in report.nodeid and (report.when == "call" or not report.passed):
+    if "real_clients" in report.nodeid and (report.when == "call" or not report.passed):
+        *_, group, test = report.nodeid.split("::")
+        name, _, parameter = test.removesuffix("]").partition("[")
+        # TestCodex has what only Codex is asked; the other checks have the client as parameter.
+        client = _OF_ONE.get(group, parameter)
         outcome = "ok" if report.passed else report.outcome
-        _outcomes[name.removeprefix("test_"), client.rstrip("]")] = outcome
+        key = name.removeprefix("test_"), client
+        if _outcomes.get(key, "ok") == "ok":
+            _outcomes[key] = outcome
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print the table."""
     clients = list(dict.fromkeys(client for _, client in _outcomes))
     checks = list(dict.fromkeys(check for check, _ in _outcomes))
-    if len(clients) == 0:
+    if not clients:
         return
     terminalreporter.section("real clients")
     width = max(map(len, checks))

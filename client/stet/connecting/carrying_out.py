@@ -203,9 +203,9 @@ def _is_kept(target: Target, file: ConfigFile, fresh: str) -> bool:
     What a person has added to an entry is nowhere but in the file.
     """
     wanted = target.wanted
-    if not target.kind.found(file.text, wanted):
-        return False
     if wanted.whole is not None:
+        return True
+    if not target.kind.found(file.text, wanted):
         return False
     now = target.kind.found(fresh, wanted)
     if wanted.server is not None and wanted.server != now.server:

@@ -198,16 +198,15 @@ _NO_MORE = "Beyond that, what holds is where you allow it (stet init) and stet m
 
 def _gemini_policy(_command: str, edits: bool) -> str:
     """Rules of Gemini CLI's policy engine. In plan mode the rule for edits does not hold."""
-    reading = (
-        f"# {OWN_MARK}; stet disconnect removes it\n"
-        '[[rule]]\nmcpName = "stet"\ntoolAnnotations = { readOnlyHint = true }\n'
-        'decision = "allow"\npriority = 100\n'
-    )
-    editing = (
-        '\n[[rule]]\nmcpName = "stet"\ndecision = "allow"\npriority = 100\n'
-        'modes = ["default", "autoEdit", "yolo"]\n'
-    )
-    return reading + (editing if edits else "")
+    names = ", ".join(f'"mcp_stet_{tool}"' for tool in READING)
+    text = f"# {OWN_MARK}; stet disconnect removes it\n" + _gemini_rule(f"[{names}]")
+    editing = _gemini_rule('"mcp_stet_*"')
+    modes = 'modes = ["default", "autoEdit", "yolo"]\n'
+    return text + (f"\n{editing}{modes}" if edits else "")
+
+
+def _gemini_rule(tools: str) -> str:
+    return f'[[rule]]\ntoolName = {tools}\ndecision = "allow"\npriority = 100\n'
 
 
 def _opencode_plugin(command: str, _edits: bool) -> str:
