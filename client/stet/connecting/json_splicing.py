@@ -197,7 +197,9 @@ def _begun(text: str, value: Any) -> str:
 
 def _end_of_line(text: str, at: int) -> int:
     """The end of the line, if only blanks and comments are before it; else the same place."""
-    found = re.compile(r"(?:[ \t]+|/\*[^\r\n]*?\*/)*(?://[^\r\n]*)?(?=\r?\n|$)").match(text, at)
+    found = re.compile(r"(?:[ \t]+|/\*(?:[^*\r\n]|\*(?!/))*\*/)*(?://[^\r\n]*)?(?=\r?\n|$)").match(
+        text, at
+    )
     return found.end() if found else at
 
 
