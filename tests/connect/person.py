@@ -34,6 +34,8 @@ SERVER_FILES = {
     ("zed", "project"): ("project/.zed/settings.json", "context_servers"),
     ("opencode", "user"): (".config/opencode/opencode.json", "mcp"),
     ("opencode", "project"): ("project/opencode.json", "mcp"),
+    ("qwen-code", "user"): (".qwen/settings.json", "mcpServers"),
+    ("qwen-code", "project"): ("project/.qwen/settings.json", "mcpServers"),
 }
 
 #: Where its hooks are.
@@ -48,6 +50,8 @@ HOOK_FILES = {
     ("cursor", "project"): "project/.cursor/hooks.json",
     ("vscode", "user"): ".copilot/hooks/stet.json",
     ("vscode", "project"): "project/.github/hooks/stet.json",
+    ("qwen-code", "user"): ".qwen/settings.json",
+    ("qwen-code", "project"): "project/.qwen/settings.json",
 }
 
 
@@ -112,7 +116,7 @@ class Person:
 def make_person(directory: Path, patch: pytest.MonkeyPatch) -> Person:
     """Somebody whose home is this directory, and who has a project."""
     for name in list(os.environ):
-        if name.startswith(("STET_", "XDG_", "CLAUDE_", "CODEX_", "GEMINI_")):
+        if name.startswith(("STET_", "XDG_", "CLAUDE_", "CODEX_", "GEMINI_", "QWEN_")):
             patch.delenv(name)
     patch.setenv("HOME", str(directory))
     patch.setenv("PATH", os.defpath)  # where no client is, for stet doctor to ask

@@ -174,6 +174,12 @@ GOLDEN = {
         b'{"model": "x", "mcp": {"stet": {"type": "local", "enabled": true, '
         b'"command": ["@", "mcp"]}}}',
     ),
+    "qwen-code": (
+        b'{\n  "permissions": {\n    "allow": ["mcp__other", "mcp__stet__diff"]\n  }\n}',
+        b'{\n  "permissions": {\n    "allow": ["mcp__other", "mcp__stet__diff", "mcp__stet__read", '
+        b'"mcp__stet__log", "mcp__stet__show"]\n  },\n  "mcpServers": {\n    "stet": {\n'
+        b'      "command": "@",\n      "args": [\n        "mcp"\n      ]\n    }\n  }\n}',
+    ),
 }
 
 

@@ -318,7 +318,7 @@ def _left_after_undoing(begun: _Begun) -> str:
 def _inner_directories(request: Request, path: str) -> list[str]:
     """The directories above a file that may have been made for it: a client's own."""
     outer = {os.path.realpath(request.project)}
-    for client_home in ("HOME", "XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME"):
+    for client_home in ("HOME", "XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "QWEN_HOME"):
         if request.environ.get(client_home):
             outer.add(os.path.realpath(request.environ[client_home]))
     directories = []

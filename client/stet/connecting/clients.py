@@ -21,6 +21,8 @@ What is said here is each client's own documentation, looked up in November 2026
                   comments; no hooks.
     opencode      seen with 1.18.33: the command of a server is one list; what other clients call
                   hooks is a JavaScript module below plugin/.
+    Qwen Code     seen with 0.15.10: files as Gemini CLI's, hooks and permissions as Claude Code's;
+                  times of hooks in milliseconds. Without a terminal there is no SessionStart.
 
 Claude Code, Codex, Gemini CLI and opencode were also run for real (tests/real_clients).
 """
@@ -193,6 +195,8 @@ _CLAUDE_SETTINGS = _place(
 )
 #: The line of a program that holds the hook's command as a list.
 _COMMAND = "const HOOK = "
+#: How Claude Code and its like name the tools that read, and all of a server's.
+_MCP_WORDS = (tuple(f"mcp__stet__{tool}" for tool in READING), ("mcp__stet",))
 _NO_MORE = "Beyond that, what holds is where you allow it (stet init) and stet mode."
 
 
@@ -239,12 +243,7 @@ CLAUDE_CODE = Client(
         ("SessionStart", "Stop"),
         strict=True,
     ),
-    allowed=Allowed(
-        _CLAUDE_SETTINGS,
-        ("permissions", "allow"),
-        tuple(f"mcp__stet__{tool}" for tool in READING),
-        ("mcp__stet",),
-    ),
+    allowed=Allowed(_CLAUDE_SETTINGS, ("permissions", "allow"), *_MCP_WORDS),
     boundary="Claude Code asks before stet edits, as its permissions say, and in plan mode refuses "
     f"it; its sandbox for commands does not hold for stet. {_NO_MORE}",
     asks="Claude Code asks once whether the server in .mcp.json may be used, and reads hooks and "
@@ -388,6 +387,34 @@ OPENCODE = Client(
     ),
 )
 
+_QWEN_SETTINGS = _place(
+    ".qwen/settings.json", ".qwen/settings.json", moved=("QWEN_HOME", "settings.json")
+)
+
+QWEN_CODE = Client(
+    "qwen-code",
+    "Qwen Code",
+    _QWEN_SETTINGS,
+    "mcpServers",
+    "qwen-cli-mcp-client-stet",
+    hooks=Hooks(
+        _QWEN_SETTINGS,
+        ("PreToolUse", "PostToolUse", "PostToolUseFailure"),
+        "edit|write_file|run_shell_command",
+        ("SessionStart", "Stop"),
+        per_second=1000,
+    ),
+    allowed=Allowed(_QWEN_SETTINGS, ("permissions", "allow"), *_MCP_WORDS),
+    boundary="Qwen Code asks before stet edits unless you allow it; where you do, it does not ask "
+    f"in plan mode either. Its sandbox does not hold stet's daemon back. {_NO_MORE}",
+    asks="Qwen Code reads a project's .qwen unasked, unless security.folderTrust is enabled.",
+    hints=(
+        'So that it edits with stet only: "permissions": {"deny": ["edit", "write_file"]}',
+        "Start Qwen Code again; /mcp there shows the server.",
+    ),
+)
+
 CLIENTS: Mapping[str, Client] = {
-    client.name: client for client in (CLAUDE_CODE, CODEX, GEMINI, CURSOR, VSCODE, ZED, OPENCODE)
+    client.name: client
+    for client in (CLAUDE_CODE, CODEX, GEMINI, CURSOR, VSCODE, ZED, OPENCODE, QWEN_CODE)
 }
