@@ -16,7 +16,7 @@ from pathlib import Path
 
 from e2e.running_daemon import DaemonProcess
 from real_clients.clients import CLIENTS, Home, RealClient, installed, run
-from real_clients.scripted_model import ScriptedModel
+from real_clients.scripted_model import ScriptedModel, Use
 from stetd.editing.tokens import load_encoding
 
 TEXT = """\
@@ -31,6 +31,13 @@ TOOLS = [
     *("patch", "patch_file", "patch_block", "apply_patch"),
     *("read", "undo", "log", "show", "diff", "request_mode_upgrade"),
 ]
+#: How a model finds the tools that are not offered at once.
+_SEARCHES = {
+    "claude-code": Use(
+        "ToolSearch",
+        {"query": "select:" + ",".join(f"mcp__stet__{tool}" for tool in TOOLS), "max_results": 20},
+    )
+}
 
 
 def main(names: list[str]) -> None:
@@ -61,7 +68,7 @@ def _measured(
     workspace.mkdir()
     (workspace / "hello.py").write_text(TEXT)
     client.configure(home.path, model)
-    for words in (["init"], ["connect", client.name, "--write"]):
+    for words in (["init"], ["connect", client.name, "--write", *client.connect]):
         subprocess.run(
             [sys.executable, "-m", "stet.cli", *words],
             cwd=workspace, env=home.environment, check=True, stdout=subprocess.DEVNULL,
@@ -72,21 +79,25 @@ def _measured(
         client.use("log"),
         client.replace("hello.py", "greet(nome)", "x"),
     ]
-    searching = [client.search] if client.search else []
+    searching = [search] if (search := client.search or _SEARCHES.get(client.name)) else []
     model.steps = [*searching, *steps]
     said = run(client, home, workspace, model)
     results = said.shown[len(searching) :]
     assert len(results) == len(steps), said
     count = load_encoding().encode
-    offered = {tool: model.find(client.tool.format(tool)) for tool in TOOLS}
-    definitions = {
-        tool: len(count(json.dumps(found.definition))) if found else 0
-        for tool, found in offered.items()
-    }
+    definitions = {}
+    at_once = 0
+    for tool in TOOLS:
+        found = model.find(client.tool.format(tool))
+        definitions[tool] = len(count(json.dumps(found.definition))) if found else 0
+        first = {(each.namespace, each.name) for each in model.conversation[0].tools}
+        if found and (found.namespace, found.name) in first:
+            at_once += definitions[tool]
     told = dict(
         zip(("read", "patch", "log", "refusal"), map(len, map(count, results)), strict=True)
     )
     return {
+        "offered at once": at_once,
         "all definitions": sum(definitions.values()),
         **definitions,
         **{f"result of {name}": tokens for name, tokens in told.items()},

@@ -97,7 +97,15 @@ _TOOLS = (
         # An agent undoes what is of its own session.
         hidden=("session", "agent", "request"),
     ),
-    Tool("log", "List edits", LogInput, described.LOG, LogResult, reads=True),
+    Tool(
+        "log",
+        "List edits",
+        LogInput,
+        described.LOG,
+        LogResult,
+        reads=True,
+        hidden=("method", "until"),
+    ),
     Tool("show", "Show an edit", ShowInput, described.SHOW, ShowResult, reads=True),
     Tool("diff", "Compare states", DiffInput, described.DIFF, DiffResult, reads=True),
     Tool(
