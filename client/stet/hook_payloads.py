@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 _PHASES = {
     "sessionstart": "start",
+    "userpromptsubmit": "start",
     "pretooluse": "before",
     "beforetool": "before",
     "beforeshellexecution": "before",

@@ -286,7 +286,42 @@ OPENCODE = RealClient(
     connect=("--hooks",),
 )
 
-CLIENTS = {client.name: client for client in (CLAUDE_CODE, CODEX, GEMINI, OPENCODE)}
+
+def _configure_qwen(home: Path, _model: ScriptedModel) -> None:
+    settings = {
+        "general": {"enableAutoUpdate": False},
+        "privacy": {"usageStatisticsEnabled": False},
+        "security": {"auth": {"selectedType": "openai"}},
+    }
+    path = home / ".qwen" / "settings.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps(settings, indent=2))
+
+
+QWEN_CODE = RealClient(
+    "qwen-code",
+    "@qwen-code/qwen-code",
+    "0.15.10",
+    "@qwen-code/qwen-code/cli.js",
+    ("--approval-mode=yolo", "-p"),
+    "mcp__stet__{}",
+    lambda path, text: Use("write_file", {"file_path": str(path), "content": text}),
+    lambda command: Use(
+        "run_shell_command", {"command": command, "description": "run it", "is_background": False}
+    ),
+    configure=_configure_qwen,
+    environment=lambda model: {
+        "OPENAI_BASE_URL": f"{model.url}/v1",
+        "OPENAI_API_KEY": "none",
+        "OPENAI_MODEL": "m",
+        # It asks the proxy for 127.0.0.1, too.
+        "HTTP_PROXY": "",
+        "HTTPS_PROXY": "",
+    },
+    search=Use("tool_search", {"query": "select:mcp__stet__patch,mcp__stet__read,mcp__stet__undo"}),
+)
+
+CLIENTS = {client.name: client for client in (CLAUDE_CODE, CODEX, GEMINI, OPENCODE, QWEN_CODE)}
 
 
 if __name__ == "__main__":

@@ -401,7 +401,8 @@ QWEN_CODE = Client(
         _QWEN_SETTINGS,
         ("PreToolUse", "PostToolUse", "PostToolUseFailure"),
         "edit|write_file|run_shell_command",
-        ("SessionStart", "Stop"),
+        # With a prompt on the command line it tells of no SessionStart.
+        ("SessionStart", "UserPromptSubmit", "Stop"),
         per_second=1000,
     ),
     allowed=Allowed(_QWEN_SETTINGS, ("permissions", "allow"), *_MCP_WORDS),
