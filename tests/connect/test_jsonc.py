@@ -56,12 +56,13 @@ def test_any_text_is_read_as_json_does_or_refused(text: str) -> None:
         (1, 6, '{"a" 1}'),
         (1, 5, "[1, "),
         (1, 4, "{} x"),
-        (1, 1, '"\n"'),
+        (1, 2, '"\n"'),
         (1, 1, "NaN"),
         (1, 2, "[,]"),
         (1, 4, "{} /* not ended"),
         (1, 2, "01"),
-        (1, 202, "[" * 300),
+        (1, 301, "[" * 300),
+        (1, 1, "[" * 100_000),
     ],
 )
 def test_what_is_no_json_is_refused_with_its_place(line: int, column: int, text: str) -> None:
@@ -70,7 +71,7 @@ def test_what_is_no_json_is_refused_with_its_place(line: int, column: int, text:
     assert (line, column) == (caught.value.line, caught.value.column)
 
 
-@pytest.mark.parametrize("text", ["{} // x", "/* x */ {}", '{"a": 1,}', "[1,]"])
+@pytest.mark.parametrize("text", ["// x", "{} // x", "/* x */ {}", '{"a": 1,}', "[1,]"])
 def test_comments_and_last_commas_are_refused_where_a_client_reads_plain_json(text: str) -> None:
     value_of(text)
     with pytest.raises(NotJson):
