@@ -56,3 +56,29 @@ def test_a_workspace_that_was_named_is_named_again(person: Person) -> None:
     assert found.mend is not None
     person.run(*shlex.split(found.mend)[1:])
     assert written == person.read(path)
+
+
+@pytest.mark.parametrize("places", [False, True])
+def test_the_program_in_opencode_s_plugin(
+    person: Person, monkeypatch: pytest.MonkeyPatch, places: bool
+) -> None:
+    if places:
+        monkeypatch.setenv("STET_RUNTIME_DIR", "/other/run")
+    plugin = ".config/opencode/plugin/stet.js"
+    person.run("connect", "opencode", "--write", "--hooks")
+    written = person.read(plugin)
+    found = list(findings(str(person.project)))
+    assert [True, True] == [each.ok for each in found]
+    assert f"{person.home / plugin} starts {PROGRAM[0]}" == found[1].detail
+
+    person.write(plugin, written.replace(PROGRAM[0].encode(), b"/gone/stet"))
+    found = list(findings(str(person.project)))
+    assert [True, False] == [each.ok for each in found]
+    assert found[1].mend is not None
+    person.run(*shlex.split(found[1].mend)[1:])
+    assert written == person.read(plugin)
+
+    for damaged in (b"[[", b"[1], [", b"{"):
+        broken = written.replace(b"const HOOK = [", b"const HOOK = " + damaged)
+        person.write(plugin, broken)
+        assert len(list(findings(str(person.project)))) == 1

@@ -77,6 +77,9 @@ def test_gemini_is_told_in_a_policy_of_its_own(person: Person) -> None:
         editing["toolName"],
         editing["modes"],
     )
+    before = person.tree()
+    person.run("connect", "gemini", "--write")
+    assert before == person.tree(), "what a person has allowed is not taken away by the way"
     person.run("disconnect", "gemini")
     assert {"project"} == set(person.tree())
     person.run("connect", "gemini", "--write", "--scope", "project")

@@ -194,7 +194,6 @@ _CLAUDE_SETTINGS = _place(
     ".claude/settings.json", ".claude/settings.json", moved=("CLAUDE_CONFIG_DIR", "settings.json")
 )
 #: The line of a program that holds the hook's command as a list.
-_COMMAND = "const HOOK = "
 #: How Claude Code and its like name the tools that read, and all of a server's.
 _MCP_WORDS = (tuple(f"mcp__stet__{tool}" for tool in READING), ("mcp__stet",))
 _NO_MORE = "Beyond that, what holds is where you allow it (stet init) and stet mode."
@@ -220,12 +219,6 @@ def _opencode_plugin(command: str, _edits: bool) -> str:
     return f"{head} {OWN_MARK}; stet disconnect removes it\n" + code.replace(
         "STET_HOOK_COMMAND", json.dumps(shlex.split(command))
     )
-
-
-def own_commands(text: str) -> list[tuple[str, ...]]:
-    """What a file of stet's own starts."""
-    lists = [line.partition(" = ")[2] for line in text.splitlines() if line.startswith(_COMMAND)]
-    return [tuple(json.loads(each)) for each in lists]
 
 
 CLAUDE_CODE = Client(

@@ -9,11 +9,13 @@ at this process's own interpreter.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -164,6 +166,18 @@ def own_handler(value: Any) -> tuple[str, ...] | None:
         return own_command(shlex.split(command), "hook")
     except ValueError:  # quotes that are not closed
         return None
+
+
+def own_hook_lists(text: str) -> list[tuple[str, ...]]:
+    """The commands of hooks in a file of stet's own, each a list at the end of a line."""
+    found = [own_handler({"command": shlex.join(argv)}) for argv in _lists(text)]
+    return [command for command in found if command is not None]
+
+
+def _lists(text: str) -> Iterator[list[str]]:
+    for line in re.findall(r" = (\[.*\])$", text, re.MULTILINE):
+        with suppress(ValueError):
+            yield [str(word) for word in json.loads(line)]
 
 
 def merged(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:

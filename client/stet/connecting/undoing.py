@@ -46,7 +46,9 @@ class Format:
     def written(self, text: str, wanted: Entries) -> str:
         """The text with these entries."""
         if self.whole:
-            return wanted.whole or ""
+            # What was allowed with more options stays, and what a person has added at the end.
+            whole = wanted.whole or ""
+            return text if whole and text.startswith(whole) else whole
         if self.toml:
             return toml_entries.written(text, wanted)
         return json_entries.written(text, wanted)
@@ -62,7 +64,7 @@ class Format:
     def commands(self, text: str, shape: Entries) -> list[tuple[str, ...]]:
         """What the entries in a text start."""
         if self.whole:
-            return clients.own_commands(text)
+            return entries.own_hook_lists(text)
         server = entries.own_server(self.found(text, shape).server)
         hooks = [] if self.toml else json_entries.hook_commands(text)
         return [*([server] if server else []), *hooks]
