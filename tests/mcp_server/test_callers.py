@@ -130,6 +130,16 @@ def test_codexs_read_only_sandbox_binds_what_writes_and_nothing_else(
     assert "one\nx\nx\n" == (site.root / "a.txt").read_text()
 
 
+def test_the_log_tells_a_model_which_edits_are_its_own(site: Site, starting: Starting) -> None:
+    first, second = (started(starting, site, "--session", name) for name in ("one", "two"))
+    first.call("patch", **PATCH)
+    second.call("patch", **PATCH)
+    [content] = second.result(second.begin_call("log"))["content"]
+    newest, *rest = [line for line in content["text"].splitlines() if "patch a.txt" in line]
+    assert "raw/this conversation" in newest
+    assert "raw/one" in rest[0]
+
+
 def test_without_structured_results_there_is_the_text_alone(site: Site, starting: Starting) -> None:
     site.write("a.txt", 'print("one")\n')
     server = starting("--no-structured", "--workspace", str(site.root), **site.daemon.environment)

@@ -43,11 +43,19 @@ class Answer(NamedTuple):
     is_error: bool = False
 
 
-def answered(result: msgspec.Struct, given: Mapping[str, Any]) -> Answer:
-    """A result for the model and for programs; ``given`` are the call's parameters."""
+def answered(result: msgspec.Struct, given: Mapping[str, Any], session: str = "") -> Answer:
+    """A result for the model and for programs; ``given`` are the call's parameters.
+
+    ``session``: whose call it is; in the text of a log it is called this conversation, which says
+    more to a model than an id, and which of the edits it may undo.
+    """
     if isinstance(result, LogResult):
         result = _shorter_page(result)
-    text = result.text if isinstance(result, ReadResult) else _TEXTS[type(result)](result)
+        text = _logged(_named(result, session))
+    elif isinstance(result, ReadResult):
+        text = result.text
+    else:
+        text = _TEXTS[type(result)](result)
     kept = _beginning(text)
     structured = msgspec.to_builtins(result)
     if isinstance(result, EditResult) and result.commit is not None:
@@ -118,6 +126,15 @@ def _logged(result: LogResult) -> str:
     return "\n".join(lines) or "No recorded edits."
 
 
+def _named(page: LogResult, session: str) -> LogResult:
+    own = {"session": "this conversation"}
+    commits = [
+        msgspec.structs.replace(each, **own) if session and each.session == session else each
+        for each in page.commits
+    ]
+    return LogResult(commits, page.cursor)
+
+
 def _shown(result: ShowResult) -> str:
     return "\n".join(_plain(render.show(result, None)))
 
@@ -137,7 +154,6 @@ def _asked(result: UpgradeResult) -> str:
 
 _TEXTS: dict[type[msgspec.Struct], Callable[[Any], str]] = {
     EditResult: _edited,
-    LogResult: _logged,
     ShowResult: _shown,
     DiffResult: _compared,
     UpgradeResult: _asked,

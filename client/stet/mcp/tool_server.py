@@ -89,7 +89,7 @@ class _Tools:
             told[SESSION_KEY] = caller.session
             result = await self._sessions.perform(caller, call)
             request = getattr(result, "request", None) if call.result is EditResult else None
-            answer = answered(result, call.params)
+            answer = answered(result, call.params, caller.session)
         except StetError as error:
             request = error.data.get("request_id")
             answer = refused(error)
