@@ -3,7 +3,7 @@
     clients        which clients there are, where their files are, what is written into them
     entries        the entries themselves: made for this installation, and recognised again
     json_entries   entries put into JSON text and taken out: jsonc, json_splicing
-    toml_entries   the same in TOML text
+    toml_entries   the same in TOML text, with tomlkit
     undoing        the text as it was before; with the backups' help to the byte
     config_file    one file: read, backed up, replaced in one step
     carrying_out   a connection made or ended, over all files of a client, or none

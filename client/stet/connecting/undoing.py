@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from stet.connecting import clients, entries, json_entries, jsonc, toml_entries, toml_splicing
+from stet.connecting import clients, entries, json_entries, jsonc, toml_entries
 from stet.connecting.config_file import Backup
 from stet.connecting.entries import Entries
 from stet.connecting.json_splicing import CannotSplice
@@ -39,7 +39,7 @@ class Format:
             if text and clients.OWN_MARK not in text.partition("\n")[0]:
                 raise CannotSplice("there is a file of that name that stet connect has not written")
         elif self.toml:
-            toml_splicing.value_of(text)
+            toml_entries.value_of(text)
         else:
             json_entries.check(text, strict=self.strict)
 
@@ -74,6 +74,7 @@ class Format:
         if self.whole:
             return ""
         if self.toml:
+            assert shape.servers is not None, "BUG: something was found"
             return toml_entries.removed(text, shape.servers)
         keep = None if before is None else jsonc.value_of(before)
         return json_entries.removed(text, shape, keep)

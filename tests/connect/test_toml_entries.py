@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stet.connecting.json_splicing import CannotSplice
-from stet.connecting.toml_splicing import put, remove, value_of
+from stet.connecting.toml_entries import put, removed, value_of
 
-PATH = ("servers", "stet")
+SERVERS = "servers"
 VALUE = {"command": "/a b/stet", "args": ["mcp", 'x"\\'], "env": {"A": "1", "b c": "\x7fü"}, "t": 5}
 
 #: Pieces that may follow each other in any order and number.
@@ -38,17 +38,17 @@ def documents(draw: st.DrawFn) -> str:
 @given(documents())
 @settings(max_examples=100, deadline=None)
 def test_a_table_is_put_in_and_taken_out_again(text: str) -> None:
-    changed = put(text, PATH, VALUE)
+    changed = put(text, SERVERS, VALUE)
     expected = value_of(text)
     expected.setdefault("servers", {})["stet"] = VALUE
     assert expected == value_of(changed)
     assert changed.startswith(text)
-    assert text == remove(changed, PATH)
+    assert text == removed(changed, SERVERS)
 
 
 def test_it_is_one_block_at_the_end() -> None:
     expected = 'a = 1 # x\n\n[servers.stet]\ncommand = "/stet"\nargs = ["mcp"]\n'
-    assert expected == put("a = 1 # x\n", PATH, {"command": "/stet", "args": ["mcp"]})
+    assert expected == put("a = 1 # x\n", SERVERS, {"command": "/stet", "args": ["mcp"]})
 
 
 def test_it_is_replaced_where_it_stands_and_what_a_client_put_below_it_stays() -> None:
@@ -61,8 +61,8 @@ def test_it_is_replaced_where_it_stands_and_what_a_client_put_below_it_stays() -
         '[servers.stet]\ncommand = "new"\n\n'
         "[servers.stet.tools.patch]\napproval = 'auto'\n\n# next\n[z]\n"
     )
-    assert expected == put(text, PATH, value)
-    assert "\n# next\n[z]\n" == remove(text, PATH)
+    assert expected == put(text, SERVERS, value)
+    assert "\n# next\n[z]\n" == removed(text, SERVERS)
 
 
 def test_of_a_table_that_is_replaced_only_what_differs_is_written() -> None:
@@ -80,14 +80,14 @@ def test_of_a_table_that_is_replaced_only_what_differs_is_written() -> None:
         "kept.a = 3 # [\n\n  t = 6\nmore = [1]\n"
         "\n[servers.stet.env]\n# there\nA = '1'\nB = \"#\" # two\n# next\n[z]\n"
     )
-    assert expected == put(text, PATH, value)
-    assert expected.replace("\n", "\r\n") == put(text.replace("\n", "\r\n"), PATH, value)
+    assert expected == put(text, SERVERS, value)
+    assert expected.replace("\n", "\r\n") == put(text.replace("\n", "\r\n"), SERVERS, value)
 
 
 @pytest.mark.parametrize("before", ["", "a = 1\n", "# above\n", "\ufeff# above\r\n"])
 def test_a_table_is_taken_out_from_between_lines(before: str) -> None:
     own = "[servers.stet]\ncommand = 'x'\n[servers.stet.env]\n"
-    assert f"{before}[z]\n" == remove(f"{before}{own}[z]\n", PATH)
+    assert f"{before}[z]\n" == removed(f"{before}{own}[z]\n", SERVERS)
 
 
 @pytest.mark.parametrize(
@@ -104,19 +104,19 @@ def test_a_table_is_taken_out_from_between_lines(before: str) -> None:
 def test_a_member_is_replaced_however_it_is_written(
     body: str, value: dict[str, object], expected: str
 ) -> None:
-    assert f"[servers.stet]\n{expected}" == put(f"[servers.stet]\n{body}", PATH, value)
+    assert f"[servers.stet]\n{expected}" == put(f"[servers.stet]\n{body}", SERVERS, value)
 
 
 def test_an_entry_within_a_line_is_changed_and_taken_out() -> None:
     text = "[servers]\nstet = { a = 1 } # mine\nz = { b = 1 }\n"
-    assert text.replace("1 } #", "2 } #") == put(text, PATH, {"a": 2})
-    assert "[servers]\nz = { b = 1 }\n" == remove(text, PATH)
+    assert text.replace("1 } #", "2 } #") == put(text, SERVERS, {"a": 2})
+    assert "[servers]\nz = { b = 1 }\n" == removed(text, SERVERS)
 
 
 @pytest.mark.parametrize("text", ["servers = {}", "servers = 1"])
 def test_a_place_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(CannotSplice):
-        put(text, PATH, VALUE)
+        put(text, SERVERS, VALUE)
 
 
 @pytest.mark.parametrize(
@@ -128,6 +128,6 @@ def test_a_place_that_is_none_is_refused(text: str) -> None:
 )
 def test_a_document_that_would_not_come_back_to_the_byte_is_refused(text: str) -> None:
     with pytest.raises(CannotSplice):
-        remove(text, PATH)
+        removed(text, SERVERS)
     with pytest.raises(CannotSplice):
-        put(text, PATH, VALUE)
+        put(text, SERVERS, VALUE)
