@@ -6,11 +6,12 @@ is real: its configuration, its MCP connection, its hooks, its own tools.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 
 import pytest
 
-from e2e.running_daemon import files_below
+from e2e.running_daemon import Client, files_below
 from real_clients.clients import RealClient
 from real_clients.scripted_model import Use
 from real_clients.world import TEXT, World, world_of
@@ -112,15 +113,18 @@ def test_a_daemon_that_is_killed(world: World) -> None:
 
     def kill(step: int) -> None:
         if step == before:
-            world.daemon.kill()
-            world.daemon.start()
+            world.daemon.kill()  # whoever needs it next starts it
 
     world.model.before_step = kill
-    said = world.converse(
-        client.replace("a.txt", "one", "ONE"), client.replace("a.txt", "three", "THREE")
-    )
-    assert "ONE\ntwo\nTHREE\n" == world.read("a.txt"), said
-    assert 1 == len({edit["session"] for edit in world.edits()})
+    try:
+        said = world.converse(
+            client.replace("a.txt", "one", "ONE"), client.replace("a.txt", "three", "THREE")
+        )
+        assert "ONE\ntwo\nTHREE\n" == world.read("a.txt"), said
+        assert 1 == len({edit["session"] for edit in world.edits()})
+    finally:
+        with contextlib.closing(Client(str(world.daemon.runtime / "control.sock"))) as person:
+            person.call("shutdown")
 
 
 def test_disconnect(client: RealClient) -> None:
