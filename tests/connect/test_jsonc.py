@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -103,3 +104,10 @@ def test_a_document_without_a_value() -> None:
     for text in ("", "\ufeff// nothing\n"):
         assert value_of(text) is None
         assert outline(text) is None
+
+
+def test_a_large_document_with_comments_takes_no_longer_than_it_must() -> None:
+    text = json.dumps({f"p{number}": ["x" * 100] * 20 for number in range(2000)}, indent=1)
+    begun = time.monotonic()
+    value_of("// mine\n" + text.replace("\n ]", ", \n ]"))
+    assert time.monotonic() - begun < 10

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from stet.connecting import config_file, entries, jsonc
-from stet.connecting.clients import Client, Scope
+from stet.connecting.clients import Client, Places, Scope
 from stet.connecting.config_file import Backup, ConfigFile, ConnectTrouble
 from stet.connecting.entries import Entries, Group
 from stet.connecting.json_splicing import CannotSplice
@@ -79,35 +79,27 @@ def targets(request: Request) -> list[Target]:
     variables = entries.locations(request.environ)
     given = [name for name in entries.FORWARDED if request.environ.get(name)]
     command = entries.server_command(request.program, _workspace(request), request.tools)
+    found: dict[str, Target] = {}
+
+    def add(place: Places, *, toml: bool = False, **more: Any) -> None:
+        path = place(project, request.environ)
+        target = found.get(path) or Target(path, Format(toml, client.strict), Entries())
+        found[path] = replace(target, wanted=replace(target.wanted, **more))
+
     server = client.server(command, variables, given)
-    found = {
-        client.place(project, request.environ): Target(
-            client.place(project, request.environ),
-            Format(client.toml, client.strict),
-            Entries(client.servers, server),
-        )
-    }
-
-    def add(place: str, strict: bool, **more: Any) -> None:
-        target = found.get(place, Target(place, Format(strict=strict), Entries()))
-        found[place] = replace(target, wanted=replace(target.wanted, **more))
-
+    add(client.place, toml=client.toml, servers=client.servers, server=server)
     hook = entries.hook_command(request.program, client.name, variables)
     if client.hooks is not None:
-        events = client.hooks.values(hook) if request.hooks else ()
-        groups = [Group(event, value) for event, value in events]
-        place = client.hooks.place(project, request.environ)
-        add(place, client.hooks.strict, groups=groups, defaults=client.hooks.defaults)
+        groups = [Group(*each) for each in client.hooks.values(hook)] if request.hooks else []
+        add(client.hooks.place, groups=groups, defaults=client.hooks.defaults)
     if client.allowed is not None:
         words = client.allowed.editing if request.edits else client.allowed.reading
-        place = client.allowed.place(project, request.environ)
-        add(place, client.strict, listed=client.allowed.path, words=words)
+        add(client.allowed.place, listed=client.allowed.path, words=words)
     for own in client.own_files:
-        if project is not None and not own.in_projects:
-            continue
-        place = own.place(project, request.environ)
-        text = own.text(hook, request.edits) if request.hooks or not own.for_hooks else None
-        found[place] = Target(place, Format(whole=True), Entries(whole=text))
+        if own.in_projects or project is None:
+            path = own.place(project, request.environ)
+            text = own.text(hook, request.edits) if request.hooks or not own.for_hooks else None
+            found[path] = Target(path, Format(whole=True), Entries(whole=text))
     return list(found.values())
 
 

@@ -62,7 +62,6 @@ class Hooks:
     typed: bool = True
     per_second: int = 1
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    strict: bool = False
 
     def values(self, command: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """Each event with its element."""
@@ -234,7 +233,6 @@ CLAUDE_CODE = Client(
         ("PreToolUse", "PostToolUse", "PostToolUseFailure"),
         "Edit|Write|MultiEdit|NotebookEdit|Bash",
         ("SessionStart", "Stop"),
-        strict=True,
     ),
     allowed=Allowed(_CLAUDE_SETTINGS, ("permissions", "allow"), *_MCP_WORDS),
     boundary="Claude Code asks before stet edits, as its permissions say, and in plan mode refuses "
@@ -255,6 +253,7 @@ CODEX = Client(
     "mcp_servers",
     "codex-mcp-client",
     toml=True,
+    strict=True,
     expands=False,
     forwards=True,
     hooks=Hooks(
@@ -262,7 +261,6 @@ CODEX = Client(
         ("PreToolUse", "PostToolUse"),
         "Bash|apply_patch",
         ("Stop",),
-        strict=True,
     ),
     boundary="Codex's sandbox does not hold stet's daemon back, so stet refuses to edit while that "
     "sandbox is read-only. Codex does not ask before stet edits, also where it asks before its "

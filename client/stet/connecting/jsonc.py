@@ -28,12 +28,8 @@ from functools import cached_property
 from typing import Any
 
 _TRIVIA = re.compile(r"(?:[ \t\r\n]+|//[^\r\n]*|/\*.*?\*/)*", re.DOTALL)
-_STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"')
 _COMMENT = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\r\n]*|/\*.*?\*/', re.DOTALL)
 _LAST_COMMA = re.compile(r'"(?:[^"\\]|\\.)*"|,(?=[ \t\r\n]*[}\]])', re.DOTALL)
-#: What a value may hide its end behind, in text that is known to be sound.
-_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]]|//[^\r\n]*|/\*.*?\*/', re.DOTALL)
-_SCALAR = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null")
 
 Path = tuple[str | int, ...]
 
@@ -69,12 +65,17 @@ class Item:
 class Node:
     """Where a value stands in sound text. What is in it is looked at when it is asked for.
 
-    A client may keep megabytes in the file, and only a few places in it matter.
+    ``plain`` is the text as :mod:`json` reads it.
     """
 
     text: str
+    plain: str
     start: int
-    end: int
+
+    @cached_property
+    def end(self) -> int:
+        """The place behind it."""
+        return _decoded(self.plain, self.start)[1]
 
     @property
     def is_object(self) -> bool:
@@ -102,28 +103,26 @@ class Node:
     def _item(self, start: int) -> Item:
         key, at = None, start
         if self.is_object:
-            end = _end_of_value(self.text, at)
-            key = json.loads(self.text[at:end])
+            key, end = _decoded(self.plain, at)
             at = _skip(self.text, _skip(self.text, end) + 1)
-        node = Node(self.text, at, _end_of_value(self.text, at))
+        node = Node(self.text, self.plain, at)
         behind = _skip(self.text, node.end)
         return Item(start, key, node, behind if self.text[behind] == "," else None)
 
 
 def outline(text: str) -> Node | None:
     """Where the value of a sound document stands; None if there is nothing but trivia in it."""
-    at = _skip(text, _beginning(text))
-    return None if at == len(text) else Node(text, at, _end_of_value(text, at))
+    at = _skip(text, 1 if text.startswith("\ufeff") else 0)
+    return None if at == len(text) else Node(text, _plain(text), at)
 
 
 def value_of(text: str, *, strict: bool = False) -> Any:
     """The value of a document; None also for one without a value. Raises NotJson."""
-    # What stands in the place of a mark, a comment or a comma is a blank, so all places stay.
-    text = text.replace("\ufeff", " ", 1) if text.startswith("\ufeff") else text
+    text = _unmarked(text)
     with contextlib.suppress(ValueError, RecursionError):
         return json.loads(text, parse_constant=_refused)
     if not strict:
-        text = _LAST_COMMA.sub(_without_comma, _COMMENT.sub(_without_comment, text))
+        text = _plain(text)
     if not text.strip(" \t\r\n"):
         return None
     try:
@@ -132,13 +131,32 @@ def value_of(text: str, *, strict: bool = False) -> Any:
         raise _not_json(text, error) from None
 
 
+def _decoded(plain: str, at: int) -> tuple[Any, int]:
+    """The value at a place of sound text, and the place behind it."""
+    try:
+        return json.JSONDecoder().raw_decode(plain, at)
+    except RecursionError as error:  # value_of stood less deep in the stack
+        raise _not_json(plain, error) from None
+
+
+def _unmarked(text: str) -> str:
+    return " " + text[1:] if text.startswith("\ufeff") else text
+
+
+def _plain(text: str) -> str:
+    """The text with blanks for a mark, comments and last commas, so that all places stay."""
+    return _LAST_COMMA.sub(_without_comma, _COMMENT.sub(_without_comment, _unmarked(text)))
+
+
 def _without_comment(found: re.Match[str]) -> str:
     return found[0] if found[0].startswith('"') else re.sub(r"[^\r\n]", " ", found[0])
 
 
 def _without_comma(found: re.Match[str]) -> str:
+    if found[0] != ",":
+        return found[0]
     before = found.string[: found.start()].rstrip(" \t\r\n")[-1:]
-    return " " if found[0] == "," and before not in ("", "[", "{", ",", ":") else found[0]
+    return "," if before in ("", "[", "{", ",", ":") else " "
 
 
 def _not_json(text: str, error: Exception) -> NotJson:
@@ -166,10 +184,6 @@ def comments(text: str, start: int, end: int) -> Iterator[re.Match[str]]:
     return re.finditer(r"//[^\r\n]*|/\*.*?\*/", text[start:end], re.DOTALL)
 
 
-def _beginning(text: str) -> int:
-    return 1 if text.startswith("\ufeff") else 0
-
-
 def _refused(constant: str) -> Any:
     raise ValueError(f"{constant} is no JSON")
 
@@ -179,20 +193,3 @@ def _skip(text: str, at: int) -> int:
     found = _TRIVIA.match(text, at)
     assert found is not None, "BUG: it matches nothing, too"
     return found.end()
-
-
-def _end_of_value(text: str, at: int) -> int:
-    """Where a value ends, in sound text."""
-    if text[at] not in "{[":
-        scalar = (_STRING if text[at] == '"' else _SCALAR).match(text, at)
-        assert scalar is not None, "BUG: no value in sound text"
-        return scalar.end()
-    depth = 0
-    for token in _BRACKET.finditer(text, at):
-        if token[0] in ("{", "["):
-            depth += 1
-        elif token[0] in ("}", "]"):
-            depth -= 1
-            if depth == 0:
-                return token.end()
-    raise AssertionError("BUG: a bracket without its counterpart in sound text")
