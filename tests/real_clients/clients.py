@@ -73,7 +73,9 @@ class Home:
     @classmethod
     def made(cls, path: Path, daemon: Mapping[str, str]) -> Home:
         """An empty one. ``daemon``: variables that say where the daemon's things are."""
-        path.mkdir(exist_ok=True)
+        temporary = path.parent / "tmp"
+        for each in (path, temporary):
+            each.mkdir()
         passed = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
         nowhere = "http://127.0.0.1:9"
         return cls(
@@ -82,6 +84,8 @@ class Home:
                 **passed,
                 **{name: value for name, value in daemon.items() if name.startswith("STET_")},
                 "HOME": str(path),
+                # Codex makes no programs of its sandbox in a home below this.
+                "TMPDIR": str(temporary),
                 "TERM": "xterm-256color",
                 "HTTP_PROXY": nowhere,
                 "HTTPS_PROXY": nowhere,
