@@ -42,11 +42,11 @@ def hook_tells(site: Site) -> Iterator[Callable[[str, str], None]]:
     directory.mkdir(mode=0o700, exist_ok=True)
     stat = Path(f"/proc/{os.getpid()}/stat").read_text().rpartition(")")[2].split()
     path = directory / f"{os.getpid()}-{stat[19]}"
-    yield (
-        lambda session, agent: (
-            path.write_text(json.dumps({"session": session, "agent": agent})) and None
-        )
-    )
+
+    def tell(session: str, agent: str) -> None:
+        path.write_text(json.dumps({"session": session, "agent": agent}))
+
+    yield tell
     path.unlink()
 
 
