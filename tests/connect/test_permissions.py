@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import tomllib
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -103,7 +101,7 @@ def test_a_file_of_that_name_that_stet_has_not_written(
     assert b"# mine\n" == person.read(path)
 
 
-def test_opencodes_plugin(person: Person, tmp_path: Path) -> None:
+def test_opencodes_plugin(person: Person) -> None:
     person.run("connect", "opencode", "--write")
     assert PLUGIN not in person.tree(), "without --hooks"
     person.run("connect", "opencode", "--write", "--hooks")
@@ -115,10 +113,6 @@ def test_opencodes_plugin(person: Person, tmp_path: Path) -> None:
     assert [*program, "hook", "opencode"] == json.loads(hook.partition(" = ")[2])[
         -len(program) - 2 :
     ]
-    check = subprocess.run(
-        ["node", "--check", str(person.home / PLUGIN)], capture_output=True, check=False
-    )
-    assert (0, b"") == (check.returncode, check.stderr)
     person.run("disconnect", "opencode")
     assert {"project"} == set(person.tree())
 

@@ -6,10 +6,15 @@ import { spawn } from "node:child_process"
 const HOOK = STET_HOOK_COMMAND
 const WRITING = new Set(["edit", "write", "patch", "apply_patch", "multiedit", "bash"])
 
+// The conversation that stet was told of last: the one that it takes a call of its tools for.
+let told = null
+
 function tell(payload) {
+  told = payload.session_id
   return new Promise((done) => {
     try {
-      const hook = spawn(HOOK[0], HOOK.slice(1), { stdio: ["pipe", "ignore", "ignore"] })
+      const stdio = ["pipe", "ignore", "ignore"]
+      const hook = spawn(HOOK[0], HOOK.slice(1), { stdio, timeout: 15000 })
       hook.on("error", () => done())
       hook.on("close", () => done())
       hook.stdin.on("error", () => {})
@@ -21,7 +26,6 @@ function tell(payload) {
 }
 
 export const Stet = async ({ directory }) => {
-  let joined = null
   const used = (event, input, args) =>
     tell({
       hook_event_name: event,
@@ -35,9 +39,8 @@ export const Stet = async ({ directory }) => {
     "tool.execute.before": async (input, output) => {
       if (WRITING.has(input.tool)) {
         await used("PreToolUse", input, output.args)
-      } else if (input.tool.startsWith("stet_") && joined !== input.sessionID) {
+      } else if (input.tool.startsWith("stet_") && told !== input.sessionID) {
         await tell({ hook_event_name: "SessionStart", session_id: input.sessionID, cwd: directory })
-        joined = input.sessionID
       }
     },
     "tool.execute.after": async (input) => {

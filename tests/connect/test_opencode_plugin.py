@@ -1,0 +1,76 @@
+"""The plugin that ``stet connect opencode --hooks`` writes, run by Node.js as opencode runs it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from typing import Any
+
+import pytest
+
+from connect.person import Person
+
+PLUGIN = ".config/opencode/plugin/stet.js"
+NODE = shutil.which("node")
+
+pytestmark = pytest.mark.skipif(NODE is None, reason="needs Node.js")
+
+#: The calls of opencode's tools, as opencode tells a plugin of them.
+RUN = """
+import {{ Stet }} from "{plugin}"
+const hooks = await Stet({{ directory: "/w" }})
+for (const [when, tool, sessionID] of {calls}) {{
+  const args = {{ filePath: "/w/" + tool }}
+  const input = {{ tool, sessionID, callID: "c" }}
+  if (when === "before") await hooks["tool.execute.before"](input, {{ args }})
+  else await hooks["tool.execute.after"]({{ ...input, args }}, {{}})
+}}
+"""
+
+
+def told(person: Person, calls: list[tuple[str, str, str]], program: list[str]) -> list[Any]:
+    """What the plugin tells the program of these calls; the plugin must never throw."""
+    person.run("connect", "opencode", "--write", "--hooks")
+    text = person.read(PLUGIN).decode()
+    [hook] = [line for line in text.splitlines() if line.startswith("const HOOK = ")]
+    text = text.replace(hook, f"const HOOK = {json.dumps(program)}")
+    plugin = person.write("plugin.mjs", text.encode())
+    run = person.write("run.mjs", RUN.format(plugin=plugin, calls=json.dumps(calls)).encode())
+    done = subprocess.run(
+        [NODE or "", str(run)], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
+    log = person.home / "log"
+    return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+
+def logging(person: Person) -> list[str]:
+    return ["sh", "-c", f"cat >> '{person.home}/log'; echo >> '{person.home}/log'; echo noise"]
+
+
+def test_tools_that_write_are_told_of_before_and_after(person: Person) -> None:
+    calls = [("before", "write", "s"), ("after", "write", "s"), ("before", "read", "s")]
+    before, after = told(person, [*calls, ("after", "read", "s")], logging(person))
+    expected = {
+        "hook_event_name": "PreToolUse", "session_id": "s", "cwd": "/w", "tool_name": "write",
+        "tool_input": {"filePath": "/w/write"}, "tool_use_id": "c",
+    }  # fmt: skip
+    assert expected == before
+    assert {**expected, "hook_event_name": "PostToolUse"} == after
+
+
+def test_stet_learns_whose_call_it_is_when_that_changes(person: Person) -> None:
+    calls = [("stet_patch", "a"), ("stet_read", "a"), ("stet_read", "b"), ("stet_read", "a")]
+    # What another conversation's own tool tells counts, too.
+    calls += [("bash", "b"), ("stet_patch", "b"), ("stet_patch", "a")]
+    found = told(person, [("before", *call) for call in calls], logging(person))
+    expected = [("SessionStart", each) for each in "aba"]
+    expected += [("PreToolUse", "b"), ("SessionStart", "a")]
+    assert expected == [(each["hook_event_name"], each["session_id"]) for each in found]
+
+
+@pytest.mark.parametrize("program", [["/gone/stet", "hook"], ["false"], ["sh", "-c", "exec <&-"]])
+def test_a_program_that_fails_does_not_stop_opencode(person: Person, program: list[str]) -> None:
+    calls = [("before", "write", "s"), ("after", "write", "s"), ("before", "stet_read", "t")]
+    assert [] == told(person, calls, program)
