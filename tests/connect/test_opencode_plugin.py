@@ -38,7 +38,7 @@ def told(person: Person, calls: list[tuple[str, str, str]], program: list[str]) 
     plugin = person.write("plugin.mjs", text.encode())
     run = person.write("run.mjs", RUN.format(plugin=plugin, calls=json.dumps(calls)).encode())
     done = subprocess.run(
-        [NODE or "", str(run)], capture_output=True, text=True, check=False, timeout=60
+        [NODE or "", str(run)], capture_output=True, text=True, check=False, timeout=12
     )
     assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
     log = person.home / "log"

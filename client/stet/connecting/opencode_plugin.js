@@ -13,8 +13,8 @@ function tell(payload) {
   told = payload.session_id
   return new Promise((done) => {
     try {
-      const stdio = ["pipe", "ignore", "ignore"]
-      const hook = spawn(HOOK[0], HOOK.slice(1), { stdio, timeout: 15000 })
+      const hook = spawn(HOOK[0], HOOK.slice(1), { stdio: ["pipe", "ignore", "ignore"] })
+      setTimeout(() => done(hook.kill("SIGKILL")), 15000).unref()
       hook.on("error", () => done())
       hook.on("close", () => done())
       hook.stdin.on("error", () => {})
