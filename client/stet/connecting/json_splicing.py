@@ -15,6 +15,7 @@ back, so that a text that is laid out in a way nobody thought of is an error and
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from typing import Any
@@ -97,7 +98,8 @@ def append(text: str, path: Path, value: Any) -> str:
     if not node.is_array:
         raise CannotSplice(f"{_name(path)} is not an array")
     changed = _inserted(text, root, node, "", value)
-    return _checked(changed, _with(before, path, [*lookup(before, path), value]))
+    lookup(before, path).append(value)
+    return _checked(changed, before)
 
 
 def remove(text: str, path: Path, keep: Any = None) -> str:
@@ -114,7 +116,8 @@ def remove(text: str, path: Path, keep: Any = None) -> str:
     node, _, _ = _descend(root, path[:-1])
     item = find(node, path[-1])
     assert item is not None, "BUG: it is in the value and not in the text"
-    return _checked(_cut(text, node, item), _without(before, path))
+    del lookup(before, path[:-1])[path[-1]]
+    return _checked(_cut(text, node, item), before)
 
 
 def lookup(value: Any, path: Path) -> Any:
@@ -289,23 +292,13 @@ def _nested(path: Path, value: Any) -> Any:
     return value
 
 
-def _with(value: Any, path: Path, fresh: Any) -> Any:
-    """A value with another one at a path; what is not on the way is the same object."""
-    if not path:
-        return fresh
-    key, inner = path[0], path[1:]
-    if isinstance(value, list):
-        return [_with(each, inner, fresh) if at == key else each for at, each in enumerate(value)]
-    return {**value, key: _with(value.get(key, {}), inner, fresh)}
-
-
-def _without(value: Any, path: Path) -> Any:
-    key, inner = path[0], path[1:]
-    if inner:
-        return _with(value, (key,), _without(value[key], inner))
-    if isinstance(value, list):
-        return [each for at, each in enumerate(value) if at != key]
-    return {name: each for name, each in value.items() if name != key}
+def _with(root: Any, path: Path, fresh: Any) -> Any:
+    """A value, changed to have another one at a path."""
+    inner = root
+    for key in path[:-1]:
+        inner = inner.setdefault(key, {}) if isinstance(inner, dict) else inner[key]
+    inner[path[-1]] = fresh
+    return root
 
 
 def _name(path: Path) -> str:
@@ -313,10 +306,7 @@ def _name(path: Path) -> str:
 
 
 def _checked(text: str, expected: Any) -> str:
-    try:
-        found = value_of(text)
-    except NotJson as error:
-        raise CannotSplice(f"it is laid out in an unusual way ({error})") from error
-    if found != expected:
-        raise CannotSplice("it is laid out in an unusual way")
-    return text
+    with contextlib.suppress(NotJson):
+        if value_of(text) == expected:
+            return text
+    raise CannotSplice("it is laid out in an unusual way")
