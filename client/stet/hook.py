@@ -85,10 +85,11 @@ class _NotUsed(_Refused):
 class _Progress:
     """How far the daemon was told, and what is therefore true when it goes no further."""
 
-    __slots__ = ("recorded", "waiting")
+    __slots__ = ("recorded", "said", "waiting")
 
     def __init__(self) -> None:
-        self.recorded = self.waiting = False
+        #: `said`: a line has been written to standard error; there is to be no second one.
+        self.recorded = self.waiting = self.said = False
 
     def verdict(self) -> str:
         """What became of it as a whole; the reason is to follow."""
@@ -98,8 +99,8 @@ class _Progress:
 
 
 _progress = _Progress()
-#: Held from the first line on standard error: there is to be no second one.
-_said = _thread.allocate_lock()
+#: Held while a line is written to standard error.
+_speaking = _thread.allocate_lock()
 
 
 class _Options:
@@ -199,15 +200,21 @@ def _give_up() -> None:
 
 def _warn(text: str) -> None:
     """Say it on standard error, unless something was said, or nobody reads there."""
-    if not _said.acquire(blocking=False):
-        return
     line = " ".join(text.split())
     shown = "".join(c if c.isprintable() else "?" for c in line)[:_LONGEST_WARNING]
-    with contextlib.suppress(OSError):
+    # The thread that ends the process waits for the other one's line, but not for long.
+    if not _speaking.acquire(timeout=0.2):
+        return
+    try:
         writable = select.poll()
         writable.register(2, select.POLLOUT)
-        if writable.poll(0):
+        if not _progress.said and writable.poll(0):
+            _progress.said = True
             os.write(2, f"stet hook: {shown}\n".encode("utf-8", "replace"))
+    except OSError:
+        pass
+    finally:
+        _speaking.release()
 
 
 def _payload() -> dict[str, Any]:
