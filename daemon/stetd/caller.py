@@ -1,8 +1,7 @@
 """Who asks: one connection's workspace, session and rights; and what all connections share.
 
-A :class:`Caller` lives on the event loop. What changes anything is handed to the writer
-thread before the first ``await``, so the writing calls of a connection keep their order;
-what only reads runs on a small pool of threads.
+What changes anything is handed to the writer before the first ``await``, so the writing calls of
+a connection keep their order; what reads the history runs on a small pool of threads.
 """
 
 from __future__ import annotations
@@ -91,8 +90,8 @@ class Shared:
         self.writer.sessions.connected = self._connected
 
     def _connected(self) -> list[tuple[str | None, str | None]]:
-        """The workspace and session of every connection; any thread."""
-        return [(caller.workspace, caller.session) for caller in list(self.callers.values())]
+        """The workspace and session of every connection."""
+        return [(caller.workspace, caller.session) for caller in self.callers.values()]
 
     def _notify(self, request: UpgradeRequest) -> None:
         who = "/".join(name for name in (request.agent, request.session) if name)
@@ -138,7 +137,7 @@ class Caller:
 
     @property
     def state(self) -> State:
-        """The writer's state; only to be touched on its thread."""
+        """The writer's state."""
         return self.shared.writer.state
 
     def check_greeted(self, method: str) -> None:
@@ -153,14 +152,15 @@ class Caller:
     async def on_writer(
         self, run: Callable[[], T], *, after_all: bool = False, within: float = math.inf
     ) -> T:
-        """Run something on the writer thread, after what this client has asked for before.
+        """Run something between batches, after what this client has asked for before.
 
         ``after_all``: after all calls that wait by now, whoever has sent them; ``within``: or
         after so many seconds.
         """
         writer = self.shared.writer
-        submitted = writer.submit(run, self.lane, after_all=after_all, within=within)
-        return await asyncio.wrap_future(submitted)
+        if not after_all and writer.is_next(self.lane):
+            return run()
+        return await writer.submit(run, self.lane, after_all=after_all, within=within)
 
     def wait_with(self, wait: Wait | None) -> None:
         """Let the client wait so; the call that waited before it is answered now."""
@@ -175,7 +175,7 @@ class Caller:
             self.subscription = None
 
     def open_workspace(self) -> Workspace:
-        """Give this connection's workspace; on the writer thread."""
+        """Give this connection's workspace. Raises Refused."""
         workspace = self.state.open.get(self.workspace or "")
         if workspace is None:
             raise refuse(
@@ -185,7 +185,7 @@ class Caller:
         return workspace
 
     def own_session(self) -> Session | None:
-        """The session as it is now, or as it would begin now; on the writer thread."""
+        """The session as it is now, or as it would begin now."""
         if self.session is None or self.workspace is None:
             return None
         who = Entrant(self.workspace, self.session, self.agent, self.secret, self.control)
@@ -243,11 +243,11 @@ class Caller:
             size=len(canonical),
             secret=self.secret,
         )
-        return await asyncio.wrap_future(self.shared.writer.submit_edit(call, self.lane))
+        return await self.shared.writer.submit_edit(call, self.lane)
 
     async def reading(self, run: Callable[[Place], T]) -> T:
         """Run on a reading thread, once Git has what this client may have been told of."""
-        place, number = await self.on_writer(self._place)
+        place, number = await self.on_writer(lambda: (self.place(), self.open_workspace().number))
         background = self.shared.background
 
         def wait_and_run() -> T:
@@ -271,10 +271,11 @@ class Caller:
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(self.shared.readers, run)
 
-    def _place(self) -> tuple[Place, int]:
+    def place(self) -> Place:
+        """Where this client reads now. Raises Refused."""
         workspace = self.open_workspace()
         workspace.check_present()
-        place = Place(
+        return Place(
             workspace.worktree,
             workspace.shadow,
             workspace.head.commit,
@@ -285,7 +286,6 @@ class Caller:
             workspace.excludes,
             frozenset(path for path, _ in self.state.inside(workspace)),
         )
-        return place, workspace.number
 
     def named_workspace(self, root: str | None) -> Workspace:
         """The workspace with exactly this root, by default the connection's own."""

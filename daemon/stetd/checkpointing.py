@@ -1,7 +1,7 @@
 """Checkpoints: from the journal to where things are kept (PROTOCOL.md 8).
 
-The writer thread takes the watermark and the snapshot; the background thread syncs; the
-writer thread writes the checkpoint record and drops what is older. In that order.
+The writer takes the watermark and the snapshot; the background thread syncs; the writer writes
+the checkpoint record and drops what is older. In that order.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import dataclass
 
 from stetd.call_world import CallLimits
@@ -43,9 +42,10 @@ class WriterLimits:
 
 
 class Checkpoints:
-    """Takes them; on the writer thread, but for the syncs.
+    """Takes them.
 
-    ``submit`` runs something on the writer thread; ``give_up`` makes the daemon read-only.
+    ``submit`` has another thread run something between batches; ``give_up`` makes the daemon
+    read-only.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Checkpoints:
         background: Background,
         store: RequestStore,
         limits: WriterLimits,
-        submit: Callable[[Callable[[], None]], Future[None]],
+        submit: Callable[[Callable[[], None]], object],
         give_up: Callable[[str], None],
     ) -> None:
         self._state = state
@@ -111,7 +111,7 @@ class Checkpoints:
     def begin(self, done: Callable[[], None] | None = None, *, fresh: bool = False) -> None:
         """Start a checkpoint: watermark and snapshot now, the syncs in the background.
 
-        ``done`` is called, on the writer thread, after a checkpoint that was begun later
+        ``done`` is called after a checkpoint that was begun later
         than this call; also if it failed, which is then in the log. A daemon that is
         read-only takes none: it would drop the records that the next start has to settle.
         ``fresh``: nothing that is in the journal now stays in it.

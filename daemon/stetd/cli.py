@@ -180,7 +180,7 @@ def _run(
     daemon.handlers.last_error = last_error.newest
     try:
         listeners = _listeners(directories)
-        asyncio.run(_serve(reloading, daemon, listeners, hangups))
+        daemon.run(_serve(reloading, daemon, listeners, hangups))
     except (SocketInTheWay, systemd_socket.ActivationError, OSError) as error:
         return _complain(str(error), EXIT_FAILED)
     finally:
@@ -240,7 +240,7 @@ async def _serve(
         spawn(supervision.keep_status(partial(supervision.status_line, daemon.writer)))
         interval = supervision.heartbeat_interval()
         if interval is not None:
-            spawn(supervision.beat(daemon.writer, interval))
+            spawn(supervision.beat(interval))
     await stop.wait()
     log.info("stopping")
     daemon.handlers.waits.end_all()

@@ -63,7 +63,7 @@ def collecting(
     finally:
         work.close()
         on_background(lambda: background.resume_joining(shadow))
-        writer.submit(lambda: _reopen(writer, workspace)).result()
+        writer.from_thread(lambda: _reopen(writer, workspace))
     return Collected(before, directory_bytes(shadow), work.dropped)
 
 

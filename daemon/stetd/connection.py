@@ -26,8 +26,9 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
 from functools import partial
+from types import coroutine
 from typing import Any, Protocol, cast, runtime_checkable
 
 from stet.wire.events import LostEvent
@@ -43,7 +44,7 @@ from stet.wire.messages import (
 )
 from stet.wire.results import EditResult
 from stetd.config import Settings
-from stetd.crowd import Crowd
+from stetd.crowd import LARGE, Crowd
 from stetd.logs import Fields
 from stetd.peer import Credentials, PeerProcess, credentials_of, hung_up, peer_of
 
@@ -71,8 +72,9 @@ class Calls(Protocol):
     async def call(self, method: str, params: dict[str, Any]) -> object:
         """Carry out a call; a result that msgspec can encode. Raises Refused.
 
-        Writing work is handed to the writer before the first await, so that calls that are
-        started in order are carried out in order.
+        It is begun at once, and as a task only if it waits for something. Writing work is handed
+        to the writer before the first await, so that calls that are started in order are carried
+        out in order.
         """
         ...
 
@@ -145,6 +147,7 @@ class ClientConnection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._framer = Framer(settings.max_frame)
         self._calls: Calls | None = None
+        self._labels: Callable[[], Mapping[str, str | None]] = dict
         self._turned_away: Refused | None = None
         self._transport: asyncio.Transport
         self._credentials: Credentials
@@ -292,6 +295,8 @@ class ClientConnection(asyncio.Protocol):
             peer = peer_of(self._transport.get_extra_info("socket"))
             self._command = peer.command
             self._calls = self._handlers.connect(control=self.control, peer=peer)
+            if isinstance(self._calls, Labelled):
+                self._labels = self._calls.labels
             if isinstance(self._calls, Subscribable):
                 self._calls.notify_with(self.notify)
             if isinstance(self._calls, Paced):
@@ -351,21 +356,27 @@ class ClientConnection(asyncio.Protocol):
         return has_turn and self._crowd.has_room(size, self._take_another_turn)
 
     def _start(self, frame: bytes) -> None:
-        began = time.thread_time()  # not by the clock: others may have the processor
+        large = len(frame) >= LARGE
+        began = time.thread_time() if large else 0.0  # others may have the processor meanwhile
         try:
             request = decode_request(self._encoding, frame)
         except MalformedMessage as error:
             self._refuse(error.id, refuse(error.kind, error.message))
             return
         finally:
-            used = time.thread_time() - began
-            self._crowd.decoded(len(frame), used)
+            if large:
+                self._crowd.decoded(len(frame), time.thread_time() - began)
         if self._turned_away is not None:
             self._turn_away(request.id)
         elif self._draining:
             self._refuse_request(request, _SHUTTING_DOWN)
         else:
-            task = self._loop.create_task(self._serve(request))
+            serving = self._serve(request)
+            try:
+                waits_for = serving.send(None)
+            except StopIteration:
+                return
+            task = self._loop.create_task(_go_on(serving, waits_for))
             self.tasks.add(task)
             self._in_work += len(frame)
             self._crowd.begin(len(frame))
@@ -439,13 +450,11 @@ class ClientConnection(asyncio.Protocol):
     def _log_call(self, method: str, started: float, outcome: str, result: object = None) -> None:
         if not call_log.isEnabledFor(logging.INFO):
             return
-        calls: object = self._calls
-        who = calls.labels() if isinstance(calls, Labelled) else {}
         fields: dict[str, str | int | float | None] = {
             "socket": "control" if self.control else "agent",
             "pid": self._credentials.pid,
             "command": self._command,
-            **who,
+            **self._labels(),
             "method": _loggable(method),
         }
         if isinstance(result, EditResult):
@@ -463,6 +472,8 @@ class ClientConnection(asyncio.Protocol):
             self._part()
         elif self._more_frames or not self._may_start():
             self._transport.pause_reading()
+        elif not self._framer.buffered:
+            self._transport.resume_reading()
         else:
             self._transport.resume_reading()
             if self._framer.mid_frame and "stalled" not in self._timers:
@@ -546,6 +557,22 @@ class ClientConnection(asyncio.Protocol):
         timer = self._timers.pop(name, None)
         if timer is not None:
             timer.cancel()
+
+
+@coroutine
+def _go_on(serving: Coroutine[Any, Any, None], waits_for: Any) -> Generator[Any, Any, None]:
+    """What a task does with a coroutine that has been begun already."""
+    while True:
+        try:
+            told = yield waits_for
+        except BaseException as error:  # noqa: BLE001 - it is the coroutine's
+            step = partial(serving.throw, error)
+        else:
+            step = partial(serving.send, told)
+        try:
+            waits_for = step()
+        except StopIteration:
+            return
 
 
 _SHUTTING_DOWN = refuse(

@@ -1,14 +1,16 @@
-"""The daemon put together: lock, journal, recovery, threads; and taken apart again."""
+"""The daemon put together: lock, journal, recovery, event loop; and taken apart again."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 import os
 import sys
-import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from stetd import __version__
 from stetd.call_world import CallLimits
@@ -36,8 +38,9 @@ from stetd.workspaces import Workspaces
 from stetd.writer import Writer
 
 _log = logging.getLogger(__name__)
+T = TypeVar("T")
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
-#: The writer and the event loop share the interpreter; short turns keep both quick.
+#: The event loop shares the interpreter with threads; short turns keep it quick.
 _SWITCH_INTERVAL_S = 0.0005
 _CHECKPOINT_TIMEOUT_S = 30.0
 #: Seconds in which calls that wait are still begun when the daemon is told to end.
@@ -68,8 +71,9 @@ def boot_id() -> str:
 
 @dataclass(slots=True)
 class Daemon:
-    """A running daemon without its sockets."""
+    """A running daemon without its sockets. Everything in it happens on ``loop``."""
 
+    loop: asyncio.AbstractEventLoop
     handlers: Handlers
     writer: Writer
     background: Background
@@ -87,15 +91,16 @@ class Daemon:
         tell: Callable[[str], None] = lambda _: None,
         beside: PlanningBeside | None = None,
     ) -> Daemon:
-        """Recover the state, start the threads. The caller holds the lock. Raises StartError.
+        """Recover the state, start to work. The caller holds the lock. Raises StartError.
 
         ``disk``: what all writing goes through, if not the real one. ``tell`` is told in words
         what is being done. ``beside``: where calls are planned that take long, if not on the
-        writer's thread; it is closed with the daemon.
+        loop; it is closed with the daemon.
         """
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
+        loop = asyncio.new_event_loop()
         try:
-            return cls._open(settings, directories, disk or Disk(), tell, beside)
+            return cls._open(loop, settings, directories, disk or Disk(), tell, beside)
         except FormatError as error:
             raise UnreadableState(str(error)) from error
         except JournalBroken as error:
@@ -107,6 +112,7 @@ class Daemon:
     @classmethod
     def _open(
         cls,
+        loop: asyncio.AbstractEventLoop,
         settings: Settings,
         directories: Directories,
         disk: Disk,
@@ -137,11 +143,10 @@ class Daemon:
         # The first is only asked, for one row at a time.
         stores = [RequestStore(path, _ASKED_CACHE_KIB), RequestStore(path)]
         limits = _limits(settings)
-        writer = Writer(state, journal, background, stores[0], stores[1], limits, beside)
+        writer = Writer(loop, state, journal, background, stores[0], stores[1], limits, beside)
         report = recovery.report
-        writer.start()
         tell("Writing a checkpoint")
-        _checkpoint_now(writer)
+        loop.run_until_complete(_checkpoint_now(writer))
         if report.records:
             _log.info(
                 "recovered %d records: finished %s; kept as outside %s; restored from torn %s",
@@ -165,15 +170,14 @@ class Daemon:
         background.on_commits = follow
         workspaces = Workspaces(writer, taking_up, directories.runtime, resume, directories.config)
         handlers = Handlers(writer, background, workspaces, settings, indexer, upkeep, needs)
-        return cls(handlers, writer, background, indexer, upkeep, stores, beside)
+        return cls(loop, handlers, writer, background, indexer, upkeep, stores, beside)
 
     def reconfigure(self, settings: Settings) -> None:
         """Go by other settings from now on, but for those that need a restart."""
         self.handlers.settings = settings
         limits = _limits(settings)
-        self.writer.submit(lambda: self.writer.reconfigure(limits))
-        excludes = Excludes(settings.exclude)
-        self.writer.submit(lambda: self.writer.state.exclude(excludes))
+        self.writer.reconfigure(limits)
+        self.writer.state.exclude(Excludes(settings.exclude))
         needs = self.handlers.needs
         needs.policy = _policy(settings)
         self.upkeep.reconfigure(settings.gc_idle_s, RETENTION_EVERY_S if needs.policy else None)
@@ -182,13 +186,22 @@ class Daemon:
         """From now on calls that wait are begun for some seconds only, then refused."""
         self.writer.finish_within(_QUEUE_S)
 
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do something on the loop, and wait for it."""
+        return self.loop.run_until_complete(work)
+
     def close(self) -> None:
         """Finish what is queued, write a checkpoint, let everything go."""
+        self.run(self._stop())
+        self.loop.close()
+
+    async def _stop(self) -> None:
         self.begin_to_stop()
-        self.upkeep.close()
-        self.writer.drain()
-        self.writer.submit(self.writer.end_grace, after_all=True).result()
-        _checkpoint_now(self.writer)
+        # It may wait for the writer.
+        await self.loop.run_in_executor(None, self.upkeep.close)
+        await self.writer.drain()
+        self.writer.end_grace()
+        await _checkpoint_now(self.writer)
         self.writer.stop()
         if self._beside is not None:
             self._beside.close()
@@ -224,14 +237,16 @@ def _start_upkeep(writer: Writer, needs: Needs, settings: Settings) -> Upkeep:
     return upkeep
 
 
-def _checkpoint_now(writer: Writer) -> None:
+async def _checkpoint_now(writer: Writer) -> None:
     """Take a checkpoint and wait for it; not for long if the disk refuses."""
-    done = threading.Event()
+    done = asyncio.Event()
     background = writer.background
     failures = background.failures
-    writer.submit(lambda: writer.checkpoints.begin(done.set)).result()
+    writer.checkpoints.begin(done.set)
     deadline = time.monotonic() + _CHECKPOINT_TIMEOUT_S
-    while not done.wait(_CHECKPOINT_LOOK_S):
+    while not done.is_set():
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(done.wait(), _CHECKPOINT_LOOK_S)
         if background.failures > failures + 1 or time.monotonic() > deadline:
             _log.error("no checkpoint could be written: %s", background.failure)
             return

@@ -1,4 +1,4 @@
-"""What happened, on its way from the writer thread to whoever subscribed.
+"""What happened, on its way from the writer to whoever subscribed.
 
 The writer puts a *note* here and goes on: it neither waits nor makes anything readable of
 it, and while nobody subscribes it does nothing at all. :mod:`stetd.feed` takes the notes on
@@ -9,7 +9,6 @@ memory is bounded however long the loop is busy.
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -66,21 +65,19 @@ Note = Told | Overflow
 
 
 class Events:
-    """The notes that wait, oldest first. Any thread may add; one takes."""
+    """The notes that wait, oldest first."""
 
     def __init__(self) -> None:
         self._notes: deque[tuple[int, Note]] = deque()
         #: How many notes there were: whoever begins to listen now is told later ones.
         self.number = 0
-        self._lock = threading.Lock()
         self._wake: Callable[[], None] | None = None
 
     def listen(self, wake: Callable[[], None] | None) -> None:
-        """Call this, on whatever thread, when notes come; None: nobody wants any."""
-        with self._lock:
-            self._wake = wake
-            if wake is None:
-                self._notes.clear()
+        """Call this when notes come; None: nobody wants any."""
+        self._wake = wake
+        if wake is None:
+            self._notes.clear()
 
     @property
     def wanted(self) -> bool:
@@ -107,22 +104,19 @@ class Events:
 
     def tell(self, note: Told) -> None:
         """Queue a note, or count it where too many wait."""
-        with self._lock:
-            wake = self._wake
-            if wake is None:
-                return
-            self.number += 1
-            if len(self._notes) < MOST:
-                self._notes.append((self.number, note))
-            else:
-                _, last = self._notes[-1]
-                if not isinstance(last, Overflow):
-                    last = Overflow()
-                    self._notes.append((self.number, last))
-                last.counts[note.workspace] = last.counts.get(note.workspace, 0) + 1
-        wake()
+        if self._wake is None:
+            return
+        self.number += 1
+        if len(self._notes) < MOST:
+            self._notes.append((self.number, note))
+        else:
+            _, last = self._notes[-1]
+            if not isinstance(last, Overflow):
+                last = Overflow()
+                self._notes.append((self.number, last))
+            last.counts[note.workspace] = last.counts.get(note.workspace, 0) + 1
+        self._wake()
 
     def take(self) -> tuple[int, Note] | None:
         """The oldest note and its number."""
-        with self._lock:
-            return self._notes.popleft() if self._notes else None
+        return self._notes.popleft() if self._notes else None

@@ -1,4 +1,4 @@
-"""What waits for the writer thread: in order on each lane, fairly between lanes.
+"""What waits for the writer: in order on each lane, fairly between lanes.
 
 A *lane* is one connection's, or the daemon's own. Whoever has used the least of the writer's
 time goes first (start-time fair queueing), so a client that sends one call at a time does not
@@ -18,15 +18,13 @@ it waits for it too; nobody else does.
 What waits for all may say for how long (``within``): after so many seconds it is next, though not
 before what its own lane has asked for earlier. What it goes before is done later, and sees it.
 
-No threads and no I/O but the lock; what the items are is the writer's affair
-(:mod:`stetd.writer`).
+No threads and no I/O; what the items are is the writer's affair (:mod:`stetd.writer`).
 """
 
 from __future__ import annotations
 
 import heapq
 import math
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -82,11 +80,10 @@ class Waiting:
 
 
 class FairQueue:
-    """Any thread may put; one takes. ``clock`` gives seconds."""
+    """``clock`` gives seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._changed = threading.Condition()
         #: Lanes whose first item needs to wait for nothing but its turn.
         self._ready: set[Lane] = set()
         #: All items in the order in which they came. Drawn ones are dropped when they are at
@@ -111,100 +108,89 @@ class FairQueue:
         ``within``: for so many seconds.
         """
         waiting = Waiting(item, lane, after_all, due=self._clock() + within)
-        with self._changed:
-            if waiting.due < math.inf:
-                self._pressing.append(waiting)
-            self._length += 1
-            self._forsaken += lane.forsaken
-            self._order.append(waiting)
-            if len(self._order) > 2 * self._length + _MOST_DRAWN:
-                self._order = deque(each for each in self._order if not each.drawn)
-            lane.waiting.append(waiting)
-            if len(lane.waiting) == 1:
-                lane.used = max(lane.used, self._beginning() if lane.new else self._now)
-                lane.new = False
-                self._look_at(lane)
-            self._changed.notify()
+        if waiting.due < math.inf:
+            self._pressing.append(waiting)
+        self._length += 1
+        self._forsaken += lane.forsaken
+        self._order.append(waiting)
+        if len(self._order) > 2 * self._length + _MOST_DRAWN:
+            self._order = deque(each for each in self._order if not each.drawn)
+        lane.waiting.append(waiting)
+        if len(lane.waiting) == 1:
+            lane.used = max(lane.used, self._beginning() if lane.new else self._now)
+            lane.new = False
+            self._look_at(lane)
 
     @property
     def empty(self) -> bool:
         """Whether nothing waits."""
-        with self._changed:
-            return not self._length
+        return not self._length
 
-    def take(self, most: int, timeout: float | None, turn_s: float) -> list[Waiting]:
-        """At most ``most`` items, in the order in which to do them; none after ``timeout``.
+    def take(self, most: int, turn_s: float) -> list[Waiting]:
+        """At most ``most`` items that need not wait, in the order in which to do them.
 
         More than one only as long as they are foreseen to take ``turn_s`` seconds together.
         """
-        with self._changed:
-            if not self._length:
-                self._now = self._foremost
-            self._wait(timeout)
-            heap = [(lane.used, id(lane), lane) for lane in self._ready]
-            heapq.heapify(heap)
-            drawn: list[Waiting] = []
-            foreseen = 0.0
-            while len(drawn) < most and (lane := self._next_lane(heap)) is not None:
-                if drawn and foreseen + lane.estimate > turn_s:
-                    break
-                foreseen += lane.estimate
-                drawn.append(self._draw(lane))
-                if lane in self._ready:
-                    heapq.heappush(heap, (lane.used, id(lane), lane))
-            return drawn
+        if not self._length:
+            self._now = self._foremost
+            return []
+        heap = [(lane.used, id(lane), lane) for lane in self._ready]
+        heapq.heapify(heap)
+        drawn: list[Waiting] = []
+        foreseen = 0.0
+        while len(drawn) < most and (lane := self._next_lane(heap)) is not None:
+            if drawn and foreseen + lane.estimate > turn_s:
+                break
+            foreseen += lane.estimate
+            drawn.append(self._draw(lane))
+            if lane in self._ready:
+                heapq.heappush(heap, (lane.used, id(lane), lane))
+        return drawn
 
     def put_back(self, drawn: Sequence[Waiting]) -> None:
         """Take back what was drawn, in that order, and not done: each is first in its lane."""
-        with self._changed:
-            for waiting in reversed(drawn):
-                lane = waiting.lane
-                again = Waiting(waiting.item, lane, waiting.after_all, due=waiting.due)
-                self._order.appendleft(again)
-                if again.due < math.inf:
-                    self._pressing.append(again)
-                self._length += 1
-                self._forsaken += lane.forsaken
-                lane.waiting.appendleft(again)
-                lane.used -= waiting.estimate
-                self._look_at(lane)
+        for waiting in reversed(drawn):
+            lane = waiting.lane
+            again = Waiting(waiting.item, lane, waiting.after_all, due=waiting.due)
+            self._order.appendleft(again)
+            if again.due < math.inf:
+                self._pressing.append(again)
+            self._length += 1
+            self._forsaken += lane.forsaken
+            lane.waiting.appendleft(again)
+            lane.used -= waiting.estimate
+            self._look_at(lane)
 
     def hold(self, lane: Lane) -> None:
         """Draw nothing from a lane until it is let go. What waits for all waits for it too."""
-        with self._changed:
-            lane.held = True
-            self._held.add(lane)
-            self._look_at(lane)
+        lane.held = True
+        self._held.add(lane)
+        self._look_at(lane)
 
     def let_go(self, lane: Lane) -> None:
         """Go on with a lane: it has waited for its turn already."""
-        with self._changed:
-            if not lane.held:
-                return
-            lane.held = False
-            self._held.discard(lane)
-            lane.used = max(lane.used, self._now)
-            self._look_at(lane)
-            self._changed.notify()
+        if not lane.held:
+            return
+        lane.held = False
+        self._held.discard(lane)
+        lane.used = max(lane.used, self._now)
+        self._look_at(lane)
 
     def held(self) -> list[Lane]:
         """The lanes that are held."""
-        with self._changed:
-            return list(self._held)
+        return list(self._held)
 
     def held_items(self) -> list[tuple[Lane, Any]]:
         """The held lanes on which something is left, with the first item of each."""
-        with self._changed:
-            return [(lane, lane.waiting[0].item) for lane in self._held if lane.waiting]
+        return [(lane, lane.waiting[0].item) for lane in self._held if lane.waiting]
 
     def withdraw(self, lane: Lane, item: Any) -> bool:
         """Take the first item out of a held lane, and let go of it; False if it was given up."""
-        with self._changed:
-            if not (lane.held and lane.waiting and lane.waiting[0].item is item):
-                return False
-            lane.waiting.popleft().drawn = True
-            self._length -= 1
-            self._forsaken -= lane.forsaken
+        if not (lane.held and lane.waiting and lane.waiting[0].item is item):
+            return False
+        lane.waiting.popleft().drawn = True
+        self._length -= 1
+        self._forsaken -= lane.forsaken
         self.let_go(lane)
         return True
 
@@ -214,29 +200,27 @@ class FairQueue:
         Otherwise somebody who comes, asks for much and goes, again and again, would fill the
         memory with what nobody waits for.
         """
-        with self._changed:
-            if not lane.forsaken:
-                lane.forsaken = True
-                self._forsaken += len(lane.waiting)
-            if self._forsaken <= MOST_FORSAKEN:
-                return []
-            given_up = list(lane.waiting)
-            self._forsaken -= len(given_up)
-            self._length -= len(given_up)
-            for waiting in given_up:
-                waiting.drawn = True
-            lane.waiting.clear()
-            self._ready.discard(lane)
-            return [waiting.item for waiting in given_up]
+        if not lane.forsaken:
+            lane.forsaken = True
+            self._forsaken += len(lane.waiting)
+        if self._forsaken <= MOST_FORSAKEN:
+            return []
+        given_up = list(lane.waiting)
+        self._forsaken -= len(given_up)
+        self._length -= len(given_up)
+        for waiting in given_up:
+            waiting.drawn = True
+        lane.waiting.clear()
+        self._ready.discard(lane)
+        return [waiting.item for waiting in given_up]
 
     def charge(self, waiting: Waiting, seconds: float) -> None:
         """Say what a drawn item has cost."""
         lane = waiting.lane
-        with self._changed:
-            used = lane.used + seconds - waiting.estimate
-            lane.used = min(used, self._now + MOST_AHEAD_S)
-            self._foremost = max(self._foremost, lane.used)
-            lane.estimate += _NEWEST * (seconds - lane.estimate)
+        used = lane.used + seconds - waiting.estimate
+        lane.used = min(used, self._now + MOST_AHEAD_S)
+        self._foremost = max(self._foremost, lane.used)
+        lane.estimate += _NEWEST * (seconds - lane.estimate)
 
     def _beginning(self) -> float:
         begins = max(self._now, self._newest) + NEWCOMER_S
@@ -248,15 +232,12 @@ class FairQueue:
             self._order.popleft()
         return self._order[0] if self._order else None
 
-    def _wait(self, timeout: float | None) -> None:
-        """Wait until something can be drawn, which may be because it has waited long enough."""
-        end = math.inf if timeout is None else self._clock() + timeout
-        while not self._can_draw():
-            now = self._clock()
-            if now >= end:
-                return
-            until = min(end, *(each.due for each in self._pressing if each.due > now), math.inf)
-            self._changed.wait(until - now if until < math.inf else None)
+    def due_in(self) -> float | None:
+        """Seconds until something can be drawn, if nobody puts anything; None: nothing waits so."""
+        if self._can_draw():
+            return 0.0
+        now = self._clock()
+        return min((each.due - now for each in self._pressing if each.due > now), default=None)
 
     def _can_draw(self) -> bool:
         oldest = self._oldest()

@@ -1,4 +1,4 @@
-"""Subscribers, and what they are told. Runs on the event loop, but for :meth:`Feed.add`.
+"""Subscribers, and what they are told. Runs on the event loop.
 
 The notes of :mod:`stetd.events` are taken one after the other by one task, so that all
 subscribers see the order of the history. Which files a commit changed is known where a call
@@ -14,9 +14,7 @@ and counts them (:meth:`stetd.connection.ClientConnection.notify`).
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
@@ -94,27 +92,19 @@ class Feed:
         self._background = background
         self._readers = readers
         self._subscribers: frozenset[Subscriber] = frozenset()
-        self._changing = threading.Lock()
         self._telling: asyncio.Task[None] | None = None
 
-    def add(self, subscriber: Subscriber, loop: asyncio.AbstractEventLoop) -> None:
-        """Tell this one too, all that happens from now on. On the writer thread."""
+    def add(self, subscriber: Subscriber) -> None:
+        """Tell this one too, all that happens from now on."""
         subscriber.after = self._events.number
-
-        def wake() -> None:
-            with contextlib.suppress(RuntimeError):  # the loop has ended: nobody is left
-                loop.call_soon_threadsafe(self._tell_soon)
-
-        with self._changing:
-            self._subscribers |= {subscriber}
-            self._events.listen(wake)
+        self._subscribers |= {subscriber}
+        self._events.listen(self._tell_soon)
 
     def remove(self, subscriber: Subscriber) -> None:
         """Tell this one nothing more."""
-        with self._changing:
-            self._subscribers -= {subscriber}
-            if not self._subscribers:
-                self._events.listen(None)
+        self._subscribers -= {subscriber}
+        if not self._subscribers:
+            self._events.listen(None)
 
     def _tell_soon(self) -> None:
         if self._telling is None or self._telling.done():

@@ -138,7 +138,7 @@ class _Forgetting:
         )
 
     def _on_writer(self, run: Callable[[], object]) -> None:
-        self.writer.submit(run).result()
+        self.writer.from_thread(run)
 
     def _begin(self) -> None:
         self._check_open()
@@ -188,7 +188,7 @@ class _Forgetting:
         self, repository: ShadowRepository
     ) -> Generator[None, None, list[ClipboardRef]]:
         """The clipboards that hold a part of what is forgotten."""
-        sessions = self.writer.submit(lambda: list(self.writer.state.sessions.values())).result()
+        sessions = self.writer.from_thread(lambda: list(self.writer.state.sessions.values()))
         texts = {
             ClipboardRef(session.name, name): text
             for session in sorted(sessions, key=lambda each: each.name)
@@ -244,7 +244,7 @@ class _Forgetting:
         self, rewriting: Rewriting, packs: PackStream, holding: list[ClipboardRef]
     ) -> Iterator[None]:
         for _ in range(_ROUNDS):
-            head = self.writer.submit(lambda: self.workspace.head.commit).result()
+            head = self.writer.from_thread(lambda: self.workspace.head.commit)
             assert head is not None, "BUG: a history that ended"
             if head == rewriting.last:
                 break
@@ -323,7 +323,7 @@ def finishing(
 ) -> Generator[None, None, None]:
     """Do what has to be done when the history is another one; may be done again."""
     shadow, state = workspace.shadow, writer.state
-    known = writer.submit(lambda: state.known[workspace.name]).result()
+    known = writer.from_thread(lambda: state.known[workspace.name])
     rewritten = known.forgetting
     if rewritten is None:
         return
@@ -354,7 +354,7 @@ def finishing(
     hit("forget.replies_changed")
     yield
     yield from collecting(writer, workspace, progress, drop=True)
-    writer.submit(lambda: _record_end(writer, workspace)).result()
+    writer.from_thread(lambda: _record_end(writer, workspace))
 
 
 def _record_end(writer: Writer, workspace: Workspace) -> None:
@@ -364,7 +364,7 @@ def _record_end(writer: Writer, workspace: Workspace) -> None:
 
 def _take_checkpoint(writer: Writer) -> None:
     """Wait for one after which nothing older is in the journal."""
-    before = writer.submit(lambda: writer.journal.position.segment).result()
+    before = writer.from_thread(lambda: writer.journal.position.segment)
     recorded = wait_for_checkpoint(writer, fresh=True)
     if recorded is None or recorded.segment <= before:
         raise refuse(

@@ -72,7 +72,7 @@ def wait_for_checkpoint(writer: Writer, *, fresh: bool = False) -> Checkpoint | 
     """
     done = threading.Event()
     checkpoints = writer.checkpoints
-    writer.submit(lambda: checkpoints.begin(done.set, fresh=fresh)).result()
+    writer.from_thread(lambda: checkpoints.begin(done.set, fresh=fresh))
     if not done.wait(_CHECKPOINT_S):
         return None
-    return writer.submit(lambda: checkpoints.recorded).result()
+    return writer.from_thread(lambda: checkpoints.recorded)

@@ -39,9 +39,9 @@ class Needs:
         if not (retain or is_due(shadow)):
             return []
         state = self.writer.state
-        workspace = self.writer.submit(
+        workspace = self.writer.from_thread(
             lambda: next((w for w in state.open.values() if w.shadow == shadow), None)
-        ).result()
+        )
         if workspace is None:
             return []
         jobs: list[Job[Any]] = []

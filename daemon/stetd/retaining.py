@@ -109,7 +109,7 @@ def retaining(
         hit("retention.checkpointed")
         write_shallow(workspace.shadow, choice.oldest, writer.state.disk)
         hit("retention.cut")
-        writer.submit(workspace.repository.reopen).result()
+        writer.from_thread(workspace.repository.reopen)
         on_cut(workspace.shadow)
     if choice is not None or has_remains(workspace.shadow):
         yield from collecting(writer, workspace, progress, drop=True)
@@ -231,7 +231,7 @@ def _place_of(oid: bytes, chain: bytes | bytearray) -> int | None:
 def _recorded(writer: Writer, workspace: Workspace, choice: _Choice | None) -> Cut | None:
     if choice is None:
         return None
-    return writer.submit(lambda: _record(writer, workspace, choice)).result()
+    return writer.from_thread(lambda: _record(writer, workspace, choice))
 
 
 def _record(writer: Writer, workspace: Workspace, choice: _Choice) -> Cut | None:

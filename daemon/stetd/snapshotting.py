@@ -132,7 +132,7 @@ class _Snapshot:
                 self._on_writer(self._end)
 
     def _on_writer(self, run: Callable[[], T]) -> T:
-        return self._writer.submit(run).result()
+        return self._writer.from_thread(run)
 
     def _begin(self) -> None:
         workspace = self._workspace

@@ -24,7 +24,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 from types import TracebackType
 from typing import Self
 
@@ -60,35 +59,11 @@ def tell_status(text: str) -> None:
     notify(f"STATUS={one_line(text)}")
 
 
-async def beat(writer: Writer, interval_s: float) -> None:
-    """Send heartbeats for as long as the writer gets on; ends only when cancelled."""
-    steps, silent = -1, False
-    asked = writer.submit(_nothing)
+async def beat(interval_s: float) -> None:
+    """Send heartbeats for as long as the event loop gets on; ends only when cancelled."""
     while True:
-        due = time.monotonic() + interval_s
-        if await _is_done(asked, interval_s) or writer.steps != steps:
-            steps, silent = writer.steps, False
-            notify("WATCHDOG=1")
-        elif not silent:
-            silent = True
-            _log.error("the writer has not got on for %g s: no heartbeat", interval_s)
-        await asyncio.sleep(max(0.0, due - time.monotonic()))
-        if asked.done():
-            asked = writer.submit(_nothing)
-
-
-def _nothing() -> None:
-    pass
-
-
-async def _is_done(future: Future[None], seconds: float) -> bool:
-    """Wait for it, so long at most. Not wrapped: its end may come when the loop is closed."""
-    deadline = time.monotonic() + seconds
-    pause = 0.001
-    while not future.done() and time.monotonic() < deadline:
-        await asyncio.sleep(min(pause, deadline - time.monotonic()))
-        pause = min(2 * pause, seconds / 10)
-    return future.done()
+        notify("WATCHDOG=1")
+        await asyncio.sleep(interval_s)
 
 
 async def keep_status(line: Callable[[], str]) -> None:

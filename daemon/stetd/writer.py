@@ -1,20 +1,24 @@
-"""The one thread that changes anything: the order in which it takes calls is that of the history.
+"""What changes anything, on the event loop: the order in which it takes calls is the history's.
 
 Which call is next, of those that wait, is the queue's affair (:mod:`stetd.fair_queue`): those
 of a connection in their order, connections in turns. Calls that are taken together are planned
 one after the other, share one journal sync (group commit), and are then published and answered
 in order (PROTOCOL.md 2-6). Other changes (sessions, modes, clipboards, workspaces) run between
 batches.
+
+All that one turn of the loop has read is taken in the next turn, so calls that come together share
+a batch without waiting for each other.
 """
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
 import logging
 import math
-import threading
 import time
+from asyncio import Future
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -95,6 +99,7 @@ class _EditJob:
     #: Seconds that planning and publishing it has taken.
     seconds: float = 0.0
     begun: bool = False
+    answered: bool = False
     #: It is to be planned beside the writer, or was: then it has the result.
     beside: Beside | None = None
     #: How often what was planned beside did not hold any more.
@@ -137,16 +142,15 @@ _STOPPING = refuse(
 )
 
 
-@dataclass(slots=True)
-class _Stop:
-    """The last item of all."""
-
-
 class Writer:
-    """Owns the state; everything that changes it goes through the queue."""
+    """Owns the state; everything that changes it goes through the queue.
+
+    All of it is for the event loop's thread, but for :meth:`from_thread`.
+    """
 
     def __init__(
         self,
+        loop: asyncio.AbstractEventLoop,
         state: State,
         journal: Journal,
         background: Background,
@@ -155,6 +159,7 @@ class Writer:
         limits: WriterLimits,
         beside: PlanningBeside | None = None,
     ) -> None:
+        self._loop = loop
         self.state = state
         self.journal = journal
         self.background = background
@@ -165,8 +170,6 @@ class Writer:
         #: Who works here.
         self.sessions = Sessions(state, self.modes, self.record, limits.default_mode)
         self.read_only: str | None = None
-        #: Counts up with every call that was planned, or answered, and every task that was run.
-        self.steps = 0
         #: Number of the last record that made a commit anywhere.
         self.git_number = 0
         self._requests = requests
@@ -177,46 +180,39 @@ class Writer:
         #: Where the daemon's own work waits, which is little and not to wait for anybody.
         self._own_lane = Lane(estimate=0.0, new=False)
         self._in_flight: dict[tuple[str, str, str], _InFlight] = {}
-        self._admission = threading.Lock()
         self._grace = GraceWatch(limits.grace_s)
         self._last_work = time.monotonic()
         self._ends = math.inf
         self._drained: list[Future[None]] = []
+        #: The next turn: soon, or when something is due.
+        self._next: asyncio.Handle | None = None
+        self._awake = False
         self.checkpoints = Checkpoints(
             state,
             journal,
             background,
             requests_to_write,
             limits,
-            self.submit,
+            lambda run: self._loop.call_soon_threadsafe(self.submit, run),
             self.become_read_only,
         )
         self.checkpoints.on_begin = self.sessions.let_go
-        self._thread = threading.Thread(target=self._run, name="stet-writer", daemon=True)
-
-    def start(self) -> None:
-        """Begin to work."""
-        self._thread.start()
-
-    # -- called from any thread
 
     def submit_edit(self, call: EditCall, lane: Lane) -> Future[EditResult]:
         """Queue a client's editing call. A retry of one in flight gets that one's outcome."""
-        future: Future[EditResult] = _uncancellable()
+        future: Future[EditResult] = self._loop.create_future()
         if call.retryable and not call.preview:
             key = (call.workspace, call.session or "", call.request)
-            with self._admission:
-                first = self._in_flight.get(key)
-                if first is not None:
-                    if first.digest != call.digest:
-                        future.set_exception(other_call(call.request))
-                    else:
-                        first.followers.append(future)
-                    return future
-                self._in_flight[key] = _InFlight(call.digest, future)
-                self._queue.put(_EditJob(call, future, lane), lane)
+            first = self._in_flight.get(key)
+            if first is not None:
+                if first.digest != call.digest:
+                    future.set_exception(other_call(call.request))
+                else:
+                    first.followers.append(future)
                 return future
+            self._in_flight[key] = _InFlight(call.digest, future)
         self._queue.put(_EditJob(call, future, lane), lane)
+        self._wake()
         return future
 
     def submit(
@@ -227,18 +223,36 @@ class Writer:
         after_all: bool = False,
         within: float = math.inf,
     ) -> Future[T]:
-        """Run something on the writer thread: for a client, after what it has asked for before.
+        """Run something between batches: for a client, after what it has asked for before.
 
         ``after_all``: after every call that is queued already, whoever's it is; ``within``: or
         after so many seconds.
         """
-        future: Future[T] = _uncancellable()
+        future: Future[T] = self._loop.create_future()
         lane = lane or self._own_lane
         self._queue.put(_Task(run, future), lane, after_all=after_all, within=within)
+        self._wake()
         return future
 
+    def is_next(self, lane: Lane) -> bool:
+        """Whether nothing that this client has asked for waits, so that it may go on at once."""
+        return not (lane.waiting or lane.held)
+
+    def from_thread(self, run: Callable[[], T]) -> T:
+        """The same for another thread, which waits for it."""
+        future: concurrent.futures.Future[T] = concurrent.futures.Future()
+
+        def carry_out() -> None:
+            try:
+                future.set_result(run())
+            except BaseException as error:  # noqa: BLE001 - it belongs to whoever asked
+                future.set_exception(error)
+
+        self._loop.call_soon_threadsafe(self.submit, carry_out)
+        return future.result()
+
     def quiet_s(self) -> float:
-        """Seconds since the last writing call was carried out; 0 while some wait."""
+        """Seconds since the last writing call was carried out; 0 while some wait. Any thread."""
         return time.monotonic() - self._last_work if self._queue.empty else 0.0
 
     def forsake(self, lane: Lane) -> None:
@@ -247,54 +261,71 @@ class Writer:
             if isinstance(item, _EditJob):
                 self._answer(item, _FORSAKEN)
             elif isinstance(item, _Task):
-                item.future.set_exception(refused_anew(_FORSAKEN))
+                _fail(item.future, _FORSAKEN)
 
     def finish_within(self, seconds: float) -> None:
         """From now on take only so long for the calls that wait, and refuse the others."""
         self._ends = min(self._ends, time.monotonic() + seconds)
-        self.submit(_nothing)  # it may wait for work without looking at the time
+        self._wake()
 
-    def drain(self) -> None:
+    async def drain(self) -> None:
         """Wait until no call is being planned beside the writer."""
-        drained: Future[None] = Future()
-        self.submit(lambda: self._drained.append(drained))
-        drained.result()
+        drained: Future[None] = self._loop.create_future()
+        self._drained.append(drained)
+        self._wake()
+        await drained
 
     def stop(self) -> None:
-        """Finish what is queued, then end the thread."""
-        self._queue.put(_Stop(), self._own_lane, after_all=True)
-        self._thread.join()
+        """Take no more turns. What is queued stays undone: drain before."""
+        self._grace.close()
+        if self._next is not None:
+            self._next.cancel()
+        self._awake = True
 
-    # -- the thread
+    def _wake(self) -> None:
+        """Have a turn, after all that is readable now was read."""
+        if not self._awake:
+            self._awake = True
+            if self._next is not None:
+                self._next.cancel()
+            self._next = self._loop.call_soon(self._turn)
 
-    def _run(self) -> None:
-        while True:
-            items = self._queue.take(_MAX_BATCH, self._pause(), self._turn_s())
-            while items:
-                first = items[0].item
-                if isinstance(first, _Stop):
-                    self._grace.close()
-                    return
-                if isinstance(first, _Task):
-                    self._run_task(first, items.pop(0))
-                    continue
-                batch = _take_batch(items)
-                self._run_batch([waiting.item for waiting in batch])
-                late = [waiting for waiting in batch if not waiting.item.future.done()]
-                for waiting in batch:
-                    if waiting.item.future.done():
-                        self._queue.charge(waiting, waiting.item.seconds)
-                if late:  # one of the calls took long: whoever came meanwhile may be first
-                    self._queue.put_back([*late, *items])
-                    items = []
-                    for waiting in late:
-                        self._begin_beside(waiting.item)
-                self._last_work = time.monotonic()
-            try:
-                self._housekeeping()
-            except Exception as error:  # noqa: BLE001 - a defect must not end the writer
-                _log.exception("housekeeping failed")
-                self.become_read_only(f"internal error: {type(error).__name__}, see the log")
+    # -- turns
+
+    def _turn(self) -> None:
+        """Do what waits, for some milliseconds; then others of the loop have their turn."""
+        items = self._queue.take(_MAX_BATCH, self._turn_s())
+        while items:
+            first = items[0].item
+            if isinstance(first, _Task):
+                self._run_task(first, items.pop(0))
+                continue
+            batch = _take_batch(items)
+            self._run_batch([waiting.item for waiting in batch])
+            late = [waiting for waiting in batch if not waiting.item.answered]
+            for waiting in batch:
+                if waiting.item.answered:
+                    self._queue.charge(waiting, waiting.item.seconds)
+            if late:  # one of the calls took long: whoever came meanwhile may be first
+                self._queue.put_back([*late, *items])
+                items = []
+                for waiting in late:
+                    self._begin_beside(waiting.item)
+            self._last_work = time.monotonic()
+        try:
+            self._housekeeping()
+        except Exception as error:  # noqa: BLE001 - a defect must not end the writer
+            _log.exception("housekeeping failed")
+            self.become_read_only(f"internal error: {type(error).__name__}, see the log")
+        self._awake = False
+        pause = self._pause()
+        if pause is not None:
+            self._awake = pause <= 0
+            self._next = (
+                self._loop.call_soon(self._turn)
+                if self._awake
+                else self._loop.call_later(pause, self._turn)
+            )
 
     def _turn_s(self) -> float:
         return max(TURN_S, min(_SYNCS_A_TURN * self.journal.sync_s, LONGEST_TURN_S))
@@ -307,6 +338,7 @@ class Writer:
             self._grace.next_due(),
             self.checkpoints.due_in(self._last_work),
             self.modes.due_in(),
+            self._queue.due_in(),
         ]
         pauses = [pause for pause in due if pause is not None]
         return max(0.0, min(pauses)) if pauses else None
@@ -316,10 +348,9 @@ class Writer:
         try:
             result = task.run()
         except BaseException as error:  # noqa: BLE001 - it belongs to whoever asked
-            task.future.set_exception(error)
+            _fail(task.future, error)
         else:
-            task.future.set_result(result)
-        self.steps += 1
+            _give(task.future, result)
         if waiting.lane is not self._own_lane:  # the daemon's work waits for nobody's turn
             self._queue.charge(waiting, time.perf_counter() - began)
 
@@ -341,7 +372,7 @@ class Writer:
                 _log.exception("a batch of calls failed")
                 self.become_read_only(f"internal error: {type(error).__name__}, see the log")
                 for job in pending:
-                    if not job.future.done():
+                    if not job.answered:
                         self._answer(job, outcome_unknown())
                 return
 
@@ -389,7 +420,6 @@ class Writer:
             began = time.perf_counter()
             outcome = self._plan_one(workspace, base, job, session, number + 1, now)
             job.seconds += time.perf_counter() - began
-            self.steps += 1
             if outcome is None:
                 held.add(job.lane)
                 continue
@@ -550,21 +580,29 @@ class Writer:
     def _asked_beside(self, job: _EditJob, workspace: Workspace, session: Session | None) -> Beside:
         if job.beside is not None:
             job.beside.taken.set()
-        queue, lane = self._queue, job.lane
+
+        def go_on() -> None:
+            if not job.withdrawn:
+                self._queue.let_go(job.lane)
+                self._wake()
+
+        def done() -> None:
+            self._loop.call_soon_threadsafe(go_on)
+
         return Beside(
             job.call,
             workspace,
             session,
             self._limits.call,
-            done=lambda: None if job.withdrawn else queue.let_go(lane),
+            done=done,
             wanted=lambda: self._is_wanted(job),
-            over=job.future.done,
+            over=lambda: job.answered,
         )
 
     def refuse_held(self) -> None:
         """Refuse the calls that are being planned and may not be made in the mode that holds now.
 
-        On the writer thread. Nothing of them has been done; those behind them in their lanes go on.
+        Nothing of them has been done; those behind them in their lanes go on.
         """
         for lane, job in self._queue.held_items():
             workspace = self.state.open.get(job.call.workspace)
@@ -579,7 +617,7 @@ class Writer:
                     self._answer(job, _light(refusal))
 
     def _is_wanted(self, job: _EditJob) -> bool:
-        """Whether somebody still waits for the answer; any thread."""
+        """Whether somebody still waits for the answer. Any thread."""
         if not job.lane.forsaken:
             return True
         entry = self._in_flight.get((job.call.workspace, job.call.session or "", job.call.request))
@@ -796,25 +834,22 @@ class Writer:
         followers: list[Future[EditResult]] = []
         if job.call.retryable and not job.call.preview:
             key = (job.call.workspace, job.call.session or "", job.call.request)
-            with self._admission:
-                entry = self._in_flight.pop(key, None)
+            entry = self._in_flight.pop(key, None)
             followers = entry.followers if entry else []
         if job.beside is not None:
             job.beside.taken.set()
-        self.steps += 1
         hit("reply.before")
+        job.answered = True
         for number, future in enumerate([job.future, *followers]):
-            if isinstance(answer, Refused):  # whoever raises one adds to where it came from
-                future.set_exception(refused_anew(answer))
-            elif isinstance(answer, Exception):
-                future.set_exception(answer)
+            if isinstance(answer, Exception):
+                _fail(future, answer)
             elif number:
-                future.set_result(msgspec.structs.replace(answer, replayed=True))
+                _give(future, msgspec.structs.replace(answer, replayed=True))
             else:
-                future.set_result(answer)
+                _give(future, answer)
 
     def reconfigure(self, limits: WriterLimits) -> None:
-        """Go by other limits from now on; on the writer thread."""
+        """Go by other limits from now on."""
         self._limits = limits
         self._grace.period = limits.grace_s
         self.sessions.default_mode = limits.default_mode
@@ -823,7 +858,7 @@ class Writer:
     # -- changes that are not edits
 
     def record(self, *records: Record) -> None:
-        """Make records durable; on the writer thread. Raises Refused."""
+        """Make records durable. Raises Refused."""
         if self.read_only is not None:
             raise read_only(self.read_only)
         try:
@@ -873,10 +908,6 @@ class Writer:
             self._record_late_write(late)
 
 
-def _nothing() -> None:
-    """What the writer is woken with."""
-
-
 def _changes(prepared: Prepared) -> bool:
     """Whether there is anything to be recorded."""
     record = prepared.record
@@ -889,11 +920,14 @@ def _light(refusal: Refused) -> Refused:
     return refusal
 
 
-def _uncancellable() -> Future[Any]:
-    """A future that a client who goes away can't cancel: the call goes on without it."""
-    future: Future[Any] = Future()
-    future.set_running_or_notify_cancel()
-    return future
+def _give(future: Future[T], result: T) -> None:
+    if not future.cancelled():  # nobody waits any more; it has happened all the same
+        future.set_result(result)
+
+
+def _fail(future: Future[Any], error: BaseException) -> None:
+    if not future.cancelled():  # whoever raises a refusal adds to where it came from
+        future.set_exception(refused_anew(error) if isinstance(error, Refused) else error)
 
 
 def _take_batch(items: list[Waiting]) -> list[Waiting]:

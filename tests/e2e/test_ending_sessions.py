@@ -16,12 +16,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from in_process import Asking, InProcess
 from own_peer import own_peer
 from stet.wire.failures import Refused
 from stetd.config import Settings
-from stetd.daemon import Daemon
 from stetd.directories import Directories
-from stetd.handlers import Connection
 from stetd.session import idling
 
 Json = dict[str, Any]
@@ -39,12 +38,12 @@ class World:
         self._settings: Json = {"gc_idle_s": 0, "log_level": "error", **settings}
         self.start()
 
-    _running: Daemon | None = None
+    _running: InProcess | None = None
 
     def start(self, state: str = "state") -> None:
         names = (os.fspath(self.base / name) for name in ("run", state, "c.toml"))
-        self.daemon = self._running = Daemon.open(Settings(**self._settings), Directories(*names))
-        self.person = self.daemon.handlers.connect(control=True, peer=own_peer("person"))
+        self.daemon = self._running = InProcess(Settings(**self._settings), Directories(*names))
+        self.person = self.daemon.connect(control=True, peer=own_peer("person"))
         self.of_person("workspace_allow", root=str(self.root))
         hello = {"protocol": 1, "workspace": str(self.root), "agent": "person"}
         self.of_person("hello", **hello)
@@ -65,8 +64,8 @@ class World:
         shutil.copytree(self.base / "state", copy)
         return copy
 
-    def agent(self, session: str | None = "s", **more: Any) -> Connection:
-        agent = self.daemon.handlers.connect(control=False, peer=own_peer("agent"))
+    def agent(self, session: str | None = "s", **more: Any) -> Asking:
+        agent = self.daemon.connect(control=False, peer=own_peer("agent"))
         hello = {"protocol": 1, "workspace": str(self.root), "session": session, "agent": "bot"}
         call(agent, "hello", **hello, **more)
         return agent
@@ -79,14 +78,10 @@ class World:
         return found
 
     def checkpoint(self) -> None:
-        done: list[bool] = []
-        writer = self.daemon.writer
-        writer.submit(lambda: writer.checkpoints.begin(lambda: done.append(True))).result()
-        while not done:
-            writer.submit(lambda: None).result()
+        self.daemon.checkpoint()
 
 
-def call(connection: Connection, method: str, **params: Any) -> Json:
+def call(connection: Asking, method: str, **params: Any) -> Json:
     result: Json = msgspec.to_builtins(run(connection.call(method, params)))
     return result
 
@@ -333,7 +328,7 @@ def test_a_session_that_was_let_go_while_it_was_used_can_be_gone_on_with(
     """A connection that the daemon does not know of: what comes is recorded, and is recovered."""
     monkeypatch.setattr(idling, "MOST_IDLE", 0)
     agent = world.agent()
-    world.daemon.handlers.callers.clear()
+    world.daemon.daemon.handlers.callers.clear()
     world.checkpoint()
     assert world.sessions() == []
     call(agent, "clipboard_set", name="c", text="t")

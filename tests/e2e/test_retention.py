@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from e2e.running_daemon import ConnectionEnded, DaemonProcess, Site, fsck, git
+from in_process import InProcess
 from own_peer import own_peer
 from stet.wire.failures import Kind, Refused
 from stetd import retaining
 from stetd.config import Settings
-from stetd.daemon import Daemon
 from stetd.directories import Directories
 from stetd.retaining import Policy
 from stetd.storage.repacking import Progress
@@ -197,7 +197,7 @@ def test_what_is_too_old_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     root = tmp_path / "ws"
     root.mkdir()
     names = (os.fspath(tmp_path / name) for name in ("run", "state", "c.toml"))
-    daemon = Daemon.open(Settings(gc_idle_s=0, log_level="error"), Directories(*names))
+    daemon = InProcess(Settings(gc_idle_s=0, log_level="error"), Directories(*names))
     try:
         times = in_three_seconds(daemon, root)
         [workspace] = daemon.writer.state.open.values()
@@ -233,16 +233,16 @@ def test_what_is_too_old_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         daemon.close()
 
 
-def in_three_seconds(daemon: Daemon, root: Path) -> list[int]:
+def in_three_seconds(daemon: InProcess, root: Path) -> list[int]:
     import asyncio
 
     async def call(connection: Any, method: str, **params: Any) -> Any:
         return await connection.call(method, params)
 
     async def work() -> list[int]:
-        person = daemon.handlers.connect(control=True, peer=own_peer("test"))
+        person = daemon.connect(control=True, peer=own_peer("test"))
         await call(person, "workspace_allow", root=str(root))
-        agent = daemon.handlers.connect(control=False, peer=own_peer("test"))
+        agent = daemon.connect(control=False, peer=own_peer("test"))
         await call(agent, "hello", protocol=1, workspace=str(root), session="s", agent="a")
         for number in range(4):
             patches = [{"operation": "overwrite", "newText": f"{number}\n"}]

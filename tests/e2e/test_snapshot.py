@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from e2e.running_daemon import ConnectionEnded, DaemonProcess, Site
+from in_process import InProcess
 from own_peer import own_peer
 from stet.wire.failures import Kind
 from stetd.config import Settings
-from stetd.daemon import Daemon
 from stetd.directories import Directories
 from stetd.snapshotting import Asked, SnapshotLimits, snapshot
 from stetd.storage.repacking import Progress
@@ -290,10 +290,10 @@ def test_a_text_that_was_there_only_while_it_was_taken_is_not_in_it(tmp_path: Pa
     root.mkdir()
     (root / "a.txt").write_text("one\n")
     names = (os.fspath(tmp_path / name) for name in ("run", "state", "c.toml"))
-    daemon = Daemon.open(Settings(gc_idle_s=0, log_level="error"), Directories(*names))
+    daemon = InProcess(Settings(gc_idle_s=0, log_level="error"), Directories(*names))
     try:
-        person = daemon.handlers.connect(control=True, peer=own_peer("test"))
-        agent = daemon.handlers.connect(control=False, peer=own_peer("test"))
+        person = daemon.connect(control=True, peer=own_peer("test"))
+        agent = daemon.connect(control=False, peer=own_peer("test"))
         asyncio.run(person.call("workspace_allow", {"root": str(root)}))
         hello = {"protocol": 1, "workspace": str(root), "session": "s", "agent": "a"}
         asyncio.run(agent.call("hello", hello))

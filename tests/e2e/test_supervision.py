@@ -13,8 +13,8 @@ import pytest
 
 from e2e.running_daemon import DaemonProcess
 from e2e.supervisor import Notified
+from in_process import InProcess
 from stetd.config import Settings
-from stetd.daemon import Daemon
 from stetd.directories import Directories
 from stetd.fair_queue import Lane
 from stetd.supervision import MoreTime, beat, heartbeat_interval, status_line
@@ -107,7 +107,7 @@ def test_heartbeats_come_three_times_in_a_period(daemon: DaemonProcess, manager:
     assert not manager.until("WATCHDOG=1", 1)
 
 
-def test_hung_writer_has_no_heartbeat(daemon: DaemonProcess, manager: Notified) -> None:
+def test_call_that_hangs_has_no_heartbeat(daemon: DaemonProcess, manager: Notified) -> None:
     daemon.environment |= {"WATCHDOG_USEC": "600000", "STET_FAILPOINT": "reply.before@sleep=600"}
     daemon.start()
     site = daemon.site("w")
@@ -115,7 +115,6 @@ def test_hung_writer_has_no_heartbeat(daemon: DaemonProcess, manager: Notified) 
     site.agent.send("patch", path="a", patches=[{"operation": "overwrite", "newText": "z"}])
     assert not all(manager.until("WATCHDOG=1", 1.5) for _ in range(20))
     assert not manager.until("WATCHDOG=1", 1.5)
-    assert "the writer has not got on for 0.2 s: no heartbeat" in daemon.log()
     # What the watchdog sends. The log then has where each thread was.
     daemon.process.send_signal(signal.SIGABRT)
     assert daemon.wait() == -signal.SIGABRT
@@ -136,22 +135,21 @@ def test_hung_event_loop_has_no_heartbeat(daemon: DaemonProcess, manager: Notifi
     assert manager.until("WATCHDOG=1")
 
 
-def opened(base: Path) -> Daemon:
+def opened(base: Path) -> InProcess:
     for name in ("r", "s"):
         (base / name).mkdir(mode=0o700)
     directories = Directories(str(base / "r"), str(base / "s"), str(base / "c"))
-    return Daemon.open(Settings(log_level="error"), directories)
+    return InProcess(Settings(log_level="error"), directories)
 
 
 def test_much_work_that_gets_on_is_no_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The writer has taken five seconds of work; what is queued after it has to wait."""
+    """The writer has been given five seconds of work; others of the loop have their turns."""
     manager = Notified(tmp_path / "notify")
     monkeypatch.setenv("NOTIFY_SOCKET", manager.address)
     daemon = opened(tmp_path)
 
     async def work() -> None:
-        beating = asyncio.create_task(beat(daemon.writer, 0.5))
-        await asyncio.sleep(0.25)
+        beating = asyncio.create_task(beat(0.5))
         lane = Lane()
         pieces = [daemon.writer.submit(lambda: time.sleep(0.2), lane) for _ in range(25)]
         while not pieces[-1].done():
@@ -159,7 +157,7 @@ def test_much_work_that_gets_on_is_no_hang(tmp_path: Path, monkeypatch: pytest.M
             manager.until("never", 0)
         beating.cancel()
 
-    asyncio.run(work())
+    asyncio.run_coroutine_threadsafe(work(), daemon.daemon.loop).result(60)
     daemon.close()
     manager.close()
     assert manager.lines.count("WATCHDOG=1") >= 6

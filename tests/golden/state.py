@@ -31,10 +31,10 @@ from pathlib import Path
 from typing import Any
 
 from e2e.running_daemon import Client, ConnectionEnded, DaemonProcess
+from in_process import InProcess
 from own_peer import own_peer
 from stetd import retaining
 from stetd.config import Settings
-from stetd.daemon import Daemon
 from stetd.directories import Directories
 from stetd.retaining import Policy
 from stetd.storage.repacking import Progress
@@ -272,7 +272,7 @@ def cut(base: Path) -> None:
     (base / "run").mkdir(mode=0o700)
     (base / "state").mkdir(mode=0o700)
     os.environ["STET_BOOT_ID"] = BOOT
-    daemon = Daemon.open(Settings(gc_idle_s=0, log_level="error"), Directories(*names))
+    daemon = InProcess(Settings(gc_idle_s=0, log_level="error"), Directories(*names))
     asyncio.run(_grow(daemon, base / "old"))
     retaining._SELDOM_S = 0  # however few they are
     [workspace] = daemon.writer.state.open.values()
@@ -291,10 +291,10 @@ def cut(base: Path) -> None:
     shutil.rmtree(base / "run")
 
 
-async def _grow(daemon: Daemon, root: Path) -> None:
-    there = daemon.handlers.connect(control=True, peer=own_peer("builder"))
+async def _grow(daemon: InProcess, root: Path) -> None:
+    there = daemon.connect(control=True, peer=own_peer("builder"))
     await there.call("workspace_allow", {"root": str(root)})
-    agent = daemon.handlers.connect(control=False, peer=own_peer("builder"))
+    agent = daemon.connect(control=False, peer=own_peer("builder"))
     hello = {"protocol": 1, "workspace": str(root), "session": "s", "agent": "builder"}
     await agent.call("hello", hello)
     for number in range(6):

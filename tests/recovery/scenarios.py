@@ -23,10 +23,10 @@ from typing import Any
 
 import msgspec
 
+from in_process import InProcess
 from own_peer import own_peer
 from stet.wire.failures import Refused
 from stetd.config import load_settings
-from stetd.daemon import Daemon
 from stetd.directories import Directories
 from stetd.storage import background
 from stetd.storage.disk import Disk, SyncFailed
@@ -39,11 +39,11 @@ MANY_LINES = "".join(f"line {n}\n" for n in range(3000))
 class Agent:
     """One session on a daemon in this process."""
 
-    def __init__(self, base: str, daemon: Daemon, session: str | None) -> None:
+    def __init__(self, base: str, daemon: InProcess, session: str | None) -> None:
         self.base = base
         self.daemon = daemon
         self.session = session
-        self.connection = daemon.handlers.connect(control=session is None, peer=own_peer("test"))
+        self.connection = daemon.connect(control=session is None, peer=own_peer("test"))
 
     async def call(self, method: str, **params: Any) -> Json:
         """A request's result, in builtins. Raises Refused."""
@@ -61,10 +61,7 @@ class Agent:
 
     async def checkpoint(self) -> None:
         """Take a checkpoint and wait for it."""
-        done = threading.Event()
-        writer = self.daemon.writer
-        writer.submit(lambda: writer.checkpoints.begin(done.set)).result()
-        assert await asyncio.to_thread(done.wait, 20)
+        await asyncio.to_thread(self.daemon.checkpoint)
 
 
 def note(base: str, name: str, value: object) -> None:
@@ -86,15 +83,15 @@ async def opened(base: str, session: str | None = "s") -> AsyncIterator[Agent]:
         await asyncio.to_thread(daemon.close)
 
 
-def daemon_at(base: str) -> Daemon:
+def daemon_at(base: str) -> InProcess:
     """A daemon on the test's directories."""
     directories = Directories(*(os.path.join(base, name) for name in ("run", "state", "c.toml")))
     settings = load_settings(directories.config)
     os.makedirs(directories.state, exist_ok=True)
-    return Daemon.open(settings, directories)
+    return InProcess(settings, directories)
 
 
-async def entered(base: str, daemon: Daemon, name: str, session: str | None = "s") -> Agent:
+async def entered(base: str, daemon: InProcess, name: str, session: str | None = "s") -> Agent:
     """A session in the workspace of this name, which is allowed first."""
     root = os.path.join(base, name)
     await Agent(base, daemon, None).call("workspace_allow", root=root)
@@ -219,8 +216,8 @@ async def at_once(agent: Agent, requests: list[tuple[str, Json]]) -> None:
         held.set()
         gate.wait()
 
-    agent.daemon.writer.submit(hold)
-    held.wait()  # else the writer may take the first call along with this
+    agent.daemon.daemon.loop.call_soon_threadsafe(hold)
+    held.wait()
     calls = [asyncio.ensure_future(agent.answer(method, params)) for method, params in requests]
     await asyncio.sleep(0)
     gate.set()

@@ -16,12 +16,12 @@ from typing import Any
 
 import msgspec
 
+from in_process import InProcess
 from own_peer import own_peer
 from rigs.crashable_disk import CrashableDisk
 from rigs.stories import Call, Durability, Event, Json, Other, Save, Step
 from stet.wire.failures import Refused
 from stetd.config import Settings
-from stetd.daemon import Daemon
 from stetd.directories import Directories
 from stetd.storage.disk import Disk
 
@@ -76,13 +76,13 @@ class Teller:
             grace_s=0.01,
             log_level="error",
         )
-        self.daemon = Daemon.open(
+        self.daemon = InProcess(
             settings,
             Directories(os.path.join(base, "run"), state, os.path.join(base, "c.toml")),
             disk,
         )
-        self._agent = self.daemon.handlers.connect(control=False, peer=own_peer("agent"))
-        self._person = self.daemon.handlers.connect(control=True, peer=own_peer("person"))
+        self._agent = self.daemon.connect(control=False, peer=own_peer("agent"))
+        self._person = self.daemon.connect(control=True, peer=own_peer("person"))
 
     async def greet(self) -> None:
         """Allow the workspace, and open the session."""
@@ -102,10 +102,7 @@ class Teller:
                 self._save(event)
                 return {}
             case Other(_, "checkpoint"):
-                done = threading.Event()
-                writer = self.daemon.writer
-                writer.submit(lambda: writer.checkpoints.begin(done.set))
-                assert await asyncio.to_thread(done.wait, 20)
+                await asyncio.to_thread(self.daemon.checkpoint)
                 return {}
             case Other(_, method, params, control):
                 connection = self._person if control else self._agent
@@ -149,7 +146,7 @@ class Teller:
             held.set()
             gate.wait()
 
-        self.daemon.writer.submit(hold)
+        self.daemon.daemon.loop.call_soon_threadsafe(hold)
         held.wait()
         tasks = []
         for event in step:

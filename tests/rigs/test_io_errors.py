@@ -377,7 +377,7 @@ def test_after_a_failed_sync_of_the_journal_it_is_read_only_and_says_so(
     daemon.start()
     site = story.prepare(daemon)
     told = story.Told()
-    writer = tracer.threads(daemon.pid)[2]
+    writer = tracer.threads(daemon.pid)[0]
     with Tracer(writer, "fdatasync:error=EIO:when=1"):
         story.tell(site, told)
     assert told.refusals["r1"].startswith("outcome_unknown")
@@ -392,7 +392,7 @@ def test_sigterm_ends_a_read_only_daemon(daemon: ForkedDaemon) -> None:
         pytest.skip(no_strace)
     daemon.start()
     site = story.prepare(daemon)
-    with Tracer(tracer.threads(daemon.pid)[2], "fdatasync:error=EIO:when=1"):
+    with Tracer(tracer.threads(daemon.pid)[0], "fdatasync:error=EIO:when=1"):
         story.tell(site, story.Told())
     os.kill(daemon.pid, signal.SIGTERM)
     assert daemon.wait() == 0
@@ -407,7 +407,7 @@ def test_what_can_not_be_removed_is_removed_later(
     daemon.start()
     site = story.prepare(daemon)
     told = story.Told()
-    with Tracer(tracer.threads(daemon.pid)[2], "unlinkat:error=EIO:when=1+"):
+    with Tracer(tracer.threads(daemon.pid)[0], "unlinkat:error=EIO:when=1+"):
         story.tell(site, told)
         time.sleep(pause)
     assert told.with_answer(story.Answer.DONE) == {"r1", "r2", "r3", "r4", "r5"}

@@ -5,7 +5,7 @@ time: then N = 1, 2, .. until it is not reached tries every call of that thread.
 must be in ``trace=`` as well, or nothing is injected, silently.
 
 Threads are named by their place in the order of their creation, which is the same in every
-life of the daemon: 0 the event loop, 1 the writer of Git objects, 2 the writer.
+life of the daemon: 0 the engine, 1 the writer of Git objects.
 """
 
 from __future__ import annotations

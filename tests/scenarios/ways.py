@@ -19,13 +19,13 @@ from typing import Any, Protocol
 
 import msgspec
 
+import in_process
 from e2e.running_daemon import Client, DaemonProcess, Refusal
 from own_peer import own_peer
 from scenarios.scenario import Json, Scenario
 from stet.wire.failures import Refused
 from stet.wire.framing import Encoding
 from stetd.config import Settings
-from stetd.daemon import Daemon
 from stetd.directories import Directories
 from stetd.editing.dialects import DIALECTS
 from stetd.editing.edits import Plan
@@ -195,8 +195,8 @@ class InProcess:
             self._base.joinpath(name).mkdir(0o700)
         settings = Settings(durability="relaxed", grace_s=0.01, log_level="error")
         paths = [str(self._base / name) for name in ("run", "state", "c.toml")]
-        self._daemon = Daemon.open(settings, Directories(*paths))
-        self._person = self._daemon.handlers.connect(control=True, peer=own_peer("person"))
+        self._daemon = in_process.InProcess(settings, Directories(*paths))
+        self._person = self._daemon.connect(control=True, peer=own_peer("person"))
         self._count = 0
 
     def close(self) -> None:
@@ -212,7 +212,7 @@ class InProcess:
     async def _run(self, scenario: Scenario, root: Path) -> Outcome:
         _build(scenario.before, root)
         await self._person.call("workspace_allow", {"root": str(root)})
-        agent = self._daemon.handlers.connect(control=False, peer=own_peer("agent"))
+        agent = self._daemon.connect(control=False, peer=own_peer("agent"))
         await agent.call("hello", _hello(root))
         loop = asyncio.get_running_loop()
 

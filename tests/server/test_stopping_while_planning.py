@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,14 +14,13 @@ from typing import Any
 
 import pytest
 
+from in_process import Asking, InProcess
 from memory_world import MemoryWorld
 from own_peer import own_peer
 from stet.wire.failures import Kind, Refused
 from stetd.config import Settings
-from stetd.daemon import Daemon
 from stetd.directories import Directories
 from stetd.fair_queue import MOST_FORSAKEN, Lane
-from stetd.handlers import Connection
 from stetd.planning_beside import PlanningBeside
 from stetd.planning_process import Nursery, PlannerLost
 
@@ -51,17 +49,17 @@ def nursery() -> Nursery:
 
 
 @pytest.fixture
-def daemon(base: Path, nursery: Nursery) -> Iterator[Daemon]:
+def daemon(base: Path, nursery: Nursery) -> Iterator[InProcess]:
     directories = Directories(*(str(base / name) for name in ("run", "state", "c.toml")))
     settings = Settings(grace_s=0.01, checkpoint_idle_s=3600)  # nothing else wakes the writer
-    daemon = Daemon.open(settings, directories, beside=PlanningBeside(nursery))
+    daemon = InProcess(settings, directories, beside=PlanningBeside(nursery))
     yield daemon
     daemon.close()
 
 
-async def entered(daemon: Daemon, base: Path) -> Connection:
-    person = daemon.handlers.connect(control=True, peer=own_peer("person"))
-    agent = daemon.handlers.connect(control=False, peer=own_peer("agent"))
+async def entered(daemon: InProcess, base: Path) -> Asking:
+    person = daemon.connect(control=True, peer=own_peer("person"))
+    agent = daemon.connect(control=False, peer=own_peer("agent"))
     await person.call("workspace_allow", {"root": str(base / "w")})
     hello = {"protocol": 1, "workspace": str(base / "w"), "session": "s", "agent": "bot"}
     await agent.call("hello", hello)
@@ -69,7 +67,7 @@ async def entered(daemon: Daemon, base: Path) -> Connection:
 
 
 def test_a_call_whose_planning_does_not_end_is_refused_when_a_stop_has_waited(
-    base: Path, nursery: Nursery, daemon: Daemon
+    base: Path, nursery: Nursery, daemon: InProcess
 ) -> None:
     async def stop() -> None:
         agent = await entered(daemon, base)
@@ -78,7 +76,7 @@ def test_a_call_whose_planning_does_not_end_is_refused_when_a_stop_has_waited(
         os.kill(int(planning), signal.SIGSTOP)
         call = asyncio.ensure_future(agent.call("patch", edit("line 2 of", "line two of")))
         await asyncio.sleep(0.5)
-        daemon.writer.finish_within(0.05)
+        daemon.on_loop(lambda: daemon.writer.finish_within(0.05))
         with pytest.raises(Refused) as refused:
             await asyncio.wait_for(call, 60)
         assert Kind.SHUTTING_DOWN == refused.value.kind
@@ -88,10 +86,10 @@ def test_a_call_whose_planning_does_not_end_is_refused_when_a_stop_has_waited(
     assert LARGE.replace("line 1 of", "line one of") == (base / "w" / "large.txt").read_text()
 
 
-def test_what_calls_are_refused_with_does_not_grow_with_each(base: Path, daemon: Daemon) -> None:
+def test_what_calls_are_refused_with_does_not_grow_with_each(base: Path, daemon: InProcess) -> None:
     async def refused_thrice() -> list[int]:
         agent = await entered(daemon, base)
-        daemon.writer.finish_within(-1)
+        daemon.on_loop(lambda: daemon.writer.finish_within(-1))
         depths = []
         for _ in range(3):
             with pytest.raises(Refused) as refused:
@@ -103,21 +101,16 @@ def test_what_calls_are_refused_with_does_not_grow_with_each(base: Path, daemon:
     assert 1 == len(set(asyncio.run(refused_thrice())))
 
 
-def test_each_of_those_that_are_given_up_gets_a_refusal_of_its_own(daemon: Daemon) -> None:
-    lane, busy, more = Lane(), threading.Event(), threading.Event()
+def test_each_of_those_that_are_given_up_gets_a_refusal_of_its_own(daemon: InProcess) -> None:
+    def give_up() -> list[asyncio.Future[None]]:
+        lane = Lane()
+        asked = [daemon.writer.submit(lambda: None, lane) for _ in range(MOST_FORSAKEN + 1)]
+        daemon.writer.forsake(lane)
+        return asked
 
-    def hold() -> None:
-        busy.set()
-        more.wait(30)
-
-    daemon.writer.submit(hold)
-    busy.wait(30)
-    given_up = [daemon.writer.submit(lambda: None, lane) for _ in range(MOST_FORSAKEN + 1)]
-    daemon.writer.forsake(lane)
-    more.set()
-    refusals = [future.exception(30) for future in given_up]
+    refusals = [future.exception() for future in daemon.on_loop(give_up)]
     assert all(isinstance(refusal, Refused) for refusal in refusals)
-    assert len(given_up) == len(set(map(id, refusals)))
+    assert len(refusals) == len(set(map(id, refusals)))
 
 
 def test_a_process_that_has_stopped_holds_nobody_who_lets_it_go() -> None:

@@ -26,28 +26,27 @@ async def _subscribe(caller: Caller, params: Params) -> Subscribed:
         raise refuse(Kind.INVALID_PARAMS, "subscribe: this connection can't be sent events.")
     if not caller.greeted:
         caller.check_greeted("subscribe")
-    loop = asyncio.get_running_loop()
     subscriber = Subscriber(
         caller.notify,
         events,
         workspace=caller.workspace,
         session=None if caller.control else caller.session,
     )
-    answer = await caller.on_writer(lambda: _enrol(caller, subscriber, loop))
+    answer = await caller.on_writer(lambda: _enrol(caller, subscriber))
     if caller.gone:
         caller.unsubscribe()
     # After this turn of the loop, in which the answer is sent.
-    loop.call_soon(subscriber.begin)
+    asyncio.get_running_loop().call_soon(subscriber.begin)
     return answer
 
 
-def _enrol(caller: Caller, subscriber: Subscriber, loop: asyncio.AbstractEventLoop) -> Subscribed:
-    """On the writer thread: between the heads and the first event nothing can happen."""
+def _enrol(caller: Caller, subscriber: Subscriber) -> Subscribed:
+    """In one step: between the heads and the first event nothing can happen."""
     own = caller.open_workspace() if caller.workspace is not None else None
     caller.unsubscribe()
     if subscriber.events:
         caller.subscription = subscriber
-        caller.shared.feed.add(subscriber, loop)
+        caller.shared.feed.add(subscriber)
     told = [own] if own is not None else list(caller.state.open.values())
     return Subscribed(
         events=list(subscriber.events),

@@ -1,14 +1,27 @@
-"""Reading files and the history. Runs on the reading threads, beside the writer."""
+"""Reading files and the history; all but small files on the reading threads."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from stet.wire.failures import Kind, Refused
 from stetd import blame_reading, history_reading, reading
 from stetd.caller import Caller, Method, Params
 from stetd.params import Blame, Diff, Log, Read, Show, convert
 
+#: A file of no more bytes is read at once.
+_SMALL_BYTES = 128 * 1024
+
 
 async def _read(caller: Caller, params: Params) -> object:
     read = convert(Read, "read", params)
+    if read.at is None:
+        place = await caller.on_writer(caller.place)
+        try:
+            return reading.read_file(replace(place, max_file_bytes=_SMALL_BYTES), read)
+        except Refused as refusal:
+            if refusal.kind != Kind.FILE_TOO_LARGE:
+                raise
     return await caller.reading(lambda place: reading.read_file(place, read))
 
 

@@ -1,0 +1,107 @@
+"""A daemon in this process, without its sockets, on an event loop in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from stetd.caller import Params
+from stetd.config import Settings
+from stetd.daemon import Daemon
+from stetd.directories import Directories
+from stetd.handlers import Connection
+from stetd.peer import PeerProcess
+from stetd.storage.background import Background
+from stetd.storage.disk import Disk
+from stetd.writer import Writer
+
+T = TypeVar("T")
+
+
+class InProcess:
+    """Runs it until it is closed."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        directories: Directories,
+        disk: Disk | None = None,
+        beside: Any = None,
+    ) -> None:
+        self._opened = threading.Event()
+        self._failure: BaseException | None = None
+        self.daemon: Daemon
+        self._thread = threading.Thread(
+            target=self._run, args=(settings, directories, disk, beside), daemon=True
+        )
+        self._thread.start()
+        self._opened.wait()
+        self._raise_failure()
+
+    def _run(
+        self, settings: Settings, directories: Directories, disk: Disk | None, beside: Any
+    ) -> None:
+        try:
+            self.daemon = Daemon.open(settings, directories, disk, beside=beside)
+            self._opened.set()
+            self.daemon.loop.run_forever()
+            self.daemon.close()
+        except BaseException as error:  # noqa: BLE001 - it belongs to whoever opened or closes it
+            self._failure = error
+        finally:
+            self._opened.set()
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+
+    @property
+    def writer(self) -> Writer:
+        return self.daemon.writer
+
+    @property
+    def background(self) -> Background:
+        return self.daemon.background
+
+    def connect(self, *, control: bool, peer: PeerProcess) -> Asking:
+        """A connection that is asked from any thread, on whatever loop."""
+        return Asking(self, self.daemon.handlers.connect(control=control, peer=peer))
+
+    def on_loop(self, run: Callable[[], T]) -> T:
+        """Do something where the daemon's work is done, and wait for it."""
+
+        async def carry_out() -> T:
+            return run()
+
+        return asyncio.run_coroutine_threadsafe(carry_out(), self.daemon.loop).result(60)
+
+    def checkpoint(self) -> None:
+        """Take one, and wait for it."""
+        done = threading.Event()
+        self.on_loop(lambda: self.writer.checkpoints.begin(done.set))
+        assert done.wait(20)
+
+    def close(self) -> None:
+        if self._thread.is_alive():
+            self.daemon.loop.call_soon_threadsafe(self.daemon.loop.stop)
+        self._thread.join()
+        self._raise_failure()
+
+
+class Asking:
+    """One connection to it."""
+
+    def __init__(self, daemon: InProcess, connection: Connection) -> None:
+        self._daemon = daemon
+        self._connection = connection
+
+    async def call(self, method: str, params: Params) -> Any:
+        asked = self._connection.call(method, params)
+        running = asyncio.run_coroutine_threadsafe(asked, self._daemon.daemon.loop)
+        return await asyncio.wrap_future(running)
+
+    def disconnected(self) -> None:
+        self._daemon.on_loop(self._connection.disconnected)
