@@ -11,8 +11,8 @@ import enum
 import hashlib
 import math
 import os
+import random
 import time
-import uuid
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -234,7 +234,7 @@ class Caller:
             agent=self.agent,
             peer=self.peer,
             control=self.control,
-            request=common.request_id or uuid.uuid4().hex,
+            request=common.request_id or f"{random.getrandbits(128):032x}",
             retryable=retryable and common.request_id is not None,
             digest=hashlib.sha256(canonical).digest(),
             why=common.message or "",

@@ -294,8 +294,14 @@ class Writer:
 
     def _turn(self) -> None:
         """Do what waits, for some milliseconds; then others of the loop have their turn."""
+        deadline = time.monotonic() + self._turn_s()
         items = self._queue.take(_MAX_BATCH, self._turn_s())
+        begun = False
         while items:
+            if begun and time.monotonic() > deadline:
+                self._queue.put_back(items)
+                break
+            begun = True
             first = items[0].item
             if isinstance(first, _Task):
                 self._run_task(first, items.pop(0))

@@ -279,13 +279,16 @@ def test_a_change_waits_for_calls_in_flight_and_binds_the_next_one(site: Site, w
 def test_calls_that_were_there_before_are_carried_out_first(site: Site) -> None:
     """Those of other connections, too; though the person has used less of the daemon's time."""
     site.write("a.txt", "".join(f"line {n}\n" for n in range(5000)))
-    for n in range(60):
+    # The first is of so much text that it is planned beside the others; these wait behind it.
+    large = {"operation": "append_eof", "newText": "long\n" * 20_000}
+    site.agent.send("patch", path="a.txt", patches=[large])
+    for n in range(5):
         edit = {"operation": "replace", "oldText": f"line {n}\n", "newText": f"{n}\n"}
         site.agent.send("patch", path="a.txt", patches=[edit])
-    replies = [site.agent.receive()]  # all of them have been taken in by now
+    time.sleep(0.05)  # until they have been read
     restrict(site, "workspace")
-    replies += [site.agent.receive() for _ in range(59)]
-    assert [None] * 60 == [reply.error for reply in replies]
+    replies = [site.agent.receive() for _ in range(6)]
+    assert [None] * 6 == [reply.error for reply in replies]
     assert site.agent.refusal("apply_patch", input=CODEX).message == TOOL_DISABLED
 
 

@@ -304,6 +304,7 @@ def test_one_connection_too_many_is_overloaded_and_the_person_is_not_shut_out(
     daemon = DaemonProcess({"max_connections": 3})
     try:
         daemon.start()
+        time.sleep(0.1)  # until it has seen that who waited for its start is gone
         taken = [daemon.agent(encoding) for _ in range(3)]
         for client in taken:
             client.call("status")
@@ -328,11 +329,13 @@ def test_a_call_that_comes_during_the_stop_is_refused_and_the_one_in_flight_answ
 ) -> None:
     daemon = DaemonProcess()
     try:
-        daemon.start(STET_FAILPOINT="journal.before_append@sleep")
+        daemon.start(STET_FAILPOINT="beside.planned@sleep")
         site = daemon.site("w", encoding=encoding)
         site.write("a.txt", "one\n")
         late = site.another("conv-2")
-        patches = [{"operation": "replace", "oldText": "one", "newText": "two"}]
+        # Of so much text that it is planned beside the others.
+        two = "two\n" * 20_000
+        patches = [{"operation": "replace", "oldText": "one\n", "newText": two}]
         site.agent.send("patch", path="a.txt", patches=patches)
         time.sleep(0.2)
         daemon.process.send_signal(signal.SIGTERM)
@@ -347,7 +350,7 @@ def test_a_call_that_comes_during_the_stop_is_refused_and_the_one_in_flight_answ
         )
         done = site.agent.result_of(site.agent.receive())
         assert daemon.wait() == 0
-        assert site.bytes_of("a.txt") == b"two\n"
+        assert site.bytes_of("a.txt") == two.encode()
         daemon.start()
         site.connect()
         assert site.log(limit=1)[0]["commit"] == done["commit"]

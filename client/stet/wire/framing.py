@@ -73,7 +73,7 @@ class Framer:
         self._searched = 0
         self._error: FrameError | None = None
 
-    def feed(self, data: bytes) -> None:
+    def feed(self, data: bytes | memoryview) -> None:
         """Append received bytes. Never raises; after an error they are dropped."""
         if self._error is not None or not data:
             return

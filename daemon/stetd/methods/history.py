@@ -8,6 +8,7 @@ from stet.wire.failures import Kind, Refused
 from stetd import blame_reading, history_reading, reading
 from stetd.caller import Caller, Method, Params
 from stetd.params import Blame, Diff, Log, Read, Show, convert
+from stetd.reading import Place
 
 #: A file of no more bytes is read at once.
 _SMALL_BYTES = 128 * 1024
@@ -18,9 +19,9 @@ async def _read(caller: Caller, params: Params) -> object:
     if read.at is None:
         place = await caller.on_writer(caller.place)
         try:
-            return reading.read_file(replace(place, max_file_bytes=_SMALL_BYTES), read)
+            return reading.read_file(_at_most(place, _SMALL_BYTES), read)
         except Refused as refusal:
-            if refusal.kind != Kind.FILE_TOO_LARGE:
+            if refusal.kind != Kind.FILE_TOO_LARGE or place.max_file_bytes <= _SMALL_BYTES:
                 raise
     return await caller.reading(lambda place: reading.read_file(place, read))
 
@@ -43,6 +44,10 @@ async def _blame(caller: Caller, params: Params) -> object:
 async def _diff(caller: Caller, params: Params) -> object:
     diff = convert(Diff, "diff", params)
     return await caller.reading(lambda place: reading.diff(place, diff))
+
+
+def _at_most(place: Place, size: int) -> Place:
+    return replace(place, max_file_bytes=min(size, place.max_file_bytes))
 
 
 METHODS = {
