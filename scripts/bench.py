@@ -1,12 +1,10 @@
-"""Measure calls beside the floors of the same disk, in turns, and print the ratios.
+"""Measure the daemon, and print figures that are ratios within the run.
 
-    python scripts/bench.py [--quick] [--json] [--history | --editing | --hostile] [--directory D]
+    python scripts/bench.py [--quick] [--json] [--only PART] [--against REV] [--directory D]
+                            [--anatomy | --calls | --history | --editing | --hostile]
 
-What is measured is in the package ``benchmarks``; here is in which order. The floors are
-measured in turns with the calls, because a disk is not equally fast all the time. The daemon
-writes Git objects in the background up to half a second after it has answered: turns are
-long enough that calls have that beside them, as in steady work, and the pauses between them
-long enough that the next turn has not.
+What is measured is in the package ``benchmarks``; here is which of it. What is compared is
+measured in turns, because neither a disk nor a machine is equally fast all the time.
 """
 
 from __future__ import annotations
@@ -20,68 +18,51 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
-from itertools import product
 
 import stet
-from benchmarks import engine, history, hostile
+from benchmarks import anatomy, engine, figures, history, hostile, sides, table
 from benchmarks.editing import Calls
 from benchmarks.floors import BOTH, Floors
 from benchmarks.hooks import hook_rows
-from benchmarks.lines import JsonLines
+from benchmarks.lines import JsonLines, allow
 from benchmarks.mcp_server import mcp_rows
-from benchmarks.measuring import Rate, Row, timed
-from benchmarks.serving import serving
-from benchmarks.starting import NOTHING, starting
-from benchmarks.syncs import Syncs, count_syncs
-from benchmarks.table import Results, as_json, as_text, environment
-from benchmarks.together import Caller, calls_per_second
+from benchmarks.measuring import Row, timed
+from benchmarks.starting import starting
 from private_daemon import PrivateDaemon
 
-#: The same call where only checkpoints are synced.
-RELAXED = "patch, JSON lines, durability relaxed"
 #: Lines of the largest file of --editing.
 _LINES, _QUICK_LINES = 100_000, 2_000
+#: Calls of --anatomy.
+_CALLS, _QUICK_CALLS = 1_000, 20
 _CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much is measured: ``rounds`` times ``per_round`` calls of each kind, and so on."""
+    """How much of --calls: ``rounds`` times ``per_round`` calls of each kind, and so on."""
 
     warm_up: int
     rounds: int
     per_round: int
-    together: int
     starts: int
     hooks: int
     pause_s: float
 
 
-FULL = Size(warm_up=50, rounds=2, per_round=250, together=200, starts=10, hooks=100, pause_s=0.6)
-QUICK = Size(warm_up=2, rounds=1, per_round=6, together=5, starts=1, hooks=1, pause_s=0.0)
+FULL = Size(warm_up=50, rounds=2, per_round=250, starts=10, hooks=100, pause_s=0.6)
+QUICK = Size(warm_up=2, rounds=1, per_round=6, starts=1, hooks=1, pause_s=0.0)
 
 
-def one_at_a_time(
-    daemon: PrivateDaemon,
-    workspace: str,
-    relaxed: PrivateDaemon,
-    relaxed_workspace: str,
-    floors: Floors,
-    size: Size,
-) -> list[Row]:
-    """The floors, and each kind of call by one caller; also of a daemon that is ``relaxed``."""
+def one_at_a_time(daemon: PrivateDaemon, workspace: str, floors: Floors, size: Size) -> list[Row]:
+    """The floors, and each kind of call by one caller."""
     endpoint = daemon.endpoint()
     with (
         stet.connect(workspace, "python", "bench", endpoint=endpoint, start=False) as agent,
         JsonLines(endpoint.path, workspace, "plain") as plain,
-        JsonLines(relaxed.endpoint().path, relaxed_workspace, "plain") as unsynced,
     ):
         calls = Calls(agent, plain, workspace)
         measured = calls.measured()
-        measured[RELAXED] = Calls(agent, unsynced, relaxed_workspace).patch_plain
         samples: dict[str, list[float]] = {name: [] for name in measured}
         for turn in range(size.rounds + 1):
             repeats = size.per_round if turn else size.warm_up
@@ -107,75 +88,50 @@ def take(calls: Calls, run: Callable[[int], object], repeats: int) -> list[float
     return taken
 
 
-def several_at_once(
-    daemon: PrivateDaemon, workspace: str, size: Size
-) -> tuple[list[Rate], list[Syncs]]:
-    """Calls per second of 8 and 16 callers, beside one; and their syncs of the journal.
-
-    The syncs are counted apart: strace slows down what it watches.
-    """
-    path = daemon.endpoint().path
-    callers = [Caller(path, workspace, number) for number in range(16)]
-    calls_per_second(callers, max(1, size.together // 10))
-    alone = calls_per_second(callers[:1], size.together)
-    rates = [Rate("1 caller", alone, alone)]
-    for count in (8, 16):
-        time.sleep(size.pause_s)
-        rate = calls_per_second(callers[:count], size.together)
-        rates.append(Rate(f"{count} callers at once", rate, alone))
-    time.sleep(size.pause_s)
-    pipelined = calls_per_second(callers[:1], size.together, in_flight=16)
-    rates.append(Rate("1 caller, 16 calls in flight", pipelined, alone))
-    syncs = []
-    for sync_ms, count in product((0, 20), (1, 8, 16)):
-        each = max(1, size.together // count)
-        name = "1 caller" if count == 1 else f"{count} callers at once"
-        if sync_ms:
-            name += f", a sync of {sync_ms} ms"
-        run = partial(calls_per_second, callers[:count], each)
-        found = count_syncs(daemon.pid, name, each * count, run, sync_ms)
-        syncs += [found] if found else []
-    for caller in callers:
-        caller.close()
-    return rates, syncs
-
-
-def measure(directory: str, runtime: str, size: Size) -> Results:
-    """Everything, below two directories that are there already."""
+def each_call(directory: str, runtime: str, size: Size) -> list[Row]:
+    """Each kind of call, the MCP server, and the hooks."""
     floors = Floors(directory)
-    with ExitStack() as stack:
-        full, workspace = running(stack, directory, runtime, "full")
-        relaxed, other = running(stack, directory, runtime, "relaxed")
-        rows = one_at_a_time(full, workspace, relaxed, other, floors, size)
-        rates, syncs = several_at_once(full, workspace, size)
-        spoken = mcp_rows(full, workspace, size.starts, size.per_round)
-        spoken += hook_rows(full, directory, size.hooks)
+    workspace = os.path.join(directory, "workspace")
+    os.mkdir(workspace)
+    with PrivateDaemon(directory, runtime) as daemon:
+        daemon.start()
+        allow(daemon, workspace)
+        rows = one_at_a_time(daemon, workspace, floors, size)
+        rows += starting(size.starts)
+        rows += mcp_rows(daemon, workspace, size.starts, size.per_round)
+        rows += hook_rows(daemon, directory, size.hooks)
     floors.close()
-    rows += [*starting(directory, runtime, size.starts), *spoken]
-    served = serving(size.starts, NOTHING)
-    return Results([*rows, *served.rows], rates, syncs, served)
+    return rows
 
 
-def running(
-    stack: ExitStack, directory: str, runtime: str, durability: str
-) -> tuple[PrivateDaemon, str]:
-    """A daemon with its own directories, and a workspace that is allowed."""
-    own = os.path.join(directory, durability)
-    workspace = os.path.join(own, "workspace")
-    os.makedirs(workspace)
-    options = {"STET_DURABILITY": durability}
-    daemon = stack.enter_context(PrivateDaemon(own, os.path.join(runtime, durability), options))
-    daemon.start()
-    control = daemon.endpoint(control=True)
-    with stet.connect(None, control=True, endpoint=control, start=False) as person:
-        person.workspace_allow(workspace)
-    return daemon, workspace
+def held_figures(options: argparse.Namespace, directory: str, runtime: str) -> list[sides.Side]:
+    """What the daemon is held to, of this tree and of another revision, if one was given."""
+    measured = [sides.Side("this tree", _CHECKOUT)]
+    if options.against:
+        measured.append(sides.revision(_CHECKOUT, options.against, options.directory))
+    size, made = figures.FULL, options.directory
+    if options.quick:
+        size, made = figures.QUICK, directory
+    place = sides.Place(directory, runtime, made)
+    measuring = figures.Measuring(measured, place, directory, size)
+    for name, measure in measuring.all().items():
+        if name in (options.only or [name]):
+            begun = time.perf_counter()
+            measure()
+            if not options.quick:
+                tell(f"{name}: {time.perf_counter() - begun:.0f} s")
+    return measured
+
+
+def tell(text: str) -> None:
+    """What is going on, to whoever waits."""
+    print(text, file=sys.stderr, flush=True)
 
 
 def grow(options: argparse.Namespace) -> int:
     """How the engine takes to large files; 1 if anything grows faster than the file."""
     lines = _QUICK_LINES if options.quick else _LINES
-    show = partial(print, file=sys.stderr, flush=True) if sys.stderr.isatty() else str
+    show = tell if sys.stderr.isatty() else str
     growths = list(engine.measure(lines, show))
     if options.json:
         print(json.dumps(engine.as_values(lines, growths), indent=2))
@@ -184,21 +140,54 @@ def grow(options: argparse.Namespace) -> int:
     return 1 if not options.quick and any(each.ratio > engine.WORST for each in growths) else 0
 
 
+def show(options: argparse.Namespace, directory: str, runtime: str) -> None:
+    """Measure what was asked for, and print it."""
+    quick = options.quick
+    about = table.environment(directory)
+    if options.history:
+        for found in history.measure(
+            directory, runtime, history.QUICK if quick else history.FULL, tell
+        ):
+            print(found + "\n", flush=True)
+    elif options.hostile:
+        size = hostile.QUICK if quick else hostile.FULL
+        situations = hostile.measure(directory, runtime, size, options.only or [])
+        print((hostile.as_json if options.json else hostile.as_text)(situations))
+    elif options.anatomy:
+        cut = anatomy.measure(directory, runtime, _QUICK_CALLS if quick else _CALLS)
+        values = {"environment": about, "anatomy": anatomy.as_values(cut)}
+        print(json.dumps(values, indent=2) if options.json else anatomy.as_text(cut))
+    elif options.calls:
+        rows = each_call(directory, runtime, QUICK if quick else FULL)
+        text = f"{table.facts(about)}\n\n{table.as_text(rows)}"
+        print(table.as_json(about, rows) if options.json else text)
+    else:
+        measured = held_figures(options, directory, runtime)
+        text = f"{table.facts(about)}\n\n{figures.as_text(measured)}"
+        print(figures.as_json(about, measured) if options.json else text)
+
+
 def main() -> int:
     """Measure and print; the exit status."""
     parser = argparse.ArgumentParser(prog="scripts/bench")
     parser.add_argument("--quick", action="store_true", help="few calls, to see that it works")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--against", metavar="REV", help="and the same of another revision")
+    what = parser.add_mutually_exclusive_group()
+    for name, instead in (
+        ("anatomy", "where the time of one small edit goes, and its system calls"),
+        ("calls", "each kind of call, the MCP server, and the hooks"),
+        ("history", "long histories and large workspaces"),
+        ("editing", "large files and many edits, at n and 2n"),
+        ("hostile", "a good client beside 50 hostile ones"),
+    ):
+        what.add_argument(f"--{name}", action="store_true", help=f"instead: {instead}")
     parser.add_argument(
-        "--history", action="store_true", help="instead: long histories and large workspaces"
+        "--only",
+        action="append",
+        help="this part of the figures (calls, syncs, long, wide, process); with --hostile: this "
+        "way of being so",
     )
-    parser.add_argument(
-        "--editing", action="store_true", help="instead: large files and many edits, at n and 2n"
-    )
-    parser.add_argument(
-        "--hostile", action="store_true", help="instead: a good client beside 50 hostile ones"
-    )
-    parser.add_argument("--only", action="append", help="with --hostile: this way of being so")
     parser.add_argument(
         "--directory",
         default=os.path.join(_CHECKOUT, ".run"),
@@ -209,28 +198,16 @@ def main() -> int:
         return grow(options)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: sys.exit(128 + number))
+    options.directory = os.path.realpath(options.directory)
     os.makedirs(options.directory, exist_ok=True)
-    directory = os.path.realpath(tempfile.mkdtemp(prefix="bench-", dir=options.directory))
+    directory = tempfile.mkdtemp(prefix="bench-", dir=options.directory)
     # A socket's path must be short, wherever the rest is.
     runtime = tempfile.mkdtemp(prefix="stet-bench-", dir="/tmp")
     try:
-        about = environment(directory)
-        if options.history:
-            plan = history.QUICK if options.quick else history.FULL
-            told = partial(print, file=sys.stderr, flush=True)
-            for table in history.measure(directory, runtime, plan, told):
-                print(table + "\n", flush=True)
-            return 0
-        if options.hostile:
-            size = hostile.QUICK if options.quick else hostile.FULL
-            situations = hostile.measure(directory, runtime, size, options.only or [])
-            print((hostile.as_json if options.json else hostile.as_text)(situations))
-            return 0
-        results = measure(directory, runtime, QUICK if options.quick else FULL)
+        show(options, directory, runtime)
     finally:
         shutil.rmtree(directory)
         shutil.rmtree(runtime)
-    print((as_json if options.json else as_text)(about, results))
     return 0
 
 

@@ -56,6 +56,14 @@ MUTANTS = [
         ("tests/recovery/test_saves_in_a_loop.py", "tests/recovery/test_outside_saves.py"),
     ),
     Mutant(
+        "any-file-is-out",
+        "what came out is taken for the file that was read, by the handle on that",
+        "storage/worktree.py",
+        "        same = (now.st_dev, now.st_ino) == expected.inode",
+        "        same = True",
+        ("tests/storage/test_worktree.py", "tests/recovery/test_outside_saves.py"),
+    ),
+    Mutant(
         "reply-before-journal",
         "a call is answered when it is planned",
         "writer.py",
@@ -71,9 +79,34 @@ MUTANTS = [
         "no-request-record",
         "a request id that was answered is forgotten",
         "writer.py",
-        "        record = self.state.requests.get(key) or self._requests.find(*key)",
-        "        record = None",
+        "        found = self.state.requests.get(key) or self.historian.remembered.find(key)\n"
+        "        if found is None and",
+        "        found = None\n        if False and",
         ("tests/rigs/test_workspace_machine.py", "tests/e2e/test_sessions.py"),
+    ),
+    Mutant(
+        "checkpoint-without-the-historian",
+        "the journal is dropped before Git durably has what it said",
+        "checkpointing.py",
+        "            await self._historian.make_durable(kept)",
+        "            pass",
+        ("tests/historian", "tests/rigs/test_power_cut.py"),
+    ),
+    Mutant(
+        "stale-draft",
+        "an undo that was made from other content is published",
+        "proposals.py",
+        "        if (found.image if found is not None else None) != file.found:",
+        "        if False:",
+        ("tests/historian",),
+    ),
+    Mutant(
+        "followed-too-far",
+        "the historian reads past the durable end of the journal",
+        "historian/following.py",
+        "file.read(end[1] - offset if last else -1)",
+        "file.read(-1)",
+        ("tests/historian",),
     ),
     Mutant(
         "no-published-mark",
@@ -157,9 +190,9 @@ MUTANTS = [
     Mutant(
         "removed-and-taken-for-present",
         "who writes objects does not learn which have been removed",
-        "collecting.py",
-        "                background.reopen(shadow)",
-        "                pass",
+        "historian/collecting.py",
+        "            background.reopen(shadow)",
+        "            pass",
         ("tests/e2e/test_forget.py::test_a_call_may_need_again_what_is_being_removed",),
     ),
     Mutant(
@@ -173,7 +206,7 @@ MUTANTS = [
     Mutant(
         "forgotten-text-in-replies",
         "the answers to forgotten calls are kept as they were",
-        "forgetting.py",
+        "historian/rewritten_replies.py",
         "        if self.paths & touched:",
         "        if False:",
         ("tests/e2e/test_forget.py::test_retries_are_answered_without_the_secret",),

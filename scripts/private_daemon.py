@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -35,12 +35,18 @@ class PrivateDaemon:
     """``stetd`` with its directories below ``directory``; leaving its context stops it.
 
     ``runtime``: where the sockets are to be, if not below ``directory`` (a socket's path can
-    have no more than 107 bytes). ``options``: settings, given as STET_* variables.
+    have no more than 107 bytes). ``options``: settings, given as STET_* variables. ``command``:
+    what starts it, if not this environment's ``stetd``.
     """
 
     def __init__(
-        self, directory: str, runtime: str | None = None, options: Mapping[str, str] | None = None
+        self,
+        directory: str,
+        runtime: str | None = None,
+        options: Mapping[str, str] | None = None,
+        command: Sequence[str] = (),
     ) -> None:
+        self._command = command or [os.path.join(os.path.dirname(sys.executable), "stetd")]
         self.runtime = runtime or os.path.join(directory, "runtime")
         self.state = os.path.join(directory, "state")
         self.log_path = os.path.join(directory, "stetd.log")
@@ -91,7 +97,7 @@ class PrivateDaemon:
         begun = time.perf_counter()
         with open(self.log_path, "ab") as log:
             self._process = subprocess.Popen(
-                [os.path.join(os.path.dirname(sys.executable), "stetd")],
+                self._command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from stetd.caller import Params
@@ -13,7 +13,6 @@ from stetd.daemon import Daemon
 from stetd.directories import Directories
 from stetd.handlers import Connection
 from stetd.peer import PeerProcess
-from stetd.storage.background import Background
 from stetd.storage.disk import Disk
 from stetd.writer import Writer
 
@@ -44,7 +43,8 @@ class InProcess:
         self, settings: Settings, directories: Directories, disk: Disk | None, beside: Any
     ) -> None:
         try:
-            self.daemon = Daemon.open(settings, directories, disk, beside=beside)
+            # The historian is a thread, and is killed with the rest.
+            self.daemon = Daemon.open(settings, directories, disk or Disk(), beside=beside)
             self._opened.set()
             self.daemon.loop.run_forever()
             self.daemon.close()
@@ -62,10 +62,6 @@ class InProcess:
     def writer(self) -> Writer:
         return self.daemon.writer
 
-    @property
-    def background(self) -> Background:
-        return self.daemon.background
-
     def connect(self, *, control: bool, peer: PeerProcess) -> Asking:
         """A connection that is asked from any thread, on whatever loop."""
         return Asking(self, self.daemon.handlers.connect(control=control, peer=peer))
@@ -77,6 +73,10 @@ class InProcess:
             return run()
 
         return asyncio.run_coroutine_threadsafe(carry_out(), self.daemon.loop).result(60)
+
+    def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
+        """Have something done where the daemon's work is done, and wait for it."""
+        return asyncio.run_coroutine_threadsafe(work, self.daemon.loop).result(60)
 
     def checkpoint(self) -> None:
         """Take one, and wait for it."""

@@ -2,7 +2,7 @@
 
 Each path alone was looked at when it was resolved. What is asked here is about the files of a call
 together, and about those that the person has had protected (:mod:`stetd.history.protecting`).
-Changes nothing but the draft's warnings. Writer thread only.
+Changes nothing but the draft's warnings.
 """
 
 from __future__ import annotations
@@ -63,6 +63,8 @@ def _protected(path: str) -> Failure:
 
 def _refuse_two_spellings(draft: Draft, call: EditCall) -> None:
     """Where letter case says nothing, two files of a call may be one: one edit would be lost."""
+    if len(draft.files) < 2:
+        return
     spellings: dict[str, list[DraftFile]] = {}
     for item in draft.files:
         spellings.setdefault(folded_path(item.target.path), []).append(item)

@@ -4,7 +4,6 @@ The question is whether a file that the history has never seen was made by the t
 what a tool has made, so a file is the tool's only where it is known that there was none. A look at
 the whole workspace shows that of what it looked at. It does not show it of what was left out then:
 by the ``.gitignore`` files of that moment, by ``exclude``, or because it could not be looked into.
-Writer thread only.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from stetd.editing.paths import directories_above
 from stetd.history.excluding import Excludes
 from stetd.history.ignoring import IgnoreFile, is_ignored
 from stetd.history.objects import Tree, find_entry, stored_tree
-from stetd.storage.shadow_repo import MissingObject, ShadowRepository
+from stetd.storage.stored_objects import MissingObject, StoredObjects
 
 #: A larger one takes long to read; what it left out is not known then.
 _LARGEST_RULES = 16 << 10
@@ -76,7 +75,7 @@ class StoodBefore:
     """
 
     note: BeforeNote
-    repository: ShadowRepository
+    repository: StoredObjects
     excludes: Excludes
     ignores: Mapping[str, str] | None
     _absent: set[str] = field(default_factory=set)

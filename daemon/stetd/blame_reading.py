@@ -13,19 +13,21 @@ from collections.abc import Sequence
 from stet.wire.failures import Kind, refuse
 from stet.wire.results import BlameLines, BlameResult
 from stetd.editing.text import looks_binary
+from stetd.file_reading import canonical, content_now
 from stetd.history.blaming import Piece, Place, Run, Step, blame, joined, split
 from stetd.history.commit_rows import CommitRow, FileRow, Hunk, Part
 from stetd.history.commits import StoredCommit, rfc3339
+from stetd.history.line_diffs import compare_lines
 from stetd.history.undoing import TAKES_BACK
 from stetd.indexed_past import IndexedPast
 from stetd.numbered_history import NumberedHistory
 from stetd.params import Blame
 from stetd.past import Past, unknown_commit
-from stetd.reading import Place as Workspace
-from stetd.reading import canonical, content_now, looking_back, no_such_file_at
+from stetd.place import Place as Workspace
+from stetd.reading import looking_back, no_such_file_at
 from stetd.storage.commit_changes import PathChange, changes_of, commit_row, uncompared
 from stetd.storage.growing_index import GrowingIndex
-from stetd.storage.shadow_repo import ShadowRepository, compare_lines
+from stetd.storage.stored_objects import StoredObjects
 
 _LINE = re.compile(rb"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 _BOM = "\ufeff"
@@ -112,7 +114,7 @@ def _told(
 class _Versions:
     """The versions of files, for the pure rule."""
 
-    def __init__(self, numbered: NumberedHistory, repository: ShadowRepository) -> None:
+    def __init__(self, numbered: NumberedHistory, repository: StoredObjects) -> None:
         self._numbered = numbered
         self._repository = repository
         self._blobs: dict[Place, str | None] = {}
@@ -174,7 +176,7 @@ class _Versions:
         return compare_lines(before, after).hunks
 
 
-def _index_of_one_file(repository: ShadowRepository, head: str | None, path: str) -> GrowingIndex:
+def _index_of_one_file(repository: StoredObjects, head: str | None, path: str) -> GrowingIndex:
     """An index that knows every commit, and of their files those of the one that is asked for."""
     names = {path}
     ids = bytearray()

@@ -2,13 +2,12 @@
 
 A ``transaction`` is planned like one long call: each of its calls sees what the ones before
 it will leave, and the drafts are joined to one, so that it is one record and one commit.
-
-Writer thread only, but for :func:`plan_dialects`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -25,13 +24,10 @@ from stetd.editing.paths import directories_above
 from stetd.excluded_contents import check_plan
 from stetd.history.excluding import Excludes
 from stetd.history.protecting import NOTHING_PROTECTED, Protection
-from stetd.indexed_past import look_back
 from stetd.params import Common, IfMatch, convert, split_common
+from stetd.proposals import Proposal, draft_of
 from stetd.recorded_plans import PlanDialect
-from stetd.restore_planning import plan_restore
-from stetd.rollback_planning import plan_rollback
 from stetd.session.sessions import Session
-from stetd.undo_planning import plan_redo, plan_undo
 from stetd.workspace import Base, Workspace
 
 TRANSACTION = "transaction"
@@ -39,12 +35,6 @@ TRANSACTION = "transaction"
 EDIT_METHODS = frozenset({*DIALECTS, TRANSACTION})
 #: Calls of one transaction.
 MAX_CALLS = 1000
-_TAKING_BACK = {
-    "undo": plan_undo,
-    "redo": plan_redo,
-    "rollback": plan_rollback,
-    "restore": plan_restore,
-}
 
 
 def plan_here(method: str, params: Mapping[str, Any], world: World) -> Plan:
@@ -60,12 +50,19 @@ def plan_call(
     limits: CallLimits,
     protection: Protection = NOTHING_PROTECTED,
     plan_dialect: PlanDialect = plan_here,
+    proposal: Proposal | None = None,
 ) -> Draft:
-    """What a call wants to do, planned on ``base``. Raises Refused, and as ``plan_dialect``."""
+    """What a call wants to do, planned on ``base``. Raises Refused, and as ``plan_dialect``.
+
+    ``proposal``: what the historian has planned. Raises Changed if it does not hold any more.
+    """
     world = CallWorld(workspace, base, call, session, limits)
     try:
         _check_if_match(call.if_match, call.params, world)
-        draft = _plan(workspace, base, call, world, plan_dialect)
+        if proposal is not None:
+            draft = draft_of(proposal, world)
+        else:
+            draft = _plan(workspace, call, world, plan_dialect)
     finally:
         world.close()
     try:
@@ -79,44 +76,100 @@ def plan_call(
     return draft
 
 
-def plan_dialects(
+def check_if_match(
+    workspace: Workspace, base: Base, call: EditCall, session: Session | None, limits: CallLimits
+) -> None:
+    """Refuse a call at once that is not about what stands there."""
+    world = CallWorld(workspace, base, call, session, limits)
+    try:
+        _check_if_match(call.if_match, call.params, world)
+    finally:
+        world.close()
+
+
+#: Asks for the plans of a call's dialects, one after the other, and is sent them.
+Dialects = Generator[tuple[str, Mapping[str, Any]], Plan, list[Plan]]
+
+
+async def plan_dialects(
     workspace: Workspace,
     call: EditCall,
     session: Session | None,
     limits: CallLimits,
-    plan_dialect: PlanDialect,
+    plan_dialect: Callable[[str, Mapping[str, Any], World], Awaitable[Plan]],
 ) -> None:
     """Have ``plan_dialect`` plan what dialects do in a call, on the files as they are on the disk.
 
-    On any thread, if the workspace is one :meth:`~stetd.workspace.Workspace.apart`. Raises Refused.
+    Raises Refused.
     """
-    base = Base(workspace.head)
-    world = CallWorld(workspace, base, call, session, limits)
+    world = CallWorld(workspace, Base(workspace.head), call, session, limits)
     try:
         _check_if_match(call.if_match, call.params, world)
-        draft = _plan(workspace, base, call, world, plan_dialect)
-        for item in draft.files:
-            item.target.close()
+        dialects = _dialects(call, world, workspace.excludes)
+        with suppress(StopIteration):
+            wanted = next(dialects)
+            while True:
+                try:
+                    plan = await plan_dialect(*wanted, world)
+                except Refused as refusal:
+                    wanted = dialects.throw(refusal)
+                else:
+                    wanted = dialects.send(plan)
     finally:
         world.close()
 
 
 def _plan(
-    workspace: Workspace, base: Base, call: EditCall, world: CallWorld, plan_dialect: PlanDialect
+    workspace: Workspace, call: EditCall, world: CallWorld, plan_dialect: PlanDialect
 ) -> Draft:
-    if call.needs_history:
-        plan_taking_back = _TAKING_BACK[call.method]
-        return look_back(
-            workspace.repository,
-            base.head.commit,
-            lambda past: plan_taking_back(past, workspace, call, world),
-        )
+    plans = _planned(_dialects(call, world, workspace.excludes), world, plan_dialect)
     if call.method == TRANSACTION:
-        excludes = workspace.excludes
-        return _plan_transaction(call.params, world, excludes, plan_dialect, preview=call.preview)
-    plan = plan_dialect(call.method, call.params, world)
-    check_plan(plan, workspace.excludes)
-    return _plan_edit(plan, world, preview=call.preview)
+        return _transaction(plans, world, preview=call.preview)
+    return _plan_edit(plans[0], world, preview=call.preview)
+
+
+def _planned(dialects: Dialects, world: CallWorld, plan_dialect: PlanDialect) -> list[Plan]:
+    wanted = next(dialects)
+    while True:
+        try:
+            plan = plan_dialect(*wanted, world)
+        except Refused as refusal:
+            wanted = dialects.throw(refusal)
+            continue
+        try:
+            wanted = dialects.send(plan)
+        except StopIteration as end:
+            plans: list[Plan] = end.value
+            return plans
+
+
+def _dialects(call: EditCall, world: CallWorld, excludes: Excludes) -> Dialects:
+    """The plans of a call's dialects, each over what the ones before it will leave."""
+    if call.method == TRANSACTION:
+        return (yield from _inner_dialects(call, world, excludes))
+    plan = yield call.method, call.params
+    check_plan(plan, excludes)
+    return [plan]
+
+
+def _inner_dialects(call: EditCall, world: CallWorld, excludes: Excludes) -> Dialects:
+    plans: list[Plan] = []
+    for number, (method, inner) in enumerate(_transaction_calls(call.params)):
+        common, own = split_common(inner)
+        try:
+            _check_if_match(_inner_if_match(method, common), own, world)
+            patience.go_on()
+            plan = yield method, own
+            check_plan(plan, excludes)
+        except Refused as refusal:
+            raise _in_call(refusal, number) from refusal
+        if plan.preview and not call.preview:
+            raise _in_call(_previewed_alone(), number)
+        world.apply(plan)
+        reports = tuple(msgspec.structs.replace(r, call=number) for r in plan.edits)
+        results = tuple(msgspec.structs.replace(r, call=number) for r in plan.results)
+        plans.append(replace(plan, edits=reports, results=results))
+    return plans
 
 
 def _plan_edit(plan: Plan, world: CallWorld, *, preview: bool) -> Draft:
@@ -129,33 +182,9 @@ def _plan_edit(plan: Plan, world: CallWorld, *, preview: bool) -> Draft:
     return draft
 
 
-def _plan_transaction(
-    params: Mapping[str, Any],
-    world: CallWorld,
-    excludes: Excludes,
-    plan_dialect: PlanDialect,
-    *,
-    preview: bool,
-) -> Draft:
-    calls = _transaction_calls(params)
-    plans: list[Plan] = []
-    for number, (method, inner) in enumerate(calls):
-        common, own = split_common(inner)
-        try:
-            _check_if_match(_inner_if_match(method, common), own, world)
-            patience.go_on()
-            plan = plan_dialect(method, own, world)
-            check_plan(plan, excludes)
-        except Refused as refusal:
-            raise _in_call(refusal, number) from refusal
-        if plan.preview and not preview:
-            raise _in_call(_previewed_alone(), number)
-        world.apply(plan)
-        reports = tuple(msgspec.structs.replace(r, call=number) for r in plan.edits)
-        results = tuple(msgspec.structs.replace(r, call=number) for r in plan.results)
-        plans.append(replace(plan, edits=reports, results=results))
+def _transaction(plans: list[Plan], world: CallWorld, *, preview: bool) -> Draft:
     files = {planned.path for plan in plans for planned in plan.files}
-    subject = f"transaction: {_count(len(calls), 'call')}, {_count(len(files), 'file')}"
+    subject = f"transaction: {_count(len(plans), 'call')}, {_count(len(files), 'file')}"
     message = "\n".join(
         f"call {n + 1}: {_told(plan, preview=preview)}" for n, plan in enumerate(plans)
     )

@@ -6,7 +6,7 @@ A thread that plans beside the writer has a workspace of its own (:meth:`Workspa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from stet.wire.failures import Failure, Kind, Refused, refuse
@@ -221,7 +221,7 @@ class CallWorld:
     def draft_file(self, path: str, after: bytes | None) -> DraftFile:
         """A file of the draft; its directory handle now belongs to the draft."""
         target, found = self.seen[path]
-        self.seen[path] = (replace(target, dir_fd=-1), found)
+        self.seen[path] = (Target(target.path, -1, target.missing, target.name), found)
         return DraftFile(target, found, after)
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """Who asks: one connection's workspace, session and rights; and what all connections share.
 
 What changes anything is handed to the writer before the first ``await``, so the writing calls of
-a connection keep their order; what reads the history runs on a small pool of threads.
+a connection keep their order; what reads the history is asked of the historian.
 """
 
 from __future__ import annotations
@@ -14,32 +14,28 @@ import os
 import random
 import time
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
 
-from stet.wire.failures import Kind, refuse
+from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import EditResult, LoggedError, Peer
-from stetd.call_world import EditCall
+from stetd.call_world import OBSERVE, EditCall
 from stetd.config import Settings
 from stetd.fair_queue import Lane
 from stetd.feed import Feed, Subscriber
-from stetd.indexing import Indexer
-from stetd.needs import Needs
+from stetd.historian import messages
+from stetd.historian.client import Historian
 from stetd.notices import Notice, Notices
 from stetd.params import Common, check_label, convert
-from stetd.reading import Place
-from stetd.refusing import damaged_history
+from stetd.place import Place
 from stetd.reloading import Reloading
 from stetd.session.sessions import Entrant, Session
 from stetd.session.upgrades import UpgradeRequest
 from stetd.state import State
-from stetd.storage.background import Background
-from stetd.storage.shadow_repo import MissingObject
-from stetd.upkeep import Upkeep
+from stetd.upkeep import Retain, Upkeep
 from stetd.waits import Wait, Waits
 from stetd.watched_tools import WatchedTools
 from stetd.workspace import Workspace
@@ -57,16 +53,13 @@ class Shared:
     """What all connections share."""
 
     writer: Writer
-    background: Background
+    historian: Historian
     workspaces: Workspaces
     settings: Settings
-    indexer: Indexer
     upkeep: Upkeep
-    needs: Needs
+    #: Drops what is too old or too much of a history, if anything is to be dropped.
+    retain: Retain | None
     started: float = field(default_factory=time.monotonic)
-    readers: ThreadPoolExecutor = field(
-        default_factory=lambda: ThreadPoolExecutor(4, thread_name_prefix="stet-read")
-    )
     #: Set by the server: called when a person asks the daemon to stop.
     on_shutdown: Callable[[], None] = field(default=lambda: None)
     #: Set by the server: how the configuration is read again.
@@ -83,7 +76,7 @@ class Shared:
     callers: dict[int, Caller] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.feed = Feed(self.writer.events, self.background, self.readers)
+        self.feed = Feed(self.writer.events, self.historian)
         self.notices = Notices(lambda: self.settings.notify)
         self.writer.modes.on_asked = self._notify
         self.writer.modes.on_decided = self.waits.decided
@@ -101,7 +94,6 @@ class Shared:
     def close(self) -> None:
         """End the threads."""
         self.notices.close()
-        self.readers.shutdown()
 
 
 @dataclass(slots=True)
@@ -243,33 +235,29 @@ class Caller:
             size=len(canonical),
             secret=self.secret,
         )
-        return await self.shared.writer.submit_edit(call, self.lane)
+        result = await self.shared.writer.submit_edit(call, self.lane)
+        if result.replayed and result.commit is not None and not result.diff and method != OBSERVE:
+            with suppress(Refused):  # the call was applied, and that is the answer
+                diff = await self.ask("diff of a reply", result, str)
+                result = msgspec.structs.replace(result, diff=diff)
+        return result
 
-    async def reading(self, run: Callable[[Place], T]) -> T:
-        """Run on a reading thread, once Git has what this client may have been told of."""
-        place, number = await self.on_writer(lambda: (self.place(), self.open_workspace().number))
-        background = self.shared.background
+    async def ask(self, question: str, params: object, result: type[T]) -> T:
+        """Ask the historian about this client's workspace; the answer, of this type.
 
-        def wait_and_run() -> T:
-            background.require(number)
-            try:
-                return run(place)
-            except MissingObject as error:
-                raise damaged_history(str(error)) from error
-
-        return await self.in_pool(wait_and_run)
-
-    async def in_pool(self, run: Callable[[], T]) -> T:
-        """Run something that only reads on a reading thread.
-
-        One thing at a time for each client, and only once it has taken the replies before: so
-        clients get the threads in turns, and no long replies gather for one that doesn't read.
+        One question at a time for each client, and only once it has taken the replies before: so no
+        long replies gather for one that doesn't read. Raises Refused.
         """
+        place = await self.on_writer(self._place)
         async with self._reading:
             if self.taken is not None:
                 await self.taken()
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self.shared.readers, run)
+            return await self.shared.historian.ask(question, params, result, place)
+
+    def _place(self) -> messages.Place:
+        workspace = self.open_workspace()
+        workspace.check_present()
+        return self.shared.writer.place(workspace, self.directory)
 
     def place(self) -> Place:
         """Where this client reads now. Raises Refused."""
@@ -281,10 +269,6 @@ class Caller:
             workspace.head.commit,
             self.directory,
             self.shared.settings.max_file_bytes,
-            partial(self.shared.indexer.rebuild, workspace.shadow),
-            self.state.known[workspace.name].cut,
-            workspace.excludes,
-            frozenset(path for path, _ in self.state.inside(workspace)),
         )
 
     def named_workspace(self, root: str | None) -> Workspace:

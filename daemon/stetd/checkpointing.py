@@ -1,25 +1,28 @@
 """Checkpoints: from the journal to where things are kept (PROTOCOL.md 8).
 
-The writer takes the watermark and the snapshot; the background thread syncs; the writer writes
-the checkpoint record and drops what is older. In that order.
+The writer takes the watermark and the snapshot; a thread syncs the workspace's files, and the
+historian Git; the writer writes the checkpoint record and drops what is older. In that order.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from stet.wire.failures import Refused
 from stetd.call_world import CallLimits
 from stetd.failpoints import hit
+from stetd.historian.client import Base, Historian, HistorianLost
 from stetd.history.protecting import NOTHING_PROTECTED, Protection
 from stetd.session.modes import UNRESTRICTED
 from stetd.state import State
-from stetd.storage.background import Background
+from stetd.storage.disk import SyncFailed
 from stetd.storage.journal import Journal, JournalBroken
 from stetd.storage.journal_format import Checkpoint
-from stetd.storage.request_store import RequestRecord, RequestStore
+from stetd.storage.request_record import RequestRecord
 
 _log = logging.getLogger(__name__)
 
@@ -33,8 +36,6 @@ class WriterLimits:
     checkpoint_bytes: int
     checkpoint_idle_s: float
     grace_s: float
-    request_record_calls: int
-    request_record_s: float
     #: Files that agents may not change, or not unnoticed.
     protection: Protection = NOTHING_PROTECTED
     #: Of new sessions.
@@ -42,28 +43,22 @@ class WriterLimits:
 
 
 class Checkpoints:
-    """Takes them.
-
-    ``submit`` has another thread run something between batches; ``give_up`` makes the daemon
-    read-only.
-    """
+    """Takes them. ``give_up`` makes the daemon read-only."""
 
     def __init__(
         self,
         state: State,
         journal: Journal,
-        background: Background,
-        store: RequestStore,
+        historian: Historian,
+        loop: asyncio.AbstractEventLoop,
         limits: WriterLimits,
-        submit: Callable[[Callable[[], None]], object],
         give_up: Callable[[str], None],
     ) -> None:
         self._state = state
         self._journal = journal
-        self._background = background
-        self.store = store
+        self._historian = historian
+        self._loop = loop
         self._limits = limits
-        self._submit = submit
         self._make_read_only = give_up
         self._given_up = False
         self._waiting: list[Callable[[], None]] = []
@@ -72,6 +67,8 @@ class Checkpoints:
         self.running = False
         #: Called before the snapshot: what is let go now is in no checkpoint.
         self.on_begin: Callable[[], None] = lambda: None
+        #: Called when one has ended: the next may be due by now.
+        self.on_end: Callable[[], None] = lambda: None
         #: The newest one that is durable, of those that this daemon has taken.
         self.recorded: Checkpoint | None = None
         #: Something has been journalled since the last one was begun.
@@ -140,23 +137,48 @@ class Checkpoints:
         unsynced, self._state.unsynced = self._state.unsynced, {}
         worktrees = {name: ws.worktree for name, ws in self._state.open.items()}
 
-        def sync_more() -> None:
+        def sync_files() -> None:
             for name, paths in unsynced.items():
                 if name in worktrees:
                     worktrees[name].sync(paths)
-            self.store.add(
-                requests,
-                keep_calls=self._limits.request_record_calls,
-                forget_before=int(time.time() - self._limits.request_record_s),
-            )
 
-        def finish() -> None:
-            self._submit(lambda: self._finish(snapshot, requests, waiting))
+        self._taking = self._loop.create_task(self._take(snapshot, requests, waiting, sync_files))
 
-        def fail(error: OSError) -> None:
-            self._submit(lambda: self._fail(error, waiting))
+    async def _take(
+        self,
+        snapshot: Checkpoint,
+        requests: list[RequestRecord],
+        waiting: list[Callable[[], None]],
+        sync_files: Callable[[], None],
+    ) -> None:
+        """Have all that the snapshot says made durable, and record it."""
+        try:
+            # In a thread: a disk may take long for it.
+            await self._loop.run_in_executor(None, sync_files)
+            kept = [each.name for each in snapshot.workspaces if each.unsettled is not None]
+            await self._historian.make_durable(kept)
+        except SyncFailed as error:
+            self._fail(error, waiting)
+        except (HistorianLost, Refused, OSError) as error:
+            _log.warning("no checkpoint could be taken: %s", error)
+            self._put_off()
+            self._tell(waiting)
+        else:
+            hit("checkpoint.synced")
+            self._finish(snapshot, requests, waiting)
 
-        self._background.checkpoint(sync_more, finish, fail)
+    def _put_off(self) -> None:
+        self.running = False
+        self.needed = True
+        self._not_before = time.monotonic() + self._limits.checkpoint_idle_s
+
+    def _tell(self, waiting: list[Callable[[], None]]) -> None:
+        for done in waiting:
+            done()
+        if self._waiting:
+            self.begin()
+        else:
+            self.on_end()
 
     def _fail(self, error: OSError, waiting: list[Callable[[], None]]) -> None:
         """A sync failed: only the journal is to be trusted, so nothing may be dropped from it."""
@@ -182,16 +204,13 @@ class Checkpoints:
             self._give_up(str(error))
         except OSError as error:
             _log.warning("checkpoint not written: %s", error)
-            self.needed = True
-            self._not_before = time.monotonic() + self._limits.checkpoint_idle_s
+            self._put_off()
         else:
             hit("checkpoint.recorded")
             self.recorded = snapshot
+            self._historian.base = Base.of(snapshot)
             self._forget_what_is_kept(snapshot, requests)
-        for done in waiting:
-            done()
-        if self._waiting:
-            self.begin()
+        self._tell(waiting)
 
     def _forget_what_is_kept(self, snapshot: Checkpoint, requests: list[RequestRecord]) -> None:
         """Drop from memory and from the journal what the checkpoint has made durable."""

@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain(str(error), EXIT_FAILED)
     try:
         reloading = Reloading(path, must_exist, settings)
-        return _run(reloading, directories, last_error, hangups)
+        return _run(reloading, directories, last_error, hangups, lock)
     finally:
         lock.release()
 
@@ -158,20 +158,24 @@ class Hangups:
 
 
 def _run(
-    reloading: Reloading, directories: Directories, last_error: LastError, hangups: Hangups
+    reloading: Reloading,
+    directories: Directories,
+    last_error: LastError,
+    hangups: Hangups,
+    lock: InstanceLock,
 ) -> int:
     # pygit2 and the rest take their time to load; a usage error need not wait for it.
     from stetd import supervision
     from stetd.daemon import Daemon, StartError, UnreadableState
     from stetd.planning_beside import PlanningBeside
-    from stetd.planning_process import Nursery
 
-    # Before there are threads: it is a fork.
-    beside = PlanningBeside(Nursery())
+    beside = PlanningBeside()
     try:
         with supervision.MoreTime():
             tell = supervision.tell_status
-            daemon = Daemon.open(reloading.settings, directories, tell=tell, beside=beside)
+            daemon = Daemon.open(
+                reloading.settings, directories, tell=tell, beside=beside, keep=lock.descriptors
+            )
     except UnreadableState as error:
         return _complain(str(error), EXIT_UNREADABLE_STATE)
     except StartError as error:

@@ -15,16 +15,17 @@ Settings are values and never change. A daemon that is told to read its configur
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import re
 import tomllib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic_core import ErrorDetails
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from stet.wire.framing import DEFAULT_MAX_FRAME, UNLIMITED_FRAME
 from stetd.history.excluding import fault_of
@@ -42,10 +43,10 @@ PositiveSeconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Bytes = Annotated[int, Field(ge=0)]
 
 
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """Every option of the daemon. Frozen; made by :func:`load_settings`."""
 
-    model_config = SettingsConfigDict(env_prefix=_ENV_PREFIX, extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     durability: Literal["full", "relaxed"] = Field(
         default="full",
@@ -199,18 +200,6 @@ class Settings(BaseSettings):
                 raise ValueError(f"{pattern!r}: {fault}")
         return patterns
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],  # noqa: ARG003 - the library's signature
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """The environment first, then what was given (which is the file's content)."""
-        return env_settings, init_settings
-
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -250,7 +239,7 @@ def load_settings(path: str, *, must_exist: bool = False) -> Settings:
         number = int(line[1]) if line else None
         raise ConfigurationError([Fault(path, number, "", f"not TOML: {error}")]) from error
     try:
-        return Settings(**given)
+        return Settings(**{**given, **_from_environment()})
     except ValidationError as error:
         faults = [_describe(fault, path, text) for fault in error.errors()]
         raise ConfigurationError(faults) from error
@@ -272,6 +261,21 @@ def read_file(path: str, *, must_exist: bool = False) -> str:
     except UnicodeDecodeError as error:
         reason = f"not UTF-8, from byte {error.start} on"
         raise ConfigurationError([Fault(path, None, "", reason)]) from error
+
+
+def _from_environment() -> dict[str, object]:
+    """What the environment says; a list there is JSON. An empty variable says something, too."""
+    said: dict[str, object] = {}
+    variables = {name.upper(): value for name, value in os.environ.items()}
+    for key in Settings.model_fields:
+        value = variables.get(variable_of(key))
+        if value is None:
+            continue
+        said[key] = value
+        if isinstance(Settings.model_fields[key].default, tuple):
+            with suppress(ValueError):  # then it is refused, as no list
+                said[key] = json.loads(value)
+    return said
 
 
 def variable_of(key: str) -> str:

@@ -11,16 +11,16 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from stet.wire.failures import Refused
 from stetd.heads import unusual_permissions
-from stetd.history.ignoring import IgnoreFile, is_left_out
+from stetd.history.ignoring import is_left_out
 from stetd.history.objects import EMPTY_TREE, TREE, Image, files_under, stored_tree
-from stetd.reading import Place
-from stetd.storage.scanning import MOST_PASSED, Folder, Scan
-from stetd.storage.shadow_repo import ShadowRepository
+from stetd.looking import Differing, Looking
+from stetd.place import Place
+from stetd.storage.scanning import Folder, Scan
 from stetd.storage.stat_cache import Known, Stamp, StatCache
+from stetd.storage.stored_objects import StoredObjects
 from stetd.storage.worktree import RACY_NS, OnDisk
 
 #: So many permissions that Git can't say are noted.
@@ -35,8 +35,7 @@ class KnownFiles:
     def __init__(self, path: str) -> None:
         self._folders: dict[str, dict[str, tuple[Stamp, bytes]]] = {}
         self._first: StatCache | None = StatCache(path)
-        for _ in self._first.load():
-            pass
+        self._first.load()
 
     def folder(self, path: str) -> Known:
         """What is known of the files in a directory."""
@@ -50,45 +49,17 @@ class KnownFiles:
         self._first = None
 
 
-@dataclass(slots=True)
-class Differing:
-    """What a scan has found.
-
-    ``paths`` with their sizes; ``complete``: nothing else can differ, but for what was left out
-    (:class:`stetd.before_note.BeforeNote` says what that is). ``inner``: the workspaces inside
-    this one that were left out. ``rules``: of the ``.gitignore`` files, by directory ("src/").
-    """
-
-    paths: list[tuple[str, int]] = field(default_factory=list)
-    complete: bool = False
-    passed: list[str] = field(default_factory=list)
-    modes: dict[str, int] = field(default_factory=dict)
-    tree: str = ""
-    excludes: str = ""
-    ignores: dict[str, str] = field(default_factory=dict)
-    untold: dict[str, str] = field(default_factory=dict)
-    inner: list[str] = field(default_factory=list)
-    why: str = ""
-    root: str = ""
-    rules: dict[str, IgnoreFile] = field(default_factory=dict)
-
-    def leaves_out(self, path: str, directory: str) -> bool:
-        """Whether a ``.gitignore`` leaves out a file, absolute or from ``directory``."""
-        whole = os.path.normpath(os.path.join(self.root, directory, path))
-        path = whole.removeprefix(self.root.rstrip("/") + "/")
-        return is_left_out(path, self.rules.get)
-
-    def pass_over(self, paths: list[str]) -> None:
-        """Note what was not taken, and stay complete only if there is little of it."""
-        self.passed += paths[: MOST_PASSED + 1 - len(self.passed)]
-        if len(self.passed) > MOST_PASSED and self.complete:
-            self.complete = False
-            self.why = f"more than {MOST_PASSED:,} files and directories can't be looked at"
+def look_at_workspace(place: Place, known: KnownFiles, asked: Looking) -> Differing:
+    """Look at the whole workspace."""
+    try:
+        return differing(place, known, asked)
+    except OSError as error:
+        return Differing(why=f"it can't be looked at: {error.strerror}")
 
 
-def differing(place: Place, known: KnownFiles, *, max_files: int, deadline: float) -> Differing:
-    """Look at the whole workspace until ``deadline`` (of time.monotonic())."""
-    repository = ShadowRepository(place.shadow)
+def differing(place: Place, known: KnownFiles, asked: Looking) -> Differing:
+    """The same. Raises OSError."""
+    repository = StoredObjects(place.shadow)
     try:
         tree = repository.commit(place.head).tree if place.head is not None else None
         scan = Scan(
@@ -96,21 +67,29 @@ def differing(place: Place, known: KnownFiles, *, max_files: int, deadline: floa
             repository.load_tree,
             tree,
             known,
-            max_files=max_files,
+            max_files=asked.max_files,
             max_file_bytes=place.max_file_bytes,
             excludes=place.excludes,
             inner=place.inner,
         )
-        found = _differing(place, repository, scan, known, max_files, deadline)
+        found = _differing(place, repository, scan, known, asked.max_files, asked.deadline)
         found.tree = tree or EMPTY_TREE
+        found.kept = [path for path in asked.late if not _is_ignored(scan, place, path)]
         return found
     finally:
         repository.close()
 
 
+def _is_ignored(scan: Scan, place: Place, path: str) -> bool:
+    """Whether a ``.gitignore`` leaves out a file, absolute or from the session's directory."""
+    root = place.worktree.root
+    whole = os.path.normpath(os.path.join(root, place.directory, path))
+    return is_left_out(whole.removeprefix(root.rstrip("/") + "/"), scan.rules.get)
+
+
 def _differing(
     place: Place,
-    repository: ShadowRepository,
+    repository: StoredObjects,
     scan: Scan,
     known: KnownFiles,
     max_files: int,
@@ -120,8 +99,6 @@ def _differing(
         excludes=place.excludes.digest,
         ignores=scan.ignores,
         untold=scan.untold,
-        root=place.worktree.root,
-        rules=scan.rules,
     )
     for _ in scan.walk():
         if scan.files > max_files:
@@ -180,7 +157,7 @@ def _read(place: Place, path: str) -> OnDisk | None:
         target.close()
 
 
-def _gone(scan: Scan, repository: ShadowRepository) -> Iterator[str]:
+def _gone(scan: Scan, repository: StoredObjects) -> Iterator[str]:
     """Files that the history has and the scan has not met."""
     met = {folder.path for folder in scan.folders}
     for folder in scan.folders:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -31,6 +32,8 @@ from stet.socket_path import (
 from stetd.trusting import check_above, check_configuration, check_sockets, check_state
 
 LOCK_NAME = "stetd.lock"
+#: Seconds in which the historian of a daemon that was killed ends; until then it holds the locks.
+_HISTORIAN_S, _POLL_S = 10.0, 0.005
 
 
 class AlreadyRunning(Exception):
@@ -80,7 +83,8 @@ class InstanceLock:
     """The locks on both directories. Held from :meth:`acquire` until :meth:`release`."""
 
     def __init__(self, descriptors: tuple[int, ...]) -> None:
-        self._descriptors = descriptors
+        #: Whoever has them open holds the locks.
+        self.descriptors = descriptors
 
     @classmethod
     def acquire(cls, directories: Directories) -> InstanceLock:
@@ -100,13 +104,14 @@ class InstanceLock:
 
     def release(self) -> None:
         """Let go; the lock files stay."""
-        for descriptor in self._descriptors:
+        for descriptor in self.descriptors:
             os.close(descriptor)
-        self._descriptors = ()
+        self.descriptors = ()
 
 
 def _lock(directory: str) -> int:
     path = os.path.join(directory, LOCK_NAME)
+    deadline = time.monotonic() + _HISTORIAN_S
     while True:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         descriptor = os.open(path, flags, 0o600)
@@ -119,6 +124,9 @@ def _lock(directory: str) -> int:
         except BlockingIOError as error:
             holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
             os.close(descriptor)
+            if _has_ended(holder) and time.monotonic() < deadline:
+                time.sleep(_POLL_S)  # its historian has not yet heard of it
+                continue
             raise AlreadyRunning(
                 f"another stetd{f' (process {holder})' if holder else ''} is using {directory}. "
                 "Talk to that one (stet status), or stop it first."
@@ -127,6 +135,16 @@ def _lock(directory: str) -> int:
             os.close(descriptor)
             raise
         os.close(descriptor)
+
+
+def _has_ended(process: str) -> bool:
+    try:
+        with open(f"/proc/{int(process)}/stat", encoding="utf-8", errors="replace") as file:
+            return ") Z " in file.read()
+    except FileNotFoundError:
+        return True
+    except (ValueError, OSError):
+        return False
 
 
 def _is_still_there(descriptor: int, path: str) -> bool:

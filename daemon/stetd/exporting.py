@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -25,15 +25,20 @@ import msgspec
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import ExportResult, ShowResult
 from stetd import __version__
+from stetd.file_reading import canonical
 from stetd.history.commit_rows import Wanted, meets
 from stetd.history.commits import StoredCommit
 from stetd.history.git_patch import FileState, file_patch
+from stetd.history.line_diffs import unified_hunks
 from stetd.history.mailbox import message
 from stetd.history.undoing import FOUND
-from stetd.history_reading import show_found
+from stetd.history_reading import seconds, show_found
+from stetd.params import Export
 from stetd.past import Found, Known, Past
+from stetd.place import Place
+from stetd.reading import looking_back
 from stetd.storage.commit_changes import trees_around
-from stetd.storage.shadow_repo import ShadowRepository, unified_hunks
+from stetd.storage.stored_objects import StoredObjects
 
 #: A page ends with the commit that makes it so large. Characters.
 _PAGE = 4 << 20
@@ -69,6 +74,45 @@ class Order:
         return not found and meets(commit.meta, self.wanted)
 
 
+def exported(place: Place, wanted: Export) -> ExportResult:
+    """A page of an export. Raises Refused, MissingObject."""
+    order = _ordered(place, wanted)
+    if order is None:
+        return ExportResult(format=wanted.format, content="", commits=0)
+    return export(place.shadow, place.head, order)
+
+
+def _ordered(place: Place, wanted: Export) -> Order | None:
+    """What is asked for, with full ids and paths; None where there is no history at all."""
+    if place.head is None and wanted.from_ is None and wanted.to is None:
+        return None
+    to, cursor = parse_cursor(wanted.cursor) if wanted.cursor is not None else (wanted.to, None)
+    filters = Wanted(
+        session=wanted.session,
+        agent=wanted.agent,
+        method=wanted.method,
+        kind=wanted.kind,
+        since=seconds(wanted.since, "since"),
+        until=seconds(wanted.until, "until"),
+    )
+    paths = tuple(canonical(place, path) for path in wanted.paths or ())
+
+    def resolve(past: Past) -> Order:
+        more = {} if wanted.limit is None else {"limit": wanted.limit}
+        return Order(
+            format=wanted.format,
+            after=None if wanted.from_ is None else past.resolve(wanted.from_),
+            to=past.resolve(to or "HEAD"),
+            wanted=filters,
+            paths=paths,
+            context=wanted.outside,
+            cursor=cursor,
+            **more,
+        )
+
+    return looking_back(place, resolve)
+
+
 def parse_cursor(cursor: str) -> tuple[str, str]:
     """The end of the range and the last commit of the page. Raises Refused."""
     found = _CURSOR.fullmatch(cursor)
@@ -84,23 +128,23 @@ def _bad_cursor(cursor: str) -> Refused:
     )
 
 
-def export(shadow: str, head: str, order: Order) -> Generator[None, None, ExportResult]:
-    """A page of an export; yields often. Raises Refused, MissingObject."""
-    repository = ShadowRepository(shadow)
+def export(shadow: str, head: str | None, order: Order) -> ExportResult:
+    """A page of an export. Raises Refused, MissingObject."""
+    repository = StoredObjects(shadow)
     try:
-        return (yield from _export(Past(repository, head), order))
+        return _export(Past(repository, head), order)
     finally:
         repository.close()
 
 
-def _export(past: Past, order: Order) -> Generator[None, None, ExportResult]:
+def _export(past: Past, order: Order) -> ExportResult:
     plan = _Plan(order)
-    yield from plan.make(past)
+    plan.make(past)
     if order.format == "diff":
-        return (yield from _combined(past.repository, plan))
+        return _combined(past.repository, plan)
     if order.format == "jsonl":
-        return (yield from _json_lines(past, plan))
-    return (yield from _mbox(past.repository, plan))
+        return _json_lines(past, plan)
+    return _mbox(past.repository, plan)
 
 
 class _Touch(NamedTuple):
@@ -124,12 +168,11 @@ class _Plan:
     #: The distance of the first commit of this page, and of those before it.
     start: int = 0
 
-    def make(self, past: Past) -> Iterator[None]:
+    def make(self, past: Past) -> None:
         order, started = self.order, False
         ended = order.after is None
         resume: int | None = None
         for found in past.standing():
-            yield
             commit = found.commit
             started = started or commit.oid == order.to
             if commit.oid == order.after:
@@ -150,7 +193,7 @@ class _Plan:
             raise _bad_cursor(f"{order.to}.{order.cursor}")
         self.start = len(self.oids) if resume is None else resume
 
-    def _add(self, repository: ShadowRepository, found: Found) -> None:
+    def _add(self, repository: StoredObjects, found: Found) -> None:
         at, commit = len(self.oids), found.commit
         selected = self.order.selects(commit)
         self.oids.append(bytes.fromhex(commit.oid))
@@ -167,7 +210,7 @@ class _Plan:
             self.undone_by[at] = found.undone_by
 
     def changes(
-        self, repository: ShadowRepository, commit: StoredCommit
+        self, repository: StoredObjects, commit: StoredCommit
     ) -> Iterator[tuple[str, Known, Known]]:
         """What a commit did to the paths that are asked for."""
         trees = trees_around(repository, commit)
@@ -176,7 +219,7 @@ class _Plan:
                 yield path, before, after
 
     def series(
-        self, repository: ShadowRepository
+        self, repository: StoredObjects
     ) -> Iterator[tuple[int, StoredCommit, list[tuple[str, Known, Known]]]]:
         """All commits, oldest first, each with what it does to files of the series."""
         now: dict[str, Known] = {}
@@ -200,12 +243,11 @@ class _Plan:
         return f"{self.order.to}.{self.oids[at].hex()}"
 
 
-def _mbox(repository: ShadowRepository, plan: _Plan) -> Generator[None, None, ExportResult]:
+def _mbox(repository: StoredObjects, plan: _Plan) -> ExportResult:
     messages: list[str] = []
     size = context = skipped = 0
     last: int | None = None
     for at, commit, steps in plan.series(repository):
-        yield
         if at >= plan.start or not (steps or plan.selected[at]):
             continue
         if last is not None and (size >= _PAGE or len(messages) >= plan.order.limit):
@@ -232,7 +274,7 @@ def _mbox(repository: ShadowRepository, plan: _Plan) -> Generator[None, None, Ex
     )  # fmt: skip
 
 
-def _combined(repository: ShadowRepository, plan: _Plan) -> Generator[None, None, ExportResult]:
+def _combined(repository: StoredObjects, plan: _Plan) -> ExportResult:
     steps = [
         (path, touch.before, touch.after)
         for path, touch in sorted(plan.touches.items())
@@ -241,7 +283,6 @@ def _combined(repository: ShadowRepository, plan: _Plan) -> Generator[None, None
     pieces: list[bytes] = []
     size = 0
     for piece in _patches(repository, steps, (), utf8=True):
-        yield
         pieces.append(piece)
         size += len(piece)
         _check_size(size, "the diff")
@@ -259,11 +300,10 @@ def _check_size(size: int, what: str) -> None:
         )
 
 
-def _json_lines(past: Past, plan: _Plan) -> Generator[None, None, ExportResult]:
+def _json_lines(past: Past, plan: _Plan) -> ExportResult:
     lines: list[str] = []
     size = 0
     for at in range(plan.start - 1, -1, -1):
-        yield
         if not plan.selected[at]:
             continue
         commit = past.repository.commit(plan.oids[at].hex())
@@ -284,7 +324,7 @@ def _json_lines(past: Past, plan: _Plan) -> Generator[None, None, ExportResult]:
 
 
 def _patches(
-    repository: ShadowRepository,
+    repository: StoredObjects,
     steps: list[tuple[str, Known, Known]],
     moves: tuple[tuple[str, str], ...],
     *,

@@ -1,7 +1,8 @@
 """Named crash points, off unless asked for.
 
-``STET_FAILPOINT=name`` kills the process (SIGKILL, as a power cut would) when the point
-``name`` is reached; ``name:3`` at the third time. ``STET_FAILPOINT_TRACE=file`` appends
+``STET_FAILPOINT=name`` kills the daemon (SIGKILL, as a power cut would) when the point
+``name`` is reached; ``name:3`` at the third time. In the historian that takes the engine as well;
+``name@alone`` only the process that has reached the point. ``STET_FAILPOINT_TRACE=file`` appends
 the name of every point that is reached, so that a test can enumerate them. ``name@sleep``
 waits a second there instead, to give a second writer the window it needs; ``name@sleep=600``
 ten minutes, as a thread that hangs; ``name:*@sleep`` a second every time. Nothing here costs
@@ -14,6 +15,9 @@ import os
 import signal
 import time
 from collections.abc import Callable
+
+#: The engine's process, in the historian's.
+engine: int | None = None
 
 
 def _ignore(name: str) -> None:
@@ -38,8 +42,10 @@ def _armed(target: str, trace: str | None) -> Callable[[str], None]:
         if every or left == 0:
             if action == "sleep":
                 time.sleep(float(seconds or 1))
-            else:
-                os.kill(os.getpid(), signal.SIGKILL)
+                return
+            if engine is not None and action != "alone":
+                os.kill(engine, signal.SIGKILL)
+            os.kill(os.getpid(), signal.SIGKILL)
 
     return hit_armed
 
@@ -53,3 +59,11 @@ def from_environment() -> Callable[[str], None]:
 
 #: Called at every named point: ``hit("after_journal_sync")``.
 hit: Callable[[str], None] = from_environment()
+
+
+async def reached(name: str) -> None:
+    """As :func:`hit`, where others go on while somebody waits here."""
+    if hit is not _ignore:
+        import asyncio
+
+        await asyncio.get_running_loop().run_in_executor(None, hit, name)

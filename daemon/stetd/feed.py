@@ -2,8 +2,8 @@
 
 The notes of :mod:`stetd.events` are taken one after the other by one task, so that all
 subscribers see the order of the history. Which files a commit changed is known where a call
-made it; for others (outside edits, snapshots) it is read from Git on a reading thread, once
-Git has it. Where that fails, the event counts as lost.
+made it; for others (outside edits, snapshots) the historian is asked. Where that fails, the
+event counts as lost.
 
 Who is told what: control.sock everything of its workspace, or of all when it has none;
 agent.sock the commits of its workspace, and modes and requests of its own session or of the
@@ -16,17 +16,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
 from stet.wire.events import AnyEvent, CommitEvent, LostEvent
 from stet.wire.failures import Refused
 from stet.wire.results import FileChange
 from stetd.events import Committed, Events, ModeChanged, Note, Overflow, UpgradeRequested
+from stetd.historian.client import Historian
+from stetd.historian.messages import Place
 from stetd.history.commits import commit_info, parse_commit
-from stetd.past import Past
-from stetd.storage.background import Background
-from stetd.storage.shadow_repo import MissingObject, ShadowRepository
 
 #: Files of one commit that an event lists.
 MOST_FILES = 1000
@@ -87,10 +85,9 @@ class Subscriber:
 class Feed:
     """Takes the notes and tells the subscribers."""
 
-    def __init__(self, events: Events, background: Background, readers: Executor) -> None:
+    def __init__(self, events: Events, historian: Historian) -> None:
         self._events = events
-        self._background = background
-        self._readers = readers
+        self._historian = historian
         self._subscribers: frozenset[Subscriber] = frozenset()
         self._telling: asyncio.Task[None] | None = None
 
@@ -136,21 +133,18 @@ class Feed:
             return note.event
         files = note.files
         if files is None:
-            loop = asyncio.get_running_loop()
+            place = Place(
+                name=note.workspace, root=note.root, shadow=note.shadow, head=note.oid,
+                number=note.number,
+            )  # fmt: skip
             try:
-                files = await loop.run_in_executor(self._readers, self._files_of, note)
-            except (Refused, MissingObject, OSError, RuntimeError) as error:
+                files = await self._historian.ask(
+                    "files of a commit", note.oid, list[FileChange], place
+                )
+            except Refused as error:
                 _log.warning("commit %s can't be told to subscribers: %s", note.oid, error)
                 return None
         return _commit_event(note, files)
-
-    def _files_of(self, note: Committed) -> list[FileChange]:
-        self._background.require(note.number)
-        repository = ShadowRepository(note.shadow)
-        try:
-            return Past(repository, note.oid).changes(repository.commit(note.oid))
-        finally:
-            repository.close()
 
 
 def _commit_event(note: Committed, files: Sequence[FileChange]) -> CommitEvent:

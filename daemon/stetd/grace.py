@@ -118,7 +118,7 @@ def _look_again(watched: _Watched) -> LateWrite | None:
     same = (info.st_size, info.st_mtime_ns) == watched.signature
     if same and info.st_size > _MAX_COMPARED:
         return None
-    data = read_descriptor(watched.fd)
+    data = read_descriptor(watched.fd, info.st_size)
     if object_id("blob", data) == watched.oid:
         return None
     return LateWrite(

@@ -90,6 +90,24 @@ class History:
         return self.add(meta, changes)
 
 
+class RecordContradicts(Exception):
+    """A record of the journal contradicts the history in Git; the message says how."""
+
+
+def remake(history: History, number: int, commit: CommitRecord) -> None:
+    """Make a commit of record ``number`` again, and check its id. Raises RecordContradicts."""
+    if commit.parent != history.head.commit:
+        raise RecordContradicts(
+            f"record {number} of the journal continues commit {commit.parent}, "
+            f"but the history stands at {history.head.commit}"
+        )
+    oid = history.add(commit.meta, commit.changes, commit.tree)
+    if oid != commit.oid:
+        raise RecordContradicts(
+            f"record {number} of the journal makes {oid}, not {commit.oid} as it says"
+        )
+
+
 def few_names(paths: Iterable[str]) -> str:
     """The first of these paths, and how many more there are: for a line of text."""
     names = sorted(paths)

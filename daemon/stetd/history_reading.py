@@ -7,11 +7,13 @@ from datetime import UTC, datetime
 
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import CommitInfo, Dropped, LogResult, ShowResult
+from stetd.file_reading import canonical
 from stetd.history.commit_rows import Wanted, meets
 from stetd.history.commits import commit_info, rfc3339
 from stetd.params import Log
 from stetd.past import Found, Past, UnknownCursor
-from stetd.reading import Place, canonical, looking_back
+from stetd.place import Place
+from stetd.reading import looking_back
 from stetd.storage.commit_changes import changes_of, described
 
 _DEFAULT_LIMIT = 50

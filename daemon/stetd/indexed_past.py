@@ -24,7 +24,7 @@ from stetd.past import Found, Past, Touch, Touches, UnknownCursor, unknown_commi
 from stetd.storage.commit_changes import changes_of, counted, has_text
 from stetd.storage.growing_index import is_damage
 from stetd.storage.history_index import HistoryIndex
-from stetd.storage.shadow_repo import MissingObject, ShadowRepository
+from stetd.storage.stored_objects import MissingObject, StoredObjects
 from stetd.unindexed import DamagedIndex, NoIndex
 
 T = TypeVar("T")
@@ -34,7 +34,7 @@ _MOST_WITH_PREFIX = 100
 
 
 def look_back(
-    repository: ShadowRepository,
+    repository: StoredObjects,
     head: str | None,
     run: Callable[[Past], T],
     on_damage: Callable[[], None] = lambda: None,
@@ -68,7 +68,7 @@ class IndexedPast(Past):
     Any question may raise what :class:`stetd.numbered_history.NumberedHistory` does.
     """
 
-    def __init__(self, repository: ShadowRepository, head: str | None, index: HistoryIndex) -> None:
+    def __init__(self, repository: StoredObjects, head: str | None, index: HistoryIndex) -> None:
         super().__init__(repository, head)
         self.numbered = NumberedHistory(repository, head, index, self.cut_off)
         self._unindexed = self.numbered.unindexed

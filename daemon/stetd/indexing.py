@@ -1,9 +1,7 @@
 """The thread that keeps the query indexes: it follows Git, and nobody waits for it.
 
 It is woken when Git has new commits, waits a moment for more, and adds what is missing in small
-transactions, pausing after every few milliseconds of work: it shares the interpreter with the
-writer, and a call that waits for it would be slower. While calls are being carried out it pauses
-longer, unless it is far behind.
+transactions.
 
 An index that is missing, damaged, of another version, or not on the chain of the head is made
 anew. Whatever goes wrong here is logged once, and tried again at the next commits: queries walk
@@ -16,27 +14,19 @@ import logging
 import os
 import sqlite3
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from stetd.storage.commit_changes import commit_parts, commit_row
 from stetd.storage.growing_index import GrowingIndex, is_damage
 from stetd.storage.history_index import HistoryIndex
 from stetd.storage.index_schema import remove
-from stetd.storage.shadow_repo import ShadowRepository
 from stetd.storage.shallow import read_shallow
+from stetd.storage.stored_objects import StoredObjects
 
 _log = logging.getLogger(__name__)
 #: Seconds for which new commits gather.
 _GATHER_S = 1.0
-#: Seconds of work between two pauses.
-_SLICE_S = 0.002
-#: Seconds of a pause: when nobody works (or very far behind), when calls are carried out, and
-#: when they are, but far behind.
-_SHORT_PAUSE_S, _LONG_PAUSE_S, _HURRIED_PAUSE_S = 0.002, 0.02, 0.004
-#: How many commits behind is far, and very far: readers walk over what is missing.
-_FAR, _VERY_FAR = 500, 2000
 #: Most commits, and characters of their texts, that one transaction adds.
 _BATCH_COMMITS, _BATCH_TEXT = 64, 1 << 20
 #: Commits of which more is remembered than the id while they wait, oldest first; the others are
@@ -46,7 +36,7 @@ _COMMITS = 2000
 _ID = 20
 
 
-def catch_up(index: GrowingIndex, repository: ShadowRepository, head: str | None) -> Iterator[int]:
+def catch_up(index: GrowingIndex, repository: StoredObjects, head: str | None) -> Iterator[int]:
     """Bring an index to a head, step by step; after each step, how many commits are missing.
 
     Raises MissingObject, sqlite3.DatabaseError.
@@ -67,7 +57,7 @@ def catch_up(index: GrowingIndex, repository: ShadowRepository, head: str | None
 
 
 def _find_missing(
-    index: GrowingIndex, repository: ShadowRepository, head: str | None, missing: bytearray
+    index: GrowingIndex, repository: StoredObjects, head: str | None, missing: bytearray
 ) -> Iterator[None]:
     """The ids of the commits that are not indexed, newest first, one after the other.
 
@@ -99,10 +89,9 @@ class _Task:
 
 
 class Indexer:
-    """The thread, and what it is asked for. ``is_quiet``: whether no call is carried out."""
+    """The thread, and what it is asked for."""
 
-    def __init__(self, is_quiet: Callable[[], bool]) -> None:
-        self._is_quiet = is_quiet
+    def __init__(self) -> None:
         self._tasks: dict[str, _Task] = {}
         self._changed = threading.Condition()
         self._stopping = False
@@ -172,7 +161,7 @@ class Indexer:
             remove(path)
         if not os.path.isdir(task.repository):
             return
-        repository = ShadowRepository(task.repository, _COMMITS)
+        repository = StoredObjects(task.repository, _COMMITS)
         try:
             head = repository.head()
             if head is None and not os.path.exists(path):
@@ -186,16 +175,6 @@ class Indexer:
             repository.close()
 
     def _work(self, steps: Iterator[int]) -> None:
-        begun = time.monotonic()
-        for missing in steps:
+        for _ in steps:
             if self._stopping:
                 return
-            if time.monotonic() - begun > _SLICE_S:
-                self._pause(missing)
-                begun = time.monotonic()
-
-    def _pause(self, missing: int) -> None:
-        if self._is_quiet() or missing > _VERY_FAR:
-            time.sleep(_SHORT_PAUSE_S)
-        else:
-            time.sleep(_HURRIED_PAUSE_S if missing > _FAR else _LONG_PAUSE_S)

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import socket
 import sys
 import time
@@ -36,7 +37,7 @@ JOURNAL_SOCKET = "/run/systemd/journal/socket"
 _IDENTIFIER = "stetd"
 #: A datagram of more than the socket's buffer would be refused.
 _LONGEST_VALUE = 16 * 1024
-_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:@+?-")
+_PLAIN = re.compile(r"[a-zA-Z0-9_./:@+?-]+")
 _PRIORITIES = {
     logging.DEBUG: 7,
     logging.INFO: 6,
@@ -68,6 +69,8 @@ class Fields:
 
 def one_line(text: str) -> str:
     """The text with every character spelled out that is not printed as itself."""
+    if text.isprintable():
+        return text
     return "".join(char if char.isprintable() else _spelled(char) for char in text)
 
 
@@ -76,7 +79,7 @@ def _spelled(char: str) -> str:
 
 
 def _quoted(value: str) -> str:
-    if value and set(value) <= _PLAIN:
+    if _PLAIN.fullmatch(value):
         return value
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{one_line(escaped)}"'

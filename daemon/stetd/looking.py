@@ -4,7 +4,7 @@ What can't be taken (outside the workspace, Git's own files, too large, excluded
 said. What a tool has named in a workspace inside this one is taken, as it is from edits.
 A link is taken as a link. Where a tool has named it, the file of the workspace that it leads to is
 taken beside it, because tools write through links; who asks for the whole workspace has that
-file's own path, or is not to have the file. Writer thread only: between calls nothing of ours is
+file's own path, or is not to have the file. Between calls nothing of ours is
 half in place.
 """
 
@@ -13,10 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import msgspec
+
 from stet.wire.failures import Kind, Refused
 from stetd.call_world import CallLimits
 from stetd.history.objects import Image
 from stetd.storage.paths_on_disk import Target
+from stetd.storage.scanning import MOST_PASSED
 from stetd.storage.worktree import OnDisk
 from stetd.workspace import Workspace
 
@@ -70,6 +73,48 @@ def look(
             "recorded as outside when they are touched the next time."
         )
     return seen
+
+
+@dataclass(slots=True)
+class Differing:
+    """What a scan has found.
+
+    ``paths`` with their sizes; ``complete``: nothing else can differ, but for what was left out
+    (:class:`stetd.before_note.BeforeNote` says what that is). ``inner``: the workspaces inside
+    this one that were left out. ``kept``: of the late files, those that no ``.gitignore`` leaves
+    out.
+    """
+
+    paths: list[tuple[str, int]] = field(default_factory=list)
+    complete: bool = False
+    passed: list[str] = field(default_factory=list)
+    modes: dict[str, int] = field(default_factory=dict)
+    tree: str = ""
+    excludes: str = ""
+    ignores: dict[str, str] = field(default_factory=dict)
+    untold: dict[str, str] = field(default_factory=dict)
+    inner: list[str] = field(default_factory=list)
+    why: str = ""
+    kept: list[str] = field(default_factory=list)
+
+    def pass_over(self, paths: list[str]) -> None:
+        """Note what was not taken, and stay complete only if there is little of it."""
+        self.passed += paths[: MOST_PASSED + 1 - len(self.passed)]
+        if len(self.passed) > MOST_PASSED and self.complete:
+            self.complete = False
+            self.why = f"more than {MOST_PASSED:,} files and directories can't be looked at"
+
+
+class Looking(msgspec.Struct, frozen=True):
+    """A whole workspace is to be looked at until ``deadline`` (of time.monotonic()).
+
+    ``late``: files, absolute or from the session's directory, of which those are told that no
+    ``.gitignore`` leaves out.
+    """
+
+    max_files: int
+    deadline: float
+    late: list[str] = []
 
 
 def few(warnings: list[str]) -> list[str]:

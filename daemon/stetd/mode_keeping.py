@@ -1,11 +1,11 @@
 """Modes and requests for write access: journalled first, then in force, then told.
 
 Every change is a record that is durable before it counts (:mod:`stetd.storage.journal_format`);
-the rules are values (:mod:`stetd.session.modes`, :mod:`stetd.session.upgrades`). Writer thread
-only. That a change waits for the calls before it and binds the next one needs nothing here: the
-writer's queue gives it. That an ended grant binds the next call needs nothing either: whoever
-asks for a mode looks at the clock (:meth:`stetd.state.State.effective_mode`). :meth:`Modes.end`
-only tells that it has ended, when the writer's own wait is over.
+the rules are values (:mod:`stetd.session.modes`, :mod:`stetd.session.upgrades`). That a change
+waits for the calls before it and binds the next one needs nothing here: the writer's queue gives
+it. That an ended grant binds the next call needs nothing either: whoever asks for a mode looks at
+the clock (:meth:`stetd.state.State.effective_mode`). :meth:`Modes.end` only tells that it has
+ended, when the writer's own wait is over.
 """
 
 from __future__ import annotations

@@ -7,19 +7,20 @@ an environment of three variables, and ended after PATIENCE_S seconds. Nothing e
 executed by the daemon, nothing at all where there is no session bus, or with ``notify = false``.
 
 What an agent wrote is shown as text: without control and formatting characters, bounded, and
-with what notifications take for markup escaped. A thread of its own does all of it, one notice
-at a time and at most one every GAP_S seconds; what comes meanwhile is told together. A notice
-that fails is logged and forgotten: ``stet requests`` and ``stet watch`` have them all.
+with what notifications take for markup escaped. One notice is told at a time, at most one every
+GAP_S seconds; what comes meanwhile is told together. A notice that fails is logged and forgotten:
+``stet requests`` and ``stet watch`` have them all.
 """
 
 from __future__ import annotations
 
+import asyncio
 import html
 import logging
 import os
 import stat
 import subprocess
-import threading
+import time
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ from dataclasses import dataclass
 PATIENCE_S = 5.0
 #: Seconds between two notices.
 GAP_S = 5.0
+#: Seconds between two looks at the program that runs.
+_LOOK_S = 0.1
 #: Characters of a title, and of what is told.
 MOST_TITLE = 80
 MOST_TEXT = 300
@@ -104,49 +107,53 @@ class Notices:
 
     def __init__(self, wanted: Callable[[], bool]) -> None:
         self._wanted = wanted
-        self._changed = threading.Condition()
         self._waiting: list[Notice] = []
-        self._thread: threading.Thread | None = None
+        #: The next look: at the program that runs, or at what waits.
+        self._next: asyncio.TimerHandle | None = None
         self._child: subprocess.Popen[bytes] | None = None
+        self._began = -GAP_S
         self._closed = False
 
     def tell(self, notice: Notice) -> None:
-        """Have it told soon; returns at once. Any thread."""
-        if not self._wanted():
-            return
-        with self._changed:
-            if self._closed:
-                return
+        """Have it told soon."""
+        if not self._closed and self._wanted():
             self._waiting.append(notice)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="stet-notices", daemon=True)
-                self._thread.start()
-            self._changed.notify()
+            if self._next is None:
+                self._look()
 
     def close(self) -> None:
         """Tell no more; end the program that runs."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify()
-            if self._child is not None:
-                self._child.kill()
-            thread = self._thread
-        if thread is not None:
-            thread.join()
+        self._closed = True
+        if self._next is not None:
+            self._next.cancel()
+        if self._child is not None:
+            self._child.kill()
+            self._child.wait()
 
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._waiting or self._closed)
-                if self._closed:
-                    return
-                notices, self._waiting = self._waiting, []
+    def _look(self) -> None:
+        self._next = None
+        if self._child is not None:
+            self._reap(self._child)
+        elif self._waiting and time.monotonic() - self._began >= GAP_S:
+            notices, self._waiting = self._waiting, []
+            self._began = time.monotonic()
             try:
                 self._show(*title_and_body(notices))
-            except (OSError, ValueError, subprocess.SubprocessError) as error:
+            except (OSError, ValueError) as error:
                 _log.warning("no notice on the desktop: %s", error)
-            with self._changed:
-                self._changed.wait_for(lambda: self._closed, GAP_S)
+        if self._child is not None or self._waiting:
+            self._next = asyncio.get_running_loop().call_later(_LOOK_S, self._look)
+
+    def _reap(self, child: subprocess.Popen[bytes]) -> None:
+        if time.monotonic() - self._began > PATIENCE_S:
+            child.kill()
+            child.wait()
+        status = child.poll()
+        if status is None:
+            return
+        self._child = None
+        if status:
+            _log.warning("no notice on the desktop: the program ended with %d", status)
 
     def _show(self, title: str, body: str) -> None:
         address, arguments = session_bus(os.environ), command(title, body)
@@ -155,28 +162,11 @@ class Notices:
         environment = {"DBUS_SESSION_BUS_ADDRESS": address, "LC_ALL": "C.UTF-8"}
         if "XDG_RUNTIME_DIR" in os.environ:
             environment["XDG_RUNTIME_DIR"] = os.environ["XDG_RUNTIME_DIR"]
-        with self._changed:
-            if self._closed:
-                return
-            self._child = subprocess.Popen(
-                arguments,
-                env=environment,
-                cwd="/",
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
-        status = _end_of(self._child)
-        with self._changed:
-            self._child = None
-        if status:
-            _log.warning("no notice on the desktop: %s ended with %d", arguments[0], status)
-
-
-def _end_of(child: subprocess.Popen[bytes]) -> int:
-    """Wait for its end, and bring it about when it takes too long; the exit status."""
-    try:
-        return child.wait(PATIENCE_S)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        return child.wait()
+        self._child = subprocess.Popen(
+            arguments,
+            env=environment,
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )

@@ -20,7 +20,7 @@ from stetd.history.commits import StoredCommit
 from stetd.past import Found
 from stetd.storage.commit_changes import changes_of, uncompared
 from stetd.storage.history_index import HistoryIndex
-from stetd.storage.shadow_repo import ShadowRepository
+from stetd.storage.stored_objects import StoredObjects
 from stetd.unindexed import DamagedIndex, Unindexed
 
 _FULL_ID = 40
@@ -35,7 +35,7 @@ class NumberedHistory:
 
     def __init__(
         self,
-        repository: ShadowRepository,
+        repository: StoredObjects,
         head: str | None,
         index: HistoryIndex,
         cut_off: Collection[str],

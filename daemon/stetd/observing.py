@@ -12,7 +12,7 @@ history has never seen can be claimed as the tool's only if the note says that t
 recorded as first seen.
 
 The record is one that needs nothing written (``performed``), like that of edits found outside:
-it can't fail half-way, and recovery makes its commits again. Writer thread only.
+it can't fail half-way, and recovery makes its commits again.
 """
 
 from __future__ import annotations

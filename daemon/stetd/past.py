@@ -23,8 +23,8 @@ from stetd.history.taking_back import FileDelta
 from stetd.history.undoing import is_edit, walk_standing
 from stetd.storage.commit_changes import changes_of, counted, has_text, trees_around
 from stetd.storage.rewritten import successors
-from stetd.storage.shadow_repo import ShadowRepository
 from stetd.storage.shallow import read_shallow
+from stetd.storage.stored_objects import StoredObjects
 
 _FROM_HEAD = re.compile(r"HEAD(?:~([0-9]{0,9}))?")
 _STEPS = re.compile(r"[0-9]{0,9}")
@@ -61,7 +61,7 @@ class UnknownCursor(Exception):
 class Past:
     """The history of one workspace up to a head."""
 
-    def __init__(self, repository: ShadowRepository, head: str | None) -> None:
+    def __init__(self, repository: StoredObjects, head: str | None) -> None:
         self.repository = repository
         self.head = head
         #: The commits at which the history was cut off: what stood before them is not known.

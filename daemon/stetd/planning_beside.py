@@ -8,17 +8,18 @@ they nearly always are), what was planned is what the writer would have planned.
 must be checked for is checked by the writer, at the time when it is carried out.
 
 A few calls are planned at a time, one of a client, in the order in which they came; calls of
-clients that are gone only when nobody else's wait. A thread takes no new call before the last one
-was carried out or some seconds have passed, so hardly more results wait than there are threads.
+clients that are gone only when nobody else's wait. No new one is begun before the last one was
+carried out or some seconds have passed, so hardly more results wait than are planned at a time.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -26,8 +27,9 @@ from stet.wire.failures import Kind, Refused, refuse
 from stetd.call_planning import plan_dialects
 from stetd.call_world import CallLimits, EditCall
 from stetd.editing.edits import Plan, World
-from stetd.failpoints import hit
-from stetd.planning_process import NoPlanner, Nursery, Planner, PlannerLost
+from stetd.failpoints import reached
+from stetd.planning_process import NoPlanner, Planner, PlannerLost, begin_planner
+from stetd.proposals import Proposal
 from stetd.recorded_plans import RecordedPlan, refused_anew
 from stetd.session.sessions import Session
 from stetd.workspace import Workspace
@@ -39,7 +41,7 @@ AT_ONCE_BYTES = 60_000
 #: Seconds after which planning a call is given up.
 MOST_S = 120.0
 #: Calls that are planned at a time.
-_THREADS = 2
+_AT_A_TIME = 2
 #: Seconds without such a call after which a process is ended.
 _IDLE_S = 20.0
 #: Seconds that a result is waited for to be used before the next call is planned.
@@ -53,7 +55,7 @@ _LOST = refuse(
 )
 
 #: What was planned; or why that can't be: an answer, a defect, None where no process could be had.
-Recorded: TypeAlias = list[RecordedPlan] | Exception | None
+Recorded: TypeAlias = list[RecordedPlan] | Proposal | Exception | None
 
 
 @dataclass(slots=True, eq=False)
@@ -64,7 +66,7 @@ class Beside:
     workspace: Workspace
     session: Session | None
     limits: CallLimits
-    #: Called on another thread once ``recorded`` is there.
+    #: Called once ``recorded`` is there.
     done: Callable[[], None]
     #: Whether somebody still waits for the answer.
     wanted: Callable[[], bool]
@@ -74,130 +76,133 @@ class Beside:
     begun: bool = False
     recorded: Recorded = None
     #: To be set once the result was used, or is of no use any more.
-    taken: threading.Event = field(default_factory=threading.Event)
+    taken: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class PlanningBeside:
-    """Threads that have calls planned, each in its own process. Any thread may submit."""
+    """Has calls planned, each in a process of its own; on the event loop."""
 
-    def __init__(self, nursery: Nursery) -> None:
-        self._nursery = nursery
-        self._changed = threading.Condition()
+    def __init__(self, begin: Callable[[], Awaitable[Planner]] = begin_planner) -> None:
+        self._begin_planner = begin
         self._waiting: deque[Beside] = deque()
-        self._threads: list[threading.Thread] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        #: Processes that plan, and those that wait for a call.
         self._planners: set[Planner] = set()
-        self._idle = 0
+        self._idle: list[Planner] = []
+        self._idle_since = 0.0
+        self._ending: asyncio.TimerHandle | None = None
         self._closed = False
 
     def submit(self, beside: Beside) -> None:
-        """Plan this when its turn has come; where there can be no thread, give it back at once."""
-        with self._changed:
-            self._waiting.append(beside)
-            if len(self._waiting) > self._idle and len(self._threads) < _THREADS:
-                self._begin_thread()
-            if self._threads:
-                self._changed.notify()
-                return
-            self._waiting.remove(beside)
-        beside.done()
+        """Plan this when its turn has come."""
+        self._waiting.append(beside)
+        self._begin()
 
-    def _begin_thread(self) -> None:
-        thread = threading.Thread(target=self._run, name="stet-plan", daemon=True)
-        try:
-            thread.start()
-        except RuntimeError as error:  # as many tasks as the user or the unit may have
-            _log.error("no thread to plan in: %s", error)
-        else:
-            self._threads.append(thread)
-
-    def close(self) -> None:
-        """End the threads and their processes; what waits is not planned."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-            for planner in self._planners:
-                planner.end()
-        for thread in self._threads:
-            thread.join()
-        self._nursery.close()
-
-    def _run(self) -> None:
-        planner: Planner | None = None
-        while not self._closed:
-            beside = self._next()
-            if beside is not None:
-                planner = self._planned(beside, planner)
-                del beside  # it may hold a large file twice
-            elif planner is not None:
-                self._end(planner)
-                planner = None
-        if planner is not None:
+    async def close(self) -> None:
+        """End the processes; what waits is not planned."""
+        self._closed = True
+        if self._ending is not None:
+            self._ending.cancel()
+        for planner in list(self._planners):
+            planner.end()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for planner in list(self._planners):
             self._end(planner)
 
-    def _planned(self, beside: Beside, planner: Planner | None) -> Planner | None:
-        """Plan one call, and give it back; the process that can go on, if any."""
-        new = planner is None
+    def _begin(self) -> None:
+        while not self._closed and len(self._tasks) < _AT_A_TIME:
+            beside = self._next()
+            if beside is None:
+                break
+            task = asyncio.get_running_loop().create_task(self._carry_out(beside))
+            self._tasks.add(task)
+            task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._begin()
+
+    def _next(self) -> Beside | None:
+        for over in [each for each in self._waiting if each.over()]:
+            self._waiting.remove(over)
+            over.done()
+        if not self._waiting:
+            return None
+        chosen = next((each for each in self._waiting if each.wanted()), self._waiting[0])
+        self._waiting.remove(chosen)
+        return chosen
+
+    async def _carry_out(self, beside: Beside) -> None:
+        """Plan one call, give it back, and wait until it was used."""
         try:
-            planner = planner if planner is not None else self._begin()
-            hit("beside.planning")
-            beside.recorded = _recorded(beside, planner)
+            beside.recorded = await self._planned(beside)
         except NoPlanner as error:
             _log.error("no process to plan in, so the writer does it: %s", error)
         except PlannerLost as error:
-            if planner is not None and not new and not self._closed:
-                self._end(planner)
-                return self._planned(beside, None)  # it may have ended long ago
             _log.error("the process that planned %s ended: %s", beside.call.method, error)
             beside.recorded = refused_anew(_LOST)
         except Exception as error:  # noqa: BLE001 - the writer answers with it
             beside.recorded = error
-        if planner is not None and (planner.spoilt or not isinstance(beside.recorded, list)):
-            self._end(planner)
-            planner = None
-        hit("beside.planned")
+        await reached("beside.planned")
         beside.done()
-        beside.taken.wait(_TAKEN_S)
-        return planner
+        with suppress(TimeoutError):
+            await asyncio.wait_for(beside.taken.wait(), _TAKEN_S)
 
-    def _next(self) -> Beside | None:
-        """The next call, None if there is none for a while."""
-        with self._changed:
-            self._idle += 1
-            self._changed.wait_for(lambda: self._waiting or self._closed, _IDLE_S)
-            self._idle -= 1
-            if self._closed or not self._waiting:
-                return None
-            for over in [each for each in self._waiting if each.over()]:
-                self._waiting.remove(over)
-                over.done()
-            if not self._waiting:
-                return None
-            chosen = next((each for each in self._waiting if each.wanted()), self._waiting[0])
-            self._waiting.remove(chosen)
-            return chosen
+    async def _planned(self, beside: Beside) -> list[RecordedPlan]:
+        """Raises NoPlanner, PlannerLost, and what planning does."""
+        new = not self._idle
+        planner = await self._new() if new else self._idle.pop()
+        try:
+            await reached("beside.planning")
+            recorded = await _recorded(beside, planner)
+        except PlannerLost:
+            self._end(planner)
+            if new or self._closed:
+                raise
+            return await self._planned(beside)  # it may have ended long ago
+        except BaseException:
+            self._end(planner)
+            raise
+        if planner.spoilt:
+            self._end(planner)
+        else:
+            self._idle.append(planner)
+            loop = asyncio.get_running_loop()
+            self._idle_since = loop.time()
+            if self._ending is None:
+                self._ending = loop.call_later(_IDLE_S, self._end_idle)
+        return recorded
 
-    def _begin(self) -> Planner:
-        planner = self._nursery.planner()
-        with self._changed:
-            self._planners.add(planner)
-            if self._closed:
-                planner.end()
+    async def _new(self) -> Planner:
+        planner = await self._begin_planner()
+        self._planners.add(planner)
         return planner
 
     def _end(self, planner: Planner) -> None:
-        with self._changed:
-            self._planners.discard(planner)
-            planner.end()
+        self._planners.discard(planner)
         planner.close()
 
+    def _end_idle(self) -> None:
+        """End the processes that nobody has needed for a while."""
+        self._ending = None
+        loop = asyncio.get_running_loop()
+        left = self._idle_since + _IDLE_S - loop.time()
+        if left > 0:
+            self._ending = loop.call_later(left, self._end_idle)
+            return
+        while self._idle:
+            self._end(self._idle.pop())
 
-def _recorded(beside: Beside, planner: Planner) -> list[RecordedPlan]:
+
+async def _recorded(beside: Beside, planner: Planner) -> list[RecordedPlan]:
     """All calls of dialects that the call consists of, planned on what stands on the disk now."""
     recorded: list[RecordedPlan] = []
     until = time.monotonic() + MOST_S
 
-    def plan(method: str, params: Mapping[str, Any], world: World) -> Plan:
-        known = planner.plan(method, params, world, until)
+    async def plan(method: str, params: Mapping[str, Any], world: World) -> Plan:
+        known = await planner.plan(method, params, world, until)
         recorded.append(known)
         if isinstance(known.outcome, Refused):
             raise refused_anew(known.outcome)
@@ -205,7 +210,7 @@ def _recorded(beside: Beside, planner: Planner) -> list[RecordedPlan]:
 
     workspace = beside.workspace.apart()
     try:
-        plan_dialects(workspace, beside.call, beside.session, beside.limits, plan)
+        await plan_dialects(workspace, beside.call, beside.session, beside.limits, plan)
     except Refused:
         pass  # the writer will come to the same
     finally:

@@ -13,10 +13,9 @@ Nothing is planned here; see :mod:`stetd.planning_process`.
 
 from __future__ import annotations
 
-import math
+import asyncio
 import socket
 import struct
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Literal
@@ -38,10 +37,6 @@ class ChannelBroken(Exception):
     """The other side is gone, or what it says makes no sense."""
 
 
-class Late(Exception):
-    """The other side did not speak, or listen, in time."""
-
-
 class Message(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """Base of all. ``contents``: the bytes of each content that follows."""
 
@@ -52,7 +47,9 @@ class Message(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class Ready(Message, frozen=True):
-    """It is there."""
+    """It is there. It may be another version, if that was installed since the daemon began."""
+
+    version: str
 
 
 class Asked(Message, frozen=True):
@@ -142,77 +139,73 @@ _ENCODER = msgspec.msgpack.Encoder()
 _DECODER: msgspec.msgpack.Decoder[Said] = msgspec.msgpack.Decoder(Said)
 
 
+def _pieces(message: Message, contents: Sequence[bytes]) -> list[bytes]:
+    """What is sent: heads and pieces in turns. What can't be encoded raises what msgspec does."""
+    sizes = tuple(map(len, contents))
+    encoded = _ENCODER.encode(msgspec.structs.replace(message, contents=sizes))
+    pieces = [_HEAD.pack(_MESSAGE, len(encoded)), encoded]
+    for content in contents:
+        pieces += [_HEAD.pack(_CONTENT, len(content)), content]
+    return pieces
+
+
+def _size(head: bytes, what: bytes, announced: int | None = None) -> int:
+    """The bytes of the piece that follows. Raises ChannelBroken."""
+    found, size = _HEAD.unpack(head)
+    if found != what or size > _MOST_BYTES or announced not in (None, size):
+        raise ChannelBroken(f"{size} bytes of {found!r} where {what!r} was to come")
+    return int(size)
+
+
+def _decoded(encoded: bytes) -> Said:
+    try:
+        return _DECODER.decode(encoded)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ChannelBroken(f"a message that is none: {error}") from error
+
+
 class Channel:
-    """One end of the conversation."""
+    """The end of a process that plans."""
 
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
         #: Whether this side has said whole pieces only, and heard such.
         self.speaks = self.hears = True
 
-    def send(self, message: Message, *contents: bytes, until: float = math.inf) -> None:
-        """Say something. Raises ChannelBroken; Late when (monotonic) ``until`` is over.
-
-        What can't be encoded raises what msgspec raises, and nothing is said.
+    def send(self, message: Message, *contents: bytes) -> None:
+        """Say something. Raises ChannelBroken; what can't be encoded raises what msgspec does,
+        and nothing is said.
         """
-        sizes = tuple(map(len, contents))
-        encoded = _ENCODER.encode(msgspec.structs.replace(message, contents=sizes))
+        pieces = _pieces(message, contents)
         if not self.speaks:
             raise ChannelBroken("something was said by halves before")
         self.speaks = False
-        self._write(_MESSAGE, encoded, until)
-        for content in contents:
-            self._write(_CONTENT, content, until)
+        try:
+            for piece in pieces:
+                self._socket.sendall(piece)
+        except OSError as error:
+            raise ChannelBroken(repr(error)) from error
         self.speaks = True
 
-    def receive(self, until: float = math.inf) -> tuple[Said, Sequence[bytes]]:
-        """What is said next, and its contents. Raises as ``send`` does."""
+    def receive(self) -> tuple[Said, Sequence[bytes]]:
+        """What is said next, and its contents. Raises ChannelBroken."""
         if not self.hears:
             raise ChannelBroken("something was heard by halves before")
         self.hears = False
-        encoded = self._read(_MESSAGE, until)
-        try:
-            said = _DECODER.decode(encoded)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise ChannelBroken(f"a message that is none: {error}") from error
-        contents = [self._read(_CONTENT, until, size) for size in said.contents]
+        said = _decoded(self._read(_MESSAGE))
+        contents = [self._read(_CONTENT, size) for size in said.contents]
         self.hears = True
         return said, contents
 
-    def end(self) -> None:
-        """Let whoever waits here, on whatever thread, hear that it is over."""
-        with suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
+    def _read(self, what: bytes, announced: int | None = None) -> bytes:
+        return self._exactly(_size(self._exactly(_HEAD.size), what, announced))
 
-    def close(self) -> None:
-        """Say and hear no more."""
-        self._socket.close()
-
-    def _write(self, what: bytes, piece: bytes, until: float) -> None:
-        for part in (_HEAD.pack(what, len(piece)), piece):
-            self._wait_until(until)
-            try:
-                self._socket.sendall(part)
-            except TimeoutError:
-                raise Late from None
-            except OSError as error:
-                raise ChannelBroken(repr(error)) from error
-
-    def _read(self, what: bytes, until: float, announced: int | None = None) -> bytes:
-        found, size = _HEAD.unpack(self._exactly(_HEAD.size, until))
-        if found != what or size > _MOST_BYTES or announced not in (None, size):
-            raise ChannelBroken(f"{size} bytes of {found!r} where {what!r} was to come")
-        return self._exactly(size, until)
-
-    def _exactly(self, size: int, until: float) -> bytes:
+    def _exactly(self, size: int) -> bytes:
         piece = bytearray(size)
         missing = memoryview(piece)
         while missing:
-            self._wait_until(until)
             try:
                 count = self._socket.recv_into(missing)
-            except TimeoutError:
-                raise Late from None
             except OSError as error:
                 raise ChannelBroken(repr(error)) from error
             if not count:
@@ -220,14 +213,60 @@ class Channel:
             missing = missing[count:]
         return bytes(piece)
 
-    def _wait_until(self, until: float) -> None:
-        if until == math.inf:
-            self._socket.settimeout(None)
-            return
-        left = until - time.monotonic()
-        if left <= 0:
-            raise Late
-        self._socket.settimeout(left)
+
+class DaemonChannel:
+    """The daemon's end; on the event loop. Who is cancelled has broken it."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        self._socket = connected
+        connected.setblocking(False)
+        #: Whether this side has said whole pieces only.
+        self.speaks = True
+
+    async def send(self, message: Message, *contents: bytes) -> None:
+        """As :meth:`Channel.send`."""
+        pieces = _pieces(message, contents)
+        if not self.speaks:
+            raise ChannelBroken("something was said by halves before")
+        self.speaks = False
+        loop = asyncio.get_running_loop()
+        try:
+            for piece in pieces:
+                await loop.sock_sendall(self._socket, piece)
+        except OSError as error:
+            raise ChannelBroken(repr(error)) from error
+        self.speaks = True
+
+    async def receive(self) -> tuple[Said, Sequence[bytes]]:
+        """As :meth:`Channel.receive`."""
+        said = _decoded(await self._read(_MESSAGE))
+        return said, [await self._read(_CONTENT, size) for size in said.contents]
+
+    def end(self) -> None:
+        """Let whoever waits here hear that it is over."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Say and hear no more."""
+        self._socket.close()
+
+    async def _read(self, what: bytes, announced: int | None = None) -> bytes:
+        return await self._exactly(_size(await self._exactly(_HEAD.size), what, announced))
+
+    async def _exactly(self, size: int) -> bytes:
+        piece = bytearray(size)
+        missing = memoryview(piece)
+        loop = asyncio.get_running_loop()
+        while missing:
+            try:
+                count = await loop.sock_recv_into(self._socket, missing)
+            except OSError as error:
+                raise ChannelBroken(repr(error)) from error
+            if not count:
+                raise ChannelBroken("the other side is gone")
+            missing = missing[count:]
+        return bytes(piece)
 
 
 def asked(question: Question) -> Asked:

@@ -1,13 +1,11 @@
 """Processes that plan: a call that takes long has an interpreter, and a processor, of its own.
 
-A thread would not do. Most of planning is Python, or C that keeps the interpreter, so the writer
+A thread would not do. Most of planning is Python, or C that keeps the interpreter, so the daemon
 would wait for it at every step; and nothing can stop a thread.
 
-:class:`Nursery` is a process that was forked when the daemon had no thread yet and holds nothing
-open. It does nothing but fork when it is told to. (A program that is started anew could be that
-of another version by now, or not to be found any more.) :class:`Planner` is one such fork, as the
-daemon has it: it is given the parameters of one call after the other, asks what it wants to know
-of the workspace, and answers with a plan or a refusal. It opens no file, and changes nothing.
+:class:`Planner` is one such process, as the daemon has it: it is given the parameters of one call
+after the other, asks what it wants to know of the workspace, and answers with a plan or a
+refusal. It opens no file, and changes nothing.
 
 A planner lives on a *leash*: a pipe whose other end the daemon holds. When that is let go, on
 purpose or because the daemon was killed, the kernel ends the planner (SIGIO), whatever it is doing.
@@ -18,22 +16,23 @@ still can, and ends: nobody knows what it has left half-read.
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
-import gc
 import os
 import resource
 import select
 import signal
 import socket
-import time
+import subprocess
+import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
-from functools import partial
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 from stet.wire.failures import Kind, Refused, refuse
+from stetd import __version__
 from stetd.editing.dialects import DIALECTS
 from stetd.editing.edits import Plan, SourceFile, World
 from stetd.planning_channel import (
@@ -41,10 +40,10 @@ from stetd.planning_channel import (
     Call,
     Channel,
     ChannelBroken,
+    DaemonChannel,
     Declined,
     Exhausted,
     Failed,
-    Late,
     Message,
     Planned,
     Ready,
@@ -60,7 +59,6 @@ _NICE = 5
 _MOST_MEMORY = 4 << 30
 #: Seconds in which a process must be there.
 _READY_S = 10.0
-_DESCRIPTORS = 1 << 16
 
 
 class NoPlanner(Exception):
@@ -75,64 +73,56 @@ class PlanningFailed(Exception):
     """Planning a call has met a defect of ours: what it was, and its traceback."""
 
 
-class Nursery:
-    """Makes planners. Fork it early: no other thread may run."""
+async def begin_planner(most_memory: int = _MOST_MEMORY) -> Planner:
+    """A new process, whose address space has so many bytes. Raises NoPlanner."""
+    try:
+        planner = _started(most_memory)
+    except OSError as error:
+        raise NoPlanner(str(error)) from error
+    if not await planner.ready():
+        planner.close()
+        raise NoPlanner("it did not begin, or is of another version")
+    return planner
 
-    def __init__(self) -> None:
-        self._socket, other = socket.socketpair()
-        self.pid = os.fork()
-        if self.pid == 0:
-            _end_with(lambda: _keep_nursery(other))
-        other.close()
 
-    def planner(self) -> Planner:
-        """A new process. Raises NoPlanner if there can be none."""
-        try:
-            planner = self._asked_for()
-        except OSError as error:
-            raise NoPlanner(str(error)) from error
-        if not planner.ready():
-            planner.close()
-            raise NoPlanner("it could not be forked")
-        return planner
-
-    def _asked_for(self) -> Planner:
-        with ExitStack() as ours, ExitStack() as theirs:
-            near, far = socket.socketpair()
-            ours.callback(near.close)
-            theirs.callback(far.close)
-            held, leash = os.pipe()
-            ours.callback(os.close, leash)
-            theirs.callback(os.close, held)
-            socket.send_fds(self._socket, [b"planner"], [far.fileno(), held])
-            ours.pop_all()  # they are the planner's from now on
-            return Planner(Channel(near), leash)
-
-    def close(self) -> None:
-        """Make no more. Those that there are live on."""
-        self._socket.close()
-        with suppress(ChildProcessError):
-            os.waitpid(self.pid, 0)
+def _started(most_memory: int) -> Planner:
+    with ExitStack() as ours, ExitStack() as theirs:
+        near, far = socket.socketpair()
+        ours.callback(near.close)
+        theirs.callback(far.close)
+        held, leash = os.pipe()
+        ours.callback(os.close, leash)
+        theirs.callback(os.close, held)
+        given = (far.fileno(), held)
+        # -P: the directory that the daemon was started in is not searched.
+        command = [sys.executable, "-P", "-m", __name__, *map(str, (*given, most_memory))]
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=given, cwd="/")
+        ours.pop_all()  # they are the planner's from now on
+        return Planner(DaemonChannel(near), leash, process)
 
 
 class Planner:
     """One process that plans. One call at a time."""
 
-    def __init__(self, channel: Channel, leash: int) -> None:
+    def __init__(
+        self, channel: DaemonChannel, leash: int, process: subprocess.Popen[bytes] | None = None
+    ) -> None:
         self._channel = channel
         self._leash = leash
+        self._process = process
         #: Of no use any more: close it.
         self.spoilt = False
 
-    def ready(self) -> bool:
+    async def ready(self) -> bool:
         """Whether the process is there."""
         try:
-            said, _ = self._channel.receive(time.monotonic() + _READY_S)
-        except (ChannelBroken, Late):
+            async with asyncio.timeout(_READY_S):
+                said, _ = await self._channel.receive()
+        except (ChannelBroken, TimeoutError):
             return False
-        return isinstance(said, Ready)
+        return said == Ready(version=__version__)
 
-    def plan(
+    async def plan(
         self, method: str, params: Mapping[str, Any], world: World, until: float
     ) -> RecordedPlan:
         """Plan one call of a dialect, and record it; a refusal is an outcome as well.
@@ -144,30 +134,33 @@ class Planner:
             raise PlannerLost("nobody knows where it is since the call before")
         answers: list[tuple[Question, Answer]] = []
         self.spoilt = True  # until it has said its last word on this call
+        outcome: Plan | Refused
         try:
-            outcome = self._outcome(method, params, world, answers, until)
-        except Late:
+            async with asyncio.timeout_at(until):
+                outcome = await self._outcome(method, params, world, answers)
+        except TimeoutError:
             outcome = _TOO_LONG
         except ChannelBroken as error:
             raise PlannerLost(str(error)) from error
         return RecordedPlan(method, tuple(answers), outcome)
 
-    def _outcome(
+    async def _outcome(
         self,
         method: str,
         params: Mapping[str, Any],
         world: World,
         answers: list[tuple[Question, Answer]],
-        until: float,
     ) -> Plan | Refused:
-        self._tell(until, Call(method=method, params=dict(params)))
+        await self._tell(Call(method=method, params=dict(params)))
+        loop = asyncio.get_running_loop()
         while True:
-            said, contents = self._channel.receive(until)
+            said, contents = await self._channel.receive()
             if isinstance(said, Asked):
-                told = answer(world, said.question)
+                # A large file takes its time to be read.
+                told = await loop.run_in_executor(None, answer, world, said.question)
                 answers.append((said.question, told))
                 message, held = answered(told)
-                self._tell(until, message, *held)
+                await self._tell(message, *held)
                 continue
             if isinstance(said, Exhausted):
                 return _TOO_MUCH_MEMORY
@@ -182,12 +175,12 @@ class Planner:
                 case _:
                     raise ChannelBroken(f"{type(said).__name__} is no outcome")
 
-    def _tell(self, until: float, message: Message, *contents: bytes) -> None:
+    async def _tell(self, message: Message, *contents: bytes) -> None:
         with suppress(ChannelBroken):  # it may have said why it ended, which is heard next
-            self._channel.send(message, *contents, until=until)
+            await self._channel.send(message, *contents)
 
     def end(self) -> None:
-        """End the process, whatever it is doing; a call that it plans is lost. Any thread."""
+        """End the process, whatever it is doing; a call that it plans is lost."""
         if self._leash >= 0:
             leash, self._leash = self._leash, -1
             os.close(leash)
@@ -197,6 +190,9 @@ class Planner:
         """End the process, and forget it."""
         self.end()
         self._channel.close()
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
 
 
 def _filled(
@@ -233,59 +229,31 @@ _TOO_MUCH_MEMORY = refuse(
 # -- in the other processes
 
 
-def _end_with(work: Any) -> NoReturn:
-    """Do this in a process that was forked just now, and end it."""
-    status = 1
-    try:
-        work()
-        status = 0
-    except BaseException:  # noqa: BLE001 - nothing of the daemon's may run here
-        traceback.print_exc()
-    finally:
-        os._exit(status)
-
-
-def _keep_nursery(control: socket.socket) -> None:
-    """Fork whenever the daemon says so, until it is gone."""
+def main(arguments: Sequence[str]) -> int:
+    """Plan one call after the other, until the daemon is gone."""
+    connected, leash, most_memory = map(int, arguments)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # the daemon says when it is over
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel takes care of those that ended
-    os.closerange(3, control.fileno())
-    os.closerange(control.fileno() + 1, _DESCRIPTORS)
-    os.chdir("/")
-    gc.freeze()
-    while True:
-        message, descriptors, _, _ = socket.recv_fds(control, 64, 2)
-        if not message:
-            return
-        with suppress(OSError):  # too many processes: the daemon sees that there is none
-            if os.fork() == 0:
-                control.close()
-                _end_with(partial(_plan_for_ever, descriptors[0], descriptors[1]))
-        for descriptor in descriptors:
-            os.close(descriptor)
-
-
-def _plan_for_ever(connected: int, leash: int) -> None:
     fcntl.fcntl(leash, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(leash, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
     if select.select([leash], [], [], 0)[0]:
-        return  # it was let go before the kernel knew
+        return 0  # it was let go before the kernel knew
     with suppress(OSError, ValueError):  # a hardened unit may forbid it
         os.nice(_NICE)
     with suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
+        resource.setrlimit(resource.RLIMIT_AS, (most_memory, most_memory))
     channel = Channel(socket.socket(fileno=connected))
-    channel.send(Ready())
+    channel.send(Ready(version=__version__))
     try:
         while True:
             _plan(channel)
     except ChannelBroken:
-        return
+        return 0
     except MemoryError:
         pass  # wherever it was: what was being heard is lost, so nothing more is read
     if channel.speaks:
         channel.send(Exhausted())
+    return 0
 
 
 def _plan(channel: Channel) -> None:
@@ -361,3 +329,7 @@ class _AskedWorld:
         if isinstance(said, Refused):
             raise said
         return said
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

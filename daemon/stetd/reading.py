@@ -7,59 +7,36 @@ told of are in the repository.
 
 from __future__ import annotations
 
-import os
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TypeVar
 
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import DiffResult, FileChange, ReadResult
-from stetd.editing.text import Document, looks_binary
+from stetd.file_reading import canonical, read_now, told
 from stetd.history.commits import rfc3339
-from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
+from stetd.history.line_diffs import line_diff
 from stetd.history.objects import (
     EMPTY_TREE,
     Image,
     Tree,
     files_under,
-    object_id,
     stored_tree,
 )
 from stetd.indexed_past import look_back
 from stetd.params import Diff, Read
 from stetd.past import Past
+from stetd.place import Place
 from stetd.refusing import after_dropping
 from stetd.storage.commit_changes import PathChange, described
-from stetd.storage.journal_format import Cut
-from stetd.storage.shadow_repo import ShadowRepository, line_diff
-from stetd.storage.worktree import Worktree
+from stetd.storage.stored_objects import StoredObjects
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a reader reads: a workspace as it was when the request came."""
-
-    worktree: Worktree
-    shadow: str
-    head: str | None
-    directory: str
-    max_file_bytes: int
-    #: Called when the query index was found to be damaged.
-    on_damage: Callable[[], None] = lambda: None
-    #: What retention has dropped.
-    cut: Cut | None = None
-    #: Files that the history does not keep.
-    excludes: Excludes = NOTHING_EXCLUDED
-    #: The workspaces inside this one, as the beginnings of their paths.
-    inner: frozenset[str] = frozenset()
-
-
 def looking_back(place: Place, run: Callable[[Past], T]) -> T:
     """Ask the history of a place; ``run`` may be called twice."""
-    repository = ShadowRepository(place.shadow)
+    repository = StoredObjects(place.shadow)
     try:
         return look_back(repository, place.head, run, place.on_damage)
     except Refused as refusal:
@@ -74,60 +51,8 @@ def looking_back(place: Place, run: Callable[[Past], T]) -> T:
 def read_file(place: Place, params: Read) -> ReadResult:
     """A file of the workspace, or as it was right after a commit."""
     if params.at:
-        data, mode = _content_at(place, params)
-    else:
-        _, data, mode = content_now(place, params.path)
-    if looks_binary(data):
-        raise refuse(
-            Kind.NOT_TEXT,
-            f"{params.path}: this file is binary (a NUL byte at offset {data.index(0)}) and can't "
-            "be shown as text. To replace all of it, patch it with overwrite.",
-            path=params.path,
-        )
-    document = Document.from_bytes(data)
-    starts = [*document.line_starts[: document.line_count], len(document.text)]
-    first = params.start or 1
-    last = min(params.end or document.line_count, document.line_count)
-    if params.end is not None and params.end < first:
-        raise refuse(
-            Kind.INVALID_PARAMS,
-            f"read: end ({params.end}) is before start ({first}); lines count from 1, both ends "
-            "are read",
-            path=params.path,
-        )
-    if first > max(document.line_count, 1):
-        raise refuse(
-            Kind.INVALID_PARAMS,
-            f"{params.path} has {document.line_count} lines, but start is {first}; "
-            "send a start within the file",
-            path=params.path,
-        )
-    text = document.text[starts[first - 1] : starts[last]] if last >= first else ""
-    return ReadResult(
-        text=text.encode("utf-8", "surrogateescape").decode("utf-8", "replace"),
-        oid=object_id("blob", data),
-        mode=mode,
-        lines=document.line_count,
-        eol=document.eol,
-        bom=document.bom,
-    )
-
-
-def content_now(place: Place, path: str) -> tuple[str, bytes, str]:
-    """The file at a path: its path from the root, links followed, its bytes and permissions."""
-    target = place.worktree.resolver.resolve(path, place.directory)
-    try:
-        found = place.worktree.read(target, place.max_file_bytes)
-    finally:
-        target.close()
-    if found is None or found.data is None:
-        raise refuse(
-            Kind.FILE_NOT_FOUND,
-            f"{path}: there is no such file. Check the path; it is relative to "
-            f"{os.path.join(place.worktree.root, place.directory)}",
-            path=path,
-        )
-    return target.path, found.data, f"{stat.S_IMODE(found.mode):o}"
+        return told(params, *_content_at(place, params))
+    return read_now(place, params)
 
 
 def _content_at(place: Place, params: Read) -> tuple[bytes, str]:
@@ -153,11 +78,6 @@ def no_such_file_at(path: str, oid: str) -> Refused:
         "that `log` gives for this path",
         path=path,
     )
-
-
-def canonical(place: Place, path: str) -> str:
-    """A request's path as the history spells it. It need not exist any more."""
-    return place.worktree.resolver.canonical(path, place.directory)
 
 
 def diff(place: Place, params: Diff) -> DiffResult:
@@ -215,7 +135,7 @@ def _present(place: Place, path: str) -> tuple[Image | None, bytes | None]:
 
 
 def _against_workspace(
-    repository: ShadowRepository, place: Place, tree: Tree
+    repository: StoredObjects, place: Place, tree: Tree
 ) -> Iterator[tuple[str, tuple[int, str] | None, tuple[int, str] | None]]:
     for path, mode, oid in files_under(tree, repository.load_tree):
         if place.excludes(path):
@@ -227,7 +147,7 @@ def _against_workspace(
 
 
 def _describe_workspace(
-    repository: ShadowRepository, place: Place, path: str, before: tuple[int, str] | None
+    repository: StoredObjects, place: Place, path: str, before: tuple[int, str] | None
 ) -> tuple[FileChange, str]:
     image, data = _present(place, path)
     old = repository.blob(before[1]) if before else None

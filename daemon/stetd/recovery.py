@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from stetd.failpoints import hit
-from stetd.heads import Head, History
+from stetd.heads import Head, History, RecordContradicts, remake
 from stetd.history.objects import NewObject, same_image
 from stetd.history.recovery_table import Link
 from stetd.session.modes import UNRESTRICTED, Standing
@@ -44,13 +43,9 @@ from stetd.storage.journal_format import (
     WorkspaceForgotten,
     WorkspaceState,
 )
-from stetd.storage.request_store import RequestRecord
-from stetd.storage.shadow_repo import ShadowRepository
+from stetd.storage.request_record import answered
+from stetd.storage.stored_objects import StoredObjects
 from stetd.workspace import Workspace, head_at
-
-
-class RecoveryError(Exception):
-    """The journal contradicts itself, or the history in Git; the message says how."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +101,10 @@ class Settled(NamedTuple):
 
 
 class Recovery:
-    """One recovery: :meth:`replay`, :meth:`write_git` for every workspace, then :meth:`settle`.
+    """One recovery: :meth:`replay`, :meth:`head_of` for every workspace, then :meth:`settle`.
 
     It stays in use for workspaces that could not be taken up: :meth:`put_off`, and later again
-    :meth:`write_git` and :meth:`settle`.
+    :meth:`head_of` and :meth:`settle`.
     """
 
     def __init__(self, state: State, boot: str) -> None:
@@ -246,16 +241,8 @@ class Recovery:
             )
             state.sessions[record.workspace, record.session] = session
         if record.request is not None:
-            answered = RequestRecord(
-                record.workspace,
-                record.session or "",
-                record.request,
-                record.digest,
-                record.reply,
-                record.time,
-                record.number,
-            )
-            state.requests[answered.key] = answered
+            known = answered(record)
+            state.requests[known.key] = known
 
     def _note_temporary(
         self, replay: Replay, boot: str, record: Change, change: PathChange
@@ -321,11 +308,11 @@ class Recovery:
 
     # -- Git
 
-    def write_git(self, name: str, repository: ShadowRepository) -> tuple[Head, list[NewObject]]:
+    def head_of(self, name: str, repository: StoredObjects) -> Head:
         """Make every commit since the checkpoint again and check its id (invariant 2).
 
-        Gives the head and what was written, which is not synced yet. Raises MissingObject and
-        RecoveryError if the history is damaged; the repository's reference is as it was then.
+        Nothing is written: that is the historian's. Raises MissingObject and RecordContradicts if
+        the history is damaged.
         """
         start = self.start_of(name)
         replay = self._replays.setdefault(name, Replay((0, 0)))
@@ -334,30 +321,14 @@ class Recovery:
             if isinstance(commit, Rewritten):
                 history.head = head_at(repository, commit.head, commit.commits)
                 continue
-            if commit.parent != history.head.commit:
-                raise RecoveryError(
-                    f"record {number} of the journal continues commit {commit.parent}, "
-                    f"but the history stands at {history.head.commit}"
-                )
-            oid = history.add(commit.meta, commit.changes, commit.tree)
-            if oid != commit.oid:
-                raise RecoveryError(
-                    f"record {number} of the journal makes {oid}, not {commit.oid} as it says"
-                )
+            remake(history, number, commit)
         known = self._state.known[name]
         if history.head.commit != known.head:
-            raise RecoveryError(
+            raise RecordContradicts(
                 f"the journal's records lead to commit {history.head.commit}, but its checkpoint "
                 f"says {known.head}"
             )
-        objects = [NewObject("blob", oid, data) for oid, data in replay.blobs.items()]
-        objects += history.objects
-        repository.clear_damaged(item.oid for item in objects)
-        repository.write(objects)
-        hit("recovery.objects")
-        # Also if there is nothing new: under "relaxed" the reference may be ahead.
-        repository.set_head(history.head.commit)
-        return history.head, objects
+        return history.head
 
     def start_of(self, name: str) -> Reached:
         """What Git durably has of a history; what the journal has beyond is made on that."""

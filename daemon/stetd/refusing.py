@@ -13,6 +13,20 @@ TOOL_DISABLED = (
     "Patch tool is disabled in Restricted mode. Use request_mode_upgrade to request write access."
 )
 
+#: How a full disk is called, also by libgit2.
+_FULL = [os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)]
+
+
+def history_unwritable(trouble: str | None) -> Refused:
+    """While the history can't be written, and much waits for that already."""
+    full = any(text in (trouble or "") for text in _FULL)
+    return refuse(
+        Kind.STORAGE_FULL if full else Kind.IO_ERROR,
+        f"the history can't be written at present ({trouble or 'it takes too long'}). "
+        "Nothing was changed. "
+        + ("Free some space and send the call again." if full else "Try again later."),
+    )
+
 
 def io_failure(error: OSError) -> Refused:
     """An I/O error as a refusal: nothing has been changed."""

@@ -6,6 +6,7 @@ was moved away takes the handle on it along: before and after, it must be where 
 
 from __future__ import annotations
 
+import os
 import stat
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -39,11 +40,18 @@ class FileWork:
     after: Image | None
     temporary: str
     stage: Stage = Stage.UNTOUCHED
-    #: What was displaced for good (a person's file, or after an abort ours), and a handle on
-    #: it for the grace period; -1: none.
+    #: What was displaced for good (a person's file, or after an abort ours).
     displaced: OnDisk | None = None
+    #: A handle on what is displaced, from staging on if that is the file that was read: to compare
+    #: it, and for the grace period. -1: none.
     displaced_fd: int = -1
     made_directories: list[str] = field(default_factory=list)
+
+    def close(self) -> None:
+        """Give the handle on what was displaced back."""
+        fd, self.displaced_fd = self.displaced_fd, -1
+        if fd >= 0:
+            os.close(fd)
 
 
 class Displaced(Exception):
@@ -76,9 +84,10 @@ def _put_in_place(work: FileWork, worktree: Worktree) -> None:
         _make_directories(work, worktree)
         hit("publish.before_stage")
         work.stage = Stage.STAGED
-        like = work.before is not None
         try:
-            worktree.stage(work.target, work.temporary, work.content, work.after.mode, like=like)
+            work.displaced_fd = worktree.stage(
+                work.target, work.temporary, work.content, work.after.mode, like=work.before
+            )
         except FileNotFoundError as error:  # the directory was removed
             raise Displaced(work.target.path, None) from error
         hit("publish.staged")
@@ -99,10 +108,13 @@ def _put_in_place(work: FileWork, worktree: Worktree) -> None:
         raise Displaced(work.target.path, _what_is_there(work, worktree)) from error
     work.stage = Stage.IN_PLACE
     hit("publish.swapped")
-    displaced = worktree.came_out(work.target, work.temporary, work.before)
+    if not worktree.is_out(work.target, work.temporary, work.before, work.displaced_fd):
+        work.close()
+        displaced = worktree.came_out(work.target, work.temporary, work.before)
+        if displaced is not None:
+            hit("publish.in_place")
+            raise Displaced(work.target.path, displaced)
     hit("publish.in_place")
-    if displaced is not None:
-        raise Displaced(work.target.path, displaced)
 
 
 def _make_directories(work: FileWork, worktree: Worktree) -> None:
@@ -142,7 +154,8 @@ def _what_has_the_path(work: FileWork, worktree: Worktree) -> OnDisk | None:
 def keep_displaced(work: FileWork, displaced: OnDisk, worktree: Worktree) -> None:
     """Keep a handle on what is at the temporary name, which is about to be removed."""
     work.displaced = displaced
-    work.displaced_fd = worktree.keep_open(work.target, work.temporary)
+    if work.displaced_fd < 0:
+        work.displaced_fd = worktree.keep_open(work.target, work.temporary)
 
 
 def clear_temporary(work: FileWork, worktree: Worktree) -> None:

@@ -6,25 +6,24 @@ The record has everything but the diff, which is made again from the history.
 from __future__ import annotations
 
 from stet.wire.results import EditResult, FileChange
+from stetd.history.line_diffs import line_diff
 from stetd.history.objects import EMPTY_TREE, Tree, find_entry, stored_tree
-from stetd.storage.shadow_repo import MissingObject, line_diff
-from stetd.workspace import Workspace
+from stetd.storage.stored_objects import MissingObject, StoredObjects
 
 
-def recorded_diff(workspace: Workspace, result: EditResult) -> str:
+def recorded_diff(repository: StoredObjects, result: EditResult) -> str:
     """The diff of a recorded result, made again from the history."""
     if result.commit is None:
         return ""
     try:
-        before, after = _trees_around(workspace, result.commit)
+        before, after = _trees_around(repository, result.commit)
         files = [file for file in result.files if not file.excluded]
-        return "".join(_diff_of_file(workspace, before, after, file) for file in files)
+        return "".join(_diff_of_file(repository, before, after, file) for file in files)
     except MissingObject:
         return ""
 
 
-def _trees_around(workspace: Workspace, commit: str) -> tuple[Tree, Tree]:
-    repository = workspace.repository
+def _trees_around(repository: StoredObjects, commit: str) -> tuple[Tree, Tree]:
     stored = repository.commit(commit)
     before = Tree({}, EMPTY_TREE)
     if stored.parent is not None:
@@ -32,8 +31,7 @@ def _trees_around(workspace: Workspace, commit: str) -> tuple[Tree, Tree]:
     return before, stored_tree(stored.tree, repository.load_tree)
 
 
-def _diff_of_file(workspace: Workspace, before: Tree, after: Tree, file: FileChange) -> str:
-    repository = workspace.repository
+def _diff_of_file(repository: StoredObjects, before: Tree, after: Tree, file: FileChange) -> str:
     old = find_entry(before, file.old_path or file.path, repository.load_tree)
     new = find_entry(after, file.path, repository.load_tree)
     return line_diff(
@@ -42,4 +40,5 @@ def _diff_of_file(workspace: Workspace, before: Tree, after: Tree, file: FileCha
         repository.blob(new[1]) if new else None,
         old_path=file.old_path,
         modes=(old[0] if old else None, new[0] if new else None),
+        ids=(old[1] if old else None, new[1] if new else None),
     ).text

@@ -10,7 +10,7 @@ the last commit up to ``at`` made of the path; if there is none, the first later
 | there is none | not known to the history: ``file_not_found`` |
 
 An agent may restore a file only if everything after ``at`` on that path is its own; what was
-only found there before its first edit counts as nobody's. Writer thread only.
+only found there before its first edit counts as nobody's.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """From commits that are to be taken back to a draft: what undo, redo and rollback share.
 
 Which commits, each of them decides for itself. The rules for files are pure
-(:mod:`stetd.history.taking_back`); here they meet the disk. Writer thread only.
+(:mod:`stetd.history.taking_back`); here they meet the disk.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from stetd.history.objects import EXECUTABLE, LINK
 from stetd.history.taking_back import InTheWay, TakingBack
 from stetd.history.undoing import FOUND, TAKES_BACK, UndoneTwice, undone_twice
 from stetd.past import Past
-from stetd.storage.shadow_repo import merge_file
+from stetd.storage.merging import merge_file
 from stetd.storage.worktree import OnDisk
 
 #: Commits that the message lists; more are only counted.

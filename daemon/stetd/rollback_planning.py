@@ -3,7 +3,6 @@
 Which commits that are is a pure rule (:func:`stetd.history.undoing.choose_for_rollback`).
 Edits made outside are taken back only with ``include_outside``, which is the person's; what
 was not recorded yet when the call came is kept in any case, as after every undo.
-Writer thread only.
 """
 
 from __future__ import annotations

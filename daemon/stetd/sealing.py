@@ -17,12 +17,12 @@ from stetd.drafts import Draft, DraftFile, Who
 from stetd.heads import Found, Head, History, outside_changes, permissions_of, regraded
 from stetd.history.commits import CommitMeta
 from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
+from stetd.history.line_diffs import line_diff
 from stetd.history.objects import Image, LoadTree, NewObject, object_id
 from stetd.replacing import FileWork
 from stetd.session.sessions import Session, with_clipboards
 from stetd.storage.journal_format import Change, PathChange
 from stetd.storage.paths_on_disk import Target
-from stetd.storage.shadow_repo import line_diff
 from stetd.storage.worktree import OnDisk, Worktree, mode_for_new_file, temporary_name
 from stetd.transaction import Prepared
 
@@ -258,14 +258,21 @@ def describe_change(
     """One file of a result, and its diff against what stood there, or at ``old_path``."""
     before = stood.image if stood else None
     data = stood.data if stood else None
-    modes = (before.git_mode if before else None, work.after.git_mode if work.after else None)
-    diff = line_diff(work.target.path, data, work.content, old_path=old_path, modes=modes)
-    status = "R" if old_path else "A" if before is None else "D" if work.after is None else "M"
+    after = work.after
+    diff = line_diff(
+        work.target.path,
+        data,
+        work.content,
+        old_path=old_path,
+        modes=(before.git_mode if before else None, after.git_mode if after else None),
+        ids=(before.oid if before else None, after.oid if after else None),
+    )
+    status = "R" if old_path else "A" if before is None else "D" if after is None else "M"
     change = FileChange(
         path=work.target.path,
         status=status,
         before=before.oid if before else None,
-        after=work.after.oid if work.after else None,
+        after=after.oid if after else None,
         added=diff.added,
         removed=diff.removed,
         old_path=old_path,

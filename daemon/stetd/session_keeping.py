@@ -1,13 +1,13 @@
 """Sessions: opened, entered, ended, and let go when they hold nothing any more.
 
-Writer thread only. Opening and ending are records that are durable before they count. A
-connection may outlive its session, which the person has ended: then its name stands for a new
-one, which is recorded with the first call that has something to keep.
+Opening and ending are records that are durable before they count. A connection may outlive its
+session, which the person has ended: then its name stands for a new one, which is recorded with the
+first call that has something to keep.
 
 Idle sessions (:mod:`stetd.session.idling`) are let go when a checkpoint is begun, from memory and
-from its snapshot at once, and that is no record of its own: a daemon that is killed before
-that checkpoint is durable has them again, and lets them go at its next one. What comes after
-the snapshot opens them anew, with a record.
+from its snapshot at once, and that is no record of its own: a daemon that is killed before that
+checkpoint is durable has them again, and lets them go at its next one. What comes after the
+snapshot opens them anew, with a record.
 """
 
 from __future__ import annotations

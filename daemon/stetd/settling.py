@@ -28,7 +28,7 @@ from stetd.sealing import seal_restoring
 from stetd.state import State
 from stetd.storage.journal import Journal
 from stetd.storage.journal_format import Change, CommitRecord, Rewritten
-from stetd.storage.shadow_repo import MissingObject
+from stetd.storage.stored_objects import MissingObject
 from stetd.storage.worktree import OnDisk
 from stetd.transaction import PutBack, mark_published
 from stetd.workspace import Workspace
@@ -377,6 +377,7 @@ class Settling:
             except (OSError, MissingObject) as error:
                 self._leave(work.target.path, error)
             finally:
+                work.close()
                 work.target.close()
         hit("recovery.carried_out")
 

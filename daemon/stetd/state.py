@@ -1,4 +1,4 @@
-"""Everything the writer thread owns besides files: workspaces, sessions, recent requests.
+"""Everything that the engine has besides files: workspaces, sessions, recent requests.
 
 It is rebuilt at start from the last checkpoint and the journal records after it, and
 changed afterwards only by records that have been made durable first.
@@ -21,8 +21,8 @@ from stetd.session.sessions import Session, with_standing
 from stetd.session.upgrades import UpgradeRequest, kept
 from stetd.storage.disk import Disk
 from stetd.storage.journal_format import Checkpoint, Cut, Rewritten, Unsettled, WorkspaceState
-from stetd.storage.request_store import RequestRecord
-from stetd.storage.shadow_repo import ShadowRepository
+from stetd.storage.request_record import RequestRecord
+from stetd.storage.stored_objects import StoredObjects
 from stetd.workspace import Workspace
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
@@ -83,7 +83,7 @@ class State:
         """Note that a history is another one, and what is still to be done about it."""
         self.known[name] = msgspec.structs.replace(self.known[name], forgetting=rewritten)
 
-    def open_workspace(self, known: WorkspaceState, repository: ShadowRepository) -> Workspace:
+    def open_workspace(self, known: WorkspaceState, repository: StoredObjects) -> Workspace:
         """Open an allowed workspace. OSError if its directory is not there."""
         standing = Standing(known.mode, known.grant)
         workspace = Workspace(known.name, known.root, repository, standing, self.disk)

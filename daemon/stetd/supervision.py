@@ -82,7 +82,7 @@ def status_line(writer: Writer) -> str:
     workspaces, sessions = len(writer.state.open), len(writer.state.sessions)
     if writer.read_only is not None:
         return f"Read-only until it is restarted: {writer.read_only}"
-    trouble = writer.background.failure
+    trouble = writer.historian.trouble
     if trouble is not None:
         return f"Serving; the history can't be written at present: {trouble}"
     return (

@@ -9,7 +9,7 @@ journal keeps what it needs, and ``State.troubles`` says why. What can be put ri
 daemon runs (a directory that is away, a history that is put back from a copy) is tried again when
 somebody enters the workspace; a file that could not be settled, at the next start.
 
-Runs at the start, and then on the writer thread.
+Runs at the start, and later when somebody enters such a workspace.
 """
 
 from __future__ import annotations
@@ -23,21 +23,17 @@ from typing import NamedTuple
 import msgspec
 
 from stet.wire.failures import Kind, Refused, refuse
-from stetd.heads import Head
+from stetd.heads import Head, RecordContradicts
 from stetd.history.objects import NewObject
-from stetd.recovery import Recovery, RecoveryError
+from stetd.recovery import Recovery
 from stetd.state import State, shadow_path
-from stetd.storage.background import Background
 from stetd.storage.disk import Disk, SyncFailed
 from stetd.storage.journal import Journal, JournalBroken
 from stetd.storage.journal_format import WorkspaceState
-from stetd.storage.shadow_repo import (
-    BrokenRepository,
-    MissingObject,
-    ShadowRepository,
-    create_repository,
-)
+from stetd.storage.making_repository import create_repository
+from stetd.storage.references import HISTORY
 from stetd.storage.shallow import read_shallow, write_shallow
+from stetd.storage.stored_objects import BrokenRepository, MissingObject, StoredObjects
 from stetd.workspace import Workspace
 
 _log = logging.getLogger(__name__)
@@ -57,9 +53,8 @@ class _Damaged(Exception):
 class _History(NamedTuple):
     """A history as it was made again: what was written for it is not synced yet."""
 
-    repository: ShadowRepository
+    repository: StoredObjects
     head: Head
-    written: list[NewObject]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +64,6 @@ class TakingUp:
     state: State
     recovery: Recovery
     journal: Journal
-    background: Background
     #: Names of those in which only another start can help.
     _stuck: set[str] = field(default_factory=set)
     #: Names of those whose history is not in Git as far as the journal has it.
@@ -94,8 +88,6 @@ class TakingUp:
         """
         if known.name in self._stuck:
             raise refuse(Kind.IO_ERROR, self.state.troubles[known.name])
-        # What this daemon has made again of the history is being written elsewhere until then.
-        self.background.require(self.background.handed_over)
         return self.take_up(known)
 
     def take_up(self, known: WorkspaceState) -> tuple[Workspace, list[NewObject]]:
@@ -113,7 +105,6 @@ class TakingUp:
             workspace = self.state.open_workspace(known, history.repository)
         except OSError as error:
             self.recovery.put_off(known.name)
-            self._follow(history, history.head, [])
             history.repository.close()
             raise self._trouble(known, _away(known, error)) from error
         workspace.head = history.head
@@ -124,14 +115,14 @@ class TakingUp:
         state, repository = self.state, None
         try:
             repository = open_repository(state.directory, known.name, state.disk)
-            head, written = self.recovery.write_git(known.name, repository)
+            head = self.recovery.head_of(known.name, repository)
             if known.cut is not None and read_shallow(repository.path) != {known.cut.oldest}:
                 # Killed between the record of the cut and the file.
                 write_shallow(repository.path, known.cut.oldest, state.disk)
                 repository.reopen()
         except MissingObject as error:
             why = _lacks(error)
-        except (RecoveryError, BrokenRepository) as error:
+        except (RecordContradicts, BrokenRepository) as error:
             why = str(error)
         except OSError as error:
             if isinstance(error, SyncFailed) or error.errno not in _ITS_OWN:
@@ -139,7 +130,7 @@ class TakingUp:
             where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
             why = f"{where}{error.strerror}"
         else:
-            return _History(repository, head, written)
+            return _History(repository, head)
         if repository is not None:
             repository.close()
         raise _Damaged(why)
@@ -152,7 +143,7 @@ class TakingUp:
         except MissingObject as error:
             self.recovery.put_off(known.name)
             workspace.head = history.head  # nothing has been journalled
-            self._close(workspace, history, [])
+            self._close(workspace)
             raise self._trouble(known, _damaged(known, self.state, _lacks(error))) from error
         except (OSError, JournalBroken):
             del self.state.open[workspace.name]
@@ -160,7 +151,7 @@ class TakingUp:
             raise
         if settled.unsettled:
             self._stuck.add(known.name)
-            self._close(workspace, history, settled.objects)
+            self._close(workspace)
             raise self._trouble(known, _stuck(known, settled.unsettled))
         self.state.troubles.pop(known.name, None)
         self._damaged.discard(known.name)
@@ -168,10 +159,9 @@ class TakingUp:
         self.state.unsynced[known.name] = settled.touched | cleared
         if workspace.head.commit is not None:
             workspace.number = self.state.number
-        self._follow(history, workspace.head, settled.objects)
         return settled.objects
 
-    def _close(self, workspace: Workspace, history: _History, objects: list[NewObject]) -> None:
+    def _close(self, workspace: Workspace) -> None:
         """Leave a workspace that was open: the next checkpoint goes by what is known of it."""
         self.state.known[workspace.name] = msgspec.structs.replace(
             self.state.known[workspace.name],
@@ -179,7 +169,6 @@ class TakingUp:
             commits=workspace.head.commits,
             leftovers=sorted(workspace.worktree.leftovers),
         )
-        self._follow(history, workspace.head, objects)
         del self.state.open[workspace.name]
         workspace.close()
 
@@ -192,7 +181,6 @@ class TakingUp:
             self.give_up(known)
             return
         self.recovery.forget(known.name)
-        self._follow(history, history.head, [])
         history.repository.close()
 
     def give_up(self, known: WorkspaceState) -> None:
@@ -209,12 +197,6 @@ class TakingUp:
         self.state.troubles.pop(known.name, None)
         self._damaged.discard(known.name)
         self._stuck.discard(known.name)
-
-    def _follow(self, history: _History, head: Head, objects: list[NewObject]) -> None:
-        """Once more through the background, which knows what the checkpoint has to sync."""
-        if head.commit is not None:
-            new = [*history.written, *objects]
-            self.background.write(self.state.number, history.repository.path, new, head.commit)
 
     def _trouble(self, known: WorkspaceState, why: str) -> Refused:
         self.state.troubles[known.name] = why
@@ -255,7 +237,7 @@ def _stuck(known: WorkspaceState, unsettled: dict[str, str]) -> str:
 
 def open_repository(
     state_directory: str, name: str, disk: Disk, *, in_use: bool = False
-) -> ShadowRepository:
+) -> StoredObjects:
     """The shadow repository of a workspace, made if it is not there; its name is durable.
 
     ``in_use``: a thread of this daemon may be writing there, so what looks like a leftover of a
@@ -264,4 +246,6 @@ def open_repository(
     path = shadow_path(state_directory, name)
     create_repository(path, disk, clear_leftovers=not in_use)
     disk.sync_directory(os.path.dirname(path))
-    return ShadowRepository(path)
+    if os.path.isdir(os.path.join(path, HISTORY)):
+        raise BrokenRepository(f"{HISTORY} is a directory, and no reference")
+    return StoredObjects(path)

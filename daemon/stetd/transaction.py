@@ -1,19 +1,16 @@
 """A sealed transaction becomes real, or is taken back: PROTOCOL.md 4-7 in code.
 
-    sealing.seal(draft)    what the call will do, as one journal record. Nothing has changed.
-    (the writer appends the records of a batch and syncs once; from here on they happen)
-    Prepared.publish()     per path: stage, swap, compare what came out (stetd.replacing).
-    abort(...)             something else came out, or the disk refused: one synced record
-                           voids the call and the later ones of its batch, then the files
-                           are put back.
-
-Only the writer thread runs this module.
+sealing.seal(draft)    what the call will do, as one journal record. Nothing has changed.
+(the writer appends the records of a batch and syncs once; from here on they happen)
+Prepared.publish()     per path: stage, swap, compare what came out (stetd.replacing).
+abort(...)             something else came out, or the disk refused: one synced record
+                       voids the call and the later ones of its batch, then the files
+                       are put back.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -89,9 +86,7 @@ class Prepared:
         for target in self.targets:
             target.close()
         for work in self.files:
-            if work.displaced_fd >= 0:
-                os.close(work.displaced_fd)
-                work.displaced_fd = -1
+            work.close()
 
 
 # -- aborting
@@ -224,6 +219,7 @@ class PutBack:
 
         ``record_displaced``: what came out is not known to the journal yet; record it.
         """
+        work.close()  # from now on it is our text that is displaced
         if record_displaced and work.before is not None and work.stage is Stage.IN_PLACE:
             self._found(work, self.worktree.look(work.target.dir_fd, work.temporary))
         if work.stage is Stage.IN_PLACE:

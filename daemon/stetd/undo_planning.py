@@ -1,7 +1,7 @@
 """Planning ``undo`` and ``redo``: which commits they take back.
 
 What stands is defined in :mod:`stetd.history.undoing`; what becomes of the files in
-:mod:`stetd.reverting`. Writer thread only.
+:mod:`stetd.reverting`.
 """
 
 from __future__ import annotations

@@ -1,38 +1,46 @@
-"""Long work on the histories: one thread that does one piece of it after the other.
-
-A piece of work is a generator that yields between small steps. It is run for some milliseconds
-at a time and pauses in between, longer while calls are carried out: the interpreter is shared
-with the writer. What it has come to can be asked at any time (:meth:`Upkeep.work`).
+"""Long work on the histories: one piece after the other, each computed by the historian.
 
 Some of it is asked for by a person, who waits; the rest comes by itself: a history that has got
-commits is looked at when no call has come for a while (``schedule``).
+commits is looked at when no call has come for a while (:meth:`Upkeep.follow`), and retention once
+in some hours. What a piece records goes through the journal as everything does
+(:func:`record`), between two turns of the writer.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-import threading
 import time
+from asyncio import Future
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
-from concurrent.futures import CancelledError, Future
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from stetd.slices import QUIET_S, run_slice
-from stetd.storage.repacking import Progress
+from stet.wire.failures import Kind, Refused, refuse
+from stetd.historian.works import Collected
+from stetd.refusing import read_only
+from stetd.storage.journal_format import (
+    Change,
+    Checkpoint,
+    CommitRecord,
+    Cut,
+    PathChange,
+    Rewritten,
+)
+from stetd.storage.progress import Progress
+from stetd.workspace import Workspace
+from stetd.writer import Writer
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
-#: Seconds of a pause between two slices while calls come, and while none does.
-_LONG_PAUSE_S, _SHORT_PAUSE_S = 0.012, 0.0005
-#: Seconds that a step may still take when the daemon stops. One that waits for a disk which is
-#: full may never end; it is given up then, as by a kill.
-_LAST_STEP_S = 20.0
-#: A history that is never left alone is looked at all the same, so many seconds after another.
+#: Drops what is too old or too much of a history; gives how many commits.
+Retain = Callable[[Workspace, Progress], Awaitable[int]]
+#: Seconds after which a history is looked at again for what retention drops.
+_RETENTION_EVERY_S = 6 * 3600.0
+#: A history that is never left alone is looked at all the same, so many seconds after a commit.
 _SELDOM_S = 3600.0
-
-Steps = Generator[None, None, T]
+_CHECKPOINT_S = 60.0
 
 
 @dataclass(eq=False)
@@ -41,142 +49,237 @@ class Job(Generic[T]):
 
     what: str
     root: str
-    start: Callable[[Progress], Steps[T]]
+    run: Callable[[Progress], Awaitable[T]]
     progress: Progress = field(default_factory=Progress)
-    future: Future[T] = field(default_factory=Future)
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Upkeep:
-    """The thread. ``quiet_s``: seconds since the last call; ``idle_s``: how many are enough to
-    look at the histories that have changed, 0 for never; after ``again_s`` seconds all are looked
-    at, changed or not.
+    """Does the work. ``idle_s``: seconds without a call after which the histories that have changed
+    are looked at, 0 for never. ``retain``: drops what is to be dropped, None: nothing is.
     """
 
     def __init__(
         self,
-        quiet_s: Callable[[], float],
+        loop: asyncio.AbstractEventLoop,
+        writer: Writer,
         idle_s: float,
-        again_s: float | None = None,
-        last_step_s: float = _LAST_STEP_S,
+        retain: Retain | None,
     ) -> None:
-        self._quiet_s = quiet_s
+        self._loop = loop
+        self._writer = writer
         self._idle_s = idle_s
-        self._again_s = again_s
-        self._last_step_s = last_step_s
-        self._known: set[str] = set()
-        self._looked = time.monotonic()
-        self._jobs: deque[Job[Any]] = deque()
+        self._retain = retain
+        self._jobs: deque[tuple[Job[Any], Future[Any]]] = deque()
         self._running: Job[Any] | None = None
-        self._changed_histories: dict[str, float] = {}
-        self._condition = threading.Condition()
-        self._stopping = False
-        #: Gives the work that the history in this shadow repository needs by itself.
-        self.needed_by: Callable[[str], Iterable[Job[Any]]] = lambda _: ()
-        self._thread = threading.Thread(target=self._run, name="stet-upkeep", daemon=True)
+        #: When the oldest commit came that was not looked at, by shadow repository.
+        self._changed: dict[str, float] = {}
+        self._retained: dict[str, float] = {}
+        self._woken = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Begin to work."""
-        self._thread.start()
-
-    # -- called from any thread
+        self._task = self._loop.create_task(self._work())
 
     def submit(self, job: Job[T]) -> Future[T]:
         """Do this when what was asked for before is done."""
-        job.future.set_running_or_notify_cancel()
-        with self._condition:
-            if self._stopping:
-                job.future.set_exception(CancelledError())
-            else:
-                self._jobs.append(job)
-                self._condition.notify_all()
-        return job.future
+        future: Future[T] = self._loop.create_future()
+        if self._task is None or self._task.done():
+            _give_up(job, future)
+        else:
+            self._jobs.append((job, future))
+            self._woken.set()
+        return future
 
-    def reconfigure(self, idle_s: float, again_s: float | None) -> None:
+    def reconfigure(self, idle_s: float, retain: Retain | None) -> None:
         """Look at the histories by other times from now on."""
-        with self._condition:
-            self._idle_s, self._again_s = idle_s, again_s
-            self._condition.notify_all()
+        self._idle_s, self._retain = idle_s, retain
+        self._woken.set()
 
     def follow(self, shadow: str) -> None:
         """A shadow repository has new commits."""
-        with self._condition:
-            self._known.add(shadow)
-            if shadow not in self._changed_histories:
-                self._changed_histories[shadow] = time.monotonic()
-                self._condition.notify_all()
+        if shadow not in self._changed:
+            self._changed[shadow] = time.monotonic()
+            self._woken.set()
 
     @property
     def work(self) -> list[Job[Any]]:
         """What is being done, and then what waits."""
-        with self._condition:
-            return [*([self._running] if self._running else []), *self._jobs]
+        waiting = [job for job, _ in self._jobs]
+        return [self._running, *waiting] if self._running is not None else waiting
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Give up what is being done, safely, and what waits."""
-        with self._condition:
-            self._stopping = True
-            self._condition.notify_all()
-        if self._thread.is_alive():
-            self._thread.join(self._last_step_s)
-        while self._jobs:
-            self._jobs.popleft().future.set_exception(CancelledError())
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
 
-    # -- the thread
+    # -- one after the other
 
-    def _run(self) -> None:
-        while True:
-            with self._condition:
-                self._running = None
-                while not (self._jobs or self._stopping):
-                    pause = self._pause()
-                    if pause is not None and pause <= 0:
-                        break
-                    self._condition.wait(pause)
-                if self._stopping:
-                    return
+    async def _work(self) -> None:
+        try:
+            while True:
                 if self._jobs:
-                    self._running = self._jobs.popleft()
-            if self._running is not None:
-                self._carry_out(self._running)
-            else:
-                self._look()
+                    await self._carry_out(*self._jobs.popleft())
+                    continue
+                self._woken.clear()
+                pause = self._pause()
+                if pause is not None and pause <= 0:
+                    await self._look()
+                    continue
+                try:
+                    await asyncio.wait_for(self._woken.wait(), pause)
+                except TimeoutError:
+                    continue
+        finally:
+            for job, future in self._jobs:
+                _give_up(job, future)
+            self._jobs.clear()
+
+    async def _carry_out(self, job: Job[T], future: Future[T]) -> None:
+        self._running = job
+        try:
+            result = await job.run(job.progress)
+        except asyncio.CancelledError:
+            _give_up(job, future)
+            raise
+        except Exception as error:  # noqa: BLE001 - it belongs to whoever asked
+            if not future.cancelled():
+                future.set_exception(error)
+        else:
+            if not future.cancelled():
+                future.set_result(result)
+        finally:
+            self._running = None
+            job.ended.set()
 
     def _pause(self) -> float | None:
-        """Seconds until the histories that have changed are to be looked at; None: none has."""
+        """Seconds until a history is to be looked at; None: none is."""
         if not self._idle_s:
             return None
-        if not self._changed_histories:
-            if self._again_s is None or not self._known:
-                return None
-            return self._again_s - (time.monotonic() - self._looked)
-        longest = time.monotonic() - min(self._changed_histories.values())
-        return min(self._idle_s - self._quiet_s(), _SELDOM_S - longest)
+        pauses = []
+        if self._changed:
+            longest = time.monotonic() - min(self._changed.values())
+            pauses.append(min(self._idle_s - self._writer.quiet_s(), _SELDOM_S - longest))
+        if self._retain is not None and self._retained:
+            since = time.monotonic() - min(self._retained.values())
+            pauses.append(_RETENTION_EVERY_S - since)
+        return min(pauses, default=None)
 
-    def _look(self) -> None:
-        """Queue what the histories need that have changed."""
-        with self._condition:
-            shadows = list(self._changed_histories or self._known)
-            self._changed_histories = {}
-            self._looked = time.monotonic()
-        for shadow in shadows:
+    async def _look(self) -> None:
+        """Have done what the histories need that have changed, or were not cut for long."""
+        changed, self._changed = self._changed, {}
+        for workspace in list(self._writer.state.open.values()):
+            shadow = workspace.shadow
             try:
-                for job in self.needed_by(shadow):
-                    self.submit(job)
-            except Exception as error:  # noqa: BLE001 - nothing here may end the daemon
-                _log.warning("%s can't be looked at: %r", shadow, error)
+                if self._retain is not None and self._is_long_ago(shadow):
+                    self._retained[shadow] = time.monotonic()
+                    self.tell(Job("retention", workspace.root, _retaining(self._retain, workspace)))
+                if shadow in changed and await self._writer.historian.ask("is due", shadow, bool):
+                    self.tell(Job("gc", workspace.root, _tidying(self._writer, workspace)))
+            except Refused as error:
+                _log.warning("%s can't be looked at: %s", shadow, error)
 
-    def _carry_out(self, job: Job[Any]) -> None:
-        steps = job.start(job.progress)
-        try:
-            while not self._stopping:
-                done = run_slice(steps)
-                if done is not None:
-                    job.future.set_result(done[0])
-                    return
-                busy = self._quiet_s() < QUIET_S
-                time.sleep(_LONG_PAUSE_S if busy else _SHORT_PAUSE_S)
-            job.future.set_exception(CancelledError())
-        except BaseException as error:  # noqa: BLE001 - it belongs to whoever asked
-            job.future.set_exception(error)
-        finally:
-            steps.close()
+    def _is_long_ago(self, shadow: str) -> bool:
+        last = self._retained.get(shadow)
+        return last is None or time.monotonic() - last > _RETENTION_EVERY_S
+
+    def tell(self, job: Job[Any]) -> None:
+        """Do this for nobody in particular: the log says what came of it."""
+
+        def ended(future: Future[Any]) -> None:
+            if future.cancelled():
+                return
+            error = future.exception()
+            if error is None:
+                _log.info("%s of %s: %s", job.what, job.root, future.result())
+            elif not (isinstance(error, Refused) and error.kind == Kind.SHUTTING_DOWN):
+                _log.warning("%s of %s failed: %r", job.what, job.root, error)
+
+        self.submit(job).add_done_callback(ended)
+
+
+def _give_up(job: Job[Any], future: Future[Any]) -> None:
+    stopping = f"{job.what}: the daemon is stopping; ask again when it is back."
+    job.ended.set()
+    if not future.done():
+        future.set_exception(refuse(Kind.SHUTTING_DOWN, stopping))
+
+
+def _retaining(retain: Retain, workspace: Workspace) -> Callable[[Progress], Awaitable[int]]:
+    return lambda progress: retain(workspace, progress)
+
+
+def _tidying(writer: Writer, workspace: Workspace) -> Callable[[Progress], Awaitable[Collected]]:
+    return lambda progress: collect(writer, workspace, progress, drop=False)
+
+
+# -- what all pieces of work need
+
+
+async def collect(
+    writer: Writer, workspace: Workspace, progress: Progress, *, drop: bool
+) -> Collected:
+    """Pack a history; with ``drop``, without what nothing needs. Raises Refused."""
+    question = "collect" if drop else "tidy"
+    try:
+        return await writer.historian.work(question, workspace.shadow, Collected, progress)
+    finally:
+        # Packs that are gone take space as long as somebody has them open.
+        if writer.state.open.get(workspace.name) is workspace:
+            workspace.repository.reopen()
+
+
+def check_open(writer: Writer, workspace: Workspace) -> None:
+    """See to it that a history may be added to. Raises Refused."""
+    if writer.read_only is not None:
+        raise read_only(writer.read_only)
+    if writer.state.open.get(workspace.name) is not workspace:
+        raise refuse(Kind.WORKSPACE_NOT_ALLOWED, "this workspace is no longer allowed")
+
+
+def record(
+    writer: Writer,
+    workspace: str,
+    *,
+    commits: Sequence[CommitRecord] = (),
+    paths: Sequence[PathChange] = (),
+    cut: Cut | None = None,
+    rewritten: Rewritten | None = None,
+) -> int:
+    """Make durable what was done to a history, where no file has to be written; its number.
+
+    Raises Refused.
+    """
+    number = writer.state.number + 1
+    writer.record(
+        Change(
+            number=number,
+            workspace=workspace,
+            paths=list(paths),
+            commits=list(commits),
+            blobs={},
+            time=int(time.time()),
+            performed=True,
+            cut=cut,
+            rewritten=rewritten,
+        )
+    )
+    writer.state.number = number
+    return number
+
+
+async def checkpoint(writer: Writer, *, fresh: bool = False) -> Checkpoint | None:
+    """Have a checkpoint begun, and wait for it; the newest one that is durable then, if any.
+
+    It may be an older one, if no other could be taken: the caller has to look. ``fresh``: as in
+    :meth:`stetd.checkpointing.Checkpoints.begin`.
+    """
+    done = asyncio.Event()
+    writer.checkpoints.begin(done.set, fresh=fresh)
+    try:
+        await asyncio.wait_for(done.wait(), _CHECKPOINT_S)
+    except TimeoutError:
+        return None
+    return writer.checkpoints.recorded

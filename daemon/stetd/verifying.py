@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Generator, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from stet.wire.failures import Kind, Refused
@@ -29,8 +29,11 @@ from stetd.history.checking import (
     check_tree,
 )
 from stetd.history.commits import rfc3339
-from stetd.storage.journal_format import Cut, Reached
-from stetd.storage.journal_heads import JournalHead
+from stetd.state import shadow_path
+from stetd.storage.disk import Disk
+from stetd.storage.journal import Position
+from stetd.storage.journal_format import Reached
+from stetd.storage.journal_heads import read_heads
 from stetd.storage.object_checking import Fault, ObjectCheck
 from stetd.storage.references import (
     HISTORY,
@@ -43,6 +46,7 @@ from stetd.storage.references import (
 from stetd.storage.rewritten import successors
 from stetd.storage.shallow import read_shallow
 from stetd.storage.worktree import Worktree
+from stetd.verify_claims import Claim, Claimed, Claiming, Verifying
 
 #: More problems are only counted.
 _MOST_PROBLEMS = 1000
@@ -50,21 +54,6 @@ _TREES = 512
 #: Seconds by which a clock may go back without being mentioned.
 _CLOCK_STEP_S = 300
 _REPLACING_FILES = ("info/grafts", "objects/info/alternates", "shallow")
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """What the daemon says of a history, at one moment."""
-
-    head: str | None
-    commits: int
-    journal: JournalHead | None
-    #: Why the journal could not be read.
-    journal_trouble: str | None = None
-    #: What retention has dropped of the history's beginning.
-    cut: Cut | None = None
-    #: How far the journal has the history, where that can't be made in Git at present.
-    recorded: Reached | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +81,46 @@ def read_history_reference(shadow: str) -> str | None:
         return ""
 
 
-def verify(subject: Subject) -> Generator[None, None, VerifyResult]:
-    """Verify a history; yields often."""
+def claimed(asked: Claiming) -> Claimed:
+    """What the daemon says of a history, in its memory and in its journal, and the reference."""
+    now, directory = asked.moment, os.path.join(asked.state, "journal")
+    try:
+        position = Position(now.segment, now.offset)
+        journal = read_heads(directory, position, asked.name)
+        claim = Claim(now.head, now.commits, journal, None, now.cut, now.recorded)
+    except OSError as error:
+        trouble = f"{os.path.basename(error.filename or '')}: {error.strerror}"
+        claim = Claim(now.head, now.commits, None, trouble, now.cut, now.recorded)
+    return Claimed(claim, read_history_reference(shadow_path(asked.state, asked.name)))
+
+
+def verified(asked: Verifying, disk: Disk) -> VerifyResult:
+    """Verify a history."""
+    worktree = None
+    with suppress(OSError):
+        worktree = Worktree(asked.root, disk)
+    subject = Subject(
+        shadow=shadow_path(asked.state, asked.name),
+        worktree=worktree,
+        max_file_bytes=asked.max_file_bytes,
+        before=asked.before,
+        reference=asked.reference,
+        claim=asked.claim,
+        expect=asked.expect,
+        trouble=asked.trouble,
+    )
+    try:
+        return verify(subject)
+    finally:
+        if worktree is not None:
+            worktree.close()
+
+
+def verify(subject: Subject) -> VerifyResult:
+    """Verify a history."""
     run = _Verification(subject)
     try:
-        yield from run.everything()
+        run.everything()
         return run.result()
     finally:
         run.check.close()
@@ -122,17 +146,17 @@ class _Verification:
         self._named: set[str] = set()
         self._trees: OrderedDict[str, tuple[RawTree, list[str]]] = OrderedDict()
 
-    def everything(self) -> Iterator[None]:
-        yield from self.check.scan()
+    def everything(self) -> None:
+        self.check.scan()
         for fault in self.check.faults:
             if fault.oid is not None:
                 self._faults[fault.oid] = fault
-        yield from self._follow_chain()
+        self._follow_chain()
         self._add_other_faults()
         self._check_journal()
         self._check_what_replaces()
         self._tell_trouble()
-        yield from self._compare_workspace()
+        self._compare_workspace()
 
     def result(self) -> VerifyResult:
         if self.uncounted:
@@ -164,7 +188,7 @@ class _Verification:
 
     # -- the chain
 
-    def _follow_chain(self) -> Iterator[None]:
+    def _follow_chain(self) -> None:
         subject = self.subject
         chain = _Chain(subject, self._pins())
         oid, child = subject.claim.head, None
@@ -179,10 +203,10 @@ class _Verification:
             parent = self._commit(current.parent, oid) if current.parent is not None else None
             if parent is not None and parent.time - current.time > _CLOCK_STEP_S:
                 self._warn_of_clock(oid, current.time, parent.time)
-            yield from self._compare_trees(oid, current.tree, parent.tree if parent else None)
+            self._compare_trees(oid, current.tree, parent.tree if parent else None)
             oid, child, current = current.parent, oid, parent
         if self.ended_at is not None and current is not None:
-            yield from self._compare_trees(self.ended_at, current.tree, None)
+            self._compare_trees(self.ended_at, current.tree, None)
         elif oid is not None:
             self.broken_at = child or "the newest commit"
         self._judge(chain)
@@ -377,7 +401,7 @@ class _Verification:
 
     # -- trees
 
-    def _compare_trees(self, commit: str, new: str, old: str | None) -> Iterator[None]:
+    def _compare_trees(self, commit: str, new: str, old: str | None) -> None:
         """Check everything in a commit's tree that its parent's does not have in its place."""
         waiting = [(new, old, "")] if new != old else []
         while waiting:
@@ -385,7 +409,6 @@ class _Verification:
             before = (self._tree(old, None, "") if old is not None else None) or {}
             entries = self._tree(new, commit, prefix) or {}
             for name, (mode, oid) in sorted(entries.items() - before.items()):
-                yield
                 path = prefix + name.decode("utf-8", "replace")
                 if mode != TREE_MODE:
                     self._is_there(oid.hex(), "blob", commit, path)
@@ -477,7 +500,7 @@ class _Verification:
 
     # -- the workspace
 
-    def _compare_workspace(self) -> Iterator[None]:
+    def _compare_workspace(self) -> None:
         """Count the files that are other than the newest commit has them: no problem, but told."""
         head = self.subject.claim.head
         commit = self._quiet_commit(head) if head is not None else None
@@ -489,7 +512,6 @@ class _Verification:
         while waiting:
             oid, prefix = waiting.pop()
             for name, (mode, entry) in (self._tree(oid, None, prefix) or {}).items():
-                yield
                 path = prefix + name.decode("utf-8", "replace")
                 if mode == TREE_MODE:
                     waiting.append((entry.hex(), path + "/"))

@@ -18,8 +18,6 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from stetd.differing import KnownFiles
-
 #: So many bytes of paths are kept of a workspace's uses; those of the oldest go first.
 _MOST_BYTES = 4 << 20
 #: What a path takes beside its characters.
@@ -55,10 +53,9 @@ class _Use:
 
 @dataclass(slots=True)
 class WatchedTools:
-    """The uses of tools in one workspace whose end is not told yet, and what scans have learnt."""
+    """The uses of tools in one workspace whose end is not told yet."""
 
-    #: Only touched by the scan that holds the lock.
-    known: KnownFiles | None = None
+    #: Held by a look at the whole workspace.
     scanning: asyncio.Lock = field(default_factory=asyncio.Lock)
     _uses: dict[tuple[str | None, str], _Use] = field(default_factory=dict)
     _bytes: int = 0

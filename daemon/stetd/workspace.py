@@ -1,28 +1,32 @@
-"""One open workspace: an allowed directory, its history's head, its files.
-
-Only the writer thread uses this module.
-"""
+"""One open workspace: an allowed directory, its history's head, its files."""
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from stet.wire.failures import Kind, refuse
 from stetd.heads import Head
 from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
 from stetd.history.objects import EMPTY_TREE, Tree, stored_tree
+from stetd.recorded_plans import Changed
 from stetd.session.modes import Standing
 from stetd.storage.disk import Disk
-from stetd.storage.shadow_repo import ShadowRepository
+from stetd.storage.journal_format import CommitRecord
+from stetd.storage.stored_objects import StoredObjects
 from stetd.storage.worktree import OnDisk, Worktree
 from stetd.transaction import Prepared
 
+#: Records that a proposal may be behind.
+_REMEMBERED = 1000
+
 
 class Workspace:
-    """An allowed directory, its history's head and its files. Owned by the writer thread."""
+    """An allowed directory, its history's head and its files."""
 
     def __init__(
-        self, name: str, root: str, repository: ShadowRepository, standing: Standing, disk: Disk
+        self, name: str, root: str, repository: StoredObjects, standing: Standing, disk: Disk
     ) -> None:
         self.name = name
         self.root = root
@@ -35,6 +39,9 @@ class Workspace:
         self.number = 0
         #: Paths that calls have touched since a snapshot was begun; None: none is being taken.
         self.touched: set[str] | None = None
+        #: The newest records that made a commit here, with the paths that these have changed and
+        #: the ids of the commits that they have taken back.
+        self._recent: deque[tuple[int, set[str] | None]] = deque(maxlen=_REMEMBERED)
         self._disk = disk
         self.worktree = Worktree(root, disk)
 
@@ -54,6 +61,23 @@ class Workspace:
                 f"{self.root}: the workspace's directory is not there ({error.strerror}). "
                 "Its history is kept; it goes on when the directory is back.",
             ) from error
+
+    def note(self, number: int, commits: Sequence[CommitRecord] | None) -> None:
+        """Remember what record ``number`` has added to the history; None: what is not said."""
+        touched = None
+        if commits is not None:
+            moved = (path for c in commits for pair in c.meta.moves for path in pair)
+            touched = {path for c in commits for path in c.changes}.union(moved)
+            touched.update(oid for c in commits for oid in c.meta.reverts)
+        self._recent.append((number, touched))
+
+    def check_unchanged(self, number: int, paths: Sequence[str], reverts: Sequence[str]) -> None:
+        """Raises Changed if a record after this one touched these paths, or took these back."""
+        forgotten = len(self._recent) == _REMEMBERED and self._recent[0][0] > number
+        later = (touched for each, touched in self._recent if each > number)
+        own = {*paths, *reverts}
+        if forgotten or any(each is None or not each.isdisjoint(own) for each in later):
+            raise Changed(paths[0] if paths else "")
 
     def apart(self) -> Workspace:
         """The same files through a handle of its own, for another thread to read; close that.
@@ -75,7 +99,7 @@ class Workspace:
         self.repository.close()
 
 
-def head_at(repository: ShadowRepository, commit: str | None, commits: int) -> Head:
+def head_at(repository: StoredObjects, commit: str | None, commits: int) -> Head:
     """Take up the history at a commit that the repository holds. Raises MissingObject."""
     if commit is None:
         return Head(None, Tree({}, EMPTY_TREE), 0)

@@ -1,4 +1,4 @@
-"""Allowing and forgetting workspaces. Runs on the writer thread."""
+"""Allowing and forgetting workspaces."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stetd.state import workspace_name
 from stetd.storage.disk import SyncFailed
 from stetd.storage.journal import JournalBroken
 from stetd.storage.journal_format import WorkspaceAllowed, WorkspaceForgotten, WorkspaceState
-from stetd.storage.shadow_repo import BrokenRepository, MissingObject
+from stetd.storage.stored_objects import BrokenRepository, MissingObject
 from stetd.taking_up import TakingUp, open_repository
 from stetd.workspace import Workspace, head_at
 from stetd.writer import Writer
@@ -51,7 +51,6 @@ class Workspaces:
         known = state.known.get(name)
         if known is not None and known.allowed:
             return self._try_again(known)
-        self.writer.background.require(self.writer.git_number)
         return self._open(known or WorkspaceState(name, path, UNRESTRICTED, None, 0))
 
     def take_up(self, known: WorkspaceState) -> Workspace:
@@ -113,7 +112,8 @@ class Workspaces:
             raise io_failure(error) from error
         writer.checkpoints.needed = True
         if workspace.head.commit is not None:
-            writer.to_git(workspace, writer.state.number, objects)
+            writer.committed(workspace, writer.state.number, objects)
+        writer.historian.restart()  # it could not go on with this history
         self.on_taken_up(workspace)
         return workspace
 

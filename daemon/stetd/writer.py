@@ -13,12 +13,11 @@ a batch without waiting for each other.
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import logging
 import math
 import time
 from asyncio import Future
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -28,7 +27,7 @@ from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.first_use import known
 from stet.wire.results import EditResult, FileChange
 from stetd.before_note import BeforeNote
-from stetd.call_planning import plan_call, plan_here
+from stetd.call_planning import check_if_match, plan_call, plan_here
 from stetd.call_world import OBSERVE, EditCall
 from stetd.checkpointing import Checkpoints, WriterLimits
 from stetd.drafts import Draft, Who
@@ -37,36 +36,39 @@ from stetd.events import Events
 from stetd.failpoints import hit
 from stetd.fair_queue import FairQueue, Lane, Waiting
 from stetd.grace import GraceWatch, LateWrite, seal_late_write
+from stetd.historian.client import Historian
+from stetd.historian.messages import Place
 from stetd.history.commits import rfc3339
 from stetd.history.objects import NewObject
 from stetd.mode_keeping import Modes
 from stetd.observing import NOTE_SECONDS, note_id, observe, read_note
 from stetd.params import check_label
 from stetd.planning_beside import AT_ONCE_BYTES, AT_ONCE_S, Beside, PlanningBeside
+from stetd.proposals import Proposal, Proposing
 from stetd.recorded_plans import Changed, PlanDialect, Replay, refused_anew
 from stetd.refusing import (
     TOOL_DISABLED,
     after_dropping,
     contended,
     damaged_history,
+    history_unwritable,
     in_restricted_workspace,
     io_failure,
     other_call,
     outcome_unknown,
     read_only,
 )
+from stetd.remembered import Key
 from stetd.replacing import Displaced
-from stetd.replaying import recorded_diff
 from stetd.sealing import seal
 from stetd.session.modes import RESTRICTED
 from stetd.session.sessions import Session, clipboard_bytes
 from stetd.session_keeping import Sessions
 from stetd.state import State
-from stetd.storage.background import Background
 from stetd.storage.journal import Journal, JournalBroken
-from stetd.storage.journal_format import Record
-from stetd.storage.request_store import RequestRecord, RequestStore
-from stetd.storage.shadow_repo import MissingObject
+from stetd.storage.journal_format import CommitRecord, Record
+from stetd.storage.request_record import RequestRecord, answered
+from stetd.storage.stored_objects import MissingObject
 from stetd.transaction import Prepared, abort, mark_published
 from stetd.workspace import Base, Workspace
 
@@ -82,12 +84,16 @@ TURN_S = 0.012
 #: syncs; but it is no longer than LONGEST_TURN_S.
 _SYNCS_A_TURN = 2
 LONGEST_TURN_S = 0.1
+#: Where a sync takes longer than this, calls are waited for that may share it: so long a part of
+#: it, and no longer than that.
+_LONG_SYNC_S, _GATHERED, _MOST_GATHERED_S = 0.002, 0.1, 0.005
 #: How often a call is planned beside the writer at most, while its files change each time.
 _MAX_OVERTAKEN = 5
 #: Seconds between two looks at calls that are planned beside the writer, before a stop.
 _LOOK_S = 0.05
-#: Seconds that a replayed answer waits for the contents that its diff is made from.
-_REPLAY_WAIT_S = 5.0
+#: Bytes that the journal may have while the history can't be written, and while it only takes
+#: long; more if checkpoints are to be rarer than that.
+MOST_UNWRITTEN, _MOST_BEHIND = 64 << 20, 512 << 20
 
 
 @dataclass(slots=True)
@@ -102,6 +108,8 @@ class _EditJob:
     answered: bool = False
     #: It is to be planned beside the writer, or was: then it has the result.
     beside: Beside | None = None
+    #: What the historian has said of calls that may have been answered long ago.
+    recalled: dict[Key, RequestRecord | None] = field(default_factory=dict)
     #: How often what was planned beside did not hold any more.
     overtaken: int = 0
     #: It was answered while it was being planned.
@@ -145,7 +153,7 @@ _STOPPING = refuse(
 class Writer:
     """Owns the state; everything that changes it goes through the queue.
 
-    All of it is for the event loop's thread, but for :meth:`from_thread`.
+    All of it is for the event loop's thread.
     """
 
     def __init__(
@@ -153,16 +161,14 @@ class Writer:
         loop: asyncio.AbstractEventLoop,
         state: State,
         journal: Journal,
-        background: Background,
-        requests: RequestStore,
-        requests_to_write: RequestStore,
+        historian: Historian,
         limits: WriterLimits,
         beside: PlanningBeside | None = None,
     ) -> None:
         self._loop = loop
         self.state = state
         self.journal = journal
-        self.background = background
+        self.historian = historian
         #: What subscribers are told of.
         self.events = Events()
         #: Who may write, and who asks to.
@@ -172,7 +178,6 @@ class Writer:
         self.read_only: str | None = None
         #: Number of the last record that made a commit anywhere.
         self.git_number = 0
-        self._requests = requests
         self._limits = limits
         #: Where calls are planned that take long; None: here.
         self._beside = beside
@@ -184,19 +189,22 @@ class Writer:
         self._last_work = time.monotonic()
         self._ends = math.inf
         self._drained: list[Future[None]] = []
+        self._asking: set[asyncio.Task[None]] = set()
         #: The next turn: soon, or when something is due.
         self._next: asyncio.Handle | None = None
         self._awake = False
+        #: Whether the last batch was more than one call.
+        self._shared = False
         self.checkpoints = Checkpoints(
             state,
             journal,
-            background,
-            requests_to_write,
+            historian,
+            loop,
             limits,
-            lambda run: self._loop.call_soon_threadsafe(self.submit, run),
             self.become_read_only,
         )
         self.checkpoints.on_begin = self.sessions.let_go
+        self.checkpoints.on_end = self._wake
 
     def submit_edit(self, call: EditCall, lane: Lane) -> Future[EditResult]:
         """Queue a client's editing call. A retry of one in flight gets that one's outcome."""
@@ -238,21 +246,8 @@ class Writer:
         """Whether nothing that this client has asked for waits, so that it may go on at once."""
         return not (lane.waiting or lane.held)
 
-    def from_thread(self, run: Callable[[], T]) -> T:
-        """The same for another thread, which waits for it."""
-        future: concurrent.futures.Future[T] = concurrent.futures.Future()
-
-        def carry_out() -> None:
-            try:
-                future.set_result(run())
-            except BaseException as error:  # noqa: BLE001 - it belongs to whoever asked
-                future.set_exception(error)
-
-        self._loop.call_soon_threadsafe(self.submit, carry_out)
-        return future.result()
-
     def quiet_s(self) -> float:
-        """Seconds since the last writing call was carried out; 0 while some wait. Any thread."""
+        """Seconds since the last writing call was carried out; 0 while some wait."""
         return time.monotonic() - self._last_work if self._queue.empty else 0.0
 
     def forsake(self, lane: Lane) -> None:
@@ -288,7 +283,19 @@ class Writer:
             self._awake = True
             if self._next is not None:
                 self._next.cancel()
-            self._next = self._loop.call_soon(self._turn)
+            gather = self._gather_s()
+            self._next = (
+                self._loop.call_later(gather, self._turn)
+                if gather
+                else self._loop.call_soon(self._turn)
+            )
+
+    def _gather_s(self) -> float:
+        """Seconds to wait for more calls: those of clients that were answered together come almost
+        together again, and should share the next sync, too.
+        """
+        long = self._shared and self.journal.sync_s > _LONG_SYNC_S
+        return min(self.journal.sync_s * _GATHERED, _MOST_GATHERED_S) if long else 0.0
 
     # -- turns
 
@@ -307,6 +314,7 @@ class Writer:
                 self._run_task(first, items.pop(0))
                 continue
             batch = _take_batch(items)
+            self._shared = len(batch) > 1
             self._run_batch([waiting.item for waiting in batch])
             late = [waiting for waiting in batch if not waiting.item.answered]
             for waiting in batch:
@@ -318,6 +326,7 @@ class Writer:
                 for waiting in late:
                     self._begin_beside(waiting.item)
             self._last_work = time.monotonic()
+        self.historian.follow()
         try:
             self._housekeeping()
         except Exception as error:  # noqa: BLE001 - a defect must not end the writer
@@ -386,8 +395,6 @@ class Writer:
         """Plan, journal and publish jobs; gives those that must be planned again."""
         try:
             workspace.check_present()
-            if jobs[0].call.needs_history:
-                self.background.require(workspace.number)
         except Refused as refusal:
             for job in jobs:
                 self._answer(job, refusal)
@@ -450,7 +457,7 @@ class Writer:
         call = job.call
         try:
             # First: a call that was applied is answered so, whatever the mode is by now.
-            replayed = self._replay(workspace, call)
+            replayed = self._replay(workspace, job)
             if replayed is not None:
                 return _Outcome(job, answer=replayed)
             session = self._admitted(workspace, call, session)
@@ -502,7 +509,7 @@ class Writer:
                 session,
                 limits=limits.call,
                 protection=limits.protection,
-                note=self._note(workspace, call, now),
+                note=self._note(workspace, job, now),
                 number=number,
                 now=now,
             )
@@ -549,13 +556,14 @@ class Writer:
             prepared.close()
             raise
 
-    def _note(self, workspace: Workspace, call: EditCall, now: int) -> BeforeNote | None:
-        """What was noted before the tool ran that is observed now."""
+    def _note(self, workspace: Workspace, job: _EditJob, now: int) -> BeforeNote | None:
+        """What was noted before the tool ran that is observed now. Raises TakesLong."""
+        call = job.call
         use = call.params.get("use")
         if use is None or call.params["phase"] != "after":
             return None
         key = (workspace.name, call.session or "", note_id(use))
-        told = self.state.requests.get(key) or self._requests.find(*key)
+        told = self._answered(key, job)
         if told is None or now - told.time > NOTE_SECONDS:
             return None
         return read_note(told.reply)
@@ -574,9 +582,18 @@ class Writer:
         recorded = job.beside.recorded if job.beside is not None else None
         if isinstance(recorded, Exception):
             raise recorded
-        if recorded is not None:
+        if call.needs_history:
+            if not isinstance(recorded, Proposal):
+                check_if_match(workspace, base, call, session, limits.call)
+                raise TakesLong
+            paths = [file.path for file in recorded.files]
+            workspace.check_unchanged(recorded.number, paths, recorded.reverts)
+            return plan_call(
+                workspace, base, call, session, limits.call, limits.protection, proposal=recorded
+            )
+        if isinstance(recorded, list):
             return plan(Replay(recorded))
-        if self._beside is None or job.beside is not None or call.needs_history:
+        if self._beside is None or job.beside is not None:
             return plan()
         if call.size > AT_ONCE_BYTES:
             raise TakesLong
@@ -587,13 +604,10 @@ class Writer:
         if job.beside is not None:
             job.beside.taken.set()
 
-        def go_on() -> None:
+        def done() -> None:
             if not job.withdrawn:
                 self._queue.let_go(job.lane)
                 self._wake()
-
-        def done() -> None:
-            self._loop.call_soon_threadsafe(go_on)
 
         return Beside(
             job.call,
@@ -603,6 +617,65 @@ class Writer:
             done=done,
             wanted=lambda: self._is_wanted(job),
             over=lambda: job.answered,
+        )
+
+    def _begin_task(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        self._asking.add(task)
+        task.add_done_callback(self._asking.discard)
+
+    def _unknown(self, job: _EditJob) -> list[Key]:
+        """The ids that the historian is to be asked for before a job can be planned."""
+        call, remembered = job.call, self.historian.remembered
+        keys = []
+        if call.retryable and not call.preview:
+            keys.append((call.workspace, call.session or "", call.request))
+        use = call.params.get("use") if call.method == OBSERVE else None
+        if use is not None and call.params["phase"] == "after":
+            keys.append((call.workspace, call.session or "", note_id(use)))
+        return [
+            key
+            for key in keys
+            if key not in job.recalled
+            and key not in self.state.requests
+            and remembered.find(key) is None
+            and remembered.may_be_old(key)
+        ]
+
+    async def _recall(self, job: _EditJob) -> None:
+        """Ask the historian for calls that may have been answered long ago; then go on."""
+        beside, job.beside = job.beside, None
+        assert beside is not None, "BUG: nothing to go on with"
+        for key in self._unknown(job):
+            try:
+                found = await self.historian.ask("answered call", key, list[RequestRecord])
+                job.recalled[key] = found[0] if found else None
+            except Refused as refusal:
+                job.beside, beside.recorded = beside, refusal
+        beside.done()
+
+    async def _propose(self, beside: Beside) -> None:
+        """Have a call that takes something back planned by the historian."""
+        workspace = beside.workspace
+        asked = Proposing(beside.call, beside.limits)
+        try:
+            place = self.place(workspace, beside.call.directory)
+            beside.recorded = await self.historian.ask("take back", asked, Proposal, place)
+        except Exception as error:  # noqa: BLE001 - the writer answers with it
+            beside.recorded = error
+        beside.done()
+
+    def place(self, workspace: Workspace, directory: str = "") -> Place:
+        """Where the historian is to look."""
+        return Place(
+            name=workspace.name,
+            root=workspace.root,
+            shadow=workspace.shadow,
+            head=workspace.head.commit,
+            number=workspace.number,
+            directory=directory,
+            cut=self.state.known[workspace.name].cut,
+            inner=[path for path, _ in self.state.inside(workspace)],
         )
 
     def refuse_held(self) -> None:
@@ -623,7 +696,7 @@ class Writer:
                     self._answer(job, _light(refusal))
 
     def _is_wanted(self, job: _EditJob) -> bool:
-        """Whether somebody still waits for the answer. Any thread."""
+        """Whether somebody still waits for the answer."""
         if not job.lane.forsaken:
             return True
         entry = self._in_flight.get((job.call.workspace, job.call.session or "", job.call.request))
@@ -631,11 +704,16 @@ class Writer:
 
     def _begin_beside(self, job: _EditJob) -> None:
         """Have a job planned that takes long. It is the first in its lane, which is held."""
-        if job.beside is None or job.beside.begun or self._beside is None:
+        if job.beside is None or job.beside.begun:
             return
         job.beside.begun = True
         self._queue.hold(job.lane)
-        self._beside.submit(job.beside)
+        if self._unknown(job):
+            self._begin_task(self._recall(job))
+        elif job.call.needs_history:
+            self._begin_task(self._propose(job.beside))
+        elif self._beside is not None:
+            self._beside.submit(job.beside)
 
     def _check_mode(self, workspace: Workspace, call: EditCall, session: Session | None) -> None:
         if call.control and call.needs_history:
@@ -659,7 +737,10 @@ class Writer:
             return
         if self.read_only is not None:
             raise read_only(self.read_only)
-        self.background.require_room()
+        trouble = self.historian.trouble
+        most = MOST_UNWRITTEN if trouble is not None else _MOST_BEHIND
+        if self.journal.bytes > max(most, self._limits.checkpoint_bytes):
+            raise history_unwritable(trouble)
 
     def _check_clipboards(self, session: Session | None, changes: Mapping[str, str]) -> None:
         if not changes:
@@ -680,21 +761,29 @@ class Writer:
                 "(max_clipboard_bytes in the configuration)",
             )
 
-    def _replay(self, workspace: Workspace, call: EditCall) -> EditResult | None:
+    def _answered(self, key: Key, job: _EditJob) -> RequestRecord | None:
+        """The record of an answered call. Raises TakesLong where the historian is to be asked."""
+        found = self.state.requests.get(key) or self.historian.remembered.find(key)
+        if found is None and self.historian.remembered.may_be_old(key):
+            if key not in job.recalled:
+                if job.beside is not None and isinstance(job.beside.recorded, Refused):
+                    raise job.beside.recorded  # nobody knows: it must not be done twice
+                raise TakesLong
+            found = job.recalled[key]
+        return found
+
+    def _replay(self, workspace: Workspace, job: _EditJob) -> EditResult | None:
+        call = job.call
         if not call.retryable or call.preview:
             return None
         key = (workspace.name, call.session or "", call.request)
-        record = self.state.requests.get(key) or self._requests.find(*key)
+        record = self._answered(key, job)
         if record is None:
             return None
         if record.digest != call.digest:
             raise other_call(call.request)
         result = msgspec.msgpack.decode(record.reply, type=known(EditResult))
-        diff = ""  # not worth failing for: the call was applied, and that is the answer
-        told = call.method != OBSERVE  # which answers no diff
-        if told and self.background.wait_for(workspace.number, _REPLAY_WAIT_S):
-            diff = recorded_diff(workspace, result)
-        return msgspec.structs.replace(result, replayed=True, diff=diff)
+        return msgspec.structs.replace(result, replayed=True, diff="")
 
     def _make_durable(self, outcomes: Sequence[_Outcome]) -> Exception | None:
         """Append the records of a batch and sync once; why not, if that failed."""
@@ -745,16 +834,9 @@ class Writer:
         if prepared.session is not None:
             self.state.sessions[workspace.name, prepared.session.name] = prepared.session
         if record.request is not None:
-            answered = RequestRecord(
-                workspace.name,
-                record.session or "",
-                record.request,
-                record.digest,
-                record.reply,
-                record.time,
-                record.number,
-            )
-            self.state.requests[answered.key] = answered
+            told = answered(record)
+            self.state.requests[told.key] = told
+            self.historian.remembered.add(told)
         self._note_unsynced(workspace, prepared)
         for work in prepared.files:
             self._grace.watch(workspace, work)
@@ -762,7 +844,7 @@ class Writer:
             # What was only observed is not counted line by line; whoever is told counts it.
             counted = prepared.result.commit is not None and prepared.files
             own = prepared.result.files if counted else None
-            self.to_git(workspace, record.number, prepared.objects, own)
+            self.committed(workspace, record.number, prepared.objects, own, record.commits)
 
     def _note_unsynced(self, workspace: Workspace, prepared: Prepared) -> None:
         paths = [change.path for change in prepared.record.paths]
@@ -770,20 +852,21 @@ class Writer:
         if workspace.touched is not None:
             workspace.touched.update(paths)
 
-    def to_git(
+    def committed(
         self,
         workspace: Workspace,
         number: int,
         objects: list[NewObject],
         files: Sequence[FileChange] | None = None,
+        commits: Sequence[CommitRecord] | None = None,
     ) -> None:
-        """Let Git follow, and subscribers: what record ``number`` has added to the history.
+        """Tell subscribers what record ``number`` has added to the history, which Git follows.
 
-        ``files``: those of the last commit, where they are known.
+        ``files``: those of the last commit, where they are known; ``commits``: which were made.
         """
         assert workspace.head.commit is not None, "BUG: a commit without a head"
         workspace.number = self.git_number = number
-        self.background.write(number, workspace.shadow, objects, workspace.head.commit)
+        workspace.note(number, commits)
         self.events.committed(
             workspace.name, workspace.root, workspace.shadow, number, objects, files
         )
@@ -818,7 +901,7 @@ class Writer:
         self.state.number = aborted.number
         if aborted.head.commit != workspace.head.commit:
             workspace.head = aborted.head
-            self.to_git(workspace, aborted.number, aborted.objects)
+            self.committed(workspace, aborted.number, aborted.objects)
         if isinstance(cause, Displaced):
             jobs[0].attempts += 1
             if jobs[0].attempts < _MAX_ATTEMPTS:
@@ -876,6 +959,7 @@ class Writer:
         except OSError as error:
             raise io_failure(error) from error
         self.checkpoints.needed = True
+        self.historian.follow()
 
     # -- when there is nothing else to do
 
@@ -906,7 +990,7 @@ class Writer:
             return
         self.state.number += 1
         workspace.head = found.head
-        self.to_git(workspace, self.state.number, found.objects)
+        self.committed(workspace, self.state.number, found.objects)
 
     def end_grace(self) -> None:
         """Look at all displaced files now, before stopping."""

@@ -19,10 +19,10 @@ LINES = 300
 PYTHON, PLAIN = "python.txt", "plain.txt"
 
 
-def content(number: int) -> str:
-    """The file of 300 lines, 11 KB, with ``number`` in its middle line."""
-    lines = [f"line {n:03}: {'x' * (SIZE // LINES - 11)}\n" for n in range(LINES)]
-    lines[LINES // 2] = line(number)
+def content(number: int, count: int = LINES) -> str:
+    """The file of 300 lines, 11 KB, or of ``count``, with ``number`` in its middle line."""
+    lines = [f"line {n:03}: {'x' * (SIZE // LINES - 11)}\n" for n in range(count)]
+    lines[count // 2] = line(number)
     return "".join(lines)
 
 

@@ -14,7 +14,7 @@ import os
 
 from benchmarks.measuring import timed
 
-#: Bytes of the file and of the journal record of one call on it.
+#: Bytes of a file of 300 lines, and about those of the journal record of one call on it.
 SIZE = 11 * 1024
 
 APPEND = "append 11 KB + fdatasync"
@@ -25,13 +25,13 @@ BOTH = "append + fdatasync, then temporary file + rename"
 class Floors:
     """The floors in one directory, measured in turns with what they are compared with."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, size: int = SIZE) -> None:
         self._target = os.path.join(directory, "floor.txt")
         self._temporary = os.path.join(directory, ".floor.tmp")
         self._journal = os.open(
             os.path.join(directory, "floor.journal"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600
         )
-        self._bytes = b"x" * SIZE
+        self._bytes = b"x" * size
         self.samples: dict[str, list[float]] = {APPEND: [], RENAME: [], BOTH: []}
 
     def measure(self, repeats: int) -> None:
@@ -42,6 +42,10 @@ class Floors:
             (BOTH, self._append_and_replace),
         ):
             self.samples[name] += timed(repeats, run)
+
+    def both(self, repeats: int) -> list[float]:
+        """The seconds of so many of the third."""
+        return timed(repeats, self._append_and_replace)
 
     def close(self) -> None:
         """Let the file go."""

@@ -13,14 +13,14 @@ import os
 import resource
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.editing import content, line
-from benchmarks.lines import JsonLines, request
+from benchmarks.editing import content
+from benchmarks.editor import Editor
+from benchmarks.lines import allow
 from benchmarks.measuring import quantile
 from benchmarks.table import aligned
 from private_daemon import PrivateDaemon
@@ -52,36 +52,19 @@ class Situation:
     peak_bytes: int
 
 
-class GoodClient:
+class GoodClient(Editor):
     """Edits one line of its file again and again, and checks that it was done."""
 
     def __init__(self, daemon: PrivateDaemon, workspace: str) -> None:
-        self._path = os.path.join(workspace, "good.txt")
-        Path(self._path).write_text(content(0), encoding="utf-8")
-        self._number = 0
-        self._connection = JsonLines(daemon.endpoint().path, workspace, "good")
+        self._path = Path(workspace, "good.txt")
+        super().__init__(daemon.endpoint().path, workspace, "good")
 
-    def calls(self, seconds: float) -> tuple[float, ...]:
-        """One call after the other for so long; the duration of each."""
-        taken = []
-        ends = time.perf_counter() + seconds
-        while time.perf_counter() < ends:
-            begun = time.perf_counter()
-            self.call()
-            taken.append(time.perf_counter() - begun)
-        return tuple(taken)
-
-    def call(self) -> None:
-        """One edit. Raises RuntimeError if it was refused or is not there afterwards."""
-        old, self._number = self._number, self._number + 1
-        patch = {"operation": "replace", "oldText": line(old), "newText": line(self._number)}
-        self._connection.ask(request("patch", {"path": "good.txt", "patches": [patch]}))
-        if Path(self._path).read_text(encoding="utf-8") != content(self._number):
-            raise RuntimeError(f"edit {self._number} was answered, but it is not what stands there")
-
-    def close(self) -> None:
-        """Hang up."""
-        self._connection.__exit__(None, None, None)
+    def receive(self) -> bytes:
+        """The reply. Raises RuntimeError if it is a refusal, or the edit is not there."""
+        reply = super().receive()
+        if self.count and self._path.read_text(encoding="utf-8") != content(self.count):
+            raise RuntimeError(f"edit {self.count} was answered, but it is not what stands there")
+        return reply
 
 
 def arrange(workspace: str) -> None:
@@ -130,10 +113,10 @@ def measure(directory: str, runtime: str, plan: Plan, only: Sequence[str]) -> li
         daemon.start()
         allow(daemon, workspace)
         good = GoodClient(daemon, workspace)
-        good.calls(min(1.0, plan.seconds))
+        good.calls_for(min(1.0, plan.seconds))
 
         def taken(name: str) -> None:
-            seconds = good.calls(plan.seconds)
+            seconds = tuple(good.calls_for(plan.seconds))
             found.append(Situation(name, seconds, peak_bytes(daemon.pid)))
 
         taken("alone")
@@ -143,12 +126,6 @@ def measure(directory: str, runtime: str, plan: Plan, only: Sequence[str]) -> li
                 taken(f"and {plan.hostile} hostile ones")
         good.close()
     return found
-
-
-def allow(daemon: PrivateDaemon, workspace: str) -> None:
-    """Allow the workspace, as the person."""
-    with JsonLines(daemon.endpoint(control=True).path, None, None) as person:
-        person.ask(request("workspace_allow", {"root": workspace}))
 
 
 def peak_bytes(pid: int) -> int:

@@ -7,19 +7,25 @@ import socket
 from types import TracebackType
 from typing import Any, Self
 
+from private_daemon import PrivateDaemon
+
 
 class JsonLines:
     """One connection that has said hello. Requests can be made beforehand, as bytes.
 
-    Without a workspace (on control.sock) or a session these are left out of hello.
+    Without a workspace (on control.sock) or a session these are left out of hello; with
+    ``greet=False`` all of it is.
     """
 
-    def __init__(self, path: str, workspace: str | None, session: str | None) -> None:
+    def __init__(
+        self, path: str, workspace: str | None, session: str | None, *, greet: bool = True
+    ) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.connect(path)
         self._replies = self._socket.makefile("rb")
         hello = {"protocol": 1, "workspace": workspace, "session": session, "agent": "bench"}
-        self.ask(request("hello", hello))
+        if greet:
+            self.ask(request("hello", hello))
 
     def __enter__(self) -> Self:
         return self
@@ -30,6 +36,14 @@ class JsonLines:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self.close()
+
+    def fileno(self) -> int:
+        """For select: it is readable when a reply is there."""
+        return self._socket.fileno()
+
+    def close(self) -> None:
+        """Close the connection."""
         self._replies.close()
         self._socket.close()
 
@@ -53,3 +67,9 @@ class JsonLines:
 def request(method: str, params: dict[str, Any], number: int = 0) -> bytes:
     """A request as a line."""
     return json.dumps({"id": number, "method": method, "params": params}).encode() + b"\n"
+
+
+def allow(daemon: PrivateDaemon, workspace: str) -> None:
+    """Allow the workspace, as the person."""
+    with JsonLines(daemon.endpoint(control=True).path, None, None) as person:
+        person.ask(request("workspace_allow", {"root": workspace}))

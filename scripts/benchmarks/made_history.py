@@ -28,8 +28,9 @@ from stetd.storage.growing_index import GrowingIndex
 from stetd.storage.history_index import HistoryIndex
 from stetd.storage.journal import Journal
 from stetd.storage.journal_format import Checkpoint, WorkspaceState
+from stetd.storage.making_repository import create_repository
 from stetd.storage.packing import write_pack
-from stetd.storage.shadow_repo import ShadowRepository, create_repository
+from stetd.storage.shadow_repo import ShadowRepository
 
 FAR = 60
 VERSIONS = 50

@@ -22,16 +22,6 @@ class Row:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """Calls per second of several at once, and of one alone measured the same way."""
-
-    name: str
-    per_second: float
-    alone: float
-    note: str = ""
-
-
 def timed(repeats: int, run: Callable[[int], object]) -> list[float]:
     """Seconds of ``run(0)``, ``run(1)``, .. each."""
     taken = []

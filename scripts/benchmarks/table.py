@@ -6,21 +6,8 @@ import json
 import os
 import platform
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from benchmarks.measuring import Rate, Row, quantile
-from benchmarks.serving import Served
-from benchmarks.syncs import Syncs
-
-
-@dataclass(frozen=True, slots=True)
-class Results:
-    """Everything that was measured. ``syncs`` is empty where strace can't be used."""
-
-    rows: Sequence[Row]
-    rates: Sequence[Rate]
-    syncs: Sequence[Syncs]
-    service: Served
+from benchmarks.measuring import Row, quantile
 
 
 def environment(directory: str) -> dict[str, str | int]:
@@ -66,59 +53,19 @@ def as_values(rows: Sequence[Row]) -> list[dict[str, object]]:
     return values
 
 
-def rate_values(rates: Sequence[Rate]) -> list[dict[str, object]]:
-    """Rates with their ratio to one caller alone."""
-    return [
-        {
-            "name": rate.name,
-            "per_second": round(rate.per_second),
-            "ratio": round(rate.per_second / rate.alone, 2),
-        }
-        for rate in rates
-    ]
-
-
-def sync_values(syncs: Sequence[Syncs]) -> list[dict[str, object]]:
-    """Counts of syncs, and how many calls shared one."""
-    return [
-        {
-            "name": each.name,
-            "calls": each.calls,
-            "journal_syncs": each.syncs,
-            "calls_per_sync": round(each.calls / max(1, each.syncs), 2),
-        }
-        for each in syncs
-    ]
-
-
-def service_values(served: Served) -> dict[str, object]:
-    """What a service takes when it has nothing to do, or why that is not known."""
-    memory = None if served.memory_mib is None else round(served.memory_mib, 1)
-    return {"idle_memory_mib": memory, "not_measured": served.why_not}
-
-
-def service_line(served: Served) -> str:
-    """The same in words."""
-    if served.memory_mib is None:
-        return f"as a service of systemd: not measured, because {served.why_not}"
-    return f"as a service of systemd, idle: {served.memory_mib:.0f} MiB of memory"
-
-
-def as_json(about: dict[str, str | int], results: Results) -> str:
+def as_json(about: dict[str, str | int], rows: Sequence[Row]) -> str:
     """Everything, for programs."""
-    everything = {
-        "environment": about,
-        "rows": as_values(results.rows),
-        "rates": rate_values(results.rates),
-        "syncs": sync_values(results.syncs),
-        "service": service_values(results.service),
-    }
-    return json.dumps(everything, indent=2)
+    return json.dumps({"environment": about, "rows": as_values(rows)}, indent=2)
 
 
-def as_text(about: dict[str, str | int], results: Results) -> str:
-    """Everything, for people."""
-    values = as_values(results.rows)
+def facts(about: dict[str, str | int]) -> str:
+    """The environment in a line."""
+    return ", ".join(f"{name.replace('_', ' ')} {fact}" for name, fact in about.items())
+
+
+def as_text(rows: Sequence[Row]) -> str:
+    """The rows for people."""
+    values = as_values(rows)
     floors = {str(value["floor"]): "" for value in values if "floor" in value}
     letters = {name: chr(ord("a") + number) for number, name in enumerate(floors)}
     table = [("", "calls", "p50 ms", "p99 ms", "of", "p50", "p99")]
@@ -137,27 +84,7 @@ def as_text(about: dict[str, str | int], results: Results) -> str:
                 f"{value['p99_ratio']:.1f}x" if letter else "",
             )
         )
-    together = [("", "calls/s", "of one")]
-    together += [
-        (str(value["name"]), str(value["per_second"]), f"{value['ratio']:.1f}x")
-        for value in rate_values(results.rates)
-    ]
-    counted = [("by strace", "calls", "fdatasyncs of the journal", "calls a sync")]
-    counted += [
-        (
-            str(value["name"]),
-            str(value["calls"]),
-            str(value["journal_syncs"]),
-            str(value["calls_per_sync"]),
-        )
-        for value in sync_values(results.syncs)
-    ]
-    facts = ", ".join(f"{name.replace('_', ' ')} {fact}" for name, fact in about.items())
-    lines = [facts, "", *aligned(table), "", *aligned(together)]
-    if results.syncs:
-        lines += ["", *aligned(counted)]
-    lines += ["", service_line(results.service)]
-    return "\n".join(lines)
+    return "\n".join(aligned(table))
 
 
 def aligned(table: Sequence[tuple[str, ...]]) -> list[str]:

@@ -13,7 +13,6 @@ PACKAGES = (
     "markdown-it-py",
     "msgspec",
     "pydantic",
-    "pydantic-settings",
     "pygit2",
     "rapidfuzz",
     "regex",

@@ -17,11 +17,11 @@ from e2e.running_daemon import ConnectionEnded, DaemonProcess, Site, fsck, git
 from in_process import InProcess
 from own_peer import own_peer
 from stet.wire.failures import Kind, Refused
-from stetd import retaining
 from stetd.config import Settings
 from stetd.directories import Directories
-from stetd.retaining import Policy
-from stetd.storage.repacking import Progress
+from stetd.historian import choosing
+from stetd.retaining import Policy, retain
+from stetd.storage.progress import Progress
 
 
 @pytest.fixture
@@ -193,7 +193,7 @@ def test_what_is_about_to_go_can_not_be_pinned_any_more(small: Site) -> None:
 
 
 def test_what_is_too_old_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retaining, "_SELDOM_S", 0)
+    monkeypatch.setattr(choosing, "_SELDOM_S", 0)
     root = tmp_path / "ws"
     root.mkdir()
     names = (os.fspath(tmp_path / name) for name in ("run", "state", "c.toml"))
@@ -205,14 +205,8 @@ def test_what_is_too_old_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         clock = times[-1] + 86_399.5
 
         def drop(at: float) -> int:
-            steps = retaining.retaining(
-                daemon.writer, workspace, policy, Progress(), lambda _: None, lambda: at
-            )
-            while True:
-                try:
-                    next(steps)
-                except StopIteration as end:
-                    return int(end.value)
+            work = retain(daemon.writer, workspace, policy, Progress(), lambda: at)
+            return daemon.wait_for(work)
 
         assert drop(times[0] + 86_400) == 0
         assert drop(clock) == sum(1 for each in times if each < clock - 86_400)
@@ -223,7 +217,8 @@ def test_what_is_too_old_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         before = git(workspace.shadow, "rev-list", "history^")
         with pytest.raises(Refused, match="no checkpoint could be taken"):
             drop(clock + 10)
-        daemon.background.require(workspace.number)
+        reached = daemon.daemon.historian.ask("reached", workspace.number, type(None))
+        daemon.wait_for(reached)
         assert git(workspace.shadow, "rev-list", "history^^") == before
         daemon.writer.checkpoints.begin = taken  # type: ignore[method-assign]
         assert drop(clock + 10) > 0, "the newest commit stays, whatever its age"

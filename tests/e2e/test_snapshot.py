@@ -18,8 +18,9 @@ from own_peer import own_peer
 from stet.wire.failures import Kind
 from stetd.config import Settings
 from stetd.directories import Directories
-from stetd.snapshotting import Asked, SnapshotLimits, snapshot
-from stetd.storage.repacking import Progress
+from stetd.historian.works import Taking
+from stetd.snapshotting import Asked, snapshot
+from stetd.storage.progress import Progress
 
 
 def tree(site: Site, commit: str = "history") -> dict[str, str]:
@@ -284,7 +285,9 @@ def test_calls_beside_snapshots_lose_nothing_and_agree(own_site: Site) -> None:
     assert site.person.call("verify")["problems"] == []
 
 
-def test_a_text_that_was_there_only_while_it_was_taken_is_not_in_it(tmp_path: Path) -> None:
+def test_a_text_that_was_there_only_while_it_was_taken_is_not_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The edit is read, then undone: head before and after are alike, and the file is, too."""
     root = tmp_path / "ws"
     root.mkdir()
@@ -297,25 +300,26 @@ def test_a_text_that_was_there_only_while_it_was_taken_is_not_in_it(tmp_path: Pa
         asyncio.run(person.call("workspace_allow", {"root": str(root)}))
         hello = {"protocol": 1, "workspace": str(root), "session": "s", "agent": "a"}
         asyncio.run(agent.call("hello", hello))
-        patches = [{"operation": "overwrite", "newText": "zero\n"}]
-        asyncio.run(agent.call("patch", {"path": "a.txt", "patches": patches}))
+        zero = [{"operation": "overwrite", "newText": "zero\n"}]
+        moment = [{"operation": "overwrite", "newText": "for a moment\n"}]
+        asyncio.run(agent.call("patch", {"path": "a.txt", "patches": zero}))
         [workspace] = daemon.writer.state.open.values()
-        progress = Progress()
-        limits = SnapshotLimits(files=10, bytes=1000, file_bytes=1000)
-        steps = snapshot(daemon.writer, workspace, Asked(None, None, None), limits, progress)
-        while progress.phase != "looking at the files":
-            next(steps)
-        patches = [{"operation": "overwrite", "newText": "for a moment\n"}]
-        asyncio.run(agent.call("patch", {"path": "a.txt", "patches": patches}))
-        while progress.phase != "writing directories":
-            next(steps)
-        asyncio.run(agent.call("undo", {}))
-        taken = None
-        while taken is None:
-            try:
-                next(steps)
-            except StopIteration as end:
-                taken = end.value
+        limits = Taking(max_files=10, max_bytes=1000, max_file_bytes=1000, skip_large=False)
+        asked = Asked(None, None, None)
+        meanwhile = {
+            "reading": ("patch", {"path": "a.txt", "patches": moment}),
+            "writing directories": ("undo", {}),
+        }
+
+        def begin(self: Progress, phase: str, total: int | None = None) -> None:
+            self.phase, self.done, self.total = phase, 0, total
+            if phase in meanwhile:
+                asyncio.run(agent.call(*meanwhile.pop(phase)))
+
+        monkeypatch.setattr(Progress, "begin", begin)
+        work = snapshot(daemon.writer, workspace, asked, limits, Progress())
+        taken = daemon.wait_for(work)
+        assert not meanwhile
         assert (root / "a.txt").read_text() == "zero\n"
         assert taken.commit is None, "nothing differs from what the history says"
     finally:

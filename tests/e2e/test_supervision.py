@@ -50,7 +50,6 @@ def test_life_of_a_daemon_in_status_lines(daemon: DaemonProcess, manager: Notifi
     passing = "Serving 1 workspace, 0 sessions"  # if it looks just between the two
     assert [each for each in statuses(manager) if each != passing] == [
         "Reading the journal",
-        "Writing a checkpoint",
         "Serving 0 workspaces, 0 sessions",
         "Serving 0 workspaces, 0 sessions",
         "Serving 1 workspace, 1 session",

@@ -214,6 +214,7 @@ def test_a_whole_state_put_back_from_earlier_lacks_what_is_expected(
 
 def test_a_damaged_journal_is_noticed(own_site: Site) -> None:
     fill(own_site, 3)
+    own_site.log()
     newest = max((own_site.daemon.state / "journal").glob("*.wal"))
     whole = newest.read_bytes()
     damaged = bytearray(whole)

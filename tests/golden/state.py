@@ -33,11 +33,11 @@ from typing import Any
 from e2e.running_daemon import Client, ConnectionEnded, DaemonProcess
 from in_process import InProcess
 from own_peer import own_peer
-from stetd import retaining
 from stetd.config import Settings
 from stetd.directories import Directories
-from stetd.retaining import Policy
-from stetd.storage.repacking import Progress
+from stetd.historian import choosing
+from stetd.retaining import Policy, retain
+from stetd.storage.progress import Progress
 
 BASE = Path("/tmp/stet-golden-state")
 BOOT = "golden-boot"
@@ -274,18 +274,10 @@ def cut(base: Path) -> None:
     os.environ["STET_BOOT_ID"] = BOOT
     daemon = InProcess(Settings(gc_idle_s=0, log_level="error"), Directories(*names))
     asyncio.run(_grow(daemon, base / "old"))
-    retaining._SELDOM_S = 0  # however few they are
+    choosing._SELDOM_S = 0  # however few they are
     [workspace] = daemon.writer.state.open.values()
-    steps = retaining.retaining(
-        daemon.writer,
-        workspace,
-        Policy(days=1, bytes=0),
-        Progress(),
-        lambda _: None,
-        lambda: time.time() + _DAY_S - 1.5,
-    )
-    for _ in steps:
-        pass
+    policy, clock = Policy(days=1, bytes=0), lambda: time.time() + _DAY_S - 1.5
+    daemon.wait_for(retain(daemon.writer, workspace, policy, Progress(), clock))
     daemon.close()
     assert list((base / "state" / "workspaces").glob("old-*/shallow"))
     shutil.rmtree(base / "run")

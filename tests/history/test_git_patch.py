@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from stetd.history.commits import CommitMeta
 from stetd.history.git_patch import FileState, file_patch
+from stetd.history.line_diffs import unified_hunks
 from stetd.history.mailbox import message
 from stetd.history.objects import object_id
-from stetd.storage.shadow_repo import unified_hunks
 
 PIECES = st.sampled_from(
     [b"a\n", b"b\n", b"c", b"\r\n", b"x\r", b"\0", b"\xff\n", b"\xc3\xa9", b"-- \n", b"@@ ", b"\n"]

@@ -28,7 +28,8 @@ from stetd.history.objects import (
     stored_tree,
 )
 from stetd.storage.disk import Disk
-from stetd.storage.shadow_repo import ShadowRepository, create_repository
+from stetd.storage.making_repository import create_repository
+from stetd.storage.shadow_repo import ShadowRepository
 
 Files = dict[str, tuple[int, str]]
 

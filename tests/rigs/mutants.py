@@ -150,7 +150,7 @@ def unmarked() -> None:
 
 def no_request_record() -> None:
     """Nobody remembers which requests were applied."""
-    Writer._replay = lambda self, workspace, call: None  # type: ignore[method-assign]
+    Writer._replay = lambda self, workspace, job: None  # type: ignore[method-assign]
 
 
 def no_repair_of_objects() -> None:

@@ -117,6 +117,8 @@ class Contained:
             nothing = cast("Any", None)
             Quiet(self._worktree, nothing, nothing, 0, "w").restore(work)
             return False
+        finally:
+            work.close()
         if found is not None:
             clear_temporary(work, self._worktree)
         if operation.text is None and operation.path.count("/") > 1:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import json
 import os
 import re
 import shutil
@@ -156,19 +155,3 @@ def test_a_directory_that_cannot_be_allowed_is_a_message_and_status_1(
         assert (told.returncode, told.stdout) == (1, "")
         assert told.stderr.startswith("scripts/run: ")
         assert "Traceback" not in told.stderr
-
-
-def test_the_benchmark_gives_a_ratio_for_every_call(tmp_path: Path) -> None:
-    done = run(str(SCRIPTS / "bench.py"), "--quick", "--json", "--directory", str(tmp_path))
-
-    assert (done.stderr, done.returncode) == ("", 0)
-    result = json.loads(done.stdout)
-    floors = {"append 11 KB + fdatasync", "write temporary file + rename", "python -c pass"}
-    floors.add("append + fdatasync, then temporary file + rename")
-    assert floors == {row["name"] for row in result["rows"] if "floor" not in row}
-    assert all(row["p50_ratio"] > 0 for row in result["rows"] if "floor" in row)
-    assert [int(rate["name"].split()[0]) for rate in result["rates"]] == [1, 8, 16, 1]
-    assert [counted["calls"] for counted in result["syncs"]] in ([5, 8, 16] * 2, [])
-    alone = [counted for counted in result["syncs"] if counted["name"].startswith("1 caller")]
-    assert all(counted["journal_syncs"] >= counted["calls"] for counted in alone)
-    assert list(tmp_path.iterdir()) == []

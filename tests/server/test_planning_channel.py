@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pickle
 import socket
@@ -16,16 +17,15 @@ import pytest
 
 from memory_world import MemoryWorld
 from stet.wire.failures import Kind, Refused, refuse
-from stetd import planning_process
 from stetd.editing.edits import Plan, PlannedFile, SourceFile
 from stetd.planning_channel import (
     Call,
     Channel,
     ChannelBroken,
     ClipboardsAnswer,
+    DaemonChannel,
     Declined,
     Exhausted,
-    Late,
     Message,
     Planned,
     Ready,
@@ -35,7 +35,7 @@ from stetd.planning_channel import (
     asked,
     understood,
 )
-from stetd.planning_process import Nursery, Planner, PlannerLost
+from stetd.planning_process import Planner, PlannerLost, begin_planner
 from stetd.recorded_plans import Answer, Question
 
 WORLD = MemoryWorld({"a.txt": b"one\n"})
@@ -75,22 +75,10 @@ class Runs:
         return os.mkdir, (str(self.path),)
 
 
-def address_space() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-
-
 @pytest.fixture
-def cramping(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nursery]:
-    """Makes processes that plan and have 64 MiB left."""
-    monkeypatch.setattr(planning_process, "_MOST_MEMORY", address_space() + (64 << 20))
-    nursery = Nursery()
-    yield nursery
-    nursery.close()
-
-
-@pytest.fixture
-def cramped(cramping: Nursery) -> Iterator[Planner]:
-    planner = cramping.planner()
+def cramped() -> Iterator[Planner]:
+    """A process that plans and has little memory."""
+    planner = asyncio.run(begin_planner(400 << 20))
     yield planner
     planner.close()
 
@@ -100,41 +88,41 @@ def test_without_memory_for_a_file_nothing_in_it_is_taken_for_a_message(
 ) -> None:
     pickled = pickle.dumps(Runs(tmp_path / "ran"))
     data = struct.pack("!i", len(pickled)) + pickled + b"\n" * (96 << 20)
-    recorded = cramped.plan("patch", EDIT, MemoryWorld({"a.txt": data}), time.monotonic() + 60)
+    recorded = asyncio.run(
+        cramped.plan("patch", EDIT, MemoryWorld({"a.txt": data}), time.monotonic() + 60)
+    )
     assert isinstance(recorded.outcome, Refused)
     assert recorded.outcome.message.startswith("Planning this call takes too much memory")
     assert cramped.spoilt
     with pytest.raises(PlannerLost):
-        cramped.plan("patch", EDIT, WORLD, time.monotonic() + 60)
+        asyncio.run(cramped.plan("patch", EDIT, WORLD, time.monotonic() + 60))
     assert [] == list(tmp_path.iterdir())
 
 
 def test_without_memory_for_a_call_it_is_refused_and_the_process_ends(cramped: Planner) -> None:
     params = {"path": "a.txt", "patches": ["x" * (96 << 20)]}
-    recorded = cramped.plan("patch", params, WORLD, time.monotonic() + 60)
+    recorded = asyncio.run(cramped.plan("patch", params, WORLD, time.monotonic() + 60))
     assert isinstance(recorded.outcome, Refused)
     assert recorded.outcome.message.startswith("Planning this call takes too much memory")
     assert cramped.spoilt
 
 
-def ended(nursery: Nursery) -> bool:
-    """Whether all processes that it has made come to an end."""
-    deadline = time.monotonic() + 30
-    children = Path(f"/proc/{nursery.pid}/task/{nursery.pid}/children")
-    while children.read_text() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return not children.read_text()
+def ended(planner: Planner) -> bool:
+    """Whether its process comes to an end."""
+    process = planner._process
+    assert process is not None
+    return process.wait(30) == 0
 
 
 def test_without_memory_to_plan_a_call_it_is_refused_and_the_process_ends(
-    cramping: Nursery, cramped: Planner
+    cramped: Planner,
 ) -> None:
     world = MemoryWorld({"a.txt": b"a" * (20 << 20) + "\U0001f600".encode()})
-    recorded = cramped.plan("patch", EDIT, world, time.monotonic() + 60)
+    recorded = asyncio.run(cramped.plan("patch", EDIT, world, time.monotonic() + 60))
     assert isinstance(recorded.outcome, Refused)
     assert recorded.outcome.message.startswith("Planning this call takes too much memory")
     assert cramped.spoilt
-    assert ended(cramping)
+    assert ended(cramped)
 
 
 ANSWERS: dict[str, Answer] = {
@@ -155,7 +143,7 @@ def test_an_answer_is_heard_as_it_was_said(
     ours, theirs = map(Channel, ends)
     said, contents = answered(ANSWERS[name])
     ours.send(said, *contents)
-    assert ANSWERS[name] == understood(*theirs.receive(soon()))
+    assert ANSWERS[name] == understood(*theirs.receive())
 
 
 def test_a_refusal_is_heard_as_it_was_said(ends: tuple[socket.socket, socket.socket]) -> None:
@@ -163,7 +151,7 @@ def test_a_refusal_is_heard_as_it_was_said(ends: tuple[socket.socket, socket.soc
     refusal = refuse(Kind.STALE, "no", path="a.txt", candidates=[1, 2])
     refusal.extra = {"conflicts": [{"path": "a.txt", "hunks": ["x"]}]}
     ours.send(answered(refusal)[0])
-    heard = understood(*theirs.receive(soon()))
+    heard = understood(*theirs.receive())
     assert isinstance(heard, Refused)
     assert (refusal.failures, refusal.extra) == (heard.failures, heard.extra)
 
@@ -199,10 +187,10 @@ def test_what_is_no_whole_message_is_not_heard_nor_what_comes_after_it(
     theirs.shutdown(socket.SHUT_WR)
     channel = Channel(ours)
     with pytest.raises(ChannelBroken):
-        channel.receive(soon())
+        channel.receive()
     assert not channel.hears
     with pytest.raises(ChannelBroken):
-        channel.receive(soon())
+        channel.receive()
 
 
 SILENT = {
@@ -220,8 +208,8 @@ def test_a_process_that_falls_silent_anywhere_is_too_late_and_of_no_more_use(
 ) -> None:
     ours, theirs = ends
     theirs.sendall(SILENT[name])
-    planner = Planner(Channel(ours), -1)
-    recorded = planner.plan("patch", EDIT, WORLD, soon())
+    planner = Planner(DaemonChannel(ours), -1)
+    recorded = asyncio.run(planner.plan("patch", EDIT, WORLD, soon()))
     assert isinstance(recorded.outcome, Refused)
     assert recorded.outcome.message.startswith("Planning this call took too long")
     assert planner.spoilt
@@ -230,12 +218,12 @@ def test_a_process_that_falls_silent_anywhere_is_too_late_and_of_no_more_use(
 def test_a_process_that_does_not_listen_is_too_late(
     ends: tuple[socket.socket, socket.socket],
 ) -> None:
-    planner = Planner(Channel(ends[0]), -1)
-    recorded = planner.plan("patch", {"path": "x" * (8 << 20)}, WORLD, soon())
+    planner = Planner(DaemonChannel(ends[0]), -1)
+    recorded = asyncio.run(planner.plan("patch", {"path": "x" * (8 << 20)}, WORLD, soon()))
     assert isinstance(recorded.outcome, Refused)
     assert planner.spoilt
     with pytest.raises(PlannerLost):
-        planner.plan("patch", EDIT, WORLD, soon())
+        asyncio.run(planner.plan("patch", EDIT, WORLD, soon()))
 
 
 OUT_OF_PLACE = {
@@ -243,7 +231,7 @@ OUT_OF_PLACE = {
     "a content too many": message(PLAN, 1, 1) + 2 * piece(b"file", b"1"),
     "an answer": message(RootAnswer(root=b"/")),
     "a call": message(Call(method="patch", params={})),
-    "what was said at the beginning": message(Ready()),
+    "what was said at the beginning": message(Ready(version="")),
 }
 
 
@@ -253,9 +241,9 @@ def test_what_is_no_outcome_of_planning_is_not_taken_for_one(
 ) -> None:
     ours, theirs = ends
     theirs.sendall(OUT_OF_PLACE[name])
-    planner = Planner(Channel(ours), -1)
+    planner = Planner(DaemonChannel(ours), -1)
     with pytest.raises(PlannerLost):
-        planner.plan("patch", EDIT, WORLD, soon())
+        asyncio.run(planner.plan("patch", EDIT, WORLD, soon()))
 
 
 def test_why_a_process_ended_is_heard_though_it_was_not_listening_any_more(
@@ -274,8 +262,10 @@ def test_why_a_process_ended_is_heard_though_it_was_not_listening_any_more(
 
     ending = threading.Thread(target=end_early)
     ending.start()
-    planner = Planner(Channel(ours), -1)
-    recorded = planner.plan("patch", EDIT, MemoryWorld({"a.txt": data}), time.monotonic() + 60)
+    planner = Planner(DaemonChannel(ours), -1)
+    recorded = asyncio.run(
+        planner.plan("patch", EDIT, MemoryWorld({"a.txt": data}), time.monotonic() + 60)
+    )
     ending.join()
     assert isinstance(recorded.outcome, Refused)
     assert recorded.outcome.message.startswith("Planning this call takes too much memory")
@@ -285,11 +275,15 @@ def test_why_a_process_ended_is_heard_though_it_was_not_listening_any_more(
 def test_whoever_was_interrupted_while_speaking_says_nothing_more(
     ends: tuple[socket.socket, socket.socket],
 ) -> None:
-    channel = Channel(ends[0])
-    with pytest.raises(Late):
-        channel.send(PLAN, b"x" * (8 << 20), until=soon())
-    with pytest.raises(ChannelBroken):
-        channel.send(Exhausted())
+    channel = DaemonChannel(ends[0])
+
+    async def interrupted() -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(channel.send(PLAN, b"x" * (8 << 20)), 0.2)
+        with pytest.raises(ChannelBroken):
+            await channel.send(Exhausted())
+
+    asyncio.run(interrupted())
 
 
 def test_what_can_not_be_encoded_is_not_begun(
@@ -299,7 +293,7 @@ def test_what_can_not_be_encoded_is_not_begun(
     with pytest.raises(UnicodeEncodeError):
         ours.send(ClipboardsAnswer(clipboards={"c": "\udce9"}))
     ours.send(Exhausted())
-    said: tuple[Said, object] = theirs.receive(soon())
+    said: tuple[Said, object] = theirs.receive()
     assert (Exhausted(), []) == said
 
 

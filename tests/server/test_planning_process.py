@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import resource
 import time
@@ -16,7 +17,7 @@ from memory_world import MemoryWorld
 from stet.wire.failures import Kind, Refused, refuse
 from stetd.editing.dialects import DIALECTS
 from stetd.editing.edits import Plan, SourceFile
-from stetd.planning_process import NoPlanner, Nursery, Planner, PlannerLost, PlanningFailed
+from stetd.planning_process import NoPlanner, Planner, PlannerLost, PlanningFailed, begin_planner
 from stetd.recorded_plans import Changed, RecordedPlan, Replay
 
 TEXT = "".join(f"def f{n}(x):\n\treturn x + {n}  \n" for n in range(200)).encode()
@@ -76,15 +77,8 @@ RUNAWAY = change("runaway.txt", search="(?:a|a)*$", replace="", regex=True)
 
 
 @pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    nursery = Nursery()
-    yield nursery
-    nursery.close()
-
-
-@pytest.fixture(scope="module")
-def planner(nursery: Nursery) -> Iterator[Planner]:
-    planner = nursery.planner()
+def planner() -> Iterator[Planner]:
+    planner = asyncio.run(begin_planner())
     yield planner
     planner.close()
 
@@ -108,7 +102,7 @@ def test_the_outcome_is_that_of_planning_here_also_when_it_is_replayed(
 ) -> None:
     method, params = CALLS[name]
     expected = told(planned_here(method, params))
-    recorded = planner.plan(method, params, WORLD, LATER)
+    recorded = asyncio.run(planner.plan(method, params, WORLD, LATER))
     assert expected == told(recorded.outcome)
     try:
         replayed: Plan | Refused = Replay([recorded])(method, params, WORLD)
@@ -130,20 +124,20 @@ def test_a_plan_does_not_hold_where_anything_that_it_was_made_from_is_otherwise(
     planner: Planner, changed: MemoryWorld
 ) -> None:
     method, params = CALLS["exact"]
-    recorded = planner.plan(method, params, WORLD, LATER)
+    recorded = asyncio.run(planner.plan(method, params, WORLD, LATER))
     with pytest.raises(Changed):
         Replay([recorded])(method, params, changed)
 
 
 def test_a_refusal_does_not_hold_either_once_there_is_what_was_missing(planner: Planner) -> None:
-    recorded = planner.plan(*CALLS["a miss"], WORLD, LATER)
+    recorded = asyncio.run(planner.plan(*CALLS["a miss"], WORLD, LATER))
     assert isinstance(recorded.outcome, Refused)
     with pytest.raises(Changed):
         Replay([recorded])(*CALLS["a miss"], MemoryWorld({"a.py": b"def f7(y):\n"}))
 
 
 def test_only_what_was_planned_is_replayed(planner: Planner) -> None:
-    recorded = planner.plan(*CALLS["exact"], WORLD, LATER)
+    recorded = asyncio.run(planner.plan(*CALLS["exact"], WORLD, LATER))
     replay = Replay([recorded])
     replay(*CALLS["exact"], WORLD)
     with pytest.raises(Changed):
@@ -163,58 +157,50 @@ class Fenced(MemoryWorld):
 
 
 def test_what_the_world_refuses_is_refused(planner: Planner) -> None:
-    recorded = planner.plan(*CALLS["exact"], Fenced(), LATER)
+    recorded = asyncio.run(planner.plan(*CALLS["exact"], Fenced(), LATER))
     assert isinstance(recorded.outcome, Refused)
     assert [Kind.PATH_PROTECTED] == [each.kind for each in recorded.outcome.failures]
     assert ["read"] == [question[0] for question, _ in recorded.answers]
 
 
-def test_a_world_that_fails_is_no_lost_process(nursery: Nursery) -> None:
-    planner = nursery.planner()
+def test_a_world_that_fails_is_no_lost_process() -> None:
+    planner = asyncio.run(begin_planner())
     with pytest.raises(FileExistsError):
-        planner.plan(*CALLS["exact"], Fenced(failure=FileExistsError()), LATER)
+        asyncio.run(planner.plan(*CALLS["exact"], Fenced(failure=FileExistsError()), LATER))
     planner.close()
 
 
 def test_a_defect_is_told_and_the_process_goes_on(planner: Planner) -> None:
     with pytest.raises(PlanningFailed, match="KeyError"):
-        planner.plan("no such dialect", {}, WORLD, LATER)
-    assert isinstance(planner.plan(*CALLS["exact"], WORLD, LATER).outcome, Plan)
+        asyncio.run(planner.plan("no such dialect", {}, WORLD, LATER))
+    assert isinstance(asyncio.run(planner.plan(*CALLS["exact"], WORLD, LATER)).outcome, Plan)
 
 
-def test_what_takes_too_long_is_refused_and_the_process_of_no_more_use(nursery: Nursery) -> None:
-    planner = nursery.planner()
-    recorded: RecordedPlan = planner.plan(*RUNAWAY, WORLD, time.monotonic() + 0.2)
+def test_what_takes_too_long_is_refused_and_the_process_of_no_more_use() -> None:
+    planner = asyncio.run(begin_planner())
+    recorded: RecordedPlan = asyncio.run(planner.plan(*RUNAWAY, WORLD, time.monotonic() + 0.2))
     assert isinstance(recorded.outcome, Refused)
     assert "took too long" in recorded.outcome.message
     assert planner.spoilt
     planner.close()
 
 
-def test_a_process_that_was_ended_is_lost(nursery: Nursery) -> None:
-    planner = nursery.planner()
+def test_a_process_that_was_ended_is_lost() -> None:
+    planner = asyncio.run(begin_planner())
     planner.end()
     with pytest.raises(PlannerLost):
-        planner.plan(*CALLS["exact"], WORLD, LATER)
+        asyncio.run(planner.plan(*CALLS["exact"], WORLD, LATER))
     planner.close()
-
-
-def test_without_its_nursery_there_is_no_process() -> None:
-    nursery = Nursery()
-    kept = nursery.planner()
-    nursery.close()
-    with pytest.raises(NoPlanner):
-        nursery.planner()
-    assert isinstance(kept.plan(*CALLS["exact"], WORLD, LATER).outcome, Plan)
-    kept.close()
 
 
 @pytest.mark.parametrize("left", range(4))
 def test_without_descriptors_for_it_there_is_no_process_and_nothing_stays_open(
-    nursery: Nursery, left: int
+    left: int,
 ) -> None:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     taken = []
+    runner = asyncio.Runner()
+    runner.get_loop()
     open_before = os.listdir("/proc/self/fd")
     highest = max(map(int, open_before))  # whatever other tests have left open
     resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 50, before[1]))
@@ -225,9 +211,10 @@ def test_without_descriptors_for_it_there_is_no_process_and_nothing_stays_open(
         for _ in range(left):
             os.close(taken.pop())
         with pytest.raises(NoPlanner, match="Too many open files"):
-            nursery.planner()
+            runner.run(begin_planner())
     finally:
         for descriptor in taken:
             os.close(descriptor)
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
     assert open_before == os.listdir("/proc/self/fd")
+    runner.close()

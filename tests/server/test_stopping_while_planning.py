@@ -22,7 +22,7 @@ from stetd.config import Settings
 from stetd.directories import Directories
 from stetd.fair_queue import MOST_FORSAKEN, Lane
 from stetd.planning_beside import PlanningBeside
-from stetd.planning_process import Nursery, PlannerLost
+from stetd.planning_process import PlannerLost, begin_planner
 
 #: Large enough not to be planned on the writer.
 LARGE = "".join(f"line {n} of a large file\n" for n in range(30_000))
@@ -43,16 +43,20 @@ def base() -> Iterator[Path]:
     shutil.rmtree(base)
 
 
-@pytest.fixture
-def nursery() -> Nursery:
-    return Nursery()  # the daemon closes it
+def planning() -> int:
+    """The process that plans."""
+    for pid in Path(f"/proc/{os.getpid()}/task").glob("*/children"):
+        for child in map(int, pid.read_text().split()):
+            if b"stetd.planning_process" in Path(f"/proc/{child}/cmdline").read_bytes():
+                return child
+    raise AssertionError("nothing plans")
 
 
 @pytest.fixture
-def daemon(base: Path, nursery: Nursery) -> Iterator[InProcess]:
+def daemon(base: Path) -> Iterator[InProcess]:
     directories = Directories(*(str(base / name) for name in ("run", "state", "c.toml")))
     settings = Settings(grace_s=0.01, checkpoint_idle_s=3600)  # nothing else wakes the writer
-    daemon = InProcess(settings, directories, beside=PlanningBeside(nursery))
+    daemon = InProcess(settings, directories, beside=PlanningBeside())
     yield daemon
     daemon.close()
 
@@ -67,20 +71,20 @@ async def entered(daemon: InProcess, base: Path) -> Asking:
 
 
 def test_a_call_whose_planning_does_not_end_is_refused_when_a_stop_has_waited(
-    base: Path, nursery: Nursery, daemon: InProcess
+    base: Path, daemon: InProcess
 ) -> None:
     async def stop() -> None:
         agent = await entered(daemon, base)
         await agent.call("patch", edit("line 1 of", "line one of"))
-        [planning] = Path(f"/proc/{nursery.pid}/task/{nursery.pid}/children").read_text().split()
-        os.kill(int(planning), signal.SIGSTOP)
+        process = planning()
+        os.kill(process, signal.SIGSTOP)
         call = asyncio.ensure_future(agent.call("patch", edit("line 2 of", "line two of")))
         await asyncio.sleep(0.5)
         daemon.on_loop(lambda: daemon.writer.finish_within(0.05))
         with pytest.raises(Refused) as refused:
             await asyncio.wait_for(call, 60)
         assert Kind.SHUTTING_DOWN == refused.value.kind
-        os.kill(int(planning), signal.SIGCONT)
+        os.kill(process, signal.SIGCONT)
 
     asyncio.run(stop())
     assert LARGE.replace("line 1 of", "line one of") == (base / "w" / "large.txt").read_text()
@@ -114,13 +118,12 @@ def test_each_of_those_that_are_given_up_gets_a_refusal_of_its_own(daemon: InPro
 
 
 def test_a_process_that_has_stopped_holds_nobody_who_lets_it_go() -> None:
-    nursery = Nursery()
-    planner = nursery.planner()
-    [pid] = Path(f"/proc/{nursery.pid}/task/{nursery.pid}/children").read_text().split()
-    os.kill(int(pid), signal.SIGSTOP)
+    planner = asyncio.run(begin_planner())
+    process = planning()
+    os.kill(process, signal.SIGSTOP)
     planner.end()
+    until = time.monotonic() + 20
     with pytest.raises(PlannerLost):
-        planner.plan("patch", edit("line 1 of", "x"), MemoryWorld(), time.monotonic() + 20)
-    os.kill(int(pid), signal.SIGCONT)
+        asyncio.run(planner.plan("patch", edit("line 1 of", "x"), MemoryWorld(), until))
+    os.kill(process, signal.SIGCONT)
     planner.close()
-    nursery.close()

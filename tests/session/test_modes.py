@@ -127,6 +127,7 @@ class Clocks(RuleBasedStateMachine):
         self.running += seconds
         self.passed += seconds
         self.passed_in_boot += seconds
+        self.note_the_end()
 
     @rule(by=st.integers(-200, 200))
     def somebody_sets_the_clock(self, by: int) -> None:
@@ -141,6 +142,7 @@ class Clocks(RuleBasedStateMachine):
         self.clock_never_set = self.clock_never_set and not by
         self.running, self.boot = 0, self.boot + 1
         self.passed_in_boot, self.same_boot, self.clock_not_set_in_boot = 0, False, True
+        self.note_the_end()
 
     @rule()
     def restrict(self) -> None:
@@ -157,6 +159,11 @@ class Clocks(RuleBasedStateMachine):
         self.seconds = seconds
         self.passed = self.passed_in_boot = 0
         self.same_boot = self.clock_never_set = self.clock_not_set_in_boot = True
+
+    def note_the_end(self) -> None:
+        """What the daemon does (Modes.end): a clock that is set back brings no grant back."""
+        if mode_at(self.standing, self.now) == RESTRICTED:
+            self.standing = Standing(RESTRICTED)
 
     @invariant()
     def without_a_grant_the_mode_holds(self) -> None:

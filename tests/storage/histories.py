@@ -10,7 +10,8 @@ from stetd.heads import Head, History
 from stetd.history.commits import CommitMeta
 from stetd.history.objects import EMPTY_TREE, Image, NewObject, Tree, object_id
 from stetd.storage.disk import Disk
-from stetd.storage.shadow_repo import ShadowRepository, create_repository
+from stetd.storage.making_repository import create_repository
+from stetd.storage.shadow_repo import ShadowRepository
 
 
 class Histories:

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from stet.wire.failures import Refused
 from stetd.history.commits import CommitMeta, commit_object
 from stetd.history.objects import EMPTY_TREE, NewObject, object_id
-from stetd.storage.background import MOST_WAITING, Background
+from stetd.storage.background import Background, Unwritten
 from stetd.storage.disk import Disk, SyncFailed
-from stetd.storage.shadow_repo import MissingObject, ShadowRepository, create_repository
+from stetd.storage.making_repository import create_repository
+from stetd.storage.shadow_repo import ShadowRepository
+from stetd.storage.stored_objects import MissingObject
 from unwritable import unwritable
 
 
@@ -133,47 +134,11 @@ def test_failed_write_is_tried_again_and_told_to_who_needs_it(
     [(items, head)] = chain(1)
     with unwritable(shadow):
         background.write(1, shadow, items, head)
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(Unwritten) as unwritten:
             background.require(1)
-        assert refused.value.kind == "io_error"
-        assert background.failure is not None
+        assert unwritten.value.args == (background.failure,)
     eventually(lambda: background.wait_for(1, 1))
     assert background.failure is None
-    assert history(shadow) == ["number 0"]
-
-
-def large(numbers: range) -> list[NewObject]:
-    """Together as much as may wait, and a bit more."""
-    contents = [f"{n}".encode() * (MOST_WAITING // 16) for n in numbers]
-    return [NewObject("blob", object_id("blob", content), content) for content in contents]
-
-
-def test_nothing_is_added_to_much_that_can_not_be_written(
-    background: Background, shadow: str
-) -> None:
-    [(items, head)] = chain(1)
-    with unwritable(shadow):
-        background.write(1, shadow, items, head)
-        with pytest.raises(Refused):
-            background.require(1)
-        background.require_room()
-        background.write(2, shadow, large(range(10, 18)), head)
-        attempts = background.failures
-        for _ in range(100):
-            with pytest.raises(Refused, match="the history can't be written at present") as refused:
-                background.require_room()
-            assert refused.value.kind == "io_error"
-        assert background.failures <= attempts + 1, "who is refused does not drive it on"
-    eventually(lambda: background.wait_for(2, 1))
-    background.write(3, shadow, large(range(20, 28)), head)
-    background.require_room()  # much, but it goes on
-    assert background.wait_for(3, 60)
-    with unwritable(shadow):
-        background.write(4, shadow, large(range(30, 31)), head)
-        with pytest.raises(Refused):
-            background.require(4)
-        background.require_room()  # little by now
-    eventually(lambda: background.wait_for(4, 1))
     assert history(shadow) == ["number 0"]
 
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stetd.history.commit_rows import FileRow, Hunk, Part
+from stetd.history.line_diffs import compare_lines, line_diff
 from stetd.history.objects import object_id
 from stetd.storage.commit_changes import changes_of, commit_parts, described, has_text
-from stetd.storage.shadow_repo import compare_lines, line_diff
 from storage.histories import Histories
 
 

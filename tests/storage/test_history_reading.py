@@ -10,7 +10,7 @@ import pytest
 from stet.wire.results import LogResult
 from stetd import history_reading
 from stetd.params import Log
-from stetd.reading import Place
+from stetd.place import Place
 from stetd.storage.disk import Disk
 from stetd.storage.worktree import Worktree
 from storage.histories import Histories

@@ -23,8 +23,8 @@ from stetd.storage import commit_changes
 from stetd.storage.disk import Disk
 from stetd.storage.growing_index import GrowingIndex
 from stetd.storage.history_index import HistoryIndex
-from stetd.storage.shadow_repo import MissingObject
 from stetd.storage.shallow import write_shallow
+from stetd.storage.stored_objects import MissingObject
 from storage.histories import Histories
 
 PATHS = ["a", "d/a", "d/e/b"]

@@ -34,7 +34,7 @@ def histories(tmp_path: Path) -> Histories:
 
 @pytest.fixture
 def indexer(tmp_path: Path) -> Iterator[Indexer]:
-    started = Indexer(lambda: True)
+    started = Indexer()
     started.start()
     yield started
     started.close()
@@ -131,7 +131,7 @@ def test_a_damaged_file_is_made_anew(
 def test_it_stops_in_the_middle_of_its_work(tmp_path: Path, histories: Histories) -> None:
     for number in range(300):
         histories.commit({"a": f"{number}\n"})
-    slow = Indexer(lambda: False)
+    slow = Indexer()
     slow.start()
     slow.follow(histories.path)
     time.sleep(0.1)

@@ -13,9 +13,10 @@ import pytest
 
 from stetd.history.objects import NewObject, object_id
 from stetd.storage.disk import Disk
+from stetd.storage.making_repository import create_repository
 from stetd.storage.object_files import Damaged, Missing, ObjectFiles
 from stetd.storage.packing import write_pack
-from stetd.storage.shadow_repo import ShadowRepository, create_repository
+from stetd.storage.shadow_repo import ShadowRepository
 
 
 def git(repository: str, *arguments: str, data: bytes = b"") -> bytes:

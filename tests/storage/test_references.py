@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stetd.storage.disk import Disk
+from stetd.storage.making_repository import create_repository
 from stetd.storage.references import (
     DamagedReference,
     delete_pin,
@@ -20,7 +21,6 @@ from stetd.storage.references import (
     set_pin,
     why_no_pin_name,
 )
-from stetd.storage.shadow_repo import create_repository
 from storage.histories import Histories
 
 

@@ -17,11 +17,12 @@ from stetd import failpoints
 from stetd.history.objects import NewObject, object_id
 from stetd.storage import packing, repacking
 from stetd.storage.disk import Disk
+from stetd.storage.making_repository import create_repository
 from stetd.storage.object_files import ObjectFiles
 from stetd.storage.packing import merge_packs, write_pack
+from stetd.storage.progress import Progress
 from stetd.storage.reachable import BrokenHistory
-from stetd.storage.repacking import Progress, Repacking
-from stetd.storage.shadow_repo import create_repository
+from stetd.storage.repacking import Repacking
 from storage.histories import Histories
 
 
@@ -60,8 +61,7 @@ def repack(repository: str, *, drop: bool = False, before_sweep: object = None) 
 
     work = Repacking(repository, Disk(), on_background, Progress(), drop=drop)
     try:
-        for _ in work.steps():
-            pass
+        work.run()
     finally:
         work.close()
     return work
@@ -249,9 +249,8 @@ def test_joining_small_packs_keeps_deltas_right(histories: Histories) -> None:
     for turn in range(20):
         grown(histories, 6, start=turn * 6)
         incremental = Repacking(histories.path, Disk(), lambda run: run(), Progress(), drop=False)
-        incremental._choose_packs = lambda packs, marks: iter(())  # type: ignore[method-assign]
-        for _ in incremental.steps():
-            pass
+        incremental._choose_packs = lambda packs, marks: None  # type: ignore[method-assign]
+        incremental.run()
         incremental.close()
     before = all_objects(histories.path)
     assert len(packs(histories.path)) > 30

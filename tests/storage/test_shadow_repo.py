@@ -15,9 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stetd.history.commits import CommitMeta, commit_object
+from stetd.history.line_diffs import line_diff
 from stetd.history.objects import EMPTY_TREE, NewObject, object_id
 from stetd.storage.disk import Disk
-from stetd.storage.shadow_repo import ShadowRepository, create_repository, line_diff, merge_file
+from stetd.storage.making_repository import create_repository
+from stetd.storage.merging import merge_file
+from stetd.storage.shadow_repo import ShadowRepository
 from stetd.storage.shallow import write_shallow
 
 

@@ -21,7 +21,8 @@ from stetd.unmapped import unknown_group, unknown_user
 worktree = Worktree(sys.argv[1], Disk())
 target = worktree.resolver.resolve("a.txt", follow_last=False)
 try:
-    worktree.stage(target, ".stet-1.tmp", b"new", 0o100664, like=True)
+    before = worktree.read(target, 100)
+    worktree.stage(target, ".stet-1.tmp", b"new", 0o100664, like=before)
     worktree.swap(target, ".stet-1.tmp")
     print("edited")
 except OSError as error:

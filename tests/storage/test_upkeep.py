@@ -1,76 +1,68 @@
-"""The thread of long work: it stops, also where a step of the work does not end."""
+"""Long work on the histories: one piece after the other, and given up when the daemon stops."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Generator, Iterator
-from concurrent.futures import CancelledError
+import asyncio
+from typing import Any
 
 import pytest
 
-from stetd.storage.repacking import Progress
+from stet.wire.failures import Kind, Refused
+from stetd.storage.progress import Progress
 from stetd.upkeep import Job, Upkeep
 
 
-@pytest.fixture
-def upkeep() -> Iterator[Upkeep]:
-    thread = Upkeep(lambda: 1.0, 0, last_step_s=0.05)
-    thread.start()
-    yield thread
-    thread.close()
+async def begun() -> Upkeep:
+    nobody: Any = None
+    upkeep = Upkeep(asyncio.get_running_loop(), nobody, 0, None)
+    upkeep.start()
+    return upkeep
 
 
-def test_one_piece_after_the_other_and_what_fails_stops_none(upkeep: Upkeep) -> None:
-    def counted(progress: Progress) -> Generator[None, None, int]:
-        for number in range(3):
-            progress.done = number + 1
-            yield
+def test_one_piece_after_the_other_and_what_fails_stops_none() -> None:
+    running = 0
+
+    async def counted(progress: Progress) -> int:
+        nonlocal running
+        running += 1
+        assert running == 1
+        for _ in range(3):
+            await asyncio.sleep(0)
+            progress.step()
+        running -= 1
         return progress.done
 
-    def broken(progress: Progress) -> Generator[None, None, int]:
-        yield
+    async def broken(_: Progress) -> int:
         raise OSError("the disk is full")
 
-    first = upkeep.submit(Job("first", "/w", counted))
-    second = upkeep.submit(Job("second", "/w", broken))
-    third = upkeep.submit(Job("third", "/w", counted))
-    assert first.result(20) == 3
-    with pytest.raises(OSError, match="the disk is full"):
-        second.result(20)
-    assert third.result(20) == 3
+    async def main() -> None:
+        upkeep = await begun()
+        first = upkeep.submit(Job("first", "/w", counted))
+        second = upkeep.submit(Job("second", "/w", broken))
+        third = upkeep.submit(Job("third", "/w", counted))
+        assert [job.what for job in upkeep.work] == ["first", "second", "third"]
+        assert await first == 3
+        with pytest.raises(OSError, match="the disk is full"):
+            await second
+        assert await third == 3
+        await upkeep.close()
+
+    asyncio.run(main())
 
 
-def test_a_step_that_does_not_end_keeps_nobody_from_stopping(upkeep: Upkeep) -> None:
-    begun, ended = threading.Event(), threading.Event()
+def test_what_is_done_and_what_waits_is_refused_when_the_daemon_stops() -> None:
+    async def endless(_: Progress) -> None:
+        await asyncio.sleep(3600)
 
-    def stuck(_: Progress) -> Generator[None, None, None]:
-        begun.set()
-        ended.wait()
-        yield
+    async def main() -> None:
+        upkeep = await begun()
+        futures = [upkeep.submit(Job(what, "/w", endless)) for what in ("one", "two")]
+        await asyncio.sleep(0.01)
+        await upkeep.close()
+        futures.append(upkeep.submit(Job("three", "/w", endless)))
+        for future in futures:
+            with pytest.raises(Refused) as refused:
+                await future
+            assert refused.value.kind == Kind.SHUTTING_DOWN
 
-    upkeep.submit(Job("stuck", "/w", stuck))
-    waiting = upkeep.submit(Job("waiting", "/w", stuck))
-    assert begun.wait(20)
-    upkeep.close()
-    with pytest.raises(CancelledError):
-        waiting.result(20)
-    ended.set()
-
-
-def test_what_is_given_up_is_closed(upkeep: Upkeep) -> None:
-    begun, closed = threading.Event(), threading.Event()
-
-    def endless(_: Progress) -> Generator[None, None, None]:
-        try:
-            while True:
-                begun.set()
-                yield
-        finally:
-            closed.set()
-
-    future = upkeep.submit(Job("endless", "/w", endless))
-    assert begun.wait(20)
-    upkeep.close()
-    with pytest.raises(CancelledError):
-        future.result(20)
-    assert closed.wait(20)
+    asyncio.run(main())

@@ -17,7 +17,8 @@ from stetd.storage.journal_heads import JournalHead
 from stetd.storage.packing import write_pack
 from stetd.storage.references import set_pin
 from stetd.storage.worktree import Worktree
-from stetd.verifying import Claim, Subject, read_history_reference, verify
+from stetd.verify_claims import Claim
+from stetd.verifying import Subject, read_history_reference, verify
 from storage.histories import Histories
 
 
@@ -50,13 +51,7 @@ def verified(made: Histories, worktree: Worktree, **changed: Any) -> VerifyResul
         "claim": claim,
         **changed,
     }
-    work = verify(Subject(**fields))
-    while True:
-        try:
-            next(work)
-        except StopIteration as end:
-            result: VerifyResult = end.value
-            return result
+    return verify(Subject(**fields))
 
 
 def told(result: VerifyResult) -> list[tuple[str, str]]:

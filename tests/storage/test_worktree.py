@@ -52,7 +52,9 @@ def staged(
 ) -> tuple[Target, str]:
     """A target with a staged file beside it."""
     target, name = target_of(worktree, path), temporary_name()
-    worktree.stage(target, name, content, mode, like=True)
+    handle = worktree.stage(target, name, content, mode, like=worktree.read(target, LIMIT))
+    if handle >= 0:
+        os.close(handle)
     return target, name
 
 
@@ -166,6 +168,59 @@ def test_save_in_between_comes_out(tmp_path: Path, worktree: Worktree, how: str,
     assert out.data == saved
 
 
+@pytest.mark.parametrize(
+    "how", ["not at all", "rename", "rename, same content", "in place", "same time", "mode", "gone"]
+)
+def test_the_handle_of_staging_tells_whether_the_file_is_out(
+    tmp_path: Path, worktree: Worktree, how: str
+) -> None:
+    file, other = tmp_path / "a", tmp_path / "b"
+    file.write_bytes(b"old")
+    before = read(worktree, "a")
+    target, name = target_of(worktree, "a"), temporary_name()
+    handle = worktree.stage(target, name, b"new", 0o100644, like=before)
+    assert handle >= 0
+    if how.startswith("rename"):
+        other.write_bytes(b"old" if "same" in how else b"own")
+        os.utime(other, ns=(before.mtime_ns, before.mtime_ns))
+        other.rename(file)
+    elif how in ("in place", "same time"):
+        file.write_bytes(b"own" if how == "same time" else b"longer")
+        if how == "same time":
+            os.utime(file, ns=(before.mtime_ns, before.mtime_ns))
+    elif how == "mode":
+        file.chmod(0o755)
+    worktree.swap(target, name)
+    if how == "gone":
+        (tmp_path / name).unlink()
+    assert worktree.is_out(target, name, before, handle) == (how == "not at all")
+    os.close(handle)
+
+
+def test_another_file_than_was_read_has_no_handle(tmp_path: Path, worktree: Worktree) -> None:
+    (tmp_path / "a").write_bytes(b"old")
+    before = read(worktree, "a")
+    (tmp_path / "b").write_bytes(b"old")
+    (tmp_path / "b").rename(tmp_path / "a")
+    target = target_of(worktree, "a")
+    assert worktree.stage(target, temporary_name(), b"new", 0o100644, like=before) == -1
+
+
+def test_a_file_that_grows_while_it_is_read_is_read_again(
+    tmp_path: Path, worktree: Worktree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, real = tmp_path / "a", os.read
+    file.write_bytes(b"x" * 10)
+
+    def grows(fd: int, size: int) -> bytes:
+        if file.stat().st_size == 10:
+            file.write_bytes(b"y" * (3 << 20))
+        return real(fd, size)
+
+    monkeypatch.setattr(os, "read", grows)
+    assert read(worktree, "a").data == b"y" * (3 << 20)
+
+
 def test_changed_permission_comes_out(tmp_path: Path, worktree: Worktree) -> None:
     (tmp_path / "a").write_bytes(b"old")
     before = read(worktree, "a")
@@ -259,13 +314,13 @@ def test_staging_never_follows_or_overwrites_what_has_the_temporary_name(
     (tmp_path / "outside").write_bytes(b"precious")
     (tmp_path / "t").symlink_to("outside")
     with pytest.raises(FileExistsError):
-        worktree.stage(target_of(worktree, "a"), "t", b"new", 0o100644, like=False)
+        worktree.stage(target_of(worktree, "a"), "t", b"new", 0o100644, like=None)
     assert (tmp_path / "outside").read_bytes() == b"precious"
 
 
 def test_link_is_staged_as_a_link(tmp_path: Path, worktree: Worktree) -> None:
     target, name = target_of(worktree, "a"), temporary_name()
-    worktree.stage(target, name, b"where", stat.S_IFLNK | 0o777, like=False)
+    worktree.stage(target, name, b"where", stat.S_IFLNK | 0o777, like=None)
     worktree.put_in(target, name)
     assert os.readlink(tmp_path / "a") == "where"
 

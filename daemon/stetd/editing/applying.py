@@ -39,7 +39,7 @@ def apply_changes(text: str, changes: Sequence[Change]) -> Applied:
 
 
 def report_edits(
-    path: str, edits: Iterable[LocatedEdit], changes: Sequence[Change], applied: Applied
+    path: str, edits: Sequence[LocatedEdit], changes: Sequence[Change], applied: Applied
 ) -> tuple[EditReport, ...]:
     """One report an edit, in the order of the call: the lines where its text now stands.
 
@@ -68,9 +68,12 @@ def line_numbers(text: str, offsets: Iterable[int]) -> Mapping[int, int]:
     """
     numbers: dict[int, int] = {}
     ended = position = 0
+    returns = "\r" in text
     for offset in sorted(set(offsets)):
-        ended += text.count("\n", position, offset) + text.count("\r", position, offset)
-        ended -= text.count("\r\n", max(0, position - 1), offset)
+        ended += text.count("\n", position, offset)
+        if returns:
+            ended += text.count("\r", position, offset)
+            ended -= text.count("\r\n", max(0, position - 1), offset)
         inside_pair = text[max(0, offset - 1) : offset + 1] == "\r\n"
         numbers[offset] = ended - inside_pair + 1
         position = offset
@@ -78,9 +81,13 @@ def line_numbers(text: str, offsets: Iterable[int]) -> Mapping[int, int]:
 
 
 def _spans(
-    edits: Iterable[LocatedEdit], changes: Sequence[Change], applied: Applied
+    edits: Sequence[LocatedEdit], changes: Sequence[Change], applied: Applied
 ) -> Mapping[int, tuple[int, int]]:
     """Where each edit's replacement stands in the new text, context that it kept included."""
+    if len(edits) == len(changes) == 1 and (
+        (edits[0].start, edits[0].end) == (changes[0].start, changes[0].end)
+    ):
+        return {edits[0].index: applied.places[0]}
     ends = [change.end for change in changes]
     growth = [0, *accumulate(len(each.text) - (each.end - each.start) for each in changes)]
     own: dict[int, list[int]] = {}

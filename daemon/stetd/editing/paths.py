@@ -116,6 +116,8 @@ def repositories_made(paths: Iterable[str]) -> dict[str, set[str]]:
     """Directories of which these paths make a repository's parts: which parts, folded."""
     parts: dict[str, set[str]] = {}
     for path in paths:
+        if path.isascii() and not any(part in path.lower() for part in REPOSITORY_PARTS):
+            continue  # as good as always
         components = path.split("/")
         for depth, name in enumerate(components):
             # HEAD is a file, the other two are directories: they have something below them.

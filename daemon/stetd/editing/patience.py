@@ -1,12 +1,14 @@
 """How long a call may be planned where everybody else waits for it.
 
-The writer thread plans most calls itself, which takes a millisecond or two. It does so ``with
+The writer plans most calls itself, which takes a millisecond or two. It does so ``with
 limited(SECONDS):``, and whatever may take long asks meanwhile whether it may go on. A call that may
 not is left as if it had never been begun (planning changes nothing) and planned anew where nobody
 waits (:mod:`stetd.planning_beside`). The limit never changes what a call does, only where.
 
-Seconds are those that this thread has computed: a machine that has other things to do is no
-reason to give up. Without a limit :func:`go_on` does nothing.
+A machine that has other things to do is no reason to give up: half of the seconds are by the clock,
+and where those are over, the other half are what this thread computes from then on. (What it has
+computed is a question to the system, the clock is none, and most calls need no more than the
+first half.) Without a limit :func:`go_on` does nothing.
 """
 
 from __future__ import annotations
@@ -16,9 +18,18 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class _Limit:
+    half: float
+    clock_ends: float
+    computing_ends: float | None = None
+
 
 #: Each thread has its own.
-_ends: ContextVar[float] = ContextVar("ends", default=math.inf)
+_limit: ContextVar[_Limit | None] = ContextVar("limit", default=None)
 
 
 class TakesLong(Exception):
@@ -28,24 +39,30 @@ class TakesLong(Exception):
 @contextmanager
 def limited(seconds: float) -> Iterator[None]:
     """Let planning go on for so long only: then :func:`go_on` raises TakesLong."""
-    token = _ends.set(time.thread_time() + seconds)
+    half = seconds / 2
+    token = _limit.set(_Limit(half, time.perf_counter() + half))
     try:
         yield
     finally:
-        _ends.reset(token)
+        _limit.reset(token)
 
 
 def is_limited() -> bool:
     """Whether planning must be quick here."""
-    return _ends.get() < math.inf
+    return _limit.get() is not None
 
 
 def left() -> float:
     """The seconds that are left, infinite without a limit. Raises TakesLong if there are none."""
-    ends = _ends.get()
-    if ends == math.inf:
-        return ends
-    seconds = ends - time.thread_time()
+    limit = _limit.get()
+    if limit is None:
+        return math.inf
+    if limit.computing_ends is None:
+        seconds = limit.clock_ends - time.perf_counter()
+        if seconds > 0:
+            return seconds + limit.half
+        limit.computing_ends = time.thread_time() + limit.half
+    seconds = limit.computing_ends - time.thread_time()
     if seconds <= 0:
         raise TakesLong
     return seconds

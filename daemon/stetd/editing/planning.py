@@ -93,6 +93,8 @@ class Arrangement:
 
 def arrange(text: str, edits: Sequence[LocatedEdit]) -> Arrangement:
     """The changes that carry out ``edits`` on ``text``, and what stands in their way."""
+    if len(edits) == 1:
+        return Arrangement((_whole(edits[0]),), ())
     changes: list[Change] = []
     for group in _touching(edits):
         if len(group) == 1:

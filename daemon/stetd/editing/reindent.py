@@ -21,6 +21,8 @@ class StripFailed:
 
 def reindent(text: str, strip: str, add: str) -> str | StripFailed:
     """``text`` with ``strip`` taken from and ``add`` put before every line that is not blank."""
+    if not strip and not add:
+        return text
     moved: list[str] = []
     for number, (line, terminator) in enumerate(zip(*split_lines(text), strict=True), start=1):
         if is_blank(line):

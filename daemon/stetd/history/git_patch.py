@@ -60,7 +60,7 @@ def file_patch(
         source = old_path or path
         gone = file_patch(source, before, None, hunks, utf8=utf8)
         return gone + file_patch(path, None, after, hunks, utf8=utf8)
-    old, new = _quoted("a/" + (old_path or path)), _quoted("b/" + path)
+    old, new = quoted("a/" + (old_path or path)), quoted("b/" + path)
     lines = [f"diff --git {old} {new}", *_modes(before, after)]
     data = before.data if before else b"", after.data if after else b""
     body = b""
@@ -100,8 +100,8 @@ def _modes(before: FileState | None, after: FileState | None) -> list[str]:
 def _rename(old: str, new: str, similarity: int) -> list[str]:
     return [
         f"similarity index {similarity}%",
-        f"rename from {_quoted(old)}",
-        f"rename to {_quoted(new)}",
+        f"rename from {quoted(old)}",
+        f"rename to {quoted(new)}",
     ]
 
 
@@ -112,10 +112,11 @@ def _similarity(before: bytes, after: bytes) -> int:
     return min(99, 100 * common // max(len(before), len(after), 1))
 
 
-def _quoted(name: str) -> str:
-    raw = name.encode()
-    if all(0x20 <= byte < 0x7F and byte not in (34, 92) for byte in raw):
+def quoted(name: str) -> str:
+    """A name as Git writes it: between quotes if anything in it has to be escaped."""
+    if name.isascii() and name.isprintable() and '"' not in name and "\\" not in name:
         return name
+    raw = name.encode()
     escaped = (
         _ESCAPES.get(byte) or (chr(byte) if 0x20 <= byte < 0x7F else f"\\{byte:03o}")
         for byte in raw

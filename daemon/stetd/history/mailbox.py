@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from email.utils import format_datetime
 
 from stetd.history.commits import CommitMeta, author
 
@@ -29,6 +28,8 @@ _UNQUOTED = re.compile(rb"[^\t\x20-\x3c\x3e-\x7e]")
 
 def message(oid: str, meta: CommitMeta, patch: bytes, *, context: bool, version: str) -> str:
     """One commit as a message. ``context``: it is there only because later ones need it."""
+    from email.utils import format_datetime  # takes long to load, and few export
+
     name, _, address = author(meta).rpartition(" ")
     sender = f"{_encoded(_name(name))} {address}"
     payload = (

@@ -104,7 +104,11 @@ class _Rows:
     def with_change(self, name: str, old: Entry | None, new: Entry | None) -> None:
         """Take over that one entry changed, came or went."""
         if old is not None:
-            at = bisect_left(self.keys, _sort_key((name, old)))
+            key = _sort_key((name, old))
+            at = bisect_left(self.keys, key)
+            if new is not None and _sort_key((name, new)) == key:
+                self.rows[at] = _row(name, new)
+                return
             del self.keys[at], self.rows[at]
         if new is not None:
             key = _sort_key((name, new))
@@ -238,8 +242,9 @@ def _changed(
             del entries[name]
     rows = _Rows(list(tree.rows.keys), list(tree.rows.rows))
     for name in {parts[0] for parts in changes}:
-        if tree.entries.get(name) is not entries.get(name):
-            rows.with_change(name, tree.entries.get(name), entries.get(name))
+        was, now = tree.entries.get(name), entries.get(name)
+        if was is not now:
+            rows.with_change(name, was, now)
     content = b"".join(rows.rows)
     result = Tree(entries, object_id("tree", content), rows)
     if entries:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import uuid
 from typing import NamedTuple
@@ -51,8 +52,8 @@ async def _hello(caller: Caller, params: Params) -> HelloResult:
     if caller.control:
         return await caller.on_writer(lambda: _enter(caller, hello, path, server))
     root = await caller.on_writer(lambda: _root_around(caller.state, path))
-    # Not on the writer: the peer has made the table that is read, and as large as it likes.
-    seen = await caller.in_pool(lambda: _look(caller, root))
+    # In a thread: the peer has made the table that is read, and as large as it likes.
+    seen = await asyncio.get_running_loop().run_in_executor(None, _look, caller, root)
     return await caller.on_writer(lambda: _enter(caller, hello, path, server, seen))
 
 
@@ -117,7 +118,7 @@ def _found(caller: Caller, path: str, seen: _Seen | None) -> tuple[Workspace, st
 def _enter(
     caller: Caller, hello: Hello, path: str, server: ServerInfo, seen: _Seen | None = None
 ) -> HelloResult:
-    """Find the workspace and open the session; on the writer thread."""
+    """Find the workspace and open the session."""
     workspace, directory = _found(caller, path, seen)
     agent = hello.agent or (hello.client.name if hello.client else None)
     name = hello.session

@@ -115,7 +115,7 @@ def _standing(caller: Caller, setting: ModeSetting, now: Standing, what: str) ->
 
 
 def _result(caller: Caller, session: Session | None, workspace: Workspace) -> ModeResult:
-    """The mode that holds, and those it is made of; on the writer thread."""
+    """The mode that holds, and those it is made of."""
     now = caller.state.now()
     own = mode_at(session.standing, now) if session else None
     ceiling = mode_at(workspace.standing, now)

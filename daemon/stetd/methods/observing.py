@@ -19,11 +19,9 @@ from stet.wire.results import EditResult
 from stetd.before_note import BeforeNote
 from stetd.call_world import OBSERVE
 from stetd.caller import Caller, Method, Params
-from stetd.differing import Differing, KnownFiles, differing
-from stetd.looking import few
+from stetd.looking import Differing, Looking, few
 from stetd.observing import NOT_TOLD, Observation, ObservedBefore, note_id
 from stetd.params import Observe, check_label, convert, split_common
-from stetd.snapshotting import stat_cache_path
 from stetd.watched_tools import Late, WatchedTools
 
 #: Seconds that looking at a whole workspace takes at most, whatever is asked.
@@ -92,7 +90,7 @@ async def _whole(caller: Caller, asked: Observe, common: Params) -> ObserveResul
     seconds = _MOST_SECONDS if asked.within is None else min(asked.within, _MOST_SECONDS)
     deadline = time.monotonic() + seconds
     watched = _watched(caller)
-    found = await _scan(caller, watched, deadline)
+    found = await _scan(caller, watched, asked, deadline)
     if asked.phase == "before":
         return await _before_whole(caller, asked, common, found, deadline)
     others = watched.expected_of_others(caller.session)
@@ -126,8 +124,7 @@ async def _before_whole(
         ignores=found.untold if found.complete else {},
         excludes=found.excludes,
     )
-    named = [path for path in asked.late or () if not found.leaves_out(path, caller.directory)]
-    planned = _planned(asked, named, note=note)
+    planned = _planned(asked, found.kept, note=note)
     result = await _submit(caller, _sent(asked), planned, common)
     outside = result.outside or outside
     if isinstance(result, ObservedBefore) and asked.use is not None and result.note.paths:
@@ -144,7 +141,9 @@ async def _before_whole(
     return _told(result, complete=found.complete, why=found.why)
 
 
-async def _scan(caller: Caller, watched: WatchedTools, deadline: float) -> Differing:
+async def _scan(
+    caller: Caller, watched: WatchedTools, asked: Observe, deadline: float
+) -> Differing:
     """What of the workspace may differ; one scan of a workspace at a time."""
     lock = watched.scanning
     try:
@@ -154,21 +153,10 @@ async def _scan(caller: Caller, watched: WatchedTools, deadline: float) -> Diffe
         return Differing(why="it was being looked at for others all the time")
     try:
         most = caller.shared.settings.observe_max_files
-        return await caller.reading(
-            lambda place: differing(
-                place, _known(watched, place.shadow), max_files=most, deadline=deadline
-            )
-        )
-    except OSError as error:
-        return Differing(why=f"it can't be looked at: {error.strerror}")
+        looking = Looking(most, deadline, list(asked.late or ()))
+        return await caller.ask("look at the workspace", looking, Differing)
     finally:
         lock.release()
-
-
-def _known(watched: WatchedTools, shadow: str) -> KnownFiles:
-    if watched.known is None:
-        watched.known = KnownFiles(stat_cache_path(shadow))
-    return watched.known
 
 
 def _watched(caller: Caller) -> WatchedTools:

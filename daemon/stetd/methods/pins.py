@@ -8,23 +8,12 @@ from functools import partial
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import PinInfo, PinList
 from stetd.caller import Caller, Method, Params
-from stetd.history.commits import rfc3339
 from stetd.params import NoParams, PinName, PinSetting, convert
-from stetd.past import Past
-from stetd.reading import Place, looking_back
 from stetd.refusing import io_failure, read_only
 from stetd.storage.disk import SyncFailed
 from stetd.storage.journal_format import Cut
-from stetd.storage.references import (
-    DamagedReference,
-    delete_pin,
-    pin_names,
-    pinned,
-    set_pin,
-    why_no_pin_name,
-)
+from stetd.storage.references import delete_pin, named, pin_names, set_pin, why_no_pin_name
 from stetd.storage.rewritten import read_pending
-from stetd.storage.shadow_repo import MissingObject
 from stetd.storage.shallow import read_shallow
 from stetd.workspace import Workspace
 
@@ -40,16 +29,9 @@ async def _pin_set(caller: Caller, params: Params) -> PinInfo:
             Kind.INVALID_PARAMS, f"pin_set: {setting.name[:100]!r} can't be used: {reason}."
         )
 
-    def find(place: Place) -> tuple[PinInfo, Cut | None]:
-        def look(past: Past) -> PinInfo:
-            oid = past.resolve(setting.commit)
-            past.find([oid])  # what git holds besides the history is none of it
-            return _described(past, setting.name, oid)
-
-        return looking_back(place, look), place.cut
-
     for _ in range(_ATTEMPTS):
-        info, cut = await caller.reading(find)
+        cut = await caller.on_writer(lambda: caller.place().cut)
+        info = await caller.ask("pin", [setting.name, setting.commit], PinInfo)
         if await caller.on_writer(partial(_set, caller, info, cut, move=setting.move)):
             return info
         await asyncio.sleep(_PAUSE_S)
@@ -61,11 +43,11 @@ async def _pin_set(caller: Caller, params: Params) -> PinInfo:
 
 
 def _set(caller: Caller, info: PinInfo, cut: Cut | None, *, move: bool) -> bool:
-    """Set a pin; on the writer thread. False: the history is another one than was looked at."""
+    """Set a pin. False: the history is another one than was looked at."""
     workspace = caller.open_workspace()
     if not _is_settled(caller, workspace, info.commit, cut):
         return False
-    known = _named(workspace.shadow, info.name)
+    known = named(workspace.shadow, info.name)
     if known == info.commit:
         return True
     if known is not None and not move:
@@ -101,7 +83,7 @@ async def _pin_delete(caller: Caller, params: Params) -> PinInfo:
 
 def _delete(caller: Caller, name: str) -> PinInfo:
     workspace = caller.open_workspace()
-    known = None if why_no_pin_name(name) else _named(workspace.shadow, name)
+    known = None if why_no_pin_name(name) else named(workspace.shadow, name)
     if known is None:
         names = ", ".join(pin_names(workspace.shadow)[:20])
         raise refuse(
@@ -119,36 +101,7 @@ def _delete(caller: Caller, name: str) -> PinInfo:
 async def _pin_list(caller: Caller, params: Params) -> PinList:
     convert(NoParams, "pin_list", params)
 
-    def look(place: Place) -> PinList:
-        return looking_back(
-            place,
-            lambda past: PinList(
-                [
-                    _described(past, name, _named(place.shadow, name) or None)
-                    for name in pin_names(place.shadow)
-                ]
-            ),
-        )
-
-    return await caller.reading(look)
-
-
-def _described(past: Past, name: str, oid: str | None) -> PinInfo:
-    if oid is None:
-        return PinInfo(name, None)
-    try:
-        meta = past.repository.commit(oid).meta
-    except (MissingObject, KeyError, ValueError):  # pinned with plain git, or damaged
-        return PinInfo(name, oid)
-    return PinInfo(name, oid, rfc3339(meta.time), meta.message)
-
-
-def _named(shadow: str, name: str) -> str | None:
-    """What a pin names; "" if its reference is damaged, None if there is none."""
-    try:
-        return pinned(shadow, name)
-    except DamagedReference:
-        return ""
+    return await caller.ask("pins", None, PinList)
 
 
 def _check_writable(caller: Caller) -> None:

@@ -12,7 +12,6 @@ from stet.wire.results import ReloadResult, StatusResult, WorkInfo
 from stetd import __version__
 from stetd.call_planning import MAX_CALLS
 from stetd.caller import PROTOCOL, Caller, Method, Params
-from stetd.collecting import directory_bytes
 from stetd.editing.inputs.base import MAX_ELEMENTS
 from stetd.editing.tokens import MAX_TOKENS
 from stetd.params import NoParams, convert
@@ -42,7 +41,7 @@ async def _status(caller: Caller, params: Params) -> StatusResult:
     shadows = await caller.on_writer(
         lambda: [workspace.shadow for workspace in caller.state.open.values()]
     )
-    sizes = await caller.in_pool(lambda: sum(directory_bytes(shadow) for shadow in shadows))
+    sizes = await caller.shared.historian.ask("sizes", shadows, int)
     return msgspec.structs.replace(partial, shadow_bytes=sizes)
 
 
@@ -67,7 +66,7 @@ def _counts(caller: Caller) -> StatusResult:
         uptime_s=round(time.monotonic() - caller.shared.started, 3),
         durability=settings.durability,
         read_only=writer.read_only,
-        trouble=caller.shared.background.failure,
+        trouble=caller.shared.historian.trouble,
         workspaces=len(state.open),
         sessions=len(state.sessions),
         commits=sum(workspace.head.commits for workspace in state.open.values()),

@@ -16,7 +16,7 @@ async def _session_list(caller: Caller, params: Params) -> SessionList:
 
 
 def _list(caller: Caller, root: str | None) -> SessionList:
-    """On the writer thread. Sessions of workspaces that are not open now are left out."""
+    """Sessions of workspaces that are not open now are left out."""
     state = caller.state
     only = None if root is None else caller.named_workspace(root).name
     infos = []
@@ -45,7 +45,6 @@ async def _session_end(caller: Caller, params: Params) -> EndedSession:
 
 
 def _end(caller: Caller, wanted: SessionEnding) -> EndedSession:
-    """On the writer thread."""
     workspace = caller.named_workspace(wanted.workspace)
     ended = caller.shared.writer.sessions.end(workspace, wanted.session)
     return EndedSession(

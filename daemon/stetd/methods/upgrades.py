@@ -51,7 +51,6 @@ async def _request_mode_upgrade(caller: Caller, params: Params) -> UpgradeResult
 
 
 def _ask(caller: Caller, asking: UpgradeAsking, wait: Wait | None) -> UpgradeResult:
-    """On the writer thread."""
     session, workspace = caller.needs_session(), caller.open_workspace()
     state = caller.state
     if state.effective_mode(session, workspace) != RESTRICTED:

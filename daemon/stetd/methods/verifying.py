@@ -2,40 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
-from typing import TypeVar
 
 from stet.wire.results import VerifyResult
 from stetd.caller import Caller, Method, Params
 from stetd.params import Verify, convert
-from stetd.slices import in_slices
-from stetd.state import shadow_path
-from stetd.storage.journal import Position
-from stetd.storage.journal_format import Cut, Reached, WorkspaceState
-from stetd.storage.journal_heads import JournalHead, read_heads
-from stetd.storage.worktree import Worktree
-from stetd.verifying import Claim, Subject, read_history_reference, verify
+from stetd.storage.journal_format import Reached, WorkspaceState
+from stetd.verify_claims import Claim, Claimed, Claiming, Moment, Verifying
 from stetd.workspaces import check_root
 
-T = TypeVar("T")
 #: Checkpoints drop journal segments while they are read; that often in a row hardly.
 _ATTEMPTS = 5
-
-
-@dataclass(frozen=True, slots=True)
-class _Moment:
-    """What the daemon knows of a history at one moment. ``number``: what Git must have first."""
-
-    head: str | None
-    commits: int
-    number: int
-    position: Position
-    cut: Cut | None
-    recorded: Reached | None = None
 
 
 async def _verify(caller: Caller, params: Params) -> VerifyResult:
@@ -45,25 +23,45 @@ async def _verify(caller: Caller, params: Params) -> VerifyResult:
         return await _verify_put_off(caller, put_off, wanted.expect)
     workspace = await caller.on_writer(lambda: caller.named_workspace(wanted.workspace))
     await _forgotten(caller, workspace.root)
+    name = workspace.name
 
-    def moment() -> _Moment:
-        head, number = workspace.head, workspace.number
-        cut = caller.state.known[workspace.name].cut
-        position = caller.shared.writer.journal.position
-        return _Moment(head.commit, head.commits, number, position, cut)
+    def moment() -> Moment:
+        head, position = workspace.head, caller.shared.writer.journal.position
+        cut = caller.state.known[name].cut
+        return Moment(head.commit, head.commits, position.segment, position.offset, cut)
 
-    before = await _claim(caller, workspace.name, moment)
-    reference = await _in_thread(caller, lambda: read_history_reference(workspace.shadow))
-    subject = Subject(
-        shadow=workspace.shadow,
-        worktree=workspace.worktree,
+    before = await _claimed(caller, name, moment)
+    after = await _claimed(caller, name, moment)
+    return await _verified(caller, name, workspace.root, before, after.claim, wanted.expect)
+
+
+async def _verified(
+    caller: Caller, name: str, root: str, before: Claimed, claim: Claim, expect: str | None
+) -> VerifyResult:
+    asked = Verifying(
+        state=caller.state.directory,
+        name=name,
+        root=root,
         max_file_bytes=caller.shared.settings.max_file_bytes,
-        before=before,
-        reference=reference,
-        claim=await _claim(caller, workspace.name, moment),
-        expect=wanted.expect,
+        before=before.claim,
+        reference=before.reference,
+        claim=claim,
+        expect=expect,
+        trouble=caller.state.troubles.get(name),
     )
-    return await in_slices(verify(subject), caller.shared.readers, caller.shared.writer.quiet_s)
+    return await caller.shared.historian.ask("verify", asked, VerifyResult)
+
+
+async def _claimed(caller: Caller, name: str, moment: Callable[[], Moment]) -> Claimed:
+    """What the daemon says of a history, in its memory and in its journal; Git has it by then."""
+    left = _ATTEMPTS
+    while True:
+        now = await caller.on_writer(moment)
+        asked = Claiming(caller.state.directory, name, now)
+        found = await caller.shared.historian.ask("claim", asked, Claimed)
+        left -= 1
+        if found.claim.journal_trouble is None or not left:
+            return found
 
 
 async def _forgotten(caller: Caller, root: str) -> None:
@@ -73,11 +71,11 @@ async def _forgotten(caller: Caller, root: str) -> None:
     """
     for job in caller.shared.upkeep.work:
         if (job.what, job.root) == ("forget", root):
-            await asyncio.gather(asyncio.wrap_future(job.future), return_exceptions=True)
+            await job.ended.wait()
 
 
 def _find_put_off(caller: Caller, root: str | None) -> WorkspaceState | None:
-    """The workspace with exactly this root, if it is put off; on the writer thread."""
+    """The workspace with exactly this root, if it is put off."""
     if root is None:
         return None
     check_root(root)
@@ -88,69 +86,23 @@ def _find_put_off(caller: Caller, root: str | None) -> WorkspaceState | None:
 async def _verify_put_off(
     caller: Caller, known: WorkspaceState, expect: str | None
 ) -> VerifyResult:
-    """Verify what Git has of a history that is not gone on with: nothing moves meanwhile."""
-    shadow = shadow_path(caller.state.directory, known.name)
-    reference = await _in_thread(caller, lambda: read_history_reference(shadow))
-    claim = await _claim(caller, known.name, lambda: _put_off_moment(caller, known, reference))
-    worktree = None
-    with suppress(OSError):
-        worktree = Worktree(known.root, caller.state.disk)
-    subject = Subject(
-        shadow=shadow,
-        worktree=worktree,
-        max_file_bytes=caller.shared.settings.max_file_bytes,
-        before=claim,
-        reference=reference,
-        claim=claim,
-        expect=expect,
-        trouble=caller.state.troubles.get(known.name),
-    )
-    try:
-        return await in_slices(verify(subject), caller.shared.readers, caller.shared.writer.quiet_s)
-    finally:
-        if worktree is not None:
-            worktree.close()
+    """Verify what Git has of a history that is not gone on with: nothing moves meanwhile.
 
-
-def _put_off_moment(caller: Caller, known: WorkspaceState, reference: str | None) -> _Moment:
-    """Git may be behind the journal: it has the history as far as the reference says.
-
-    What it must have in any case is what it had at the start.
+    Git may be behind the journal: it has the history as far as the reference says. What it must
+    have in any case is what it had at the start.
     """
-    shared = caller.shared
     recorded = Reached(known.head, known.commits)
-    start, *later = shared.workspaces.taking_up.recovery.reached(known.name)
-    possible = [*later, recorded]
-    at = next((each for each in possible if each.head == reference), start)
-    position = shared.writer.journal.position
-    return _Moment(at.head, at.commits, 0, position, known.cut, recorded)
+    start, *later = caller.shared.workspaces.taking_up.recovery.reached(known.name)
+    position = caller.shared.writer.journal.position
 
+    def moment_at(at: Reached) -> Moment:
+        place = position.segment, position.offset
+        return Moment(at.head, at.commits, *place, known.cut, recorded)
 
-async def _claim(caller: Caller, name: str, moment: Callable[[], _Moment]) -> Claim:
-    """What the daemon says of a history, in its memory and in its journal; Git has it by then.
-
-    ``moment`` is asked on the writer thread.
-    """
-    directory = os.path.join(caller.state.directory, "journal")
-    claim = Claim(None, 0, None)
-    for _ in range(_ATTEMPTS):
-        now = await caller.on_writer(moment)
-
-        def look(now: _Moment = now) -> JournalHead:
-            caller.shared.background.require(now.number)
-            return read_heads(directory, now.position, name)
-
-        try:
-            journal = await _in_thread(caller, look)
-            return Claim(now.head, now.commits, journal, None, now.cut, now.recorded)
-        except OSError as error:
-            trouble = f"{os.path.basename(error.filename or '')}: {error.strerror}"
-            claim = Claim(now.head, now.commits, None, trouble, now.cut, now.recorded)
-    return claim
-
-
-async def _in_thread(caller: Caller, run: Callable[[], T]) -> T:
-    return await asyncio.get_running_loop().run_in_executor(caller.shared.readers, run)
+    first = await _claimed(caller, known.name, lambda: moment_at(start))
+    at = next((each for each in [*later, recorded] if each.head == first.reference), start)
+    found = await _claimed(caller, known.name, lambda: moment_at(at))
+    return await _verified(caller, known.name, known.root, found, found.claim, expect)
 
 
 METHODS = {"verify": Method(_verify, control=True)}

@@ -11,14 +11,12 @@ then may the writer drop journal segments.
 A failure (a full disk) is kept, shown in ``status`` and tried again; nothing is lost
 meanwhile, because the journal keeps its records until a checkpoint succeeds. Who waits for
 the history is told at the first failed attempt, not after all of them. What waits is held
-in memory, so while attempts fail only so much is added (:meth:`Background.require_room`). A
-failed *sync* is not tried again: a second one may succeed though the data are lost. That
-checkpoint is given up, and the writer told.
+in memory. A failed *sync* is not tried again: a second one may succeed though the data are lost.
+That checkpoint is given up, and the writer told.
 """
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import threading
@@ -29,7 +27,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import takewhile
 
-from stet.wire.failures import Kind, Refused, refuse
 from stetd.failpoints import hit
 from stetd.history.objects import NewObject
 from stetd.storage.disk import Disk, SyncFailed
@@ -44,11 +41,6 @@ _GATHER_S = 0.4
 _MANY = 48
 #: And so are more bytes: libgit2 keeps the interpreter for as long as it compresses.
 _MUCH = 256 << 10
-#: Bytes of objects that may wait while they can't be written, and what an object takes beside its
-#: content.
-MOST_WAITING, _EACH = 64 << 20, 300
-#: How a full disk is called, also by libgit2.
-_FULL = [os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)]
 #: Ids of objects written lately, which need not be written again.
 _REMEMBERED = 4_000
 
@@ -59,11 +51,6 @@ class _Objects:
     repository: str
     objects: list[NewObject]
     head: str
-
-    @property
-    def size(self) -> int:
-        """Bytes that it takes."""
-        return sum(len(each.content) + _EACH for each in self.objects)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +92,10 @@ class _Unsynced:
         self.files.clear()
 
 
+class Unwritten(Exception):
+    """The history can't be written at present; ``args``: why, None if it only takes long."""
+
+
 class Background:
     """Writes Git objects and references, and syncs them for checkpoints, in order."""
 
@@ -126,6 +117,8 @@ class Background:
         self.failures = 0
         #: Called on this thread with the path of a repository that has got new commits.
         self.on_commits: Callable[[str], None] = lambda _: None
+        #: Called on this thread when writing begins to fail, or goes on, with why and how often.
+        self.on_trouble: Callable[[str | None, int], None] = lambda _reason, _failures: None
         self._thread = threading.Thread(target=self._run, name="stet-git", daemon=True)
         self._thread.start()
 
@@ -204,30 +197,9 @@ class Background:
             return self._written >= number
 
     def require(self, number: int) -> None:
-        """As :meth:`wait_for`. Raises Refused (storage_full, io_error) where that says False."""
+        """As :meth:`wait_for`. Raises Unwritten where that says False."""
         if not self.wait_for(number):
-            raise self._unwritable()
-
-    def require_room(self) -> None:
-        """Raises Refused (as :meth:`require`) if writing fails and much waits for it already.
-
-        Nobody is kept waiting: neither by a slow disk, nor for the next attempt.
-        """
-        if self.failure is None:
-            return
-        with self._changed:
-            waiting = sum(item.size for item in self._queue if isinstance(item, _Objects))
-        if waiting > MOST_WAITING:
-            raise self._unwritable()
-
-    def _unwritable(self) -> Refused:
-        full = any(text in (self.failure or "") for text in _FULL)
-        return refuse(
-            Kind.STORAGE_FULL if full else Kind.IO_ERROR,
-            f"the history can't be written at present ({self.failure or 'it takes too long'}). "
-            "Nothing was changed. "
-            + ("Free some space and send the call again." if full else "Try again later."),
-        )
+            raise Unwritten(self.failure)
 
     def close(self, timeout: float = 60.0) -> bool:
         """Finish what was handed over and stop; False if it could not be finished in time."""
@@ -249,7 +221,9 @@ class Background:
                 if self._stopping:
                     break
                 continue
-            self.failure = None
+            if self.failure is not None:
+                self.failure = None
+                self.on_trouble(None, self.failures)
             with self._changed:
                 for item in items:
                     self._queue.popleft()
@@ -282,6 +256,8 @@ class Background:
             self.failures += 1
             self._hurried = False
             self._changed.notify_all()
+        self.on_trouble(self.failure, self.failures)
+        with self._changed:
             self._changed.wait_for(lambda: self._stopping or self._hurried, _RETRY_S)
 
     def _do(self, items: Sequence[_Item]) -> None:

@@ -16,15 +16,10 @@ from typing import NamedTuple
 from stet.wire.results import FileChange
 from stetd.history.commit_rows import CommitRow, FileRow, Part
 from stetd.history.commits import StoredCommit
+from stetd.history.line_diffs import LineDiff, compare_lines, count_lines, line_diff
 from stetd.history.objects import Change
 from stetd.history.undoing import TAKES_BACK, is_edit
-from stetd.storage.shadow_repo import (
-    LineDiff,
-    ShadowRepository,
-    compare_lines,
-    count_lines,
-    line_diff,
-)
+from stetd.storage.stored_objects import StoredObjects
 
 #: Bytes of a file's two contents together that are compared for the index.
 _COMPARED_BYTES = 4 << 20
@@ -54,13 +49,13 @@ class PathChange(NamedTuple):
         return "A" if self.before is None else "D" if self.after is None else "M"
 
 
-def trees_around(repository: ShadowRepository, commit: StoredCommit) -> tuple[str | None, str]:
+def trees_around(repository: StoredObjects, commit: StoredCommit) -> tuple[str | None, str]:
     """The ids of the trees before and after a commit; None: it is the first."""
     before = None if commit.parent is None else repository.commit(commit.parent).tree
     return before, commit.tree
 
 
-def changes_of(repository: ShadowRepository, commit: StoredCommit) -> Iterator[PathChange]:
+def changes_of(repository: StoredObjects, commit: StoredCommit) -> Iterator[PathChange]:
     """The files of a commit, in the order of their paths."""
     before, after = trees_around(repository, commit)
     changed = (PathChange(*change) for change in repository.trees.changed(before, after))
@@ -77,7 +72,7 @@ def changes_of(repository: ShadowRepository, commit: StoredCommit) -> Iterator[P
 
 
 def _join_moved(
-    repository: ShadowRepository,
+    repository: StoredObjects,
     changes: dict[str, PathChange],
     before: str,
     after: str,
@@ -93,7 +88,7 @@ def _join_moved(
         changes[new] = PathChange(new, stood, now, old)
 
 
-def counted(repository: ShadowRepository, change: PathChange) -> FileChange:
+def counted(repository: StoredObjects, change: PathChange) -> FileChange:
     """One file as results tell it."""
     before, after = (side[1] if side else None for side in (change.before, change.after))
     counts = count_lines(
@@ -102,7 +97,7 @@ def counted(repository: ShadowRepository, change: PathChange) -> FileChange:
     return _told(change, *counts)
 
 
-def described(repository: ShadowRepository, change: PathChange) -> tuple[FileChange, str]:
+def described(repository: StoredObjects, change: PathChange) -> tuple[FileChange, str]:
     """One file as results tell it, and its unified diff."""
     diff = diff_of(repository, change)
     return _told(change, diff.added, diff.removed), diff.text
@@ -122,7 +117,7 @@ def _told(change: PathChange, added: int, removed: int) -> FileChange:
     )
 
 
-def diff_of(repository: ShadowRepository, change: PathChange) -> LineDiff:
+def diff_of(repository: StoredObjects, change: PathChange) -> LineDiff:
     """The unified diff of one file."""
     before, after = change.before, change.after
     return line_diff(
@@ -131,6 +126,7 @@ def diff_of(repository: ShadowRepository, change: PathChange) -> LineDiff:
         repository.blob(after[1]) if after else None,
         old_path=change.old_path,
         modes=(before[0] if before else None, after[0] if after else None),
+        ids=(before[1] if before else None, after[1] if after else None),
     )
 
 
@@ -151,7 +147,7 @@ def commit_row(commit: StoredCommit) -> CommitRow:
     )
 
 
-def commit_parts(repository: ShadowRepository, commit: StoredCommit) -> Iterator[Part]:
+def commit_parts(repository: StoredObjects, commit: StoredCommit) -> Iterator[Part]:
     """What a commit did, in parts that are not too large; one part for most commits."""
     files: list[FileRow] = []
     texts = [commit.meta.message]
@@ -177,7 +173,7 @@ def uncompared(change: PathChange) -> FileRow:
     return FileRow(change.path, change.status, before, after, change.old_path)
 
 
-def _file_row(repository: ShadowRepository, change: PathChange) -> tuple[FileRow, str | None]:
+def _file_row(repository: StoredObjects, change: PathChange) -> tuple[FileRow, str | None]:
     """A file's row, and its added and removed lines (None: too much to be compared)."""
     row = uncompared(change)
     if row.before == row.after:
@@ -191,7 +187,7 @@ def _file_row(repository: ShadowRepository, change: PathChange) -> tuple[FileRow
 
 
 def has_text(
-    repository: ShadowRepository,
+    repository: StoredObjects,
     commit: StoredCommit,
     text: str,
     files: Sequence[FileRow] | None = None,
@@ -213,7 +209,7 @@ def has_text(
     )
 
 
-def _side_has(repository: ShadowRepository, file: FileRow, sought: bytes) -> bool:
+def _side_has(repository: StoredObjects, file: FileRow, sought: bytes) -> bool:
     """Whether the file has the text at all: much sooner said than what changed."""
     if file.before == file.after:
         return False
@@ -222,6 +218,6 @@ def _side_has(repository: ShadowRepository, file: FileRow, sought: bytes) -> boo
     return any(sought in repository.blob(oid) for oid in (file.before, file.after) if oid)
 
 
-def _changed_text(repository: ShadowRepository, file: FileRow) -> str:
+def _changed_text(repository: StoredObjects, file: FileRow) -> str:
     before, after = (repository.blob(oid) if oid else None for oid in (file.before, file.after))
     return compare_lines(before, after).text

@@ -1,6 +1,6 @@
 """The write-ahead log: appending records durably, reading them back, dropping old ones.
 
-The format is that of :mod:`stetd.storage.journal_format`. Only the writer thread appends.
+The format is that of :mod:`stetd.storage.journal_format`.
 Space is reserved ahead of every append, so that the abort record that may have to follow
 a transaction can be written on a full disk (PROTOCOL.md 6).
 """
@@ -55,7 +55,8 @@ class ReadSegment:
     records: list[tuple[int, Record]]
 
 
-def _segment_name(number: int) -> str:
+def segment_name(number: int) -> str:
+    """The name of a segment's file."""
     return f"{number:08d}.wal"
 
 
@@ -73,7 +74,7 @@ def read_journal(directory: str, disk: Disk) -> list[ReadSegment]:
     segments = []
     ends = {}
     for number in _segment_numbers(directory):
-        path = os.path.join(directory, _segment_name(number))
+        path = os.path.join(directory, segment_name(number))
         with open(path, "rb") as file:
             data = file.read()
         try:
@@ -115,7 +116,7 @@ class Journal:
         self.private_since: float | None = None
         numbers = _segment_numbers(directory)
         self._sizes = {
-            n: os.path.getsize(os.path.join(directory, _segment_name(n))) for n in numbers
+            n: os.path.getsize(os.path.join(directory, segment_name(n))) for n in numbers
         }
         self.position = Position(max(numbers, default=0), 0)
         self.start_segment()
@@ -136,7 +137,7 @@ class Journal:
     def start_segment(self) -> None:
         """Open the next segment; it is durable, with its name, before this returns."""
         number = self.position.segment + 1
-        path = os.path.join(self._directory, _segment_name(number))
+        path = os.path.join(self._directory, segment_name(number))
         fd = self._disk.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
         head = MAGIC + frames([Opened(number, self._boot, self._version, LEVEL)])
         hit("journal.segment_created")
@@ -227,7 +228,7 @@ class Journal:
         Those in ``keep`` stay: some record in them does not.
         """
         for number in [n for n in self._sizes if n < segment and n not in keep]:
-            self._disk.unlink(os.path.join(self._directory, _segment_name(number)))
+            self._disk.unlink(os.path.join(self._directory, segment_name(number)))
             del self._sizes[number]
             hit("journal.dropped_one")
         self._disk.sync_directory(self._directory)

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -348,21 +348,39 @@ def read_segment(data: bytes) -> tuple[list[tuple[int, Record]], int]:
     if data[len(MAGIC) - 1] != FORMAT_VERSION:
         raise TooNew(too_new(_writer_of(data)))
     records: list[tuple[int, Record]] = []
-    offset = len(MAGIC)
-    while offset + _FRAME.size <= len(data):
-        length, crc = _FRAME.unpack_from(data, offset)
-        end = offset + _FRAME.size + length
-        if length == 0 or end > len(data):
-            break
-        payload = data[offset + _FRAME.size : end]
-        if zlib.crc32(payload, zlib.crc32(_LENGTH.pack(length))) != crc:
-            break
+    end = len(MAGIC)
+    for offset, payload in payloads(data, end):
         record = _decoded(payload, data)
         if isinstance(record, Opened) and record.level > LEVEL:
             raise TooNew(too_new(record.version))
         records.append((offset, record))
+        end = offset + _FRAME.size + len(payload)
+    return records, end
+
+
+def payloads(data: bytes, offset: int) -> Iterator[tuple[int, bytes]]:
+    """The sound frames from here on: where each begins, and its payload."""
+    while offset + _FRAME.size <= len(data):
+        length, crc = _FRAME.unpack_from(data, offset)
+        end = offset + _FRAME.size + length
+        payload = data[offset + _FRAME.size : end]
+        if length == 0 or end > len(data):
+            break
+        if zlib.crc32(payload, zlib.crc32(_LENGTH.pack(length))) != crc:
+            break
+        yield offset, payload
         offset = end
-    return records, offset
+
+
+def frame_bytes(payload: bytes) -> int:
+    """How many bytes a frame with this payload has."""
+    return _FRAME.size + len(payload)
+
+
+def decode(payload: bytes) -> Record:
+    """The record of a frame that this version has written."""
+    record: Record = _decoder.decode(payload)
+    return record
 
 
 def too_new(version: str) -> str:

@@ -16,7 +16,6 @@ import os
 import sys
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from stetd.storage.object_files import (
@@ -116,28 +115,26 @@ class ObjectCheck:
 
     # -- checking
 
-    def scan(self) -> Iterator[None]:
-        """Check every file; yields often, so that the caller can let others run."""
+    def scan(self) -> None:
+        """Check every file."""
         for first in range(256):
-            yield from self._scan_folder(f"{first:02x}")
-        yield from self._scan_packs()
+            self._scan_folder(f"{first:02x}")
+        self._scan_packs()
         self._look_for_lone_files()
 
     def refresh(self, oid: str) -> None:
         """An object was not found: look whether it has come, or moved, since."""
-        for _ in self._scan_packs():
-            pass
+        self._scan_packs()
         if self.kind_of(oid) is None:
             found = self.read(oid)
             if found is not None:
                 self._late[bytes.fromhex(oid)] = _NUMBER[found[0]]
 
-    def _scan_folder(self, first: str) -> Iterator[None]:
+    def _scan_folder(self, first: str) -> None:
         names = loose_ids(self._repository, first)
         ids = _Ids(bytes.fromhex("".join(names)))
         self._loose.append(ids)
         for number, oid in enumerate(names):
-            yield
             try:
                 kind, _ = read_loose(self._repository, oid)
             except FileNotFoundError:
@@ -149,9 +146,8 @@ class ObjectCheck:
                 self.faults.append(Fault("damaged_object", loose_name(oid), why, oid))
             else:
                 ids.kinds[number] = _NUMBER[kind]
-        yield
 
-    def _scan_packs(self) -> Iterator[None]:
+    def _scan_packs(self) -> None:
         for name in pack_names(self._repository):
             if name in self._packs:
                 continue
@@ -167,7 +163,7 @@ class ObjectCheck:
                 self._add_file_fault(name + ".pack", f"it can't be read: {error.strerror}")
                 continue
             try:
-                yield from self._scan_pack(pack)
+                self._scan_pack(pack)
             except Damaged as error:
                 self._add_file_fault(error.path, error.why)
             except OSError as error:
@@ -179,16 +175,14 @@ class ObjectCheck:
         kind = "damaged_index" if path.endswith(".idx") else "damaged_pack"
         self.faults.append(Fault(kind, path, why))
 
-    def _scan_pack(self, pack: Pack) -> Iterator[None]:
-        yield from self._check_sums(pack)
+    def _scan_pack(self, pack: Pack) -> None:
+        self._check_sums(pack)
         ids = _Ids(pack.index_bytes(INDEX_HEAD, 20 * pack.count))
         self._check_order(pack, ids)
         self._packs[pack.name] = ids
-        yield
         # In the order in which they lie, so that what deltas are based on is at hand.
         offsets = _offsets(pack)
         for number in sorted(range(pack.count), key=offsets.__getitem__):
-            yield
             oid = ids.at(number).hex()
             try:
                 kind, _ = pack.read(number, oid)
@@ -197,7 +191,7 @@ class ObjectCheck:
             else:
                 ids.kinds[number] = _NUMBER[kind]
 
-    def _check_sums(self, pack: Pack) -> Iterator[None]:
+    def _check_sums(self, pack: Pack) -> None:
         index_sums = os.pread(pack.index_fd, 40, pack.index_size - 40)
         for path, fd, size, expected in (
             (pack.index_name, pack.index_fd, pack.index_size, index_sums[20:]),
@@ -206,7 +200,6 @@ class ObjectCheck:
             checksum = hashlib.sha1(usedforsecurity=False)
             for start in range(0, size - 20, _CHUNK):
                 checksum.update(os.pread(fd, min(_CHUNK, size - 20 - start), start))
-                yield
             if checksum.digest() != expected:
                 self._add_file_fault(path, "its checksum is wrong: a part of it was changed")
             elif path == pack.pack_name and expected != index_sums[:20]:

@@ -419,6 +419,13 @@ class ObjectFiles:
             raise damage
         raise Missing(oid)
 
+    def is_empty(self) -> bool:
+        """Whether there is no object at all."""
+        digits = "0123456789abcdef"
+        return not pack_names(self._repository) and not any(
+            loose_ids(self._repository, one + two) for one in digits for two in digits
+        )
+
     def with_prefix(self, prefix: str) -> list[str]:
         """The ids that begin with these digits, at least two, in order."""
         self._look_for_packs()

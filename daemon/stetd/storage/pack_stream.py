@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from stetd.failpoints import hit
@@ -27,8 +26,8 @@ class PackStream:
     _bytes: int = 0
     _written: set[bytes] = field(default_factory=set)
 
-    def add(self, kind: str, oid: str, content: bytes) -> Iterator[None]:
-        """Take an object; yields often where a pack is written."""
+    def add(self, kind: str, oid: str, content: bytes) -> None:
+        """Take an object."""
         key = bytes.fromhex(oid)
         if key in self._written:
             return
@@ -36,9 +35,9 @@ class PackStream:
         self._entries[key] = packed_object(kind, content, _FAST)
         self._bytes += len(self._entries[key])
         if self._bytes > _PACK_BYTES or len(self._entries) >= _PACK_OBJECTS:
-            yield from self.flush()
+            self.flush()
 
-    def flush(self) -> Iterator[None]:
+    def flush(self) -> None:
         """Write what was taken."""
         if not self._entries:
             return
@@ -53,7 +52,6 @@ class PackStream:
         try:
             for oid in ids:
                 pack.add(self._entries[oid])
-                yield
             pack.finish()
         finally:
             pack.close()

@@ -226,7 +226,7 @@ def merge_packs(repository: str, disk: Disk) -> list[str]:
     only to one that is at least twice as large as the largest of them, so an object is
     copied only as often as the logarithm of their number. The entries are copied as they
     are. The new pack is durable, with its names, before an old one is removed; a reader
-    that knows only the old ones looks again (``ShadowRepository``).
+    that knows only the old ones looks again (``StoredObjects``).
     """
     packs = sorted(_mergeable(repository))[:_MANY_PACKS]
     sizes = [size for size, _ in packs]

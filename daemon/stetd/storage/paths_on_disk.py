@@ -43,12 +43,13 @@ class _OpenHow(ctypes.Structure):
     )
 
 
+#: The kernel reads it, and nobody writes to it.
+_HOW = _OpenHow(_DIRECTORY, 0, _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS | _RESOLVE_NO_SYMLINKS)
+_HOW_GIVEN = ctypes.byref(_HOW), ctypes.sizeof(_HOW)
+
+
 def _openat2_directory(dir_fd: int, path: str) -> int:
-    resolve = _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS | _RESOLVE_NO_SYMLINKS
-    how = _OpenHow(_DIRECTORY, 0, resolve)
-    fd = _libc.syscall(
-        _SYS_OPENAT2, dir_fd, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how)
-    )
+    fd = _libc.syscall(_SYS_OPENAT2, dir_fd, os.fsencode(path), *_HOW_GIVEN)
     if fd < 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code), path)
@@ -60,13 +61,15 @@ class Target:
     """A resolved path: an open directory handle and the name in it.
 
     ``path`` is canonical: relative to the root, no links, no dots. ``missing`` are
-    directories that do not exist yet between the handle and the name. The owner closes it.
+    directories that do not exist yet between the handle and the name. ``seen`` is what stood
+    there when it was resolved, if that was looked at. The owner closes it.
     """
 
     path: str
     dir_fd: int
     missing: tuple[str, ...]
     name: str
+    seen: os.stat_result | None = None
 
     def close(self) -> None:
         """Give the handle back."""
@@ -142,17 +145,17 @@ class Resolver:
     def in_place(self, target: Target) -> bool:
         """Whether a target's directory is still where its path says.
 
-        The kernel names the directories of both handles, each at one instant. Where it can't
-        (no /proc, a very long path), the path is resolved again and must lead to the same
-        directory.
+        The kernel names the handle's directory, as it is at one instant. Where that is not the
+        path (the root was moved, with all that is in it), or it can't (no /proc, a very long
+        path), the path is resolved again and must lead to the same directory.
         """
         parent = "/".join(target.path.split("/")[: -1 - len(target.missing)])
         try:
-            root = os.readlink(f"/proc/self/fd/{self._root_fd}").rstrip("/")
-            there = os.readlink(f"/proc/self/fd/{target.dir_fd}").rstrip("/")
+            there = os.readlink(f"/proc/self/fd/{target.dir_fd}")
         except OSError:
             return self._leads_to(target, parent)
-        return there == (f"{root}/{parent}" if parent else root) or self._leads_to(target, parent)
+        path = f"{self._root}/{parent}" if parent else self._root
+        return there == path or self._leads_to(target, parent)
 
     def _leads_to(self, target: Target, parent: str) -> bool:
         try:
@@ -209,10 +212,11 @@ class Resolver:
             if error.errno == errno.ENOSYS:
                 self._use_openat2 = False
             return None
-        if follow_last and _is_link(fd, parts[-1]):
+        seen = _look(fd, parts[-1]) if follow_last else None
+        if seen is not None and stat.S_ISLNK(seen.st_mode):
             os.close(fd)
             return None
-        return Target("/".join(parts), fd, (), parts[-1])
+        return Target("/".join(parts), fd, (), parts[-1], seen)
 
     def _walk(self, path: str, parts: list[str], follow_last: bool) -> Target:
         todo = list(reversed(parts))
@@ -329,11 +333,11 @@ def _not_a_file(path: str) -> Exception:
     return refuse(Kind.NOT_A_FILE, f"{path}: this is a directory; name a file", path=path)
 
 
-def _is_link(dir_fd: int, name: str) -> bool:
+def _look(dir_fd: int, name: str) -> os.stat_result | None:
     try:
-        return stat.S_ISLNK(os.stat(name, dir_fd=dir_fd, follow_symlinks=False).st_mode)
+        return os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
     except OSError:
-        return False
+        return None
 
 
 def _read_link(dir_fd: int, name: str) -> str | None:

@@ -125,34 +125,36 @@ class Marking:
         self.marks = marks
         self._shallow = frozenset(bytes.fromhex(oid) for oid in shallow)
         self._last: dict[bytes, frozenset[tuple[bytes, bytes]]] = {}
+        #: Called for every object that was walked to from a reference or a commit.
+        self.on_object: Callable[[], None] = lambda: None
 
-    def mark_from(self, roots: Iterable[str]) -> Iterator[None]:
-        """Mark what these objects need; yields often. Raises BrokenHistory."""
+    def mark_from(self, roots: Iterable[str]) -> None:
+        """Mark what these objects need. Raises BrokenHistory."""
         waiting = [bytes.fromhex(oid) for oid in roots]
         while waiting:
-            yield from self._mark(waiting.pop(), waiting)
+            self._mark(waiting.pop(), waiting)
 
-    def mark_one_commit(self, oid: bytes) -> Iterator[None]:
+    def mark_one_commit(self, oid: bytes) -> None:
         """Mark a commit and what is in it, but not its parents. Raises BrokenHistory."""
-        yield from self._mark(oid, [])
+        self._mark(oid, [])
 
-    def _mark(self, oid: bytes, waiting: list[bytes]) -> Iterator[None]:
+    def _mark(self, oid: bytes, waiting: list[bytes]) -> None:
         if not self.marks.mark(oid):
             return
+        self.on_object()
         kind, content = self._read(oid)
         if kind == "tree":
-            yield from self._mark_tree(b"", oid, content)
+            self._mark_tree(b"", oid, content)
         elif kind in ("commit", "tag"):
             header = content.partition(b"\n\n")[0]
             for what, name in _LINKS.findall(header):
                 link = bytes.fromhex(name.decode())
                 if what == b"tree":
-                    yield from self._mark_tree(b"", link)
+                    self._mark_tree(b"", link)
                 elif what != b"parent" or oid not in self._shallow:
                     waiting.append(link)
-        yield
 
-    def _mark_tree(self, path: bytes, oid: bytes, content: bytes | None = None) -> Iterator[None]:
+    def _mark_tree(self, path: bytes, oid: bytes, content: bytes | None = None) -> None:
         if content is None:
             if not self.marks.mark(oid):
                 return
@@ -166,12 +168,11 @@ class Marking:
         for head, child in new:
             mode, _, name = head.partition(b" ")
             if mode == _TREE:
-                yield from self._mark_tree(path + b"/" + name, child)
+                self._mark_tree(path + b"/" + name, child)
             elif mode == _SUBMODULE or not self.marks.mark(child):
                 continue
             elif self.marks.number_of(child) is None:
                 self._read(child)  # it came later, or it is missing
-        yield
 
     def _read(self, oid: bytes) -> tuple[str, bytes]:
         try:

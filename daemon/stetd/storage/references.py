@@ -123,3 +123,11 @@ def _remove_packed(repository: str, reference: str, disk: Disk) -> None:
         lines = file.read().splitlines(keepends=True)
     kept = [line for line in lines if line.split()[1:] != [reference.encode()]]
     replace_file(path, b"".join(kept), disk)
+
+
+def named(shadow: str, name: str) -> str | None:
+    """What a pin names; "" if its reference is damaged, None if there is none."""
+    try:
+        return pinned(shadow, name)
+    except DamagedReference:
+        return ""

@@ -4,7 +4,7 @@ What the background thread writes lies there whole, each version of a file and o
 directory above it. Here the versions of one path become deltas, each made from the next newer
 one, so that what is read most is whole. Objects that no reference needs are left out.
 
-One pass (:class:`Repacking`), each step of which yields often, on a thread of its own:
+One pass (:class:`Repacking`), on a thread of its own:
 
     list      the packs and the loose objects there are; nothing is joined meanwhile
     mark      what the references need (only if garbage is to be dropped)
@@ -56,6 +56,7 @@ from stetd.storage.packing import (
     remove_pack,
     write_pack,
 )
+from stetd.storage.progress import Progress
 from stetd.storage.reachable import (
     BrokenHistory,
     Marking,
@@ -85,19 +86,6 @@ _FACTOR = 2
 _LOOSE = 0xFFFF
 #: What a loose object takes in a pack, roughly.
 _LOOSE_BYTES = 300
-
-
-@dataclass(slots=True)
-class Progress:
-    """How far a long piece of work has come. Any thread may read it."""
-
-    phase: str = ""
-    done: int = 0
-    total: int | None = None
-
-    def begin(self, phase: str, total: int | None = None) -> None:
-        """Go over to the next phase."""
-        self.phase, self.done, self.total = phase, 0, total
 
 
 class _Source:
@@ -159,8 +147,8 @@ class _Chosen:
 class Repacking:
     """One pass over one repository. ``drop``: leave out what no reference needs.
 
-    ``on_background`` runs something on the background thread and waits for it. The passes'
-    steps are :meth:`steps`; afterwards ``changed`` tells whether files were replaced.
+    ``on_background`` runs something on the background thread and waits for it. Afterwards
+    ``changed`` tells whether files were replaced.
     """
 
     def __init__(
@@ -193,53 +181,48 @@ class Repacking:
 
     # -- the pass
 
-    def steps(self) -> Iterator[None]:
-        """Everything, step by step. Raises BrokenHistory, Damaged, OSError."""
+    def run(self) -> None:
+        """The whole pass. Raises BrokenHistory, Damaged, OSError."""
         self._progress.begin("listing")
         roots = references(self._repository)
         self._packs = self._open_packs()
         self._loose = all_loose_ids(self._repository)
-        yield
         marks = None
         if self._drop:
-            yield from self._mark(roots)
+            self._mark(roots)
             assert self._marking is not None, "BUG: nothing was marked"
             marks = self._marking.marks
             self.dropped = marks.unmarked
         packs: list[Pack] = []
-        yield from self._choose_packs(packs, marks)
+        self._choose_packs(packs, marks)
         if not self._loose and not packs:
             return
-        sources = []
-        for pack in packs:
-            sources.append(_Source(pack))
-            yield
+        sources = [_Source(pack) for pack in packs]
         # Of two copies that of a pack with deltas, and then that of the larger pack.
         sources.sort(key=lambda source: (not source.has_deltas, -source.pack.size))
         chosen = _Chosen()
-        yield from self._choose(chosen, sources, marks)
+        self._choose(chosen, sources, marks)
         bases = _Bases(len(chosen))
-        yield from self._find_bases(chosen, sources, bases, roots)
+        self._find_bases(chosen, sources, bases, roots)
         before = marks.copy() if marks is not None else b""
         written: list[str] = []
         if len(chosen):
-            yield from self._write(chosen, sources, bases, written)
-        yield from self._sweep(packs, written, before)
+            self._write(chosen, sources, bases, written)
+        self._sweep(packs, written, before)
         self.changed = True
 
     def _open_packs(self) -> list[Pack]:
         return [Pack(self._repository, name) for name in pack_names(self._repository)]
 
-    def _mark(self, roots: list[str]) -> Iterator[None]:
+    def _mark(self, roots: list[str]) -> None:
         ids = union([*(pack_ids(pack) for pack in self._packs), self._loose])
         marks = Marks(ids)
         self._marking = Marking(self._files, marks, read_shallow(self._repository))
         self._progress.begin("looking for what is needed", len(marks))
-        for _ in self._marking.mark_from(roots):
-            self._progress.done += 1
-            yield
+        self._marking.on_object = self._progress.step
+        self._marking.mark_from(roots)
 
-    def _choose_packs(self, packs: list[Pack], marks: Marks | None) -> Iterator[None]:
+    def _choose_packs(self, packs: list[Pack], marks: Marks | None) -> None:
         """Those to be written again: small ones, as long as the next is not much larger than all
         before it; and, if a person asked, those with garbage and those without any delta.
         """
@@ -252,13 +235,10 @@ class Repacking:
             worth = marks is not None and not all(map(marks.has, _each(pack_ids(pack))))
             if worth or (self._drop and not _Source(pack).has_deltas):
                 packs.append(pack)
-            yield
         if joined > 1 or (joined and self._loose):
             packs += [pack for pack in by_size[:joined] if pack not in packs]
 
-    def _choose(
-        self, chosen: _Chosen, sources: list[_Source], marks: Marks | None
-    ) -> Iterator[None]:
+    def _choose(self, chosen: _Chosen, sources: list[_Source], marks: Marks | None) -> None:
         stays = [pack for pack in self._packs if all(pack is not s.pack for s in sources)]
         self._progress.begin("choosing")
         lists = [_numbered(source.ids, number) for number, source in enumerate(sources)]
@@ -271,13 +251,12 @@ class Repacking:
             chosen.ids += oid
             chosen.sources.append(source)
             chosen.numbers.append(number)
-            yield
 
     # -- deltas
 
     def _find_bases(
         self, chosen: _Chosen, sources: list[_Source], bases: _Bases, roots: list[str]
-    ) -> Iterator[None]:
+    ) -> None:
         """Pair each object that lay whole with the next newer version of its path."""
         self._progress.begin("comparing versions", len(chosen))
         fresh = bytearray(
@@ -296,14 +275,13 @@ class Repacking:
                 if tree is None:
                     break
                 if newer is not None:
-                    yield from self._pair(chosen, fresh, bases, newer, tree)
+                    self._pair(chosen, fresh, bases, newer, tree)
                 newer, oid = tree, None if oid in shallow else parent
                 self._progress.done += 1
-                yield
 
     def _pair(
         self, chosen: _Chosen, fresh: bytearray, bases: _Bases, newer: bytes, older: bytes
-    ) -> Iterator[None]:
+    ) -> None:
         """The versions of one directory, and of what is in it."""
         waiting = [(newer, older)]
         while waiting:
@@ -324,7 +302,6 @@ class Repacking:
                     waiting.append((other, oid))
                 else:
                     _pair_files(chosen, fresh, bases, other, oid)
-            yield
 
     def _entries(self, tree: bytes) -> dict[tuple[bytes, bytes], bytes]:
         content, at = self._files.read(tree.hex())[1], 0
@@ -340,7 +317,7 @@ class Repacking:
 
     def _write(
         self, chosen: _Chosen, sources: list[_Source], bases: _Bases, written: list[str]
-    ) -> Iterator[None]:
+    ) -> None:
         self._progress.begin("packing", len(chosen))
         hit("gc.before_pack")
         pack = PackWriter(
@@ -350,7 +327,6 @@ class Repacking:
             for place in range(len(chosen)):
                 pack.add(self._entry(chosen, sources, bases, place))
                 self._progress.done = place + 1
-                yield
             written += pack.finish()
         finally:
             pack.close()
@@ -397,7 +373,7 @@ class Repacking:
 
     # -- sweeping
 
-    def _sweep(self, packs: list[Pack], written: list[str], before: bytes) -> Iterator[None]:
+    def _sweep(self, packs: list[Pack], written: list[str], before: bytes) -> None:
         self._progress.begin("removing what was copied", len(self._loose) // 20)
         new = {os.path.basename(path) for path in written}
         gone = [p.name for p in packs if os.path.basename(p.pack_name) not in new]
@@ -410,7 +386,6 @@ class Repacking:
         for at in range(0, len(self._loose), 20 * _STEP):
             self._unlink(self._loose[at : at + 20 * _STEP])
             self._progress.done += _STEP
-            yield
         hit("gc.swept")
 
     def _remove(self, packs: list[str], loose: bytes, before: bytes) -> None:
@@ -426,8 +401,7 @@ class Repacking:
     def _rescue(self, before: bytes) -> None:
         """Write again what no reference needed when it was looked at, and one needs now."""
         assert self._marking is not None, "BUG: nothing was marked"
-        for _ in self._marking.mark_from(references(self._repository)):
-            pass
+        self._marking.mark_from(references(self._repository))
         needed = self._marking.marks.since(before)
         self.dropped -= len(needed)
         if needed:

@@ -20,15 +20,13 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from stetd.storage.disk import SyncFailed
-from stetd.storage.journal_format import FormatError, too_new
+from stetd.storage.request_record import VERSION, RequestRecord, check_version
 
 _log = logging.getLogger(__name__)
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _SYNC_FAILED = (sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC)
-_VERSION = 1
 _PRIMARY = 0xFF  # of an extended result code
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS requests (
@@ -38,24 +36,6 @@ CREATE TABLE IF NOT EXISTS requests (
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS requests_by_seq ON requests (seq);
 """
-
-
-@dataclass(frozen=True, slots=True)
-class RequestRecord:
-    """What is remembered of an answered call. ``seq`` is its journal record's number."""
-
-    workspace: str
-    session: str
-    request: str
-    digest: bytes
-    reply: bytes
-    time: int
-    seq: int
-
-    @property
-    def key(self) -> tuple[str, str, str]:
-        """Request ids are scoped to workspace and session."""
-        return self.workspace, self.session, self.request
 
 
 @contextmanager
@@ -105,6 +85,11 @@ class RequestStore:
             ).fetchone()
         return RequestRecord(*row) if row else None
 
+    def keys(self) -> Iterator[tuple[str, str, str]]:
+        """Of all that are remembered."""
+        with _as_os_error(self._path):
+            yield from self._db.execute("SELECT workspace, session, request FROM requests")
+
     def add(self, records: Iterable[RequestRecord], *, keep_calls: int, forget_before: int) -> None:
         """Remember records, durably, and forget old ones.
 
@@ -146,16 +131,15 @@ class RequestStore:
 
 
 def _opened(path: str) -> sqlite3.Connection:
+    check_version(path)
     db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     try:
         version: int = db.execute("PRAGMA user_version").fetchone()[0]
-        if version > _VERSION:
-            raise FormatError(f"{path}: {too_new('')}")
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
         db.executescript(_SCHEMA)
-        if version < _VERSION:  # 0: a new file, or one from before it was counted; the same tables
-            db.execute(f"PRAGMA user_version = {_VERSION}")
+        if version < VERSION:  # 0: a new file, or one from before it was counted; the same tables
+            db.execute(f"PRAGMA user_version = {VERSION}")
     except BaseException:
         db.close()
         raise

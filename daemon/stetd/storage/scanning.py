@@ -283,7 +283,7 @@ class Scan:
                 info = os.fstat(fd)
                 if not stat.S_ISREG(info.st_mode) or info.st_size > _LARGEST_IGNORE_FILE:
                     return None
-                return read_descriptor(fd)
+                return read_descriptor(fd, info.st_size)
             finally:
                 os.close(fd)
         except OSError:

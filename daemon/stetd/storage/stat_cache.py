@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -57,8 +57,8 @@ class StatCache:
         except OSError:
             return
 
-    def load(self) -> Iterator[None]:
-        """Find the directories in it; yields often. What is damaged is left out."""
+    def load(self) -> None:
+        """Find the directories in it. What is damaged is left out."""
         at = len(_MAGIC)
         if self._data[:at] != _MAGIC:
             return
@@ -70,7 +70,6 @@ class StatCache:
             path = self._data[at + _HEAD.size : start].decode("utf-8", "replace")
             self._places[path] = start, length
             at = start + length
-            yield
 
     def folder(self, path: str) -> Known:
         """What is known of the files in a directory."""
@@ -80,6 +79,12 @@ class StatCache:
         except msgspec.DecodeError:
             return {}
         return {name: (Stamp(*values[:5]), values[5]) for name, values in found.items()}
+
+
+def stat_cache_path(shadow: str) -> str:
+    """Where the stat data of a workspace's files are kept."""
+    workspaces, name = os.path.split(shadow)
+    return os.path.join(os.path.dirname(workspaces), "snapshots", name + ".stat")
 
 
 class StatCacheWriter:

@@ -38,7 +38,8 @@ RACY_NS = 50_000_000
 #: Type and permission bits; set-id bits are left out, a file system may drop them.
 _COMPARED_MODE = stat.S_IFMT(0o177777) | 0o777
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_CHUNK = 1 << 24
+#: Read at once of a file that is longer than it was said to be.
+_CHUNK = 1 << 20
 #: What ``rmdir`` answers for a directory that is in use, gone, or something else by now.
 _NOT_OURS_TO_REMOVE = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR})
 #: What ``open`` answers where a link, a socket or a device without a driver stands by now.
@@ -97,12 +98,24 @@ def mode_for_new_file(directory_mode: int) -> int:
     return stat.S_IFREG | (directory_mode & 0o666) | 0o600
 
 
-def read_descriptor(fd: int) -> bytes:
-    """The rest of an open file."""
-    chunks = []
+def read_descriptor(fd: int, size: int) -> bytes:
+    """The rest of an open regular file, which has ``size`` bytes, or has changed meanwhile."""
+    data = os.read(fd, size + 1)
+    if len(data) == size:  # and not a byte more: this was its end
+        return data
+    chunks = [data]
     while chunk := os.read(fd, _CHUNK):
         chunks.append(chunk)
     return b"".join(chunks)
+
+
+def _too_large(path: str, size: int, limit: int) -> Refused:
+    return refuse(
+        Kind.FILE_TOO_LARGE,
+        f"{path}: this file has {size:,} bytes, {limit:,} is the "
+        "most that is read or edited (max_file_bytes in the configuration)",
+        path=path,
+    )
 
 
 def _describe(mode: int) -> str:
@@ -170,7 +183,8 @@ class Worktree:
         if target.missing:
             return None
         try:
-            found = self.look(target.dir_fd, target.name, limit=limit, path=target.path)
+            seen, target.seen = target.seen, None
+            found = self.look(target.dir_fd, target.name, limit=limit, path=target.path, seen=seen)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -186,16 +200,23 @@ class Worktree:
         return found
 
     def look(
-        self, dir_fd: int, name: str, *, limit: int | None = None, path: str | None = None
+        self,
+        dir_fd: int,
+        name: str,
+        *,
+        limit: int | None = None,
+        path: str | None = None,
+        seen: os.stat_result | None = None,
     ) -> OnDisk:
         """What stands at a name, read so that size and time agree with the content.
 
-        ``path`` is what a refusal calls it.
+        ``path`` is what a refusal calls it, ``seen`` what stood there just now: it saves a look.
 
         Raises FileNotFoundError, other OSError, Refused (file_too_large).
         """
         for _ in range(20):
-            before = os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
+            before = seen or os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
+            seen = None
             if stat.S_ISLNK(before.st_mode):
                 try:
                     link = os.fsencode(os.readlink(name, dir_fd=dir_fd))
@@ -206,13 +227,6 @@ class Worktree:
                 return self._on_disk(before, link)
             if not stat.S_ISREG(before.st_mode):
                 return self._on_disk(before, None)
-            if limit is not None and before.st_size > limit:
-                raise refuse(
-                    Kind.FILE_TOO_LARGE,
-                    f"{path or name}: this file has {before.st_size:,} bytes, {limit:,} is the "
-                    "most that is read or edited (max_file_bytes in the configuration)",
-                    path=path,
-                )
             try:
                 fd = os.open(name, _READ, dir_fd=dir_fd)
             except OSError as error:
@@ -223,7 +237,9 @@ class Worktree:
                 opened = os.fstat(fd)
                 if not stat.S_ISREG(opened.st_mode):
                     continue
-                data = read_descriptor(fd)
+                if limit is not None and opened.st_size > limit:
+                    raise _too_large(path or name, opened.st_size, limit)
+                data = read_descriptor(fd, opened.st_size)
                 after = os.fstat(fd)
             finally:
                 os.close(fd)
@@ -282,25 +298,30 @@ class Worktree:
             target.missing = target.missing[1:]
 
     def stage(
-        self, target: Target, temporary: str, content: bytes, mode: int, *, like: bool
-    ) -> None:
+        self, target: Target, temporary: str, content: bytes, mode: int, *, like: OnDisk | None
+    ) -> int:
         """Write the new content beside the file, with its mode.
 
         ``like``: take over the present file's owner and extended attributes as well,
-        as far as the system lets us.
+        as far as the system lets us. Gives a handle on that file, for the caller to close, if
+        it is the one that was read; else -1.
         """
         if stat.S_ISLNK(mode):
             self._disk.symlink(content, temporary, target.dir_fd)
-            return
+            return -1
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
         fd = self._disk.open(temporary, flags, 0o600, target.dir_fd)
         try:
             self._disk.write_all(fd, content)
-            if like:
-                _take_over_attributes(target, fd)
-            self._disk.fchmod(fd, stat.S_IMODE(mode))
+            handle = _take_over_attributes(target, fd, like.inode) if like is not None else -1
+            try:
+                self._disk.fchmod(fd, stat.S_IMODE(mode))
+            except BaseException:
+                _close(handle)
+                raise
         finally:
             os.close(fd)
+        return handle
 
     def put_in(self, target: Target, temporary: str) -> None:
         """Give the staged file a name that must be free. FileExistsError if it is not."""
@@ -359,7 +380,7 @@ class Worktree:
             old = self.look(target.dir_fd, target.name)
             if old.data is None:
                 raise
-            self.stage(target, kept, old.data, old.mode, like=True)
+            _close(self.stage(target, kept, old.data, old.mode, like=old))
         self._disk.rename(temporary, target.name, target.dir_fd)
         hit("swap.renamed")
         self._disk.rename(kept, temporary, target.dir_fd)
@@ -384,6 +405,20 @@ class Worktree:
                 raise
             self.replacement = "rename"
             self._disk.rename(target.name, temporary, target.dir_fd)
+
+    def is_out(self, target: Target, temporary: str, expected: OnDisk, handle: int) -> bool:
+        """Whether what is at the temporary name is the file of a handle, and as it was read.
+
+        The handle is that of :meth:`stage`. It saves opening the file by its name.
+        """
+        if handle < 0 or expected.size > _ALWAYS_COMPARE:
+            return False
+        try:
+            now = os.stat(temporary, dir_fd=target.dir_fd, follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        same = (now.st_dev, now.st_ino) == expected.inode and now.st_mode == expected.mode
+        return same and os.pread(handle, expected.size + 1, 0) == expected.data
 
     def came_out(self, target: Target, temporary: str, expected: OnDisk) -> OnDisk | None:
         """Compare what is at the temporary name with what was read; None if it is the same."""
@@ -580,11 +615,18 @@ def _ancestors(path: str) -> list[str]:
     return ["/".join(parts[: i + 1]) for i in range(len(parts))]
 
 
-def _take_over_attributes(target: Target, fd: int) -> None:
+def _close(fd: int) -> None:
+    if fd >= 0:
+        os.close(fd)
+
+
+def _take_over_attributes(target: Target, fd: int, inode: tuple[int, int]) -> int:
+    """Give a file the present one's owner and attributes; a handle on that if it is ``inode``."""
     try:
         source = os.open(target.name, _READ, dir_fd=target.dir_fd)
     except OSError:
-        return
+        return -1
+    known = False
     try:
         info, own = os.fstat(source), os.fstat(fd)
         if info.st_gid == unknown_group():
@@ -598,8 +640,11 @@ def _take_over_attributes(target: Target, fd: int) -> None:
         _ignoring_refusals(lambda: names.extend(os.listxattr(source)))
         for name in names:
             _ignoring_refusals(partial(_copy_attribute, source, fd, name))
+        known = (info.st_dev, info.st_ino) == inode
     finally:
-        os.close(source)
+        if not known:
+            os.close(source)
+    return source if known else -1
 
 
 def _copy_attribute(source: int, fd: int, name: str) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Annotated, ClassVar
 
 from pydantic import (
@@ -93,12 +94,21 @@ class ToolInput(BaseModel):
         for key, each in value.items():
             if each is None:
                 continue
+            if key in cls._names():
+                spelled[key] = each
+                continue
             written = str(key).encode("utf-8", "backslashreplace").decode()
             name = cls._field_called(written)
             if name != written and value.get(name) not in (None, each):
                 name = written  # both spellings, with different values: not ours to choose
             spelled[name] = each
         return spelled
+
+    @classmethod
+    @cache
+    def _names(cls) -> frozenset[str]:
+        """The names of the fields on the wire."""
+        return frozenset(field.alias or name for name, field in cls.model_fields.items())
 
     @classmethod
     def _field_called(cls, key: str) -> str:

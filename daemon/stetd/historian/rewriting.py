@@ -7,18 +7,19 @@ it names. What stays the same is not written again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from stetd.history.objects import EMPTY_TREE, TREE, Entry, Tree, files_under, object_id, stored_tree
 from stetd.storage.pack_stream import PackStream
-from stetd.storage.shadow_repo import ShadowRepository
+from stetd.storage.progress import Progress
+from stetd.storage.stored_objects import StoredObjects
 
 _MOST_REMEMBERED = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class Unwanted:
     """What goes: one path (a file, or a directory and all below it); and these blobs anywhere."""
 
     path: str
@@ -29,9 +30,10 @@ class LeftOut:
 class Rewriting:
     """Rewrites commits, oldest first. ``packs`` None: only looks what there would be to do."""
 
-    repository: ShadowRepository
-    left_out: LeftOut
+    repository: StoredObjects
+    unwanted: Unwanted
     packs: PackStream | None
+    progress: Progress
     #: Old ids to new ones, of the commits that are other ones now.
     names: dict[str, str] = field(default_factory=dict)
     #: The blobs that were left out, and where.
@@ -46,23 +48,23 @@ class Rewriting:
     _removed: Mapping[str, str] = field(default_factory=dict)
     _known: dict[tuple[str, str], tuple[str, Mapping[str, str]]] = field(default_factory=dict)
 
-    def follow(self, head: str) -> Iterator[None]:
+    def follow(self, head: str) -> None:
         """Rewrite all commits up to this one that were not looked at yet."""
         chain = bytearray()
         oid: str | None = head
         while oid is not None and oid != self.last:
             chain += bytes.fromhex(oid)
+            self.progress.step()
             oid = self.repository.commit(oid).parent
-            yield
         for at in range(len(chain) - 20, -1, -20):
-            yield from self._rewrite(chain[at : at + 20].hex())
-            yield
+            self._rewrite(chain[at : at + 20].hex())
+            self.progress.step()
 
     def new_name(self, oid: str) -> str:
         """What a commit is called now."""
         return self.names.get(oid, oid)
 
-    def _rewrite(self, oid: str) -> Iterator[None]:
+    def _rewrite(self, oid: str) -> None:
         content = self.repository.raw_commit(oid)
         header, _, message = content.partition(b"\n\n")
         lines = header.split(b"\n")
@@ -87,7 +89,7 @@ class Rewriting:
         new_oid = object_id("commit", new)
         self.names[oid] = new_oid
         if self.packs is not None:
-            yield from self.packs.add("commit", new_oid, new)
+            self.packs.add("commit", new_oid, new)
 
     def _message(self, message: bytes, changed: list[str]) -> bytes:
         body, gap, trailers = message.rstrip(b"\n").rpartition(b"\n\n")
@@ -116,21 +118,21 @@ class Rewriting:
         return self._known[key]
 
     def _may_hold(self, prefix: str) -> bool:
-        return bool(self.left_out.blobs) or (self.left_out.path + "/").startswith(prefix)
+        return bool(self.unwanted.blobs) or (self.unwanted.path + "/").startswith(prefix)
 
     def _made_without(self, tree: str, prefix: str) -> tuple[str, Mapping[str, str]]:
         entries: dict[str, Entry] = {}
         removed: dict[str, str] = {}
         for name, entry in self.repository.load_tree(tree).items():
             path = prefix + name
-            if path == self.left_out.path:
+            if path == self.unwanted.path:
                 removed.update(self._all_of(path, entry))
             elif entry.mode == TREE:
                 oid, below = self._without(entry.oid, path + "/")
                 removed.update(below)
                 if oid != EMPTY_TREE:
                     entries[name] = Entry(TREE, oid)
-            elif entry.oid in self.left_out.blobs:
+            elif entry.oid in self.unwanted.blobs:
                 removed[path] = entry.oid
             else:
                 entries[name] = entry
@@ -141,8 +143,7 @@ class Rewriting:
         content = Tree(entries).serialize()
         oid = object_id("tree", content)
         if self.packs is not None:
-            for _ in self.packs.add("tree", oid, content):
-                pass
+            self.packs.add("tree", oid, content)
         return oid, removed
 
     def _all_of(self, path: str, entry: Entry) -> dict[str, str]:

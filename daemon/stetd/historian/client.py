@@ -1,0 +1,450 @@
+"""The engine's end: the historian is started, told, asked, and started again if it is lost.
+
+It may be killed at any instruction, stop, or hang: edits go on. A question that was lost is asked
+once more; one who waits for a checkpoint is told that there is none yet. Imports nothing that reads
+Git.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from stet.wire.failures import Kind, refuse
+from stet.wire.first_use import known
+from stetd import __version__
+from stetd.historian import messages
+from stetd.recorded_plans import refused_anew
+from stetd.remembered import Remembered
+from stetd.storage.disk import SyncFailed
+from stetd.storage.journal import Position
+from stetd.storage.journal_format import Checkpoint, Reached
+from stetd.storage.progress import Progress
+
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+#: Seconds for which the journal's end may move on before it is told of it, if nothing is asked.
+_GATHER_S = 0.05
+#: Seconds after which one that has said nothing is taken to hang, while something is wanted of it.
+_SILENT_S = 30.0
+#: Seconds until another one is started, doubled each time that one ends soon.
+_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 5.0
+#: Seconds after which one that ends has not ended soon.
+_SOON_S = 10.0
+#: Seconds in which it must have ended when the daemon stops.
+_END_S = 60.0
+#: Seconds between two looks at how far long work has come.
+_PROGRESS_S = 0.25
+#: How often a question is asked.
+_MOST_ASKED = 2
+
+
+class HistorianLost(Exception):
+    """It has not done what was asked, and perhaps has ended."""
+
+
+class Running(Protocol):
+    """A historian that runs."""
+
+    def kill(self) -> None:
+        """End it, whatever it is doing."""
+        ...
+
+    def wait(self) -> int:
+        """Wait until it has ended; the exit status, below 0 the signal that has ended it."""
+        ...
+
+
+class HistorianProcess:
+    """One in a process of its own, at the other end of a socket.
+
+    ``keep``: descriptors that it holds as long as it lives: the locks of the directories, so that
+    the next daemon waits for its end.
+    """
+
+    def __init__(self, connected: socket.socket, keep: Sequence[int] = ()) -> None:
+        descriptor = connected.fileno()
+        level = logging.getLevelName(logging.getLogger().level)
+        # -P: the directory that the daemon was started in is not searched.
+        command = [sys.executable, "-P", "-m", "stetd.historian.process", str(descriptor), level]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, pass_fds=(descriptor, *keep), cwd="/"
+        )
+
+    def kill(self) -> None:
+        """End it, whatever it is doing."""
+        self._process.kill()
+
+    def wait(self) -> int:
+        """Wait until it has ended; the exit status, below 0 the signal that has ended it."""
+        return self._process.wait()
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """What was asked, and who waits for it."""
+
+    message: messages.Message
+    future: asyncio.Future[Any]
+    asked: int = 0
+
+
+@dataclass(slots=True)
+class Base:
+    """Where a historian begins: the last checkpoint."""
+
+    position: Position = field(default_factory=lambda: Position(0, 0))
+    starts: dict[str, Reached] = field(default_factory=dict)
+    held: list[str] = field(default_factory=list)
+    held_from: tuple[int, int] = (0, 0)
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint | None) -> Base:
+        """What a checkpoint says."""
+        if checkpoint is None:
+            return cls()
+        base = cls(Position(checkpoint.segment, checkpoint.offset))
+        for known_ in checkpoint.workspaces:
+            unsettled = known_.unsettled
+            start = Reached(known_.head, known_.commits)
+            base.starts[known_.name] = start
+            if unsettled is not None:
+                base.starts[known_.name] = unsettled.start or start
+                place = unsettled.segment, unsettled.offset
+                base.held_from = min(base.held_from, place) if base.held else place
+                base.held.append(known_.name)
+        return base
+
+
+class Historian(asyncio.Protocol):
+    """The historian, as the engine has it. All on the event loop.
+
+    ``position``: between two turns of the loop, the place in the journal before which all records
+    are durable and settled (published, or voided).
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        state: str,
+        options: messages.Options,
+        run: Callable[[socket.socket], Running],
+        base: Base,
+        position: Callable[[], Position],
+    ) -> None:
+        self._loop = loop
+        self._state = state
+        self._options = options
+        self._run = run
+        #: Where the next one begins.
+        self.base = base
+        self._position = position
+        #: Why Git can't be written at present, and how often an attempt has failed.
+        self.trouble: str | None = None
+        self.failures = 0
+        #: What is known of answered calls.
+        self.remembered = Remembered()
+        #: Called with a shadow repository that has got commits.
+        self.on_commits: Callable[[str], None] = lambda _: None
+        self._told: Position | None = None
+        self._running: Running | None = None
+        self._transport: asyncio.Transport | None = None
+        self._received = messages.Received()
+        self._waiting: dict[int, _Waiting] = {}
+        self._last_id = 0
+        #: How far long work has come, by the question's id.
+        self._works: dict[int, Progress] = {}
+        self._full = False
+        self._closing = False
+        self._began = 0.0
+        self._pause = _PAUSE_S
+        self._heard = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._telling: asyncio.TimerHandle | None = None
+        self._pinging: asyncio.TimerHandle | None = None
+        self._ended: asyncio.Future[None] = loop.create_future()
+
+    async def start(self) -> None:
+        """Start one, and tell it where to begin."""
+        near, far = socket.socketpair()
+        try:
+            self._running = self._run(far)
+        except OSError as error:
+            _log.error("no historian can be started: %s", error)
+            near.close()
+            self._start_later()
+            return
+        finally:
+            far.close()
+        self._began = self._heard = time.monotonic()
+        self._received = messages.Received()
+        await self._loop.create_connection(lambda: self, sock=near)
+        base = self.base
+        self._say(
+            messages.Begin(
+                version=__version__,
+                state=self._state,
+                segment=base.position.segment,
+                offset=base.position.offset,
+                starts=base.starts,
+                options=self._options,
+                held=base.held,
+                held_from=base.held_from,
+            )
+        )
+        self.trouble = None
+        self._told = None
+        self._tell()
+        for number, waiting in list(self._waiting.items()):
+            if waiting.asked < _MOST_ASKED:
+                waiting.asked += 1
+                self._say(waiting.message)
+            else:
+                self._give_up(number, refused_anew(_LOST))
+        self._watch()
+
+    def follow(self) -> None:
+        """The journal goes further by now: say so soon."""
+        if self._telling is None:
+            self._telling = self._loop.call_later(_GATHER_S, self._tell)
+
+    async def ask(
+        self, question: str, params: object, result: type[T], place: messages.Place | None = None
+    ) -> T:
+        """The answer to a question, of this type. Raises Refused."""
+        encoded = msgspec.msgpack.encode(params)
+        self._last_id += 1
+        asked = messages.Ask(id=self._last_id, question=question, place=place, params=encoded)
+        answer = await self._wait_for(asked, self._last_id)
+        found: T = msgspec.msgpack.decode(answer, type=known(result))
+        return found
+
+    async def work(
+        self,
+        question: str,
+        params: object,
+        result: type[T],
+        progress: Progress,
+        place: messages.Place | None = None,
+    ) -> T:
+        """The same for a question that takes long: ``progress`` says how far it has come."""
+        number = self._last_id + 1
+        self._works[number] = progress
+        self._ping()
+        try:
+            return await self.ask(question, params, result, place)
+        finally:
+            del self._works[number]
+
+    async def make_durable(self, without: Collection[str]) -> None:
+        """Have Git made durable as far as was told. Raises SyncFailed, HistorianLost.
+
+        ``without``: workspaces whose records the journal keeps.
+        """
+        self._last_id += 1
+        asked = messages.MakeDurable(id=self._last_id, without=list(without))
+        await self._wait_for(asked, self._last_id)
+
+    def reconfigure(self, options: messages.Options) -> None:
+        """Go by other options."""
+        self._options = options
+        self._say(options)
+
+    def restart(self) -> None:
+        """Let another one begin, at the last checkpoint."""
+        if self._running is not None:
+            self._running.kill()
+
+    async def close(self) -> None:
+        """Let it write what is left, and end."""
+        self._closing = True
+        for timer in (self._timer, self._pinging):
+            if timer is not None:
+                timer.cancel()
+        if self._transport is None:
+            return
+        self._say(messages.End())
+        try:
+            await asyncio.wait_for(asyncio.shield(self._ended), _END_S)
+        except TimeoutError:
+            _log.error("the historian did not end; the next start makes up for it")
+            assert self._running is not None, "BUG: a connection to nobody"
+            self._running.kill()
+
+    # -- asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """It can be spoken to."""
+        assert isinstance(transport, asyncio.Transport), "BUG: no socket"
+        self._transport = transport
+        self._full = False
+
+    def pause_writing(self) -> None:
+        """It does not listen at present."""
+        self._full = True
+
+    def resume_writing(self) -> None:
+        """It listens again: tell it how far the journal has come by now."""
+        self._full = False
+        self._tell()
+
+    def data_received(self, data: bytes) -> None:
+        """Hear what it says."""
+        self._heard = time.monotonic()
+        for said in self._received.feed(data):
+            self._hear(said)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's name
+        """It is gone: start another one."""
+        self._transport = None
+        status = 0
+        if self._running is not None:
+            self._running.kill()
+            status = self._running.wait()
+            self._running = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for number, waiting in list(self._waiting.items()):
+            if self._closing or not isinstance(waiting.message, messages.Ask):
+                self._give_up(number, HistorianLost())
+        if self._closing:
+            if not self._ended.done():
+                self._ended.set_result(None)
+            return
+        _log.error("the historian has ended (%d); another one is started", status)
+        self.trouble = "the process that keeps it has ended"
+        if time.monotonic() - self._began > _SOON_S:
+            self._pause = _PAUSE_S
+        self._start_later()
+
+    # -- inside
+
+    def _start_later(self) -> None:
+        self._timer = self._loop.call_later(self._pause, self._start_again)
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE_S)
+
+    def _start_again(self) -> None:
+        self._timer = None
+        self._starting = self._loop.create_task(self.start())
+
+    def _say(self, message: messages.Message) -> None:
+        if self._transport is not None:
+            self._transport.write(messages.encoded(message))
+
+    def _tell(self) -> None:
+        if self._telling is not None:
+            self._telling.cancel()
+            self._telling = None
+        position = self._position()
+        if self._transport is not None and not self._full and self._told != position:
+            self._told = position
+            self._say(messages.Durable(segment=position.segment, offset=position.offset))
+
+    async def _wait_for(self, message: messages.Message, number: int) -> Any:
+        if self._closing:
+            raise refused_anew(_STOPPING)
+        waiting = _Waiting(message, self._loop.create_future(), 1)
+        self._waiting[number] = waiting
+        if len(self._waiting) == 1:  # nothing was wanted of it before
+            self._heard = time.monotonic()
+        self._tell()
+        self._say(message)
+        try:
+            return await waiting.future
+        finally:
+            self._waiting.pop(number, None)
+
+    def _hear(self, said: messages.ToEngine) -> None:
+        match said:
+            case messages.Answer():
+                self._give(said.id, said.result)
+            case messages.Done():
+                self._give(said.id, None)
+            case (
+                messages.Declined() | messages.Cannot() | messages.SyncingFailed()
+                | messages.Failed()
+            ):  # fmt: skip
+                self._give_up(said.id, _error_of(said))
+            case messages.Trouble():
+                self.trouble, self.failures = said.reason, said.failures
+            case messages.Answered():
+                self.remembered.begin(said.bits)
+            case messages.Pong():
+                for number in said.work.keys() & self._works.keys():
+                    self._works[number].take_over(said.work[number])
+            case messages.NewCommits():
+                self.on_commits(said.shadow)
+            case messages.OtherVersion():
+                _log.error("stetd was upgraded to %s meanwhile: restart it", said.version)
+
+    def _give(self, number: int, result: object) -> None:
+        waiting = self._waiting.pop(number, None)
+        if waiting is not None and not waiting.future.done():
+            waiting.future.set_result(result)
+
+    def _give_up(self, number: int, error: Exception) -> None:
+        waiting = self._waiting.pop(number, None)
+        if waiting is not None and not waiting.future.done():
+            waiting.future.set_exception(error)
+
+    def _watch(self) -> None:
+        """End one that hangs, so that another one is started."""
+        self._timer = self._loop.call_later(_SILENT_S / 6, self._watch)
+        if not self._waiting:
+            return
+        if time.monotonic() - self._heard > _SILENT_S:
+            _log.error("the historian says nothing: it is ended")
+            self.restart()
+        else:
+            self._say(messages.Ping())
+
+    def _ping(self) -> None:
+        """Ask again and again how far long work has come."""
+        if self._works:
+            self._say(messages.Ping())
+            if self._pinging is None:
+                self._pinging = self._loop.call_later(_PROGRESS_S, self._ping_again)
+
+    def _ping_again(self) -> None:
+        self._pinging = None
+        self._ping()
+
+
+def _error_of(
+    said: messages.Declined | messages.Cannot | messages.SyncingFailed | messages.Failed,
+) -> Exception:
+    match said:
+        case messages.Declined():
+            return said.refusal
+        case messages.Cannot():
+            return HistorianLost(said.reason)
+        case messages.SyncingFailed():
+            return SyncFailed(5, said.reason)
+        case messages.Failed():
+            _log.error("a question failed: %s\n%s", said.reason, said.traceback)
+            return refused_anew(_DEFECT)
+
+
+_LOST = refuse(
+    Kind.OVERLOADED,
+    "The process that keeps the history ended unexpectedly, twice, while it looked for the answer. "
+    "Nothing was changed. Ask for less (a path, fewer commits), or try again in a moment.",
+)
+_DEFECT = refuse(
+    Kind.INTERNAL,
+    "The daemon failed while it looked into the history; the details are in its log.",
+)
+_STOPPING = refuse(
+    Kind.SHUTTING_DOWN,
+    "The daemon is stopping; this was not begun. Connect again in a moment and send it again.",
+)

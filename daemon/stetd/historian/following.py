@@ -1,0 +1,206 @@
+"""From the journal's records to the objects that Git is to have.
+
+A commit's id was computed when its record was written; here it is made again from the record, and
+checked. Nothing past the durable end is read. In front of it every record is settled: an abort
+stands before the same end as the records that it voids.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from stetd.heads import Head, History, RecordContradicts, remake
+from stetd.historian.messages import Begin
+from stetd.history.objects import NewObject
+from stetd.state import shadow_path
+from stetd.storage.background import Background
+from stetd.storage.disk import Disk
+from stetd.storage.journal import segment_name
+from stetd.storage.journal_format import (
+    MAGIC,
+    Abort,
+    Change,
+    Reached,
+    Record,
+    WorkspaceAllowed,
+    decode,
+    frame_bytes,
+    payloads,
+)
+from stetd.storage.references import HISTORY, write_reference
+from stetd.storage.request_record import RequestRecord, answered
+from stetd.storage.stored_objects import MissingObject, StoredObjects
+from stetd.workspace import head_at
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Line:
+    """One history: how far it has come here."""
+
+    shadow: str
+    start: Reached
+    head: Head | None = None
+    repository: StoredObjects | None = None
+    #: A commit was made.
+    begun: bool = False
+    #: Why it can't be gone on with.
+    trouble: str | None = None
+
+
+@dataclass(slots=True)
+class Following:
+    """Reads the journal, and hands what it says to the thread that writes Git."""
+
+    begin: Begin
+    background: Background
+    #: The answered requests that were met, for the next checkpoint.
+    requests: list[RequestRecord] = field(default_factory=list)
+    _lines: dict[str, _Line] = field(default_factory=dict)
+    _place: tuple[int, int] = (0, 0)
+    #: Why the journal can't be followed any more.
+    damage: str | None = None
+
+    def __post_init__(self) -> None:
+        self._place = self.begin.segment, self.begin.offset
+        if self.begin.held:
+            self._place = min(self._place, self.begin.held_from)
+
+    def advance(self, segment: int, offset: int) -> None:
+        """Follow up to this place."""
+        if self.damage is not None:
+            return
+        found = list(self._records((segment, offset)))
+        if self.damage is not None:
+            _log.error("nothing more is followed: %s", self.damage)
+            return
+        voided = {n for _, record in found if isinstance(record, Abort) for n in record.voided}
+        mark = self.begin.segment, self.begin.offset
+        for place, record in found:
+            if place < mark and getattr(record, "workspace", None) not in self.begin.held:
+                continue
+            if isinstance(record, WorkspaceAllowed) and record.anew:
+                self._lines[record.name] = _Line(
+                    shadow_path(self.begin.state, record.name), Reached(None, 0)
+                )
+            elif isinstance(record, Abort) or (
+                isinstance(record, Change) and record.number not in voided
+            ):
+                self._take(record)
+                if place >= mark and isinstance(record, Change) and record.request is not None:
+                    self.requests.append(answered(record))
+
+    def set_references(self, disk: Disk) -> None:
+        """Let each history begin where the journal says: without syncs it may be further."""
+        for name, start in self.begin.starts.items():
+            if start.head is None or name in self.begin.held:
+                continue
+            shadow = shadow_path(self.begin.state, name)
+            repository = StoredObjects(shadow)
+            head = None
+            with suppress(MissingObject):  # the reference is damaged
+                head = repository.head()
+            try:
+                if head != start.head and repository.is_commit(start.head):
+                    write_reference(shadow, HISTORY, start.head, disk)
+            except OSError as error:
+                _log.error("the reference of %s can't be written: %s", shadow, error)
+            finally:
+                repository.close()
+
+    def trouble_of(self, shadow: str) -> str | None:
+        """Why a history can't be gone on with; None if it can."""
+        troubles = (each.trouble for each in self._lines.values() if each.shadow == shadow)
+        return self.damage or next(troubles, None)
+
+    def trouble_but_of(self, names: Collection[str]) -> str | None:
+        """The same of any, but for the workspaces of these names."""
+        if self.damage is not None:
+            return self.damage
+        found = (line.trouble for name, line in self._lines.items() if name not in names)
+        return next((each for each in found if each is not None), None)
+
+    def reload(self, shadow: str) -> None:
+        """The repository's files are others by now."""
+        for line in self._lines.values():
+            if line.shadow == shadow and line.repository is not None:
+                line.repository.reopen()
+
+    def close(self) -> None:
+        """Let the repositories go."""
+        for line in self._lines.values():
+            if line.repository is not None:
+                line.repository.close()
+
+    def _records(self, end: tuple[int, int]) -> Iterator[tuple[tuple[int, int], Record]]:
+        """The records from where this has come to, up to the end."""
+        segment, offset = self._place
+        while (segment, offset) < end:
+            last = segment == end[0]
+            path = os.path.join(self.begin.state, "journal", segment_name(segment))
+            try:
+                with open(path, "rb") as file:
+                    file.seek(offset)
+                    data = file.read(end[1] - offset if last else -1)
+            except FileNotFoundError:
+                data = b""  # dropped: only segments that are held have gaps between them
+            if offset == 0:
+                offset, data = len(MAGIC), data[len(MAGIC) :]
+            at = 0
+            for at, payload in payloads(data, 0):
+                yield (segment, offset + at), decode(payload)
+                at += frame_bytes(payload)
+            if last:
+                if at != len(data) or offset + at != end[1]:
+                    where = f"segment {os.path.basename(path)} of the journal"
+                    self.damage = f"{where} is damaged at byte {offset + at}"
+                break
+            segment, offset = segment + 1, 0
+        self._place = end
+
+    def _take(self, record: Change | Abort) -> None:
+        rewritten = record.rewritten if isinstance(record, Change) else None
+        moved = rewritten is not None and rewritten.head
+        if not (record.commits or moved):
+            return
+        name = record.workspace
+        line = self._lines.get(name)
+        if line is None:
+            start = self.begin.starts.get(name, Reached(None, 0))
+            line = self._lines[name] = _Line(shadow_path(self.begin.state, name), start)
+        if line.trouble is not None:
+            return
+        try:
+            objects = self._made(line, record)
+        except (MissingObject, RecordContradicts, OSError) as error:
+            line.trouble = str(error)
+            _log.error("the history in %s can't be gone on with: %s", line.shadow, error)
+            return
+        assert line.head is not None, "BUG: a history without a head"
+        assert line.head.commit is not None, "BUG: commits without a head"
+        self.background.write(record.number, line.shadow, objects, line.head.commit)
+
+    def _made(self, line: _Line, record: Change | Abort) -> list[NewObject]:
+        """The objects of a record. Raises MissingObject, RecordContradicts, OSError."""
+        if line.repository is None:
+            line.repository = StoredObjects(line.shadow)
+            line.head = head_at(line.repository, line.start.head, line.start.commits)
+        assert line.head is not None, "BUG: a repository without a head"
+        history = History(line.head, line.repository.load_tree, 0)
+        for commit in record.commits:
+            # What is held may begin before what Git has.
+            if line.begun or commit.parent == history.head.commit:
+                remake(history, record.number, commit)
+                line.begun = True
+        rewritten = record.rewritten if isinstance(record, Change) else None
+        if rewritten is not None and rewritten.head:
+            line.repository.reopen()
+            history.head = head_at(line.repository, rewritten.head, rewritten.commits)
+        line.head = history.head
+        blobs = [NewObject("blob", oid, data) for oid, data in record.blobs.items()]
+        return blobs + history.objects

@@ -1,0 +1,242 @@
+"""What the engine and the historian say to each other: MessagePack, each with its length before it.
+
+The journal is the only channel for facts. What passes here says how far it is durable, asks, and
+answers.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from typing import Any
+
+import msgspec
+
+from stet.wire.failures import Failure, Refused
+from stetd.storage.journal_format import Cut, Reached
+from stetd.storage.progress import Progress
+
+_LENGTH = struct.Struct("!I")
+
+
+class Message(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """Base of all."""
+
+
+class Place(Message, frozen=True):
+    """Where a question is about: a workspace as it was when the question came.
+
+    ``number``: the record that the answer must have seen. ``directory``: the session's, relative to
+    the root. ``inner``: the workspaces inside this one, as the beginnings of their paths.
+    """
+
+    name: str
+    root: str
+    shadow: str
+    head: str | None
+    number: int
+    directory: str = ""
+    cut: Cut | None = None
+    inner: list[str] = []
+
+
+# -- what the engine says
+
+
+class Options(Message, frozen=True):
+    """What the historian needs of the configuration; bytes, seconds."""
+
+    exclude: list[str]
+    max_file_bytes: int
+    request_record_calls: int
+    request_record_s: float
+
+
+class Begin(Message, frozen=True):
+    """The first message. The journal is followed from ``segment`` and ``offset`` on.
+
+    ``starts``: how far Git durably has each history there, by the workspace's name. ``held``: of
+    these workspaces the records from ``held_from`` on count as well, because Git lacks them.
+    """
+
+    version: str
+    state: str
+    segment: int
+    offset: int
+    starts: dict[str, Reached]
+    options: Options
+    held: list[str] = []
+    held_from: tuple[int, int] = (0, 0)
+
+
+class Durable(Message, frozen=True):
+    """All records before this place are durable and settled: published, or voided."""
+
+    segment: int
+    offset: int
+
+
+class MakeDurable(Message, frozen=True):
+    """Make all that was said to be durable in the journal durable in Git; then say Done.
+
+    ``without``: workspaces whose records the journal keeps.
+    """
+
+    id: int
+    without: list[str]
+
+
+class Ask(Message, frozen=True):
+    """A question by its name; ``params`` are MessagePack of its parameters."""
+
+    id: int
+    question: str
+    place: Place | None
+    params: bytes
+
+
+class Ping(Message, frozen=True):
+    """Say Pong."""
+
+
+class End(Message, frozen=True):
+    """Write what is left to be written, and end."""
+
+
+# -- what the historian says
+
+
+class Done(Message, frozen=True):
+    """It was done."""
+
+    id: int
+
+
+class Cannot(Message, frozen=True):
+    """It can't be done at present."""
+
+    id: int
+    reason: str
+
+
+class SyncingFailed(Message, frozen=True):
+    """A sync failed, so nothing more can be made durable."""
+
+    id: int
+    reason: str
+
+
+class Answer(Message, frozen=True):
+    """The answer to a question; MessagePack."""
+
+    id: int
+    result: msgspec.Raw
+
+
+class Declined(Message, frozen=True):
+    """A refusal is the answer."""
+
+    id: int
+    failures: tuple[Failure, ...]
+    extra: dict[str, Any]
+
+    @property
+    def refusal(self) -> Refused:
+        """The same refusal, heard."""
+        return Refused(*self.failures, extra=self.extra)
+
+
+class Failed(Message, frozen=True):
+    """A defect of ours was met."""
+
+    id: int
+    reason: str
+    traceback: str
+
+
+class Trouble(Message, frozen=True):
+    """Why Git can't be written at present; None: it can again."""
+
+    reason: str | None
+    failures: int
+
+
+class NewCommits(Message, frozen=True):
+    """A repository has got commits."""
+
+    shadow: str
+
+
+class Answered(Message, frozen=True):
+    """The ids of all answered calls that are remembered (:class:`stetd.remembered.IdFilter`)."""
+
+    bits: bytes
+
+
+class Pong(Message, frozen=True):
+    """It is there. ``work``: how far long work has come, by the question's id."""
+
+    work: dict[int, Progress] = {}
+
+
+class OtherVersion(Message, frozen=True):
+    """It is of another version than the engine, and ends."""
+
+    version: str
+
+
+ToHistorian = (
+    Begin | Durable | MakeDurable | Ask | Options | Ping | End
+)  # fmt: skip
+ToEngine = (
+    Done | Cannot | SyncingFailed | Answer | Declined | Failed | Trouble | NewCommits | Answered
+    | Pong | OtherVersion
+)  # fmt: skip
+_encoder = msgspec.msgpack.Encoder()
+_to_historian = msgspec.msgpack.Decoder(ToHistorian)
+_to_engine = msgspec.msgpack.Decoder(ToEngine)
+
+
+def encoded(message: Message) -> bytes:
+    """A message as it is sent."""
+    content = _encoder.encode(message)
+    return _LENGTH.pack(len(content)) + content
+
+
+class Received:
+    """Cuts what the engine has received into messages."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> list[ToEngine]:
+        """Take what came; the messages that are whole now."""
+        self._buffer += data
+        messages = []
+        while len(self._buffer) >= _LENGTH.size:
+            end = _LENGTH.size + _LENGTH.unpack_from(self._buffer)[0]
+            if len(self._buffer) < end:
+                break
+            messages.append(_to_engine.decode(self._buffer[_LENGTH.size : end]))
+            del self._buffer[:end]
+        return messages
+
+
+def receive(connected: socket.socket) -> ToHistorian | None:
+    """The next message, on the historian's side; None at the end."""
+    head = _exactly(connected, _LENGTH.size)
+    content = _exactly(connected, _LENGTH.unpack(head)[0]) if head is not None else None
+    return None if content is None else _to_historian.decode(content)
+
+
+def _exactly(connected: socket.socket, size: int) -> bytes | None:
+    content = bytearray()
+    while len(content) < size:
+        try:
+            piece = connected.recv(size - len(content))
+        except OSError:
+            return None
+        if not piece:
+            return None
+        content += piece
+    return bytes(content)

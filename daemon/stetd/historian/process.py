@@ -1,0 +1,227 @@
+"""The historian's end: it listens to the engine, and does what it says.
+
+Following the journal is quick and done as it is told. What takes longer has threads: one writes
+Git (:mod:`stetd.storage.background`), one keeps the index (:mod:`stetd.indexing`), some answer
+questions. None of them can delay an edit: the engine is another process.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+import msgspec
+
+from stet.wire.failures import Refused
+from stetd import __version__, failpoints, logs
+from stetd.historian import messages
+from stetd.historian.following import Following
+from stetd.historian.questions import Library, answer, is_work
+from stetd.history.excluding import Excludes
+from stetd.indexing import Indexer
+from stetd.remembered import IdFilter
+from stetd.storage.background import Background
+from stetd.storage.disk import Disk, SyncFailed
+from stetd.storage.progress import Progress
+from stetd.storage.request_store import RequestStore
+
+_log = logging.getLogger(__name__)
+#: Questions that are answered at a time, beside one that takes long.
+_ANSWERING = 4
+#: How far this process steps back behind the engine, and long work behind all else: as nice(1).
+_NICE, _NICE_OF_WORK = 5, 10
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Serve the engine at the other end of this descriptor, until that is gone."""
+    descriptor, level = arguments
+    failpoints.engine = os.getppid()
+    os.umask(0o077)
+    with suppress(OSError):  # a hardened unit may forbid it
+        os.nice(_NICE)
+    logs.set_up(level)
+    sys.setswitchinterval(0.001)
+    status = 1
+    try:
+        Historian(socket.socket(fileno=int(descriptor)), Disk()).serve()
+        status = 0
+    except Exception as error:  # noqa: BLE001 - another one is started
+        _log.error("the historian can't go on: %s", error, exc_info=error)
+    finally:
+        # Whatever threads still do is of no use: the journal has it.
+        os._exit(status)
+
+
+class Historian:
+    """One engine's."""
+
+    def __init__(self, connected: socket.socket, disk: Disk) -> None:
+        self._connected = connected
+        self._disk = disk
+        self._speaking = threading.Lock()
+        #: How far long work has come, by its question's id.
+        self._works: dict[int, Progress] = {}
+        self._background: Background
+        self._following: Following
+        self._indexer: Indexer
+        self._library: Library
+        self._requests: RequestStore | None = None
+        self._opening = threading.Lock()
+        self._readers = ThreadPoolExecutor(_ANSWERING, thread_name_prefix="stet-read")
+        self._workers = ThreadPoolExecutor(1, thread_name_prefix="stet-work", initializer=_give_way)
+
+    def serve(self) -> None:
+        """Until the engine says that it is over, or is gone."""
+        begin = messages.receive(self._connected)
+        if not isinstance(begin, messages.Begin):
+            return
+        if begin.version != __version__:
+            self._say(messages.OtherVersion(version=__version__))
+            return
+        self._begin(begin)
+        try:
+            while (said := messages.receive(self._connected)) is not None:
+                if isinstance(said, messages.End):
+                    self._finish()
+                    return
+                self._hear(said)
+        finally:
+            self._connected.close()
+
+    def _begin(self, begin: messages.Begin) -> None:
+        self._background = Background(self._disk)
+        self._background.on_commits = self._committed
+        self._background.on_trouble = lambda reason, failures: self._say(
+            messages.Trouble(reason=reason, failures=failures)
+        )
+        self._following = Following(begin, self._background)
+        self._following.set_references(self._disk)
+        self._indexer = Indexer()
+        for name in begin.starts:
+            self._indexer.follow(os.path.join(begin.state, "workspaces", name))
+        self._indexer.start()
+        self._library = Library(
+            self._disk, self._background, begin.options, self._indexer.rebuild,
+            self._following.trouble_of, Excludes(begin.options.exclude),
+        )  # fmt: skip
+        self._library.requests = self._open_requests
+        try:
+            self._open_requests()
+        except OSError as error:
+            _log.error("answered calls are not known at present: %s", error)
+
+    def _open_requests(self) -> RequestStore:
+        """The replies that are kept; tried again each time while that fails. Raises OSError."""
+        with self._opening:
+            if self._requests is None:
+                path = os.path.join(self._following.begin.state, "requests.sqlite3")
+                store = RequestStore(path)
+                expected = 2 * self._library.options.request_record_calls
+                ids = IdFilter.of(store.keys(), expected)
+                self._say(messages.Answered(bits=bytes(ids)))
+                self._requests = store
+            return self._requests
+
+    def _finish(self) -> None:
+        # What long work does is of no use any more, and may be given up anywhere.
+        self._workers.shutdown(wait=False, cancel_futures=True)
+        self._readers.shutdown(cancel_futures=True)
+        self._indexer.close()
+        self._background.close()
+        self._following.close()
+        if self._requests is not None:
+            self._requests.close()
+
+    def _hear(self, said: messages.ToHistorian) -> None:
+        match said:
+            case messages.Durable():
+                self._following.advance(said.segment, said.offset)
+            case messages.Ask():
+                self._ask(said)
+            case messages.MakeDurable():
+                self._make_durable(said)
+            case messages.Options():
+                self._library.options = said
+                self._library.excludes = Excludes(said.exclude)
+            case messages.Ping():
+                self._say(messages.Pong(work=dict(self._works)))
+
+    def _committed(self, shadow: str) -> None:
+        self._indexer.follow(shadow)
+        self._say(messages.NewCommits(shadow=shadow))
+
+    def _say(self, message: messages.Message) -> None:
+        content = messages.encoded(message)
+        # If the engine is gone, the main loop hears it.
+        with self._speaking, suppress(OSError):
+            self._connected.sendall(content)
+
+    # -- questions
+
+    def _ask(self, asked: messages.Ask) -> None:
+        if not is_work(asked.question):
+            self._readers.submit(self._answer, asked, Progress())
+            return
+        progress = self._works[asked.id] = Progress()
+
+        def work() -> None:
+            try:
+                self._answer(asked, progress)
+            finally:
+                del self._works[asked.id]
+
+        self._workers.submit(work)
+
+    def _answer(self, asked: messages.Ask, progress: Progress) -> None:
+        try:
+            found = msgspec.msgpack.encode(answer(self._library, asked, progress))
+        except Refused as refusal:
+            declined = messages.Declined(
+                id=asked.id, failures=refusal.failures, extra=refusal.extra
+            )
+            self._say(declined)
+        except BaseException as error:  # noqa: BLE001 - the engine logs it, and answers
+            reason, trace = repr(error), traceback.format_exc()
+            self._say(messages.Failed(id=asked.id, reason=reason, traceback=trace))
+        else:
+            self._say(messages.Answer(id=asked.id, result=msgspec.Raw(found)))
+
+    # -- checkpoints
+
+    def _make_durable(self, asked: messages.MakeDurable) -> None:
+        number, trouble = asked.id, self._following.trouble_but_of(asked.without)
+        if trouble is not None:
+            self._say(messages.Cannot(id=number, reason=trouble))
+            return
+        requests, self._following.requests = self._following.requests, []
+        options = self._library.options
+
+        def store() -> None:
+            self._open_requests().add(
+                requests,
+                keep_calls=options.request_record_calls,
+                forget_before=int(time.time() - options.request_record_s),
+            )
+
+        def failed(error: SyncFailed) -> None:
+            self._say(messages.SyncingFailed(id=number, reason=error.strerror or str(error)))
+
+        self._background.checkpoint(store, lambda: self._say(messages.Done(id=number)), failed)
+
+
+def _give_way() -> None:
+    """Let this thread run when others have nothing to do."""
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE_OF_WORK)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,30 @@
+"""A historian in a thread of this process, for tests: on their disk, and killed with it."""
+
+from __future__ import annotations
+
+import socket
+import threading
+
+from stetd.storage.disk import Disk
+
+
+class InThread:
+    """One that runs."""
+
+    def __init__(self, disk: Disk, connected: socket.socket) -> None:
+        # Not before: the engine's process loads nothing of it.
+        from stetd.historian.process import Historian
+
+        self._socket = connected.dup()
+        self._thread = threading.Thread(
+            target=Historian(self._socket, disk).serve, name="stet-historian", daemon=True
+        )
+        self._thread.start()
+
+    def kill(self) -> None:
+        """Let it hear that the engine is gone."""
+
+    def wait(self) -> int:
+        """Wait until it has ended."""
+        self._thread.join(20)
+        return 0

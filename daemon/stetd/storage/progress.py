@@ -1,0 +1,25 @@
+"""How far a long piece of work has come."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Progress(msgspec.Struct):
+    """``done`` of ``total`` (None: nobody knows yet) in a phase."""
+
+    phase: str = ""
+    done: int = 0
+    total: int | None = None
+
+    def begin(self, phase: str, total: int | None = None) -> None:
+        """Go over to the next phase."""
+        self.phase, self.done, self.total = phase, 0, total
+
+    def take_over(self, other: Progress) -> None:
+        """Be as far as another."""
+        self.phase, self.done, self.total = other.phase, other.done, other.total
+
+    def step(self) -> None:
+        """One more of the phase is done."""
+        self.done += 1

@@ -1,0 +1,1 @@
+"""The historian as another process: killed, stopped, and asked all the same."""

@@ -1,0 +1,165 @@
+"""Edits go on while the historian is killed again and again, or stopped; nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from e2e.running_daemon import DaemonProcess, Refusal, Site
+
+WRITERS = 4
+SECONDS = 6.0
+
+
+def historian_of(daemon: DaemonProcess) -> int | None:
+    """The process id of the daemon's historian, if there is one just now."""
+    pid = daemon.process.pid
+    for child in map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()):
+        with suppress(OSError):
+            if b"stetd.historian.process" in Path(f"/proc/{child}/cmdline").read_bytes():
+                return child
+    return None
+
+
+def killed_all_the_time(daemon: DaemonProcess, over: threading.Event) -> None:
+    while not over.wait(0.3):
+        pid = historian_of(daemon)
+        if pid is not None:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def stopped_once(daemon: DaemonProcess, over: threading.Event) -> None:
+    pid = historian_of(daemon)
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    over.wait(SECONDS / 2)
+    os.kill(pid, signal.SIGCONT)
+
+
+@pytest.fixture
+def own_site() -> Iterator[Site]:
+    daemon = DaemonProcess({"checkpoint_idle_s": 0.2, "checkpoint_bytes": 65536})
+    try:
+        daemon.start()
+        yield daemon.site("w")
+    finally:
+        daemon.close()
+
+
+class Writer(threading.Thread):
+    """A client that appends to a file of its own, and undoes every fifth edit."""
+
+    def __init__(self, site: Site, number: int, until: float) -> None:
+        super().__init__()
+        self.agent = site.another(f"conv-{number}")
+        self.path = f"{number}.txt"
+        self.until = until
+        self.commits: list[str] = []
+        self.text = ""
+        self.refused: list[str] = []
+        self.slowest = 0.0
+
+    def run(self) -> None:
+        made = 0
+        while time.monotonic() < self.until:
+            line = f"line {made}\n"
+            patches = [{"operation": "append_eof", "newText": line}]
+            began = time.monotonic()
+            answer = self.agent.call("patch", path=self.path, patches=patches)
+            self.slowest = max(self.slowest, time.monotonic() - began)
+            self.commits.append(answer["commit"])
+            made += 1
+            self.text += line
+            if made % 5 == 0:
+                try:
+                    self.commits.append(self.agent.call("undo")["commit"])
+                    self.text = self.text.removesuffix(line)
+                except Refusal as refused:
+                    self.refused.append(str(refused.kind))
+
+
+@pytest.mark.parametrize("trouble", [killed_all_the_time, stopped_once])
+def test_edits_go_on_and_nothing_is_lost_or_doubled(
+    own_site: Site, trouble: Callable[[DaemonProcess, threading.Event], None]
+) -> None:
+    site = own_site
+    over = threading.Event()
+    writers = [Writer(site, n, time.monotonic() + SECONDS) for n in range(WRITERS)]
+    troubling = threading.Thread(target=trouble, args=(site.daemon, over))
+    for thread in [*writers, troubling]:
+        thread.start()
+    for writer in writers:
+        writer.join()
+    over.set()
+    troubling.join()
+    logged = []
+    cursor = None
+    while True:
+        page = site.person.call("log", limit=200, cursor=cursor)
+        logged += [each["commit"] for each in page["commits"]]
+        cursor = page["cursor"]
+        if cursor is None:
+            break
+    for writer in writers:
+        assert writer.text == (site.root / writer.path).read_text()
+        assert [logged.count(commit) for commit in writer.commits] == [1] * len(writer.commits)
+        assert len(writer.commits) >= 10
+        assert set(writer.refused) <= {"overloaded"}
+    assert site.fsck() == ""
+    assert site.person.call("verify")["problems"] == []
+    site.daemon.kill()
+    site.daemon.start()
+    site.connect()
+    assert site.fsck() == ""
+    assert [each["commit"] for each in site.log(limit=1)] == logged[:1]
+
+
+def test_a_question_that_was_lost_is_asked_again(own_site: Site) -> None:
+    site = own_site
+    site.overwrite("a.txt", "one\n")
+    pid = historian_of(site.daemon)
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    asking = threading.Thread(target=lambda: site.log(limit=1))
+    asking.start()
+    time.sleep(0.2)
+    os.kill(pid, signal.SIGKILL)
+    asking.join(20)
+    assert not asking.is_alive()
+
+
+def test_without_a_historian_what_it_was_asked_is_answered_when_there_is_one(
+    own_site: Site,
+) -> None:
+    site = own_site
+    pid = historian_of(site.daemon)
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    site.overwrite("a.txt", "one\n")
+    assert site.log(limit=1)[0]["files"][0]["path"] == "a.txt"
+    assert site.agent.call("undo")["commit"]
+    assert not (site.root / "a.txt").exists()
+
+
+def test_no_checkpoint_is_taken_without_it(own_site: Site) -> None:
+    site = own_site
+    pid = historian_of(site.daemon)
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    commits = [site.overwrite("a.txt", f"{n}\n" * 2000)["commit"] for n in range(20)]
+    time.sleep(1)
+    site.daemon.kill()
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    site.daemon.start()
+    site.connect()
+    assert [each["commit"] for each in site.log(limit=20)] == commits[::-1]
+    assert site.fsck() == ""

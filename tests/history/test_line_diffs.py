@@ -1,0 +1,210 @@
+"""Our own line diffs, beside those of libgit2 and of git."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pygit2
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pygit2.enums import DiffOption
+
+from stetd.history import line_diffs
+from stetd.history.line_diffs import line_diff, unified_hunks
+from stetd.history.objects import EXECUTABLE, LINK
+
+LINES = st.sampled_from(
+    [b"a", b"b", b"c", b"", b"}", b"  x", b"def f():", b"\tlet y", "é z".encode(), b"_\xff"]
+)
+TEXTS = st.builds(
+    lambda lines, end: b"\n".join(lines) + end,
+    st.lists(LINES, max_size=60),
+    st.sampled_from([b"\n", b"", b"\r\n"]),
+)
+
+
+@st.composite
+def edited(draw: st.DrawFn) -> tuple[bytes, bytes]:
+    """A text, and the same after edits."""
+    before = draw(TEXTS)
+    lines = before.split(b"\n")
+    for _ in range(draw(st.integers(1, 4))):
+        at = draw(st.integers(0, len(lines)))
+        lines[at : at + draw(st.integers(0, 4))] = draw(st.lists(LINES, max_size=4))
+    return before, b"\n".join(lines)
+
+
+PAIRS = st.one_of(edited(), st.tuples(TEXTS, TEXTS))
+
+
+def of_libgit2(before: bytes, after: bytes, context: int) -> tuple[bytes, int, int]:
+    """The hunks and counts that libgit2 gives."""
+    patch = pygit2.Patch.create_from(
+        before, after, "a", "a", flag=DiffOption.FORCE_TEXT, context_lines=context
+    )
+    _, found, hunks = (patch.data or b"").partition(b"\n@@ ")
+    _, added, removed = patch.line_stats
+    return b"@@ " + hunks if found else b"", added, removed
+
+
+def of_git(before: bytes, after: bytes, folder: Path) -> bytes:
+    """The hunks that git gives."""
+    (folder / "before").write_bytes(before)
+    (folder / "after").write_bytes(after)
+    told = subprocess.run(
+        ["git", "diff", "--no-index", "--no-indent-heuristic", "--text", "before", "after"],
+        cwd=folder,
+        capture_output=True,
+        check=False,
+        env={**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"},
+    )
+    assert told.returncode < 2, told.stderr
+    _, found, hunks = told.stdout.partition(b"\n@@ ")
+    return b"@@ " + hunks if found else b""
+
+
+def applied(before: bytes, diff: bytes) -> bytes:
+    """A text with a diff carried out."""
+    old, new = before.split(b"\n"), []
+    at = 0
+    for line in diff.split(b"\n")[:-1]:
+        if line.startswith(b"@@ "):
+            first, _, count = line.split()[1][1:].partition(b",")
+            start = int(first) - (count != b"0")
+            new += old[at:start]
+            at = start
+        elif line[:1] in (b" ", b"-"):
+            assert line[1:] == old[at]
+            new += [old[at]] * (line[:1] == b" ")
+            at += 1
+        elif line[:1] == b"+":
+            new.append(line[1:])
+    return b"\n".join(new + old[at:])
+
+
+@given(PAIRS, st.sampled_from([3, 3, 3, 0, 1, 20]))
+@settings(max_examples=500, deadline=None)
+def test_diff_is_that_of_libgit2(pair: tuple[bytes, bytes], context: int) -> None:
+    before, after = pair
+    hunks, added, removed = of_libgit2(before, after, context)
+    assert unified_hunks(before, after, context) == hunks
+    found = line_diff("a", before, after, context=context)
+    assert (found.added, found.removed) == (added, removed)
+
+
+def test_diff_is_that_of_git(tmp_path: Path) -> None:
+    @given(PAIRS)
+    @settings(max_examples=60, deadline=None)
+    def check(pair: tuple[bytes, bytes]) -> None:
+        assert unified_hunks(*pair) == of_git(*pair, tmp_path)
+
+    check()
+
+
+@pytest.mark.parametrize("lines", [100, 3000])
+@pytest.mark.parametrize("change", ["one line", "insertion", "deletion", "both ends", "many"])
+def test_large_files(lines: int, change: str) -> None:
+    text = [b"    line %d" % n if n % 15 else b"def f_%d():" % n for n in range(lines)]
+    text = [b"" if n % 7 == 3 else line for n, line in enumerate(text)]
+    new, middle = list(text), lines // 2
+    if change == "one line":
+        new[middle] += b"!"
+    elif change == "insertion":
+        new[middle:middle] = [b"", b"    one", b""]
+    elif change == "deletion":
+        del new[middle : middle + 40]
+    elif change == "both ends":
+        new[0], new[-1] = b"first", b"last"
+    else:
+        # So many that the search is not given up.
+        new = [line + b"!" if n % (lines // 30) == 0 else line for n, line in enumerate(text)]
+    before, after = b"\n".join(text) + b"\n", b"\n".join(new) + b"\n"
+    assert unified_hunks(before, after) == of_libgit2(before, after, 3)[0]
+
+
+@pytest.mark.parametrize("blank", [3, 60, 500])
+def test_a_group_slides_far(blank: int) -> None:
+    before = b"a\n" * 40 + b"\n" * blank + b"z\n" * 40
+    for after in (b"a\n" * 40 + b"\n" * (blank + 1) + b"z\n" * 40, before[: -2 * 30]):
+        assert unified_hunks(before, after) == of_libgit2(before, after, 3)[0]
+        assert unified_hunks(after, before) == of_libgit2(after, before, 3)[0]
+
+
+@given(PAIRS)
+def test_a_search_that_is_given_up_gives_a_diff_as_well(pair: tuple[bytes, bytes]) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(line_diffs, "_STEPS", 3)
+        hunks = unified_hunks(*pair).replace(b"\n\\ No newline at end of file", b"")
+    assert applied(pair[0], hunks).rstrip(b"\n") == pair[1].rstrip(b"\n")
+
+
+def test_texts_that_differ_in_everything_take_no_longer() -> None:
+    before = b"".join(b"%d\n" % (n * 7919 % 1000) for n in range(4000))
+    after = b"".join(b"%d\n" % (n * 104729 % 997) for n in range(4000))
+    assert applied(before, unified_hunks(before, after)) == after
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "more", "expected"),
+    [
+        (None, b"", {}, "diff --git a/n b/n\nnew file mode 100644\nindex 0000000..e69de29\n"
+         "--- /dev/null\n+++ b/n\n"),
+        (b"", None, {}, "diff --git a/n b/n\ndeleted file mode 100644\nindex e69de29..0000000\n"
+         "--- a/n\n+++ /dev/null\n"),
+        (None, b"a", {"modes": (None, LINK)}, "diff --git a/n b/n\nnew file mode 120000\n"
+         "index 0000000..2e65efe\n--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+a\n"
+         "\\ No newline at end of file\n"),
+        (b"a\n", b"b\n", {"old_path": "o"}, "diff --git a/o b/n\nindex 7898192..6178079 100644\n"
+         "--- a/o\n+++ b/n\n@@ -1 +1 @@\n-a\n+b\n"),
+        (b"a\n", b"b\n", {"modes": (EXECUTABLE, EXECUTABLE)}, "diff --git a/n b/n\n"
+         "index 7898192..6178079 100755\n--- a/n\n+++ b/n\n@@ -1 +1 @@\n-a\n+b\n"),
+        (b"a\n", b"b\n", {"modes": (None, EXECUTABLE)}, "diff --git a/n b/n\nold mode 100644\n"
+         "new mode 100755\nindex 7898192..6178079\n--- a/n\n+++ b/n\n@@ -1 +1 @@\n-a\n+b\n"),
+        (b"a\n", b"a\n", {"modes": (None, EXECUTABLE), "old_path": "o"},
+         "diff --git a/o b/n\nold mode 100644\nnew mode 100755\n"),
+        (b"a\n", b"a\n", {"old_path": "o"}, ""),
+        (None, None, {"old_path": "o"}, ""),
+        (b"a\0", b"a\n", {}, "diff --git a/n b/n\nindex 90802fe..7898192 100644\n"
+         "Binary files a/n and b/n differ\n"),
+        (None, b"a\0", {}, "diff --git a/n b/n\nnew file mode 100644\nindex 0000000..90802fe\n"
+         "Binary files /dev/null and b/n differ\n"),
+        (b"a", b"a\n", {}, "diff --git a/n b/n\nindex 2e65efe..7898192 100644\n--- a/n\n+++ b/n\n"
+         "@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+a\n"),
+        (b"\xff\n", b"\xfe", {}, "diff --git a/n b/n\nindex 29e181e..050ac90 100644\n--- a/n\n"
+         "+++ b/n\n@@ -1 +1 @@\n-\ufffd\n+\ufffd\n\\ No newline at end of file\n"),
+    ],
+)  # fmt: skip
+def test_header(
+    before: bytes | None, after: bytes | None, more: dict[str, object], expected: str
+) -> None:
+    assert line_diff("n", before, after, **more).text == expected  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["a b", "ä", 'q"x', "t\tx", "back\\s", "\x7f", "new\nline"])
+def test_names(name: str) -> None:
+    patch = pygit2.Patch.create_from(b"a\n", b"b\n", name, name)
+    assert patch.data is not None
+    assert line_diff(name, b"a\n", b"b\n").text == patch.data.decode()
+
+
+@pytest.mark.parametrize(
+    "heading",
+    ["x" * 200, "d" + "é" * 100, "_x   ", "$y\r", "éa", "  indented", "9 lives", "f\x0b", "a\xa0"],
+)
+def test_heading(heading: str) -> None:
+    before = f"first\n{heading}\n".encode() + b"   a\n" * 3000 + b"   b\n"
+    after = before[:-2] + b"c\n"
+    assert unified_hunks(before, after) == of_libgit2(before, after, 3)[0]
+
+
+def test_a_text_with_a_nul_far_behind_is_one() -> None:
+    before = b"a" * 7999 + b"\n\0"
+    assert line_diff("n", before, before + b"b").text.count("\n@@ ") == 1
+    assert "Binary" in line_diff("n", b"a" * 7999 + b"\0", b"b").text
+
+
+def test_known_ids_are_taken() -> None:
+    assert "\nindex 1111111..2222222 " in line_diff("n", b"a", b"b", ids=("1" * 40, "2" * 40)).text
