@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
 from stetd.storage.journal_format import Cut
+from stetd.storage.kept_handles import KeptHandles
 from stetd.storage.worktree import Worktree
 
 
@@ -19,6 +20,8 @@ class Place:
     head: str | None
     directory: str
     max_file_bytes: int
+    #: Where handles on the history are had from.
+    handles: KeptHandles = field(default_factory=KeptHandles)
     #: Called when the query index was found to be damaged.
     on_damage: Callable[[], None] = lambda: None
     #: What retention has dropped.

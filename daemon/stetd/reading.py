@@ -36,16 +36,14 @@ T = TypeVar("T")
 
 def looking_back(place: Place, run: Callable[[Past], T]) -> T:
     """Ask the history of a place; ``run`` may be called twice."""
-    repository = StoredObjects(place.shadow)
     try:
-        return look_back(repository, place.head, run, place.on_damage)
+        with place.handles.opened(place.shadow) as repository:
+            return look_back(repository, place.head, run, place.on_damage)
     except Refused as refusal:
         cut = place.cut
         if cut is None:
             raise
         raise after_dropping(refusal, cut.dropped, cut.oldest, rfc3339(cut.time)) from refusal
-    finally:
-        repository.close()
 
 
 def read_file(place: Place, params: Read) -> ReadResult:

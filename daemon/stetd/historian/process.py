@@ -36,8 +36,8 @@ from stetd.storage.request_store import RequestStore
 _log = logging.getLogger(__name__)
 #: Questions that are answered at a time, beside one that takes long.
 _ANSWERING = 4
-#: How far this process steps back behind the engine, and long work behind all else: as nice(1).
-_NICE, _NICE_OF_WORK = 5, 10
+#: How far long work steps back behind all else that runs on the machine: as nice(1).
+_NICE = 10
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -45,8 +45,6 @@ def main(arguments: Sequence[str]) -> int:
     descriptor, level = arguments
     failpoints.engine = os.getppid()
     os.umask(0o077)
-    with suppress(OSError):  # a hardened unit may forbid it
-        os.nice(_NICE)
     logs.set_up(level)
     sys.setswitchinterval(0.001)
     status = 1
@@ -219,8 +217,8 @@ class Historian:
 
 def _give_way() -> None:
     """Let this thread run when others have nothing to do."""
-    with suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE_OF_WORK)
+    with suppress(OSError):  # a hardened unit may forbid it
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
 
 
 if __name__ == "__main__":

@@ -44,6 +44,7 @@ from stetd.storage.background import Background, Unwritten
 from stetd.storage.disk import Disk
 from stetd.storage.history_index import HistoryIndex
 from stetd.storage.index_schema import remove
+from stetd.storage.kept_handles import KeptHandles
 from stetd.storage.object_files import Damaged
 from stetd.storage.progress import Progress
 from stetd.storage.reachable import BrokenHistory
@@ -72,6 +73,7 @@ class Library:
     excludes: Excludes = field(default_factory=Excludes)
     #: Opens the replies that are kept; set by the historian.
     requests: Callable[[], RequestStore] = field(init=False)
+    handles: KeptHandles = field(default_factory=KeptHandles)
     #: What is known of the files of each workspace.
     files: dict[str, KnownFiles] = field(default_factory=dict)
 
@@ -139,6 +141,7 @@ def _opened(library: Library, told: messages.Place) -> Iterator[Place]:
             told.head,
             told.directory,
             library.options.max_file_bytes,
+            library.handles,
             lambda: library.rebuild(told.shadow),
             told.cut,
             library.excludes,
@@ -206,16 +209,23 @@ def _proposed(about: About, asked: Proposing) -> Proposal:
 
 
 def _rebuild(library: Library, shadow: str) -> None:
+    library.handles.drop(shadow)
     remove(HistoryIndex.path_for(shadow))
     library.rebuild(shadow)
 
 
 def _tidied(library: Library, shadow: str, progress: Progress) -> Collected:
-    return tidied(shadow, library.background, library.disk, progress)
+    try:
+        return tidied(shadow, library.background, library.disk, progress)
+    finally:
+        library.handles.drop(shadow)
 
 
 def _collected(library: Library, shadow: str, progress: Progress) -> Collected:
-    return collected(shadow, library.background, library.disk, progress, drop=True)
+    try:
+        return collected(shadow, library.background, library.disk, progress, drop=True)
+    finally:
+        library.handles.drop(shadow)
 
 
 def _chosen(about: About, asked: Choosing) -> list[Choice]:
