@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -13,9 +14,11 @@ from pathlib import Path
 import pytest
 
 from e2e.running_daemon import DaemonProcess, Refusal, Site
+from rigs import findings
 
-WRITERS = 4
-SECONDS = 6.0
+COMPLETE = bool(os.environ.get("STET_TEST_ALL"))
+WRITERS = 16 if COMPLETE else 4
+SECONDS = 60.0 if COMPLETE else 6.0
 
 
 def historian_of(daemon: DaemonProcess) -> int | None:
@@ -34,6 +37,20 @@ def killed_all_the_time(daemon: DaemonProcess, over: threading.Event) -> None:
         if pid is not None:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+
+
+def killed_each_second_and_stopped(daemon: DaemonProcess, over: threading.Event) -> None:
+    seconds = 0
+    while not over.wait(1):
+        pid = historian_of(daemon)
+        seconds += 1
+        if pid is None:
+            continue
+        with suppress(ProcessLookupError):
+            if seconds == int(SECONDS / 2):
+                os.kill(pid, signal.SIGSTOP)
+                over.wait(SECONDS / 6)
+            os.kill(pid, signal.SIGKILL)
 
 
 def stopped_once(daemon: DaemonProcess, over: threading.Event) -> None:
@@ -65,7 +82,7 @@ class Writer(threading.Thread):
         self.commits: list[str] = []
         self.text = ""
         self.refused: list[str] = []
-        self.slowest = 0.0
+        self.seconds: list[float] = []
 
     def run(self) -> None:
         made = 0
@@ -74,7 +91,7 @@ class Writer(threading.Thread):
             patches = [{"operation": "append_eof", "newText": line}]
             began = time.monotonic()
             answer = self.agent.call("patch", path=self.path, patches=patches)
-            self.slowest = max(self.slowest, time.monotonic() - began)
+            self.seconds.append(time.monotonic() - began)
             self.commits.append(answer["commit"])
             made += 1
             self.text += line
@@ -86,20 +103,40 @@ class Writer(threading.Thread):
                     self.refused.append(str(refused.kind))
 
 
-@pytest.mark.parametrize("trouble", [killed_all_the_time, stopped_once])
+def crowd(site: Site, first: int, seconds: float) -> list[Writer]:
+    """What they have done in so many seconds."""
+    until = time.monotonic() + seconds
+    writers = [Writer(site, first + n, until) for n in range(WRITERS)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    return writers
+
+
+def p99_ms(writers: list[Writer]) -> float:
+    taken = sorted(each for writer in writers for each in writer.seconds)
+    return taken[len(taken) * 99 // 100] * 1000
+
+
+@pytest.mark.timeout(600 if COMPLETE else 120)
+@pytest.mark.parametrize(
+    "trouble", [killed_all_the_time, killed_each_second_and_stopped, stopped_once]
+)
 def test_edits_go_on_and_nothing_is_lost_or_doubled(
     own_site: Site, trouble: Callable[[DaemonProcess, threading.Event], None]
 ) -> None:
     site = own_site
+    tally = findings.begin(f"a historian that is {trouble.__name__.replace('_', ' ')}")
+    quiet = crowd(site, 100, SECONDS / 6)
     over = threading.Event()
-    writers = [Writer(site, n, time.monotonic() + SECONDS) for n in range(WRITERS)]
     troubling = threading.Thread(target=trouble, args=(site.daemon, over))
-    for thread in [*writers, troubling]:
-        thread.start()
-    for writer in writers:
-        writer.join()
+    troubling.start()
+    writers = crowd(site, 0, SECONDS)
     over.set()
     troubling.join()
+    tally.points = sum(len(writer.commits) for writer in writers)
+    tally.notes.append(f"p99 of edits {p99_ms(writers):.1f} ms, {p99_ms(quiet):.1f} before")
     logged = []
     cursor = None
     while True:
@@ -108,9 +145,11 @@ def test_edits_go_on_and_nothing_is_lost_or_doubled(
         cursor = page["cursor"]
         if cursor is None:
             break
+    counted = Counter(logged)
     for writer in writers:
         assert writer.text == (site.root / writer.path).read_text()
-        assert [logged.count(commit) for commit in writer.commits] == [1] * len(writer.commits)
+        times = [counted[commit] for commit in writer.commits]
+        assert times == [1] * len(writer.commits)
         assert len(writer.commits) >= 10
         assert set(writer.refused) <= {"overloaded"}
     assert site.fsck() == ""
