@@ -15,6 +15,7 @@ import msgspec
 
 from stetd.config import (
     NEED_RESTART,
+    OPTIONS,
     ConfigurationError,
     Settings,
     is_in_environment,
@@ -90,7 +91,7 @@ def table() -> str:
     """Every option with default, unit and meaning, as the table in README.md."""
     rows = (
         f"| `{name}` | `{toml(field.default)}` | {unit_of(name)} | {field.description} |"
-        for name, field in Settings.model_fields.items()
+        for name, field in OPTIONS.items()
     )
     return "\n".join(["| key | default | unit | |", "|---|---|---|---|", *rows])
 
@@ -128,11 +129,11 @@ def in_words(told: Shown | Checked) -> str:
 
 
 def _names() -> list[str]:
-    return list(Settings.model_fields)
+    return list(OPTIONS)
 
 
 def _option(name: str, settings: Settings, text: str) -> Option:
-    field = Settings.model_fields[name]
+    field = OPTIONS[name]
     line = line_of(text, name)
     source = "default" if line is None else "file"
     return Option(
@@ -144,5 +145,5 @@ def _option(name: str, settings: Settings, text: str) -> Option:
         variable=variable_of(name),
         unit=unit_of(name),
         restart=name in NEED_RESTART,
-        description=field.description or "",
+        description=field.description,
     )

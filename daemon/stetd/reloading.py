@@ -13,8 +13,10 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import msgspec
+
 from stet.wire.results import OptionChange, ReloadResult
-from stetd.config import NEED_RESTART, ConfigurationError, Settings, load_settings
+from stetd.config import NEED_RESTART, OPTIONS, ConfigurationError, Settings, load_settings
 
 _log = logging.getLogger("stetd.configuration")
 
@@ -54,10 +56,10 @@ class Reloading:
         old = self.settings
         kept = {name: getattr(old, name) for name in NEED_RESTART}
         restart = sorted(name for name in kept if getattr(read, name) != kept[name])
-        new = read.model_copy(update=kept)
+        new = msgspec.structs.replace(read, **kept)
         changed = [
             OptionChange(name, getattr(old, name), getattr(new, name))
-            for name in Settings.model_fields
+            for name in OPTIONS
             if getattr(old, name) != getattr(new, name)
         ]
         self.error, self.settings = None, new

@@ -15,6 +15,7 @@ from stet.calls import Call
 from stet.session_methods import SessionMethods
 from stetd import params
 from stetd.editing.inputs.apply_patch import ApplyPatchInput
+from stetd.editing.inputs.base import ToolInput, fields_of, in_snake_case
 from stetd.editing.inputs.patch import PatchInput
 from stetd.editing.inputs.patch_block import PatchBlockInput
 from stetd.editing.inputs.patch_file import PatchFileInput
@@ -32,12 +33,16 @@ def names_of(kind: type[params.Params]) -> set[str]:
     return {field.encode_name for field in msgspec.structs.fields(kind)}
 
 
+def fields(model: type[ToolInput]) -> set[str]:
+    return {in_snake_case(field.wire) for field in fields_of(model)}
+
+
 #: What each method takes, as the daemon has it.
 TAKES: dict[str, set[str]] = {
-    "patch": set(PatchInput.model_fields) | COMMON,
-    "patch_file": set(PatchFileInput.model_fields) | COMMON,
-    "patch_block": set(PatchBlockInput.model_fields) | COMMON,
-    "apply_patch": set(ApplyPatchInput.model_fields) | COMMON,
+    "patch": fields(PatchInput) | COMMON,
+    "patch_file": fields(PatchFileInput) | COMMON,
+    "patch_block": fields(PatchBlockInput) | COMMON,
+    "apply_patch": fields(ApplyPatchInput) | COMMON,
     "transaction": {"calls"} | COMMON,
     "undo": names_of(params.Undo) | COMMON,
     "redo": names_of(params.Redo) | COMMON,

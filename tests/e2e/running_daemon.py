@@ -231,7 +231,7 @@ class DaemonProcess:
             client.close()
         if self._process is not None:
             self.kill()
-        shutil.rmtree(self.base)
+        _removed(self.base)
 
     def log(self) -> str:
         """What it wrote to standard error."""
@@ -260,6 +260,16 @@ class DaemonProcess:
         root.mkdir()
         self.control().call("workspace_allow", root=str(root))
         return Site(self, root, session, encoding)
+
+
+def _removed(directory: Path) -> None:
+    """A historian may still write for a moment after its engine was killed."""
+    for _ in range(100):
+        shutil.rmtree(directory, ignore_errors=True)
+        if not directory.exists():
+            return
+        time.sleep(0.05)
+    shutil.rmtree(directory)
 
 
 class Site:

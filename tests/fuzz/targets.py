@@ -26,10 +26,10 @@ from stetd.editing.dialects import DIALECTS
 from stetd.editing.edits import Plan
 from stetd.editing.inputs.apply_patch import ApplyPatchInput
 from stetd.editing.inputs.base import ToolInput
-from stetd.editing.inputs.history import DiffInput, LogInput, ReadInput, ShowInput, UndoInput
 from stetd.editing.inputs.patch import PatchInput
 from stetd.editing.inputs.patch_block import PatchBlockInput
 from stetd.editing.inputs.patch_file import PatchFileInput
+from stetd.editing.tool_schemas import tool_definitions
 from stetd.editing.validating import validated
 from tree_world import Tree, TreeWorld
 
@@ -115,11 +115,6 @@ _INPUTS: tuple[type[ToolInput], ...] = (
     PatchBlockInput,
     PatchFileInput,
     ApplyPatchInput,
-    ReadInput,
-    UndoInput,
-    LogInput,
-    ShowInput,
-    DiffInput,
 )
 
 
@@ -133,16 +128,13 @@ def _names(schema: object) -> set[str]:
     return own.union(*map(_names, schema.values()))
 
 
-_WORDS = {
-    model: ["", "a.txt", "old_text", *sorted(_names(model.model_json_schema()))]
-    for model in _INPUTS
-}
+_WORDS = ["", "a.txt", "old_text", *sorted(_names(tool_definitions("mcp")))]
 
 
 def _tool_input(data: bytes) -> None:
     choices = Choices(data)
     model = _INPUTS[choices.below(len(_INPUTS))]
-    params = choices.members(_WORDS[model])
+    params = choices.members(_WORDS)
     try:
         assert isinstance(validated(model, params), model)
     except Refused as refused:

@@ -56,7 +56,7 @@ sys.exit(main())
 @pytest.mark.parametrize(
     ("name", "mistake", "seed"),
     [
-        ("_is_applied", "already applied", "8"),
+        ("_is_applied", "already applied", "3"),
         ("_differs_by_words", "gone; a sibling with another first line", "8"),
         ("_lacks_indentation", "not indented, typographic", "2"),
     ],

@@ -6,15 +6,15 @@ import json
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
+from msgspec.structs import asdict
 
-from stetd.config import ConfigurationError, Settings, load_settings
+from stetd.config import OPTIONS, ConfigurationError, Settings, load_settings
 from stetd.history.protecting import DEFAULT_PATTERNS
 
 
 @pytest.fixture(autouse=True)
 def _no_options_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in Settings.model_fields:
+    for name in OPTIONS:
         monkeypatch.delenv(f"STET_{name.upper()}", raising=False)
 
 
@@ -31,7 +31,7 @@ def fault(path: str) -> str:
 
 
 def test_defaults_are_these(tmp_path: Path) -> None:
-    assert load_settings(str(tmp_path / "missing.toml")).model_dump() == {
+    assert asdict(load_settings(str(tmp_path / "missing.toml"))) == {
         "durability": "full",
         "default_mode": "unrestricted",
         "protected": DEFAULT_PATTERNS,
@@ -72,7 +72,7 @@ def test_a_pattern_that_excludes_nothing_is_refused_with_the_line(
 
 
 def test_every_option_is_described() -> None:
-    assert [name for name, field in Settings.model_fields.items() if not field.description] == []
+    assert [name for name, option in OPTIONS.items() if not option.description] == []
 
 
 def test_environment_overrides_the_file_and_the_file_the_defaults(
@@ -93,7 +93,7 @@ def test_variables_that_say_where_things_are_are_no_options(
 
 
 def test_settings_can_not_be_changed() -> None:
-    with pytest.raises(ValidationError, match="frozen"):
+    with pytest.raises(AttributeError, match="immutable"):
         Settings().max_frame = 5000
 
 
@@ -112,8 +112,7 @@ def test_every_fault_is_told_on_its_own_line(tmp_path: Path) -> None:
     path = write(tmp_path, 'grace_s = -1\nmax_frame = "much"\ndurability = "half"\n')
     assert sorted(fault(path).split("\n")) == [
         f"{path}, line 1: grace_s: Input should be greater than or equal to 0 (not -1)",
-        f"{path}, line 2: max_frame: Input should be a valid integer, unable to parse string as "
-        "an integer (not 'much')",
+        f"{path}, line 2: max_frame: Input should be a valid integer (not 'much')",
         f"{path}, line 3: durability: Input should be 'full' or 'relaxed' (not 'half')",
     ]
 

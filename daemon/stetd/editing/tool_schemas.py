@@ -20,8 +20,8 @@ is the patch itself, written under a grammar: one list can't hold two tools of o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, get_args
 
 import msgspec
 
@@ -37,7 +37,7 @@ from stet.wire.results import (
 from stetd.editing import tool_descriptions as described
 from stetd.editing.apply_patch_grammar import APPLY_PATCH_LARK
 from stetd.editing.inputs.apply_patch import ApplyPatchInput
-from stetd.editing.inputs.base import ToolInput
+from stetd.editing.inputs.base import Field, ToolInput, fields_of
 from stetd.editing.inputs.history import (
     DiffInput,
     LogInput,
@@ -167,10 +167,7 @@ def _check(parameter: str, value: str, choices: tuple[str, ...]) -> None:
 
 def input_schema(tool: Tool) -> dict[str, object]:
     """The JSON Schema of a tool's input, without references, titles, defaults and nulls."""
-    raw = tool.model.model_json_schema(by_alias=True)
-    plain = _plain(raw, raw.get("$defs", {}))
-    assert isinstance(plain, dict)
-    plain.pop("description", None)
+    plain = _object(tool.model)
     for name in tool.hidden:
         del plain["properties"][name]
     if tool.writes:
@@ -270,36 +267,45 @@ def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
     return {**rest, "type": [rest["type"], "null"], **description}
 
 
-#: Bounds of a union: pydantic writes them by its own names.
+_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
+#: How JSON Schema calls a bound, of a text and of a list.
 _BOUNDS = {"ge": "minimum", "le": "maximum"}
+_LEAST = {"string": "minLength", "array": "minItems"}
 
 
-def _is_said_by_another(schema: Mapping[str, Any], others: list[dict[str, Any]]) -> bool:
-    """Whether it is "integer" beside "number", which says no more than "number"."""
-    return schema.get("type") == "integer" and {**schema, "type": "number"} in others
+def _object(model: type[ToolInput]) -> dict[str, Any]:
+    """The schema of an object, in the subset that every vendor reads."""
+    fields = fields_of(model)
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {field.wire: _property(field) for field in fields},
+        "additionalProperties": False,
+    }
+    required = [field.wire for field in fields if field.required]
+    return {**schema, "required": required} if required else schema
 
 
-def _plain(schema: Any, definitions: Mapping[str, Any]) -> Any:
-    """A schema with references resolved, in the subset that every vendor reads."""
-    if isinstance(schema, list):
-        return [_plain(each, definitions) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    if "$ref" in schema:
-        # Without its description, which is the model's docstring: for readers of the code.
-        target = {**definitions[schema["$ref"].rpartition("/")[2]], "description": None}
-        return _plain({**target, **{k: v for k, v in schema.items() if k != "$ref"}}, definitions)
-    if "anyOf" in schema:
-        kept = [each for each in schema["anyOf"] if each != {"type": "null"}]
-        kept = [each for each in kept if not _is_said_by_another(each, kept)]
-        rest = {key: value for key, value in schema.items() if key != "anyOf"}
-        if len(kept) > 1:
-            return _plain(rest, definitions) | {"anyOf": _plain(kept, definitions)}
-        return _plain({**kept[0], **rest}, definitions)
-    plain = {}
-    for key, value in schema.items():
-        if key == "properties":
-            plain[key] = {name: _plain(each, definitions) for name, each in value.items()}
-        elif key not in ("$defs", "title", "default", "maxItems") and value is not None:
-            plain[_BOUNDS.get(key, key)] = _plain(value, definitions)
-    return plain
+def _property(field: Field) -> dict[str, Any]:
+    if field.choices:
+        schema: dict[str, Any] = {"type": "string", "enum": list(field.choices)}
+    else:
+        # "integer" beside "number" says no more than "number".
+        kinds = [each for each in field.kinds if not (each is int and float in field.kinds)]
+        schemas = [_kind(each) for each in kinds]
+        schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+    bounds = field.bounds
+    if bounds.min_length is not None:
+        schema[_LEAST[schema["type"]]] = bounds.min_length
+    for name, keyword in _BOUNDS.items():
+        if getattr(bounds, name) is not None:
+            schema[keyword] = getattr(bounds, name)
+    return {**schema, "description": bounds.description}
+
+
+def _kind(kind: Any) -> dict[str, Any]:
+    if kind in _TYPES:
+        return {"type": _TYPES[kind]}
+    element = get_args(kind)
+    if element:
+        return {"type": "array", "items": _kind(element[0])}
+    return _object(kind)

@@ -8,16 +8,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TypeVar, get_args, get_origin
+from functools import cache
+from typing import Any, TypeVar
 
-from pydantic import ValidationError
-from pydantic_core import ErrorDetails
 from rapidfuzz import fuzz, process, utils
 
 from stet.wire.failures import Failure, Kind, Refused
-from stetd.editing.inputs.base import MAX_ELEMENTS, ToolInput
+from stetd.editing.inputs.base import (
+    MAX_ELEMENTS,
+    BrokenJson,
+    Field,
+    ToolInput,
+    fields_of,
+    in_snake_case,
+    listed,
+    parsed,
+)
 
 Input = TypeVar("Input", bound=ToolInput)
+Place = tuple[str | int, ...]
 
 #: Likeness (0 to 100) from which a misspelt name is taken for a field in the answer's advice.
 _LIKENESS = 60
@@ -25,107 +34,199 @@ _LIKENESS = 60
 #: Characters of what was received that a refusal repeats.
 _LONGEST_QUOTE = 80
 
+#: What a value of the wrong type should have been.
+_WANTED = {str: "a string", int: "a whole number", bool: "true or false"}
+
+
+class _Wrong(Exception):
+    """A value can't be what its field is."""
+
 
 def validated(model: type[Input], params: Mapping[str, object], noun: str = "item") -> Input:
     """``params`` as ``model``; ``noun`` is the word for an element of its list.
 
     Raises Refused (invalid_params) with a failure for every field that is wrong.
     """
-    try:
-        return model.model_validate(dict(params))
-    except ValidationError as error:
-        failures = [_failure(model, noun, each) for each in error.errors(include_url=False)]
-        raise Refused(*failures) from None
+    reading = _Reading(model, noun)
+    made = reading.object_of(model, params, ())
+    if reading.failures:
+        raise Refused(*reading.failures)
+    assert isinstance(made, model), "BUG: neither an input nor a failure"
+    return made
 
 
-def _failure(model: type[ToolInput], noun: str, error: ErrorDetails) -> Failure:
-    """A mistake that pydantic found, as a sentence for the model."""
-    place = error["loc"]
-    index = place[1] if len(place) > 1 and isinstance(place[1], int) else None
-    owner = _owner(model, place)
-    label = "" if index is None else f"{noun} {index + 1}: "
-    field = _dotted(place)
-    if error["type"] == "extra_forbidden":
-        hint = _belongs(model, owner, field)
+class _Reading:
+    """One request on its way into a model."""
+
+    def __init__(self, model: type[ToolInput], noun: str) -> None:
+        self._model = model
+        self._noun = noun
+        self.failures: list[Failure] = []
+
+    def object_of(self, model: type[ToolInput], value: object, place: Place) -> ToolInput | None:
+        """The value as an object of this model; None if anything in it is wrong."""
+        if not isinstance(value, Mapping):
+            self._note_wrong(place, "an object", _received(value), model)
+            return None
+        before = len(self.failures)
+        given = _spelled_as_defined(model, model.called_otherwise(value))
+        made: dict[str, Any] = {}
+        for field in fields_of(model):
+            here = (*place, field.wire)
+            if field.wire in given:
+                made[field.name] = self._value(model, field, given[field.wire], here)
+            elif field.required:
+                expected = f"Expected fields: {_fields(model)}"
+                received = _received(given)
+                self._note(here, f'"{_dotted(here)}" is missing. {expected}. Received: {received}.')
+        if len(given) > len(made):
+            names = _names(model)
+            for key in given:
+                if key not in names:
+                    self._note_unknown(model, (*place, key))
+        return model(**made) if len(self.failures) == before else None
+
+    def _value(self, model: type[ToolInput], field: Field, value: Any, place: Place) -> object:
+        """The value as this field's; if it is none, that is noted."""
+        kind = field.kinds[0]
+        is_object = isinstance(kind, type) and issubclass(kind, ToolInput)
+        owner = kind if is_object else model
+        try:
+            if is_object:
+                return self.object_of(kind, parsed(value), place)
+            if field.element is not None:
+                return self._elements(field, listed(value), place)
+        except BrokenJson as broken:
+            wanted = "an object" if is_object else "a list of objects"
+            self._note_wrong(place, wanted, str(broken), owner)
+            return None
+        except _Wrong as wrong:
+            self._note(place, f'"{_dotted(place)}" {wrong} Expected fields: {_fields(owner)}.')
+            return None
+        if field.choices:
+            return self._choice(field, value, place)
+        if not _is_a(kind, value):
+            if kind in _WANTED:
+                self._note_wrong(place, _WANTED[kind], _received(value), owner)
+            else:
+                self._note_fault(place, "Input should be a valid number", value, owner)
+            return None
+        fault = _fault(field, value)
+        if fault == "":
+            self._note(place, f'"{_dotted(place)}" is empty. Expected fields: {_fields(owner)}.')
+        elif fault is not None:
+            self._note_fault(place, fault, value, owner)
+        return float(value) if kind is float else value
+
+    def _elements(self, field: Field, value: object, place: Place) -> list[object]:
+        if not isinstance(value, list):
+            raise _Wrong(f"must be a list of objects; received {_received(value)}.")
+        if len(value) > MAX_ELEMENTS:
+            self._note(
+                place,
+                f'"{_dotted(place)}" has more than {MAX_ELEMENTS:,} elements; '
+                "send fewer in a call.",
+            )
+            return []
+        if not value:
+            raise _Wrong("is empty.")
+        made: list[object] = []
+        for number, each in enumerate(value):
+            here = (*place, number)
+            try:
+                made.append(self.object_of(field.element, parsed(each), here))
+            except BrokenJson as broken:
+                self._note_wrong(here, "an object", str(broken), field.element)
+        return made
+
+    def _choice(self, field: Field, value: object, place: Place) -> object:
+        if isinstance(value, str) and value in field.choices:
+            return value
+        *others, last = [f"'{each}'" for each in field.choices]
+        choices = f"{', '.join(others)} or {last}"
+        hint = _hint(str(value), field.choices, {})
+        received = _received(value)
+        self._note(place, f'"{_dotted(place)}" must be {choices}; received {received}{hint}.')
+        return None
+
+    # -- what is wrong
+
+    def _note_unknown(self, owner: type[ToolInput], place: Place) -> None:
+        field = _dotted(place)
+        hint = _belongs(self._model, owner, field)
         hint = hint or _hint(field.rpartition(".")[2], _names(owner), owner.elsewhere)
-        sentence = f'unknown field "{_cut(field)}"{hint}. Expected fields: {_fields(owner)}.'
-    else:
-        sentence = _sentence(error, owner, field)
-    return Failure(Kind.INVALID_PARAMS.value, f"{label}{sentence}", index=index)
+        self._note(
+            place, f'unknown field "{_cut(field)}"{hint}. Expected fields: {_fields(owner)}.'
+        )
+
+    def _note_wrong(self, place: Place, wanted: str, what: str, owner: type[ToolInput]) -> None:
+        field = _dotted(place)
+        where = f'"{field}" ' if field else ""
+        self._note(
+            place, f"{where}must be {wanted}; received {what}. Expected fields: {_fields(owner)}."
+        )
+
+    def _note_fault(self, place: Place, fault: str, value: object, owner: type[ToolInput]) -> None:
+        self._note(
+            place,
+            f'"{_dotted(place)}": {fault}; received {_received(value)}. '
+            f"Expected fields: {_fields(owner)}.",
+        )
+
+    def _note(self, place: Place, sentence: str) -> None:
+        index = place[1] if len(place) > 1 and isinstance(place[1], int) else None
+        label = "" if index is None else f"{self._noun} {index + 1}: "
+        failure = Failure(Kind.INVALID_PARAMS.value, f"{label}{sentence}", index=index)
+        self.failures.append(failure)
 
 
-def _sentence(error: ErrorDetails, owner: type[ToolInput], field: str) -> str:
-    """What was wrong with ``field`` of ``owner``, what was received, what is expected."""
-    expected = f"Expected fields: {_fields(owner)}."
-    received = _received(error["input"])
-    where = f'"{field}" ' if field else ""
-    match error["type"]:
-        case "missing":
-            return f'"{field}" is missing. {expected} Received: {received}.'
-        case "literal_error":
-            choices = error["ctx"]["expected"]
-            hint = _hint(str(error["input"]), [each.strip("'") for each in _words(choices)], {})
-            return f'"{field}" must be {choices}; received {received}{hint}.'
-        case "broken_json":
-            what = "a list of objects" if field in _lists(owner) else "an object"
-            return f"{where}must be {what}; received {error['msg']}. {expected}"
-        case "too_long":
-            return f'"{field}" has more than {MAX_ELEMENTS:,} elements; send fewer in a call.'
-        case "too_short" | "string_too_short":
-            return f'"{field}" is empty. {expected}'
-        case kind if kind in _WANTED:
-            return f"{where}must be {_WANTED[kind]}; received {received}. {expected}"
-    return f'"{field}": {error["msg"]}; received {received}. {expected}'
+def _is_a(kind: Any, value: object) -> bool:
+    """Whether a value is of a type, without being changed; a whole number is a number, too."""
+    if isinstance(value, bool):
+        return kind is bool
+    return isinstance(value, (int, float) if kind is float else kind)
 
 
-#: What a field of the wrong type should have been, by pydantic's name of the mistake.
-_WANTED = {
-    "string_type": "a string",
-    "int_type": "a whole number",
-    "bool_type": "true or false",
-    "list_type": "a list of objects",
-    "model_type": "an object",
-    "model_attributes_type": "an object",
-    "dict_type": "an object",
-}
+def _fault(field: Field, value: Any) -> str | None:
+    """What is wrong with a value of the right type; "" if it is empty and must not be."""
+    bounds = field.bounds
+    if isinstance(value, str):
+        if bounds.min_length and not value:
+            return ""
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            return f"character {error.start + 1} is half of a surrogate pair"
+    elif bounds.ge is not None and not value >= bounds.ge:
+        return f"Input should be greater than or equal to {bounds.ge}"
+    elif bounds.le is not None and not value <= bounds.le:
+        return f"Input should be less than or equal to {bounds.le}"
+    return None
 
 
-def _owner(model: type[ToolInput], place: Sequence[str | int]) -> type[ToolInput]:
-    """The model whose fields the last name in ``place`` belongs to, or that it is to hold."""
-    lists = _lists(model)
-    for part, following in zip(place, [*place[1:], None], strict=True):
-        if isinstance(part, int):
+def _spelled_as_defined(model: type[ToolInput], value: Mapping[Any, object]) -> dict[str, object]:
+    """What was given, by the names that the fields have; what is null was not given."""
+    names = _in_snake_case(model)
+    wires = frozenset(names.values())
+    spelled: dict[str, object] = {}
+    for key, each in value.items():
+        if each is None:
             continue
-        inner = lists.get(part) if isinstance(following, int) else _objects(model).get(part)
-        if inner is None:
-            break
-        model, lists = inner, _lists(inner)
-    return model
+        if key in wires:
+            spelled[key] = each
+            continue
+        written = str(key).encode("utf-8", "backslashreplace").decode()
+        name = names.get(in_snake_case(written), written)
+        if name != written and value.get(name) not in (None, each):
+            name = written  # both spellings, with different values: not ours to choose
+        spelled[name] = each
+    return spelled
 
 
-def _lists(model: type[ToolInput]) -> dict[str, type[ToolInput]]:
-    """The fields of ``model`` that are lists of objects, with the models of these."""
-    return {
-        field.alias or name: found
-        for name, field in model.model_fields.items()
-        if get_origin(field.annotation) is list and (found := _model_in(field.annotation))
-    }
-
-
-def _objects(model: type[ToolInput]) -> dict[str, type[ToolInput]]:
-    """The fields of ``model`` that are single objects, with their models."""
-    return {
-        field.alias or name: found
-        for name, field in model.model_fields.items()
-        if get_origin(field.annotation) is not list and (found := _model_in(field.annotation))
-    }
-
-
-def _model_in(annotation: object) -> type[ToolInput] | None:
-    if isinstance(annotation, type) and issubclass(annotation, ToolInput):
-        return annotation
-    inner = (_model_in(each) for each in get_args(annotation))
-    return next(filter(None, inner), None)
+@cache
+def _in_snake_case(model: type[ToolInput]) -> dict[str, str]:
+    """The names of the fields on the wire, by those in snake case."""
+    return {in_snake_case(field.wire): field.wire for field in fields_of(model)}
 
 
 def _dotted(place: Sequence[str | int]) -> str:
@@ -136,14 +237,13 @@ def _dotted(place: Sequence[str | int]) -> str:
 
 
 def _names(model: type[ToolInput]) -> list[str]:
-    return [field.alias or name for name, field in model.model_fields.items()]
+    return [field.wire for field in fields_of(model)]
 
 
 def _fields(model: type[ToolInput]) -> str:
     """``path (required), patches (required)``."""
     return ", ".join(
-        f"{field.alias or name} (required)" if field.is_required() else field.alias or name
-        for name, field in model.model_fields.items()
+        f"{field.wire} (required)" if field.required else field.wire for field in fields_of(model)
     )
 
 
@@ -164,17 +264,15 @@ def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "..."
 
 
-def _words(choices: str) -> list[str]:
-    return choices.replace(" or ", ", ").split(", ")
-
-
 def _belongs(model: type[ToolInput], owner: type[ToolInput], field: str) -> str:
     """Where a field belongs that was put one level too high or too low."""
-    for name, element in _lists(model).items():
-        if owner is model and field in _names(element):
-            return f' (it belongs into the objects of the list "{name}")'
-        if owner is element and field in _names(model):
-            return f' (it belongs beside "{name}", not into it)'
+    for each in fields_of(model):
+        if each.element is None:
+            continue
+        if owner is model and field in _names(each.element):
+            return f' (it belongs into the objects of the list "{each.wire}")'
+        if owner is each.element and field in _names(model):
+            return f' (it belongs beside "{each.wire}", not into it)'
     return ""
 
 

@@ -1,4 +1,4 @@
-"""What the tools take: one pydantic model a tool, one module a dialect.
+"""What the tools take: one class a tool, one module a dialect.
 
 From these models requests are validated (``validating``) and the JSON Schemas for language
 models are made (``tool_schemas``); field descriptions are written for those models.

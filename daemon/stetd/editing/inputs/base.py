@@ -2,7 +2,7 @@
 
 Models send near misses. Accepted is what can only mean one thing: a single object instead of
 a list, the list or the object as a JSON string, field names in snake or camel case, null
-for a field that is left out. Everything else is refused.
+for a field that is left out. Everything else is refused (:mod:`stetd.editing.validating`).
 """
 
 from __future__ import annotations
@@ -11,18 +11,10 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Annotated, ClassVar
+from types import NoneType, UnionType
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, Union, get_args, get_origin
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    StrictFloat,
-    StrictInt,
-    StrictStr,
-    model_validator,
-)
-from pydantic_core import PydanticCustomError
+import msgspec
 
 #: A list longer than this is refused at once; within the token limit there is no room for it.
 MAX_ELEMENTS = 10_000
@@ -33,18 +25,63 @@ _HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]")
 #: What other tools call the file that a call edits.
 PATH_ELSEWHERE = ("file_path", "filepath", "filename", "file")
 
+#: A time: RFC 3339, or seconds.
+Time: TypeAlias = str | int | float
 
-def _sound(text: str) -> str:
-    """Refuses half of a surrogate pair: it can not be written as UTF-8."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise PydanticCustomError(
-            "lone_surrogate",
-            "character {position} is half of a surrogate pair",
-            {"position": error.start + 1},
-        ) from None
-    return text
+
+class BrokenJson(ValueError):
+    """A string begins like JSON, and is none."""
+
+
+class ToolInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of all inputs: unknown fields are refused, null means absent, snake case is read."""
+
+    #: What other tools call our fields, for the advice in a refusal; too unlike to be measured.
+    elsewhere: ClassVar[Mapping[str, Sequence[str]]] = {}
+
+    @classmethod
+    def called_otherwise(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What was given, with a field under its own name that was given under another tool's."""
+        return given
+
+
+class Field(NamedTuple):
+    """One field of an input: its name here and on the wire, and what it may be.
+
+    ``kinds``: the types it may have, without None; of a Literal its choices are ``choices``. Of a
+    list ``element`` is the type of its elements. ``bounds``: as of :class:`msgspec.Meta`.
+    """
+
+    name: str
+    wire: str
+    required: bool
+    kinds: tuple[Any, ...]
+    choices: tuple[str, ...]
+    element: Any
+    bounds: msgspec.Meta
+
+
+@cache
+def fields_of(model: type[ToolInput]) -> tuple[Field, ...]:
+    """The fields of an input, in order."""
+    found = []
+    for info in msgspec.structs.fields(model):
+        annotated, meta = get_args(info.type)
+        union = isinstance(annotated, UnionType) or get_origin(annotated) is Union
+        kinds = get_args(annotated) if union else (annotated,)
+        kinds = tuple(each for each in kinds if each not in (NoneType, msgspec.UnsetType))
+        origin = get_origin(kinds[0])
+        choices = get_args(kinds[0]) if origin is Literal else ()
+        element = get_args(kinds[0])[0] if origin is list else None
+        found.append(
+            Field(info.name, info.encode_name, info.required, kinds, choices, element, meta)
+        )
+    return tuple(found)
+
+
+def said(description: str, **bounds: Any) -> msgspec.Meta:
+    """What a field is, for the language model, and its bounds."""
+    return msgspec.Meta(description=description, **bounds)
 
 
 def parsed(value: object) -> object:
@@ -58,10 +95,9 @@ def parsed(value: object) -> object:
     try:
         return json.loads(value, strict=False)
     except json.JSONDecodeError as error:
-        raise PydanticCustomError(
-            "broken_json",
-            "a string that is not valid JSON: {reason} at line {line}, column {column}",
-            {"reason": error.msg, "line": error.lineno, "column": error.colno},
+        raise BrokenJson(
+            f"a string that is not valid JSON: {error.msg} at line {error.lineno}, "
+            f"column {error.colno}"
         ) from None
     except (ValueError, RecursionError):
         return value
@@ -73,46 +109,6 @@ def listed(value: object) -> object:
     return [value] if isinstance(value, Mapping) else value
 
 
-Text = Annotated[StrictStr, AfterValidator(_sound)]
-Time = Text | StrictInt | StrictFloat
-
-
-class ToolInput(BaseModel):
-    """Base of all inputs: unknown fields are refused, null means absent, snake case is read."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    #: What other tools call our fields, for the advice in a refusal; too unlike to be measured.
-    elsewhere: ClassVar[Mapping[str, Sequence[str]]] = {}
-
-    @model_validator(mode="before")
-    @classmethod
-    def _spelled_as_defined(cls, value: object) -> object:
-        if not isinstance(value, Mapping):
-            return value
-        spelled: dict[str, object] = {}
-        for key, each in value.items():
-            if each is None:
-                continue
-            if key in cls._names():
-                spelled[key] = each
-                continue
-            written = str(key).encode("utf-8", "backslashreplace").decode()
-            name = cls._field_called(written)
-            if name != written and value.get(name) not in (None, each):
-                name = written  # both spellings, with different values: not ours to choose
-            spelled[name] = each
-        return spelled
-
-    @classmethod
-    @cache
-    def _names(cls) -> frozenset[str]:
-        """The names of the fields on the wire."""
-        return frozenset(field.alias or name for name, field in cls.model_fields.items())
-
-    @classmethod
-    def _field_called(cls, key: str) -> str:
-        """The name on the wire of the field that ``key`` spells in another case, else ``key``."""
-        name = _HUMP.sub(lambda hump: f"_{hump.group().lower()}", key)
-        field = cls.model_fields.get(name)
-        return (field.alias or name) if field else key
+def in_snake_case(key: str) -> str:
+    """A name in camel case as a name in snake case."""
+    return _HUMP.sub(lambda hump: f"_{hump.group().lower()}", key)

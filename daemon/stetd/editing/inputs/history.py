@@ -2,76 +2,68 @@
 
 from __future__ import annotations
 
-from pydantic import Field, StrictFloat, StrictInt
+from typing import Annotated
 
-from stetd.editing.inputs.base import Text, Time, ToolInput
+from msgspec import field
+
+from stetd.editing.inputs.base import Time, ToolInput, said
 
 
-class ReadInput(ToolInput):
+class ReadInput(ToolInput, frozen=True):
     """Input of ``read``."""
 
-    path: Text = Field(min_length=1, description="File to read, relative to the working directory")
-    at: Text = Field(default="", description="Read the file as it was right after this commit")
-    start: StrictInt = Field(default=1, ge=1, description="First line to read, from 1")
-    end: StrictInt | None = Field(default=None, ge=1, description="Last line to read")
+    path: Annotated[str, said("File to read, relative to the working directory", min_length=1)]
+    at: Annotated[str, said("Read the file as it was right after this commit")] = ""
+    start: Annotated[int, said("First line to read, from 1", ge=1)] = 1
+    end: Annotated[int | None, said("Last line to read", ge=1)] = None
 
 
-class UndoInput(ToolInput):
+class UndoInput(ToolInput, frozen=True):
     """Input of ``undo``."""
 
-    commits: list[Text] | None = Field(
-        default=None, description="Commits to take back (ids from log)"
-    )
-    last: StrictInt | None = Field(
-        default=None,
-        ge=1,
-        description="Take back the newest so many edits of this session (default 1)",
-    )
-    request: Text = Field(default="", description="Take back the call with this request id")
-    session: Text = Field(default="", description="Only edits of this session")
-    agent: Text = Field(default="", description="Only edits of this agent")
-    paths: list[Text] | None = Field(
-        default=None, description="Only edits that touched these files"
-    )
+    commits: Annotated[list[str] | None, said("Commits to take back (ids from log)")] = None
+    last: Annotated[
+        int | None, said("Take back the newest so many edits of this session (default 1)", ge=1)
+    ] = None
+    request: Annotated[str, said("Take back the call with this request id")] = ""
+    session: Annotated[str, said("Only edits of this session")] = ""
+    agent: Annotated[str, said("Only edits of this agent")] = ""
+    paths: Annotated[list[str] | None, said("Only edits that touched these files")] = None
 
 
-class LogInput(ToolInput):
+class LogInput(ToolInput, frozen=True):
     """Input of ``log``."""
 
-    path: Text = Field(default="", description="Only commits that touched this file")
-    session: Text = Field(default="", description="Only commits of this session")
-    agent: Text = Field(default="", description="Only commits of this agent")
-    method: Text = Field(default="", description="Only commits made by this method, such as patch")
-    since: Time = Field(default="", description="Only from this time on (RFC 3339, or seconds)")
-    until: Time = Field(default="", description="Only up to this time (RFC 3339, or seconds)")
-    text: Text = Field(default="", description="Only commits that add, remove or mention this text")
-    limit: StrictInt = Field(default=50, ge=1, description="At most so many commits")
-    cursor: Text = Field(default="", description="Go on where an earlier answer stopped")
+    path: Annotated[str, said("Only commits that touched this file")] = ""
+    session: Annotated[str, said("Only commits of this session")] = ""
+    agent: Annotated[str, said("Only commits of this agent")] = ""
+    method: Annotated[str, said("Only commits made by this method, such as patch")] = ""
+    since: Annotated[Time, said("Only from this time on (RFC 3339, or seconds)")] = ""
+    until: Annotated[Time, said("Only up to this time (RFC 3339, or seconds)")] = ""
+    text: Annotated[str, said("Only commits that add, remove or mention this text")] = ""
+    limit: Annotated[int, said("At most so many commits", ge=1)] = 50
+    cursor: Annotated[str, said("Go on where an earlier answer stopped")] = ""
 
 
-class ShowInput(ToolInput):
+class ShowInput(ToolInput, frozen=True):
     """Input of ``show``."""
 
-    commit: Text = Field(min_length=1, description="Commit id, unique prefix, HEAD or HEAD~n")
+    commit: Annotated[str, said("Commit id, unique prefix, HEAD or HEAD~n", min_length=1)]
 
 
-class DiffInput(ToolInput):
+class DiffInput(ToolInput, frozen=True):
     """Input of ``diff``."""
 
-    from_: Text = Field(default="", alias="from", description="Commit to compare from")
-    to: Text = Field(
-        default="", description="Commit to compare to (default: the files as they are now)"
-    )
-    paths: list[Text] | None = Field(default=None, description="Only these files")
+    from_: Annotated[str, said("Commit to compare from")] = field(default="", name="from")
+    to: Annotated[str, said("Commit to compare to (default: the files as they are now)")] = ""
+    paths: Annotated[list[str] | None, said("Only these files")] = None
 
 
-class UpgradeInput(ToolInput):
+class UpgradeInput(ToolInput, frozen=True):
     """Input of ``request_mode_upgrade``."""
 
-    reason: Text = Field(default="", description="What for; the person reads it")
-    wait: StrictInt | StrictFloat = Field(
-        default=0,
-        ge=0,
-        le=86_400,
-        description="Seconds to wait for the decision, at most (default: do not wait)",
-    )
+    reason: Annotated[str, said("What for; the person reads it")] = ""
+    wait: Annotated[
+        float,
+        said("Seconds to wait for the decision, at most (default: do not wait)", ge=0, le=86_400),
+    ] = 0

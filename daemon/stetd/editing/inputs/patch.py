@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field
+from msgspec import UNSET, UnsetType, field
 
-from stetd.editing.inputs.base import MAX_ELEMENTS, PATH_ELSEWHERE, Text, ToolInput, listed, parsed
+from stetd.editing.inputs.base import MAX_ELEMENTS, PATH_ELSEWHERE, ToolInput, said
 
 
-class Reindent(ToolInput):
+class Reindent(ToolInput, frozen=True):
     """How to move the inserted text to another indentation."""
 
-    strip: Text = Field(default="", description="Remove this prefix from each non-blank line")
-    add: Text = Field(default="", description="Then put this prefix before each non-blank line")
+    strip: Annotated[str, said("Remove this prefix from each non-blank line")] = ""
+    add: Annotated[str, said("Then put this prefix before each non-blank line")] = ""
 
 
-class PatchRequest(ToolInput):
+class PatchRequest(ToolInput, frozen=True):
     """One edit of a ``patch`` call."""
 
     elsewhere: ClassVar[Mapping[str, Sequence[str]]] = {
@@ -26,40 +26,38 @@ class PatchRequest(ToolInput):
         "operation": ("type", "command", "action", "mode", "kind"),
     }
 
-    operation: Literal["replace", "append_eof", "prepend_bof", "overwrite"] = Field(
-        description="What to do"
+    operation: Annotated[
+        Literal["replace", "append_eof", "prepend_bof", "overwrite"], said("What to do")
+    ]
+    old_text: Annotated[
+        str, said("Text to look for; must stand in the file exactly once (required for replace)")
+    ] = field(default="", name="oldText")
+    given_text: Annotated[
+        str | UnsetType,
+        said("Text to put in its place (empty to delete; not needed with fromClipboard)"),
+    ] = field(default=UNSET, name="newText")
+    to_clipboard: Annotated[
+        str, said("replace only: store the text that was matched in this clipboard")
+    ] = field(default="", name="toClipboard")
+    from_clipboard: Annotated[
+        str, said("Insert the text of this clipboard; newText is ignored then")
+    ] = field(default="", name="fromClipboard")
+    reindent: Annotated[Reindent, said("Change the indentation of the text that is inserted")] = (
+        Reindent()
     )
-    old_text: Text = Field(
-        default="",
-        alias="oldText",
-        description="Text to look for; must stand in the file exactly once (required for replace)",
-    )
-    new_text: Text = Field(
-        default="",
-        alias="newText",
-        description="Text to put in its place (empty to delete; not needed with fromClipboard)",
-    )
-    to_clipboard: Text = Field(
-        default="",
-        alias="toClipboard",
-        description="replace only: store the text that was matched in this clipboard",
-    )
-    from_clipboard: Text = Field(
-        default="",
-        alias="fromClipboard",
-        description="Insert the text of this clipboard; newText is ignored then",
-    )
-    reindent: Annotated[Reindent, BeforeValidator(parsed)] = Field(
-        default=Reindent(), description="Change the indentation of the text that is inserted"
-    )
+
+    @property
+    def new_text(self) -> str:
+        """The text to put in place; "" if none was given."""
+        return "" if self.given_text is UNSET else self.given_text
 
     @property
     def has_new_text(self) -> bool:
         """Whether the patch says what to insert, be it nothing."""
-        return "new_text" in self.model_fields_set or bool(self.from_clipboard)
+        return self.given_text is not UNSET or bool(self.from_clipboard)
 
 
-class PatchInput(ToolInput):
+class PatchInput(ToolInput, frozen=True):
     """Input of ``patch``."""
 
     elsewhere: ClassVar[Mapping[str, Sequence[str]]] = {
@@ -67,11 +65,12 @@ class PatchInput(ToolInput):
         "patches": ("edits", "changes", "operations"),
     }
 
-    path: Text = Field(min_length=1, description="File to edit, relative to the working directory")
+    path: Annotated[str, said("File to edit, relative to the working directory", min_length=1)]
     patches: Annotated[
-        list[Annotated[PatchRequest, BeforeValidator(parsed)]], BeforeValidator(listed)
-    ] = Field(
-        min_length=1,
-        max_length=MAX_ELEMENTS,
-        description="Edits, all applied to the file as it is before the call",
-    )
+        list[PatchRequest],
+        said(
+            "Edits, all applied to the file as it is before the call",
+            min_length=1,
+            max_length=MAX_ELEMENTS,
+        ),
+    ]

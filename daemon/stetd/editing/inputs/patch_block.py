@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from pydantic import Field
-
-from stetd.editing.inputs.base import PATH_ELSEWHERE, Text, ToolInput
+from stetd.editing.inputs.base import PATH_ELSEWHERE, ToolInput, said
 
 
-class PatchBlockInput(ToolInput):
+class PatchBlockInput(ToolInput, frozen=True):
     """Input of ``patch_block``."""
 
     elsewhere: ClassVar[Mapping[str, Sequence[str]]] = {
@@ -18,10 +16,13 @@ class PatchBlockInput(ToolInput):
         "filepath": ("path", *PATH_ELSEWHERE),
     }
 
-    text: Text = Field(
-        description="One or more patch blocks, each from its ===SKIPPY_PATCH_START:path=== line "
-        "to its ===SKIPPY_PATCH_END=== line, with at least one ===FIND===/===REPLACE=== pair"
-    )
-    filepath: Text = Field(
-        default="", description="The file that the block is for; must be the block's own path"
-    )
+    text: Annotated[
+        str,
+        said(
+            "One or more patch blocks, each from its ===SKIPPY_PATCH_START:path=== line "
+            "to its ===SKIPPY_PATCH_END=== line, with at least one ===FIND===/===REPLACE=== pair"
+        ),
+    ]
+    filepath: Annotated[
+        str, said("The file that the block is for; must be the block's own path")
+    ] = ""

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar
 
-from pydantic import BeforeValidator, Field, StrictBool, StrictFloat, StrictInt
-
-from stetd.editing.inputs.base import MAX_ELEMENTS, PATH_ELSEWHERE, Text, ToolInput, listed, parsed
+from stetd.editing.inputs.base import MAX_ELEMENTS, PATH_ELSEWHERE, ToolInput, said
 
 #: The least similarity that ``fuzzy`` may ask for; below it anything resembles anything.
 LEAST_FUZZY = 0.5
@@ -15,7 +13,7 @@ LEAST_FUZZY = 0.5
 MOST_CONTEXT = 50
 
 
-class ChangeRequest(ToolInput):
+class ChangeRequest(ToolInput, frozen=True):
     """One change of a ``patch_file`` call."""
 
     elsewhere: ClassVar[Mapping[str, Sequence[str]]] = {
@@ -27,39 +25,37 @@ class ChangeRequest(ToolInput):
         "fuzzy": ("threshold", "similarity", "fuzzy_threshold"),
     }
 
-    search: Text = Field(
-        description="Exact text to find; must stand in the file once unless occurrence is given"
-    )
-    replace: Text = Field(description="Text to put in its place (empty to delete)")
-    occurrence: StrictInt | None = Field(
-        default=None,
-        ge=1,
-        description="Which exact occurrence to replace, from 1; only needed when there are several",
-    )
-    near_line: StrictInt | None = Field(
-        default=None,
-        ge=1,
-        description="Of several occurrences take the one nearest to this line, from 1",
-    )
-    regex: StrictBool = Field(
-        default=False,
-        description=(
+    search: Annotated[
+        str, said("Exact text to find; must stand in the file once unless occurrence is given")
+    ]
+    replace: Annotated[str, said("Text to put in its place (empty to delete)")]
+    occurrence: Annotated[
+        int | None,
+        said("Which exact occurrence to replace, from 1; only needed when there are several", ge=1),
+    ] = None
+    near_line: Annotated[
+        int | None,
+        said("Of several occurrences take the one nearest to this line, from 1", ge=1),
+    ] = None
+    regex: Annotated[
+        bool,
+        said(
             "search is a regular expression: ^ and $ match at lines, . stays within a line unless "
             "(?s) is given, and replace may use \\1 and \\g<name>"
         ),
-    )
-    fuzzy: StrictFloat | None = Field(
-        default=None,
-        ge=LEAST_FUZZY,
-        le=1,
-        description=(
+    ] = False
+    fuzzy: Annotated[
+        float | None,
+        said(
             "If search stands nowhere, take the whole lines most like it, from 0.5 to 1 (equal); "
-            "refused unless one place is clearly best"
+            "refused unless one place is clearly best",
+            ge=LEAST_FUZZY,
+            le=1,
         ),
-    )
+    ] = None
 
 
-class PatchFileInput(ToolInput):
+class PatchFileInput(ToolInput, frozen=True):
     """Input of ``patch_file``."""
 
     elsewhere: ClassVar[Mapping[str, Sequence[str]]] = {
@@ -70,23 +66,18 @@ class PatchFileInput(ToolInput):
         "backup": ("bak", "create_backup", "make_backup"),
     }
 
-    path: Text = Field(min_length=1, description="File to edit, relative to the working directory")
+    path: Annotated[str, said("File to edit, relative to the working directory", min_length=1)]
     changes: Annotated[
-        list[Annotated[ChangeRequest, BeforeValidator(parsed)]], BeforeValidator(listed)
-    ] = Field(
-        min_length=1,
-        max_length=MAX_ELEMENTS,
-        description="Changes, made in this order, each in the text that the one before it leaves",
-    )
-    dry_run: StrictBool = Field(
-        default=False, description="Only tell what would change; the file stays as it is"
-    )
-    context: StrictInt | None = Field(
-        default=None,
-        ge=0,
-        le=MOST_CONTEXT,
-        description="Show each change in the answer, with so many lines around it",
-    )
-    backup: StrictBool = Field(
-        default=False, description="Keep the file as it was beside it, as path.bak"
-    )
+        list[ChangeRequest],
+        said(
+            "Changes, made in this order, each in the text that the one before it leaves",
+            min_length=1,
+            max_length=MAX_ELEMENTS,
+        ),
+    ]
+    dry_run: Annotated[bool, said("Only tell what would change; the file stays as it is")] = False
+    context: Annotated[
+        int | None,
+        said("Show each change in the answer, with so many lines around it", ge=0, le=MOST_CONTEXT),
+    ] = None
+    backup: Annotated[bool, said("Keep the file as it was beside it, as path.bak")] = False
