@@ -27,7 +27,6 @@ import os
 import re
 import struct
 import zlib
-from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import suppress
@@ -172,17 +171,21 @@ class Pack:
         self._bases: OrderedDict[int, tuple[str, bytes]] = OrderedDict()
         self._bases_bytes = 0
         self._buckets: OrderedDict[int, bytes] = OrderedDict()
+        self.fanout: tuple[int, ...] = ()
         self.open()
 
     def open(self) -> None:
-        """Open both files again after :meth:`close`."""
+        """Open both files again after :meth:`close`. A name tells the content: what was read of
+        the index is still so.
+        """
         if self.fd >= 0:
             return
         flags = os.O_RDONLY | os.O_CLOEXEC
         try:
             self.index_fd = os.open(os.path.join(self._repository, self.index_name), flags)
             self.fd = os.open(os.path.join(self._repository, self.pack_name), flags)
-            self._read_heads()
+            if not self.fanout:
+                self._read_heads()
         except BaseException:
             self.close()
             raise
@@ -191,10 +194,10 @@ class Pack:
         head = os.pread(self.index_fd, INDEX_HEAD, 0)
         if len(head) < INDEX_HEAD or head[:8] != b"\377tOc\0\0\0\2":
             raise Damaged(self.index_name, "it is no index of version 2")
-        self.fanout = _FANOUT.unpack_from(head, 8)
-        if any(one > two for one, two in zip(self.fanout, self.fanout[1:], strict=False)):
+        fanout = _FANOUT.unpack_from(head, 8)
+        if any(one > two for one, two in zip(fanout, fanout[1:], strict=False)):
             raise Damaged(self.index_name, "its counts do not rise")
-        self.count = self.fanout[255]
+        self.count = fanout[255]
         self.index_size = os.fstat(self.index_fd).st_size
         large = self.index_size - (INDEX_HEAD + 28 * self.count + 2 * _TRAILER)
         if large < 0 or large % 8 or large // 8 > self.count:
@@ -207,9 +210,10 @@ class Pack:
             raise Damaged(self.pack_name, "it does not begin as a pack does")
         if int.from_bytes(start[8:12]) != self.count:
             raise Damaged(self.pack_name, "its index has another number of objects")
+        self.fanout = fanout
 
     def close(self) -> None:
-        """Close both files; what was read of the index is kept."""
+        """Close both files; what was read of the index is kept, so most look-ups need neither."""
         for fd in (self.index_fd, self.fd):
             if fd >= 0:
                 os.close(fd)
@@ -226,6 +230,7 @@ class Pack:
         start = self.fanout[first - 1] if first else 0
         ids = self._buckets.get(first)
         if ids is None:
+            self.open()
             ids = self.index_bytes(INDEX_HEAD + 20 * start, 20 * (self.fanout[first] - start))
             self._buckets[first] = ids
             if len(self._buckets) > _BUCKETS:
@@ -235,9 +240,10 @@ class Pack:
     def find(self, oid: bytes) -> int | None:
         """The number of an object in the order of ids; None if it is not in this pack."""
         start, ids = self._bucket(oid[0])
-        count = len(ids) // 20
-        at = bisect_left(range(count), oid, key=lambda n: ids[20 * n : 20 * n + 20])
-        return start + at if at < count and ids[20 * at : 20 * at + 20] == oid else None
+        at = ids.find(oid)  # quicker than halving in Python, however many there are
+        while at % 20 and at > 0:
+            at = ids.find(oid, at + 1)
+        return start + at // 20 if at >= 0 else None
 
     def with_prefix(self, prefix: str) -> Iterator[str]:
         """The ids that begin with these digits (two at least)."""
@@ -432,7 +438,6 @@ class ObjectFiles:
         found = {oid for oid in loose_ids(self._repository, prefix[:2]) if oid.startswith(prefix)}
         for pack in self._packs or ():
             with suppress(Damaged, OSError):
-                pack.open()
                 found.update(pack.with_prefix(prefix))
         self._limit_open()
         return sorted(found)
@@ -448,9 +453,9 @@ class ObjectFiles:
         damage: Damaged | None = None
         for place, pack in enumerate(self._packs):
             try:
-                pack.open()
                 number = pack.find(bytes.fromhex(oid))
                 if number is not None:
+                    pack.open()
                     found = pack.read(number, oid)
                     # The next one is most likely there as well.
                     self._packs.insert(0, self._packs.pop(place))
