@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from client.live import Installation, installation
-from stet.cli import candidates, completion
+from stet.cli import candidates, completion, usage
 from stet.cli.arguments import parser
 from stet.cli.candidates import Candidate, for_bash, place_in, split
 
@@ -144,7 +144,7 @@ def ws() -> Iterator[Installation]:
         found.write("src/gone.py", "one\n")
         found.patch("src/gone.py", "one", "two", STET_SESSION="conv-1", STET_AGENT="bot")
         os.unlink(os.path.join(found.workspace, "src/gone.py"))
-        for shell in completion.SHELLS:
+        for shell in usage.SHELLS:
             found.write(f"completion.{shell}", found.stet("completion", shell).stdout)
         yield found
 

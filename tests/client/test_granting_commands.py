@@ -21,7 +21,7 @@ import stet
 from client.live import Installation, installation
 from client.test_watch import Watching
 from stet.cli import candidates
-from stet.cli.granting import duration
+from stet.cli.usage import duration
 from stet.request_lines import clock, reason_lines, requests
 from stet.wire.results import UpgradeInfo
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from connect.person import HOOK_FILES, PROGRAM, SERVER_FILES, Person
-from stet.cli.connecting import NAMES
+from stet.cli.usage import CLIENTS as NAMES
 from stet.connecting.clients import CLIENTS
 from stet.connecting.jsonc import value_of
 

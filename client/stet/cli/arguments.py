@@ -7,36 +7,16 @@ Names and options are CONTRACT.md 6's. Every command takes ``--json``, ``--no-pa
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from stet.cli import (
-    administration,
-    auditing,
-    blame,
-    completion,
-    config,
-    connecting,
-    doctor,
-    editing,
-    exporting,
-    granting,
-    history,
-    mcp,
-    oops,
-    service,
-    sessions,
-    taking_back,
-    upkeep,
-    watch,
-)
-from stet.cli.output import Output
+from stet.cli.usage import CLIENTS, SHELLS, duration
 from stet.version import __version__
-
-Run = Callable[[argparse.Namespace, Output], int | None]
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
-    """The arguments, with ``run`` in them. Ends the process with 2 on wrong usage."""
+    """The arguments, with ``run`` in them: a module of this package and its function that carries
+    the command out. Ends the process with 2 on wrong usage.
+    """
     own, paths = _split(argv)
     arguments = parser().parse_args(own)
     if paths:
@@ -58,7 +38,7 @@ class _Commands:
     def __init__(self, parser: argparse.ArgumentParser) -> None:
         self._parsers = parser.add_subparsers(metavar="COMMAND", required=True)
 
-    def add(self, name: str, what: str, run: Run) -> argparse.ArgumentParser:
+    def add(self, name: str, what: str, run: str) -> argparse.ArgumentParser:
         # No abbreviations: a script's --pre would mean something else once --prefix exists.
         command = self._parsers.add_parser(name, help=what, description=what, allow_abbrev=False)
         command.set_defaults(run=run)
@@ -89,7 +69,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _add_editing(commands: _Commands) -> None:
-    patch = commands.add("patch", "apply patches to a file", editing.patch)
+    patch = commands.add("patch", "apply patches to a file", "editing.patch")
     patch.add_argument(
         "file", nargs="?", default="-", help="JSON: the call's params, or with --path the patches"
     )
@@ -97,7 +77,7 @@ def _add_editing(commands: _Commands) -> None:
     _add_writing(patch)
     _add_identity(patch)
 
-    changes = commands.add("patch-file", "search and replace in a file", editing.patch_file)
+    changes = commands.add("patch-file", "search and replace in a file", "editing.patch_file")
     changes.add_argument(
         "file", nargs="?", default="-", help="JSON: the call's params, or with --path the changes"
     )
@@ -105,13 +85,13 @@ def _add_editing(commands: _Commands) -> None:
     _add_writing(changes)
     _add_identity(changes)
 
-    block = commands.add("patch-block", "apply FIND/REPLACE blocks", editing.patch_block)
+    block = commands.add("patch-block", "apply FIND/REPLACE blocks", "editing.patch_block")
     block.add_argument("file", nargs="?", default="-", help="the text with the blocks")
     block.add_argument("--path", help="refuse blocks that name another file")
     _add_writing(block)
     _add_identity(block)
 
-    codex = commands.add("apply-patch", "apply a patch in Codex's format", editing.apply_patch)
+    codex = commands.add("apply-patch", "apply a patch in Codex's format", "editing.apply_patch")
     codex.add_argument(
         "file", nargs="?", default="-", help="a file with the patch, or the patch itself"
     )
@@ -124,7 +104,7 @@ def _add_editing(commands: _Commands) -> None:
     _add_writing(codex)
     _add_identity(codex)
 
-    read = commands.add("read", "print a file", editing.read)
+    read = commands.add("read", "print a file", "editing.read")
     read.add_argument("path", metavar="PATH")
     read.add_argument("--at", metavar="COMMIT", help="as it was right after this commit")
     read.add_argument("--start", type=int, metavar="LINE", help="first line, counted from 1")
@@ -132,18 +112,18 @@ def _add_editing(commands: _Commands) -> None:
     _add_identity(read)
 
     clip = commands.group("clip", "list, show, set or remove clipboards of a session")
-    shown = clip.add("show", "print a clipboard's text", editing.clip_show)
-    removed = clip.add("rm", "remove a clipboard", editing.clip_rm)
-    stored = clip.add("set", "put a file's text into a clipboard", editing.clip_set)
+    shown = clip.add("show", "print a clipboard's text", "editing.clip_show")
+    removed = clip.add("rm", "remove a clipboard", "editing.clip_rm")
+    stored = clip.add("set", "put a file's text into a clipboard", "editing.clip_set")
     for command in (shown, removed, stored):
         command.add_argument("name", metavar="NAME")
         _add_identity(command)
     stored.add_argument("file", nargs="?", default="-", help="standard input if left out")
-    _add_identity(clip.add("list", "print names and sizes", editing.clip_list))
+    _add_identity(clip.add("list", "print names and sizes", "editing.clip_list"))
 
 
 def _add_history(commands: _Commands) -> None:
-    log = commands.add("log", "print what was done, newest first", history.log)
+    log = commands.add("log", "print what was done, newest first", "history.log")
     log.add_argument("path", nargs="?", metavar="PATH")
     log.add_argument("--session", metavar="S", help="of this session only")
     log.add_argument("--agent", metavar="A", help="of this agent only")
@@ -155,21 +135,21 @@ def _add_history(commands: _Commands) -> None:
     log.add_argument("-n", "--limit", type=int, metavar="N", help="so many commits at most")
     log.add_argument("--cursor", help="go on where a page ended")
 
-    show = commands.add("show", "print one commit with its diff", history.show)
+    show = commands.add("show", "print one commit with its diff", "history.show")
     show.add_argument("commit", nargs="?", default="HEAD", metavar="COMMIT")
 
-    blamed = commands.add("blame", "print who wrote each line of a file", blame.blame)
+    blamed = commands.add("blame", "print who wrote each line of a file", "blame.blame")
     blamed.add_argument("path", metavar="PATH")
     blamed.add_argument("--at", metavar="COMMIT", help="as it was right after this commit")
 
     diff = commands.add(
-        "diff", "print what differs between commits, or a commit and the workspace", history.diff
+        "diff", "print what differs between commits, or a commit and the workspace", "history.diff"
     )
     diff.usage = "stet diff [options] [A [B]] [-- PATH..]"
     diff.add_argument("commits", nargs="*", metavar="COMMIT")
     diff.set_defaults(paths=[])
 
-    seen = commands.add("watch", "follow edits as they happen, until Ctrl-C", watch.watch)
+    seen = commands.add("watch", "follow edits as they happen, until Ctrl-C", "watch.watch")
     seen.add_argument("--session", metavar="S", help="of this session only")
     seen.add_argument("--agent", metavar="A", help="of this agent only")
     seen.add_argument(
@@ -178,24 +158,24 @@ def _add_history(commands: _Commands) -> None:
 
 
 def _add_taking_back(commands: _Commands) -> None:
-    last = commands.add("oops", "undo the last burst of agent edits, after asking", oops.oops)
+    last = commands.add("oops", "undo the last burst of agent edits, after asking", "oops.oops")
     last.add_argument("--session", metavar="S", help="of this session, not of the newest edit's")
     last.add_argument("-y", "--yes", action="store_true", help="do not ask")
     _add_writing(last)
 
-    undo = commands.add("undo", "take edits back, around later edits", taking_back.undo)
+    undo = commands.add("undo", "take edits back, around later edits", "taking_back.undo")
     undo.add_argument("commits", nargs="*", metavar="COMMIT")
     undo.add_argument("--last", type=int, metavar="N", help="the N newest not undone (default 1)")
     undo.add_argument("--request", metavar="ID", help="the call with this request id")
     _add_filters(undo)
     _add_writing(undo)
 
-    redo = commands.add("redo", "take undos back: the newest, or these", taking_back.redo)
+    redo = commands.add("redo", "take undos back: the newest, or these", "taking_back.redo")
     redo.add_argument("commits", nargs="*", metavar="COMMIT", help="an undo or a rollback")
     _add_writing(redo)
 
     rollback = commands.add(
-        "rollback", "take back all that agents did after a commit", taking_back.rollback
+        "rollback", "take back all that agents did after a commit", "taking_back.rollback"
     )
     rollback.add_argument("to", metavar="COMMIT", help="the last one that stays")
     _add_filters(rollback)
@@ -205,7 +185,7 @@ def _add_taking_back(commands: _Commands) -> None:
     _add_writing(rollback)
 
     restore = commands.add(
-        "restore", "make a file what it was right after a commit", taking_back.restore
+        "restore", "make a file what it was right after a commit", "taking_back.restore"
     )
     restore.add_argument("path", metavar="PATH")
     restore.add_argument("--at", required=True, metavar="COMMIT")
@@ -225,13 +205,13 @@ def _add_filters(command: argparse.ArgumentParser) -> None:
 
 
 def _add_auditing(commands: _Commands) -> None:
-    verify = commands.add("verify", "check that the history is whole", auditing.verify)
+    verify = commands.add("verify", "check that the history is whole", "auditing.verify")
     verify.add_argument(
         "--expect", metavar="COMMIT", help="an id noted earlier, which must still be in the history"
     )
 
     export = commands.add(
-        "export", "print edits as patches for git am, or otherwise", exporting.export
+        "export", "print edits as patches for git am, or otherwise", "exporting.export"
     )
     export.usage = "stet export [options] [A..B] [PATH..]"
     export.add_argument("what", nargs="*", metavar="A..B | PATH", help="commits after A up to B")
@@ -249,7 +229,7 @@ def _add_auditing(commands: _Commands) -> None:
     )
     export.add_argument("-o", "--output", metavar="FILE", help="write to a file")
 
-    pin = commands.add("pin", "name a commit, or list the names", auditing.pin)
+    pin = commands.add("pin", "name a commit, or list the names", "auditing.pin")
     pin.add_argument("name", nargs="?", metavar="NAME")
     pin.add_argument("commit", nargs="?", metavar="COMMIT", help="default HEAD")
     pin.add_argument("--move", action="store_true", help="let a name in use name another commit")
@@ -258,11 +238,11 @@ def _add_auditing(commands: _Commands) -> None:
 
 
 def _add_upkeep(commands: _Commands) -> None:
-    taken = commands.add("snapshot", "commit the whole workspace", upkeep.snapshot)
+    taken = commands.add("snapshot", "commit the whole workspace", "upkeep.snapshot")
     taken.add_argument("-m", "--message", metavar="WHY", help="why; goes into the commit")
     taken.add_argument("--skip-large", action="store_true", help="leave out files over the limit")
     forget = commands.add(
-        "forget", "rewrite the history without what stood at a path", upkeep.forget
+        "forget", "rewrite the history without what stood at a path", "upkeep.forget"
     )
     forget.add_argument("path", metavar="PATH")
     forget.add_argument(
@@ -273,18 +253,20 @@ def _add_upkeep(commands: _Commands) -> None:
     )
     forget.add_argument("-y", "--yes", action="store_true", help="do not ask")
     _add_writing(forget)
-    commands.add("gc", "pack the history tightly, drop what nothing needs", upkeep.gc)
+    commands.add("gc", "pack the history tightly, drop what nothing needs", "upkeep.gc")
 
 
 def _add_administration(commands: _Commands) -> None:
-    init = commands.add("init", "allow agents to edit a directory", administration.init)
+    init = commands.add("init", "allow agents to edit a directory", "administration.init")
     init.add_argument("root", nargs="?", default=".", metavar="DIR")
 
     _add_granting(commands)
-    commands.add("status", "print the daemon's health", administration.status)
-    listing = commands.add("workspaces", "print the allowed workspaces", administration.workspaces)
+    commands.add("status", "print the daemon's health", "administration.status")
+    listing = commands.add(
+        "workspaces", "print the allowed workspaces", "administration.workspaces"
+    )
     listing.add_argument("--forget", metavar="DIR", help="allow no more edits below DIR")
-    tools = commands.add("tools", "print the tool definitions for a model", administration.tools)
+    tools = commands.add("tools", "print the tool definitions for a model", "administration.tools")
     tools.add_argument("--style", choices=["mcp", "openai", "anthropic"], default="mcp")
     tools.add_argument(
         "--api", choices=["chat", "responses"], help="which of OpenAI's interfaces (default chat)"
@@ -293,19 +275,19 @@ def _add_administration(commands: _Commands) -> None:
         "--custom", action="store_true", help="openai: apply_patch as a custom tool with a grammar"
     )
     shell = commands.add(
-        "completion", "print a script that completes stet at TAB", completion.completion
+        "completion", "print a script that completes stet at TAB", "completion.completion"
     )
-    shell.add_argument("shell", choices=completion.SHELLS, metavar="SHELL")
+    shell.add_argument("shell", choices=SHELLS, metavar="SHELL")
     _add_configuration(commands)
     _add_serving(commands)
     _add_connecting(commands)
     _add_hook(commands)
-    commands.add("doctor", "check the installation, say what to mend", doctor.doctor)
+    commands.add("doctor", "check the installation, say what to mend", "doctor.doctor")
     _add_service(commands)
 
 
 def _add_serving(commands: _Commands) -> None:
-    served = commands.add("mcp", "serve MCP on standard input and output", mcp.mcp)
+    served = commands.add("mcp", "serve MCP on standard input and output", "mcp.mcp")
     served.add_argument(
         "--workspace", default=".", metavar="DIR", help="edit below DIR (default: here)"
     )
@@ -326,28 +308,24 @@ def _add_serving(commands: _Commands) -> None:
 
 def _add_hook(commands: _Commands) -> None:
     """Only for the help: :func:`stet.cli.main` carries it out before any of this is loaded."""
-    hook = commands.add("hook", "record what a client's own tools edit; the client calls it", _hook)
+    hook = commands.add(
+        "hook", "record what a client's own tools edit; the client calls it", "hook"
+    )
     hook.add_argument("client", metavar="CLIENT", help="claude-code, codex, gemini, cursor, ..")
     hook.add_argument("--before", metavar="SECONDS", help="at most so long before a tool (2)")
     hook.add_argument("--after", metavar="SECONDS", help="and afterwards (5)")
     hook.add_argument("--no-start", action="store_true", help="start no daemon if none answers")
 
 
-def _hook(_arguments: argparse.Namespace, _output: Output) -> int:
-    raise AssertionError("BUG: stet hook is carried out by stet.cli.main")
-
-
 def _add_connecting(commands: _Commands) -> None:
     made = commands.add(
-        "connect", "print or write the configuration for an agent's client", connecting.connect
+        "connect", "print or write the configuration for an agent's client", "connecting.connect"
     )
     ended = commands.add(
-        "disconnect", "take stet out of a client's configuration", connecting.disconnect
+        "disconnect", "take stet out of a client's configuration", "connecting.disconnect"
     )
     for command in (made, ended):
-        command.add_argument(
-            "client", choices=connecting.NAMES, metavar="CLIENT", help=", ".join(connecting.NAMES)
-        )
+        command.add_argument("client", choices=CLIENTS, metavar="CLIENT", help=", ".join(CLIENTS))
         command.add_argument(
             "--scope",
             choices=["user", "project"],
@@ -373,29 +351,29 @@ def _add_connecting(commands: _Commands) -> None:
 
 def _add_service(commands: _Commands) -> None:
     group = commands.group("service", "run the daemon as a user service of systemd")
-    install = group.add("install", "install or update the service, and start it", service.install)
+    install = group.add("install", "install or update the service, and start it", "service.install")
     install.add_argument(
         "--hardened",
         action=argparse.BooleanOptionalAction,
         help="in namespaces of its own (docs/operation.md has the cost); default: as it is",
     )
-    removed = group.add("uninstall", "stop and remove the service", service.uninstall)
+    removed = group.add("uninstall", "stop and remove the service", "service.uninstall")
     removed.add_argument(
         "--purge-history", action="store_true", help="remove the history as well, after asking"
     )
     removed.add_argument("-y", "--yes", action="store_true", help="do not ask")
-    group.add("status", "print what systemd knows of the service; starts nothing", service.status)
-    logs = group.add("logs", "print the service's log", service.logs)
+    group.add("status", "print what systemd knows of the service; starts nothing", "service.status")
+    logs = group.add("logs", "print the service's log", "service.logs")
     logs.add_argument("-f", "--follow", action="store_true", help="go on as it grows")
     logs.add_argument("-n", "--lines", type=int, default=100, metavar="N", help="default 100")
 
 
 def _add_granting(commands: _Commands) -> None:
-    mode = commands.add("mode", "print or set who may write", granting.mode)
+    mode = commands.add("mode", "print or set who may write", "granting.mode")
     mode.add_argument("mode", nargs="?", choices=["restricted", "unrestricted"])
     mode.add_argument("--session", metavar="S", help="of this session, not of the workspace")
 
-    listed = commands.add("sessions", "print the sessions, or end one", sessions.sessions)
+    listed = commands.add("sessions", "print the sessions, or end one", "sessions.sessions")
     listed.add_argument("--all", action="store_true", help="of all workspaces")
     listed.add_argument(
         "--end",
@@ -403,11 +381,11 @@ def _add_granting(commands: _Commands) -> None:
         help="drop its clipboards, mode, grants and request; what it did stays",
     )
 
-    waiting = commands.add("requests", "print who asks for write access", granting.requests)
+    waiting = commands.add("requests", "print who asks for write access", "granting.requests")
     waiting.add_argument("--all", action="store_true", help="also what was decided lately")
 
-    approve = commands.add("approve", "give a session write access", granting.approve)
-    deny = commands.add("deny", "leave a session restricted, and tell it so", granting.deny)
+    approve = commands.add("approve", "give a session write access", "granting.approve")
+    deny = commands.add("deny", "leave a session restricted, and tell it so", "granting.deny")
     for command in (approve, deny):
         command.add_argument("request", metavar="REQUEST", help="its id, or a unique beginning")
         command.add_argument("--note", metavar="TEXT", help="what to tell the agent")
@@ -415,7 +393,7 @@ def _add_granting(commands: _Commands) -> None:
         command.add_argument(
             "--for",
             dest="for_",
-            type=granting.duration,
+            type=duration,
             metavar="TIME",
             help="until it ends by itself: 90s, 30m, 2h, 1d",
         )
@@ -423,11 +401,11 @@ def _add_granting(commands: _Commands) -> None:
 
 def _add_configuration(commands: _Commands) -> None:
     group = commands.group("config", "the daemon's options, and where each one comes from")
-    group.add("show", "print every option, its value and where it comes from", config.show)
-    group.add("path", "print where the configuration file is looked for", config.path)
-    checked = group.add("check", "print what is wrong with a configuration file", config.check)
+    group.add("show", "print every option, its value and where it comes from", "config.show")
+    group.add("path", "print where the configuration file is looked for", "config.path")
+    checked = group.add("check", "print what is wrong with a configuration file", "config.check")
     checked.add_argument("file", nargs="?", metavar="FILE", help="default: your own")
-    group.add("reload", "let the daemon read it again", config.reload)
+    group.add("reload", "let the daemon read it again", "config.reload")
 
 
 def _add_common(command: argparse.ArgumentParser) -> None:

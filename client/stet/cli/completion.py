@@ -20,8 +20,6 @@ from typing import Any
 from stet.cli import candidates
 from stet.cli.output import Output
 
-SHELLS = ("bash", "zsh", "fish")
-
 #: What the value of an option or argument is, by its metavar, else by its name.
 _KINDS: Mapping[str, Any] = {
     "COMMIT": "commits",

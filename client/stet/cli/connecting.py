@@ -18,9 +18,6 @@ from stet.render import Line, Span, visible
 if TYPE_CHECKING:  # no other command needs it
     from stet.connecting.carrying_out import Request
 
-#: As :data:`stet.connecting.clients.CLIENTS` has them; the parser needs no more of it.
-NAMES = ("claude-code", "codex", "gemini", "cursor", "vscode", "zed", "opencode", "qwen-code")
-
 
 def connect(arguments: argparse.Namespace, output: Output) -> None:
     """Print the configuration for a client, or write it."""

@@ -16,16 +16,6 @@ from stet.request_lines import decided
 from stet.request_lines import requests as request_lines
 from stet.wire.results import UpgradeInfo
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-
-
-def duration(text: str) -> float:
-    """Seconds of ``90s``, ``30m``, ``2h``, ``1d``, ``1w``. Raises ArgumentTypeError."""
-    number, unit = text[:-1], text[-1:]
-    if unit in _UNITS and number.isascii() and number.isdigit() and int(number[:12]):
-        return float(int(number[:12]) * _UNITS[unit])
-    raise argparse.ArgumentTypeError(f"{text!r} is no duration; write 90s, 30m, 2h or 1d")
-
 
 def mode(arguments: argparse.Namespace, output: Output) -> None:
     """Print or set the mode of the workspace, or of one session."""

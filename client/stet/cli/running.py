@@ -10,7 +10,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
+from stet import quick_start  # noqa: F401 - before anything loads msgspec
 from stet.cli.arguments import parse
 from stet.cli.output import Output
 from stet.cli.usage import UsageError
@@ -29,7 +31,10 @@ def run(argv: Sequence[str] | None = None) -> int:
         dates=getattr(arguments, "dates", None),
     )
     try:
-        status: int = arguments.run(arguments, output) or DONE
+        module, _, function = arguments.run.partition(".")
+        # Only now, and only this one: all together take longer than most commands.
+        command = getattr(import_module(f"stet.cli.{module}"), function)
+        status: int = command(arguments, output) or DONE
         sys.stdout.flush()
     except StetError as error:
         if output.as_json:

@@ -30,6 +30,7 @@ import zlib
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import pairwise
 
 _KINDS = {1: "commit", 2: "tree", 3: "blob", 4: "tag"}
 _OFFSET_DELTA, _ID_DELTA = 6, 7
@@ -195,7 +196,7 @@ class Pack:
         if len(head) < INDEX_HEAD or head[:8] != b"\377tOc\0\0\0\2":
             raise Damaged(self.index_name, "it is no index of version 2")
         fanout = _FANOUT.unpack_from(head, 8)
-        if any(one > two for one, two in zip(fanout, fanout[1:], strict=False)):
+        if any(one > two for one, two in pairwise(fanout)):
             raise Damaged(self.index_name, "its counts do not rise")
         self.count = fanout[255]
         self.index_size = os.fstat(self.index_fd).st_size
