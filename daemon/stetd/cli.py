@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import faulthandler
+import gc
 import logging
 import os
 import resource
@@ -59,6 +60,7 @@ log = logging.getLogger("stetd")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the daemon until it is told to stop; the exit status."""
+    gc.disable()  # until all is loaded, which makes much and lets nothing go
     options = _parser().parse_args(arguments)
     directories = Directories.from_environment()
     if options.show_config or options.check_config is not None:
@@ -239,6 +241,9 @@ async def _serve(
     await server.start()
     log.info("stetd %s serves, process %d", __version__, os.getpid())
     first_status = supervision.status_line(daemon.writer)
+    # What was loaded stays. The collector need not walk through it, which is 20 ms each time.
+    gc.freeze()
+    gc.enable()
     systemd_socket.notify("READY=1", f"STATUS={first_status}", patience_s=_READY_PATIENCE_S)
     if "NOTIFY_SOCKET" in os.environ:
         spawn(supervision.keep_status(partial(supervision.status_line, daemon.writer)))

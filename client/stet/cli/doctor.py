@@ -24,7 +24,7 @@ from stet.spawn import Endpoint, holder
 from stet.wire.results import StatusResult
 
 _PACKAGES = (
-    *("msgspec", "pydantic", "pygit2", "rapidfuzz", "regex", "rich"),
+    *("msgspec", "pygit2", "rapidfuzz", "regex", "rich"),
     "tomlkit",
 )
 _START = "stet status"

@@ -7,6 +7,7 @@ questions. None of them can delay an edit: the engine is another process.
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import socket
@@ -47,6 +48,7 @@ def main(arguments: Sequence[str]) -> int:
     os.umask(0o077)
     logs.set_up(level)
     sys.setswitchinterval(0.001)
+    gc.freeze()  # what was loaded stays: the collector need not walk through it
     status = 1
     try:
         Historian(socket.socket(fileno=int(descriptor)), Disk()).serve()
