@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from stet.wire.failures import Failure, Kind, Refused, refuse
 from stet.wire.results import Peer
 from stetd.drafts import DraftFile
@@ -74,8 +76,7 @@ class EditCall:
         return self.needs_history or self.method == OBSERVE
 
 
-@dataclass(frozen=True, slots=True)
-class CallLimits:
+class CallLimits(msgspec.Struct, frozen=True):
     """What one call may read and write at most.
 
     Each file that is looked at holds a handle of the directory that it is in.

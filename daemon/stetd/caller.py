@@ -296,8 +296,7 @@ class Writes(enum.Enum):
     TAKES_BACK = "takes back"
 
 
-@dataclass(frozen=True, slots=True)
-class Method:
+class Method(msgspec.Struct, frozen=True):
     """A method, and who may call it.
 
     ``control``: on control.sock only. ``before_hello``: also by who has not said which

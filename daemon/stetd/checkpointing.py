@@ -10,7 +10,8 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from stet.wire.failures import Refused
 from stetd.call_world import CallLimits
@@ -27,8 +28,7 @@ from stetd.storage.request_record import RequestRecord
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriterLimits:
+class WriterLimits(msgspec.Struct, frozen=True, kw_only=True):
     """What the writer needs of the configuration; bytes and seconds."""
 
     call: CallLimits

@@ -22,7 +22,6 @@ import re
 import tomllib
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
 import msgspec
@@ -251,8 +250,7 @@ _WANTED = {
 OPTIONS = _options()
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(msgspec.Struct, frozen=True):
     """Why an option can't be used. ``line`` of the file counts from 1; None: not from the file,
     or not to be found. ``key`` is "" where the file itself is at fault.
     """

@@ -19,7 +19,8 @@ import fcntl
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from stet.socket_path import (
     config_path,
@@ -40,8 +41,7 @@ class AlreadyRunning(Exception):
     """Another daemon holds one of the directories; the message says which and who."""
 
 
-@dataclass(frozen=True, slots=True)
-class Directories:
+class Directories(msgspec.Struct, frozen=True):
     """Absolute paths: of the runtime and state directory, and of the configuration file."""
 
     runtime: str

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from stet.wire.results import BlockResult, ClipboardNote, EditReport, Peer
 from stetd.storage.paths_on_disk import Target
 from stetd.storage.worktree import OnDisk
 
 
-@dataclass(frozen=True, slots=True)
-class Who:
+class Who(msgspec.Struct, frozen=True):
     """Who asks, for the commit's author and trailers."""
 
     agent: str | None

@@ -13,6 +13,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from stet.wire.events import ModeEvent, UpgradeRequestEvent
 from stet.wire.results import FileChange
 from stetd.history.objects import NewObject
@@ -21,8 +23,7 @@ from stetd.history.objects import NewObject
 MOST = 2000
 
 
-@dataclass(frozen=True, slots=True)
-class Committed:
+class Committed(msgspec.Struct, frozen=True):
     """A commit was published: its object, and its files if they are known already.
 
     ``number`` is the journal record with which it reaches Git.
@@ -37,16 +38,14 @@ class Committed:
     files: Sequence[FileChange] | None
 
 
-@dataclass(frozen=True, slots=True)
-class ModeChanged:
+class ModeChanged(msgspec.Struct, frozen=True):
     """The mode of a session, or (``event.session`` None) of a workspace, was set."""
 
     workspace: str
     event: ModeEvent
 
 
-@dataclass(frozen=True, slots=True)
-class UpgradeRequested:
+class UpgradeRequested(msgspec.Struct, frozen=True):
     """A session asks for write access, or its request was decided."""
 
     workspace: str

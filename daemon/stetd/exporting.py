@@ -48,8 +48,7 @@ _DEFAULT_LIMIT = 500
 _CURSOR = re.compile(r"([0-9a-f]{40})\.([0-9a-f]{40})")
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(msgspec.Struct, frozen=True):
     """What is to be exported; commits and paths are resolved already."""
 
     format: str

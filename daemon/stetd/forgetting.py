@@ -42,8 +42,7 @@ from stetd.writer import Writer
 _ROUNDS = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be forgotten, and who asks.
 
     ``contents``: at any path. ``clipboards``: remove those that hold some of it, too.

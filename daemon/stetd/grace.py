@@ -16,6 +16,8 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import msgspec
+
 from stet.wire.failures import Refused
 from stetd.heads import Found, seal_found
 from stetd.history.objects import Image, find_entry, object_id
@@ -28,8 +30,7 @@ _MAX_WATCHED = 256
 _MAX_COMPARED = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class LateWrite:
+class LateWrite(msgspec.Struct, frozen=True):
     """Bytes that reached a displaced file after it had been replaced."""
 
     workspace: Workspace

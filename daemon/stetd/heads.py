@@ -9,6 +9,8 @@ import stat
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from stetd import __version__
 from stetd.history.commits import CommitMeta, commit_object
 from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
@@ -27,8 +29,7 @@ from stetd.storage.journal_format import Change, CommitRecord, PathChange
 _PLAIN_PERMISSIONS = (0o644, 0o755)
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(msgspec.Struct, frozen=True):
     """Where a workspace's history stands: newest commit, its tree, number of commits."""
 
     commit: str | None

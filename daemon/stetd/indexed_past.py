@@ -9,11 +9,11 @@ from __future__ import annotations
 import heapq
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import islice
 from typing import TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from stet.wire.results import FileChange
 from stetd.history.commit_rows import FileRow, Wanted, meets

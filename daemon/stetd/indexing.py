@@ -15,7 +15,8 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from stetd.storage.commit_changes import commit_parts, commit_row
 from stetd.storage.growing_index import GrowingIndex, is_damage
@@ -81,8 +82,7 @@ def _find_missing(
         index.clear()
 
 
-@dataclass(frozen=True, slots=True)
-class _Task:
+class _Task(msgspec.Struct, frozen=True):
     repository: str
     #: A reader found the index damaged.
     anew: bool = False

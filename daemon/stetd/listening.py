@@ -10,7 +10,8 @@ import contextlib
 import os
 import socket
 import stat
-from dataclasses import dataclass
+
+import msgspec
 
 #: Connections that may wait for accept(2); the kernel caps it at net.core.somaxconn.
 BACKLOG = 1024
@@ -23,8 +24,7 @@ class SocketInTheWay(Exception):
     """Something that is no socket has the name of one; the message has the command to mend it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Listener:
+class Listener(msgspec.Struct, frozen=True):
     """One listening socket. ``path`` is None when it belongs to systemd, not to the daemon."""
 
     socket: socket.socket

@@ -26,9 +26,10 @@ import sys
 import time
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import TracebackType
 from typing import TextIO
+
+import msgspec
 
 from stet.wire.results import LoggedError
 
@@ -49,8 +50,7 @@ _PRIORITIES = {
 _ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Fields:
+class Fields(msgspec.Struct, frozen=True):
     """What a log record says besides its words: ``log.info("call %s", Fields({..}))``.
 
     None is left out.

@@ -23,7 +23,8 @@ import subprocess
 import time
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 #: Seconds that the program may take.
 PATIENCE_S = 5.0
@@ -43,8 +44,7 @@ _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(msgspec.Struct, frozen=True):
     """Somebody asks for something: who, where, why, and the command that grants it."""
 
     who: str

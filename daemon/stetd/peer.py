@@ -8,8 +8,9 @@ import select
 import socket
 import struct
 import sys
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 _UCRED = struct.Struct("3i")  # struct ucred of unix(7): pid, uid, gid
 _SO_PEERPIDFD = 77  # since Linux 6.5; Python has no name for it
@@ -23,16 +24,14 @@ class _HasDescriptor(Protocol):
     def fileno(self) -> int: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Credentials:
+class Credentials(msgspec.Struct, frozen=True):
     """Whose process connected, and its id, at the time of connect(2); ``pid`` 0 if unknown."""
 
     uid: int
     pid: int
 
 
-@dataclass(frozen=True, slots=True)
-class PeerProcess:
+class PeerProcess(msgspec.Struct, frozen=True):
     """The process that connected; ``pid`` 0 and an empty ``command`` when unknown.
 
     ``start`` tells it from a later process with the same id (:func:`start_of`); 0 if it has ended.

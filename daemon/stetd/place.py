@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+import msgspec
 
 from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
 from stetd.storage.journal_format import Cut
@@ -11,8 +12,7 @@ from stetd.storage.kept_handles import KeptHandles
 from stetd.storage.worktree import Worktree
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """Where a reader reads: a workspace as it was when the request came."""
 
     worktree: Worktree
@@ -21,7 +21,7 @@ class Place:
     directory: str
     max_file_bytes: int
     #: Where handles on the history are had from.
-    handles: KeptHandles = field(default_factory=KeptHandles)
+    handles: KeptHandles = msgspec.field(default_factory=KeptHandles)
     #: Called when the query index was found to be damaged.
     on_damage: Callable[[], None] = lambda: None
     #: What retention has dropped.

@@ -28,8 +28,9 @@ import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 from typing import Any, Literal
+
+from msgspec.structs import replace
 
 from stet.wire.failures import Kind, Refused, refuse
 from stetd import __version__

@@ -12,8 +12,9 @@ Nothing is planned here, and no thread or process is known.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
+
+import msgspec
 
 from stet.wire.failures import Refused
 from stetd.editing.edits import Plan, SourceFile, World
@@ -33,8 +34,7 @@ class Changed(Exception):
         self.path = path
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedPlan:
+class RecordedPlan(msgspec.Struct, frozen=True):
     """One call of a dialect, planned: all that it asked, and what it came to."""
 
     method: str

@@ -10,7 +10,6 @@ comes to the same end.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
@@ -48,8 +47,7 @@ from stetd.storage.stored_objects import StoredObjects
 from stetd.workspace import Workspace, head_at
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(msgspec.Struct, frozen=True):
     """A record, where it stands in the journal, and the boot in which it was written."""
 
     segment: int

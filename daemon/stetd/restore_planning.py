@@ -15,7 +15,7 @@ only found there before its first edit counts as nobody's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from stet.wire.failures import Kind, Refused, refuse
 from stetd.call_world import CallWorld, EditCall
@@ -28,8 +28,7 @@ from stetd.reverting import conflict, full_mode, look
 from stetd.workspace import Workspace
 
 
-@dataclass(frozen=True, slots=True)
-class _Then:
+class _Then(msgspec.Struct, frozen=True):
     """The file as it was; ``by``: the commit that tells, ``found_later``: by finding it."""
 
     version: Version | None

@@ -20,7 +20,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from stet.wire.failures import Kind, refuse
 from stetd import __version__
@@ -36,8 +37,7 @@ from stetd.workspace import Workspace
 from stetd.writer import Writer
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(msgspec.Struct, frozen=True):
     """How long and how much is kept: days, bytes; 0: for ever, any number."""
 
     days: int

@@ -10,6 +10,8 @@ import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from stet.wire.failures import Failure, Kind, Refused, refuse
 from stetd.call_world import CallWorld
 from stetd.drafts import Draft, DraftFile
@@ -215,8 +217,7 @@ def full_mode(version: Version, found: OnDisk | None, recorded: int | None) -> i
     return stat.S_IFREG | (0o755 if executable else 0o644)
 
 
-@dataclass(frozen=True, slots=True)
-class InTheWayOf:
+class InTheWayOf(msgspec.Struct, frozen=True):
     """Who changed a file since: the standing commits, newest first; ``unrecorded``: on disk."""
 
     commits: Sequence[StoredCommit] = ()

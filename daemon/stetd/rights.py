@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from stet.wire.failures import Kind
 from stetd.caller import Method, Writes
@@ -21,8 +22,7 @@ from stetd.methods import METHODS
 ANY_HELLO = frozenset({"session_list", "subscribe", "upgrade_decide", "upgrade_list"})
 
 
-@dataclass(frozen=True, slots=True)
-class PersonsOwn:
+class PersonsOwn(msgspec.Struct, frozen=True):
     """What only the person may ask of a method that agents may call as well.
 
     ``planned``: it is noticed when the call's turn has come, so Restricted mode is told first.

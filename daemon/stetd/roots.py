@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+
+import msgspec
 
 #: Nobody's project; an agent that writes here owns the machine or the account.
 _SYSTEM = (
@@ -24,8 +25,7 @@ _KEYS = (".ssh", ".gnupg")
 _Identity = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class OwnPlaces:
+class OwnPlaces(msgspec.Struct, frozen=True):
     """What no workspace may have to do with: directories, and the configuration file."""
 
     state: str

@@ -17,6 +17,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from stet.wire.failures import Refused
 from stetd.failpoints import hit
 from stetd.heads import History, seal_found
@@ -36,8 +38,7 @@ from stetd.workspace import Workspace
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Temporary:
+class Temporary(msgspec.Struct, frozen=True, kw_only=True):
     """A temporary file that a record names, in the directory of ``path``.
 
     ``settled_by``: the record, or the abort that voids it; once that is marked, the
@@ -53,8 +54,7 @@ class Temporary:
     position: int
 
 
-@dataclass(frozen=True, slots=True)
-class Emptied:
+class Emptied(msgspec.Struct, frozen=True):
     """Directories that go if nothing is in them: those of an undone call, or of a voided one.
 
     ``settled_by`` as for a temporary file; deepest first.

@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import time
 import uuid
-from dataclasses import dataclass
 from itertools import islice
+
+import msgspec
 
 from stet.wire.results import Peer, SnapshotResult
 from stetd import __version__
@@ -37,8 +38,7 @@ from stetd.writer import Writer
 _MOST_PERMISSIONS = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(msgspec.Struct, frozen=True):
     """Who asked for a snapshot, and why."""
 
     agent: str | None

@@ -17,7 +17,6 @@ from __future__ import annotations
 import errno
 import logging
 import os
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import msgspec
@@ -57,17 +56,16 @@ class _History(NamedTuple):
     head: Head
 
 
-@dataclass(frozen=True, slots=True)
-class TakingUp:
+class TakingUp(msgspec.Struct, frozen=True):
     """Takes workspaces up, or puts them off."""
 
     state: State
     recovery: Recovery
     journal: Journal
     #: Names of those in which only another start can help.
-    _stuck: set[str] = field(default_factory=set)
+    _stuck: set[str] = msgspec.field(default_factory=set)
     #: Names of those whose history is not in Git as far as the journal has it.
-    _damaged: set[str] = field(default_factory=set)
+    _damaged: set[str] = msgspec.field(default_factory=set)
 
     def at_start(self, known: WorkspaceState) -> None:
         """Take up one of the workspaces that the journal knows; also one not allowed any more,

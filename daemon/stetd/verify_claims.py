@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
 
 from stetd.storage.journal_format import Cut, Reached
 from stetd.storage.journal_heads import JournalHead
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(msgspec.Struct, frozen=True):
     """What the daemon says of a history, at one moment."""
 
     head: str | None

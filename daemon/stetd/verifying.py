@@ -19,6 +19,8 @@ from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+import msgspec
+
 from stet.wire.failures import Kind, Refused
 from stet.wire.results import Problem, VerifyResult
 from stetd.history.checking import (
@@ -56,8 +58,7 @@ _CLOCK_STEP_S = 300
 _REPLACING_FILES = ("info/grafts", "objects/info/alternates", "shallow")
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
+class Subject(msgspec.Struct, frozen=True):
     """What is to be verified. ``before`` and ``claim``: heads before and after the reference
     was read, so that one that moves meanwhile is found between them. ``worktree`` None: the
     directory is away. ``trouble``: why the workspace is put off.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 import msgspec
 
@@ -24,8 +23,7 @@ from stetd.workspace import Workspace, head_at
 from stetd.writer import Writer
 
 
-@dataclass(frozen=True, slots=True)
-class Workspaces:
+class Workspaces(msgspec.Struct, frozen=True):
     """Allows and forgets them. ``taking_up`` tries again what was put off; ``on_taken_up`` is
     told of one where that went well.
     """

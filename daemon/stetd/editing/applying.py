@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
+
+import msgspec
 
 from stet.wire.results import EditReport
 from stetd.editing.planning import Change, LocatedEdit
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
+class Applied(msgspec.Struct, frozen=True):
     """``text`` after the changes; ``places``: where each change stands in it, (start, end)."""
 
     text: str

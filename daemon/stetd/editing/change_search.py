@@ -12,7 +12,7 @@ Lines are those of the text that the change is made in, with the changes before 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from stet.wire.failures import Failure
 from stetd.editing import locating, patience, search_refusals
@@ -46,8 +46,7 @@ FUZZY = "fuzzy"
 _QUICK_PATTERN = 500
 
 
-@dataclass(frozen=True, slots=True)
-class SoundChange:
+class SoundChange(msgspec.Struct, frozen=True):
     """A change that can be looked for; ``pattern`` is set when it is one."""
 
     subject: Subject

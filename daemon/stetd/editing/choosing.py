@@ -11,16 +11,16 @@ inside another place: then either could be meant.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
+
+import msgspec
 
 from stetd.editing import rungs
 from stetd.editing.rungs import PLACES, Place, Rung, Search
 from stetd.editing.text import Document
 
 
-@dataclass(frozen=True, slots=True)
-class TooFew:
+class TooFew(msgspec.Struct, frozen=True):
     """A text that stands less often than was asked for: ``count`` times.
 
     ``lines``: the 1-based lines of its places, ascending, 1,000 at most.
@@ -96,8 +96,7 @@ def _around(document: Document, wanted: str, line: int) -> list[Place]:
     return [Place(at, at + size) for at in sorted(found)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
+class _Run(msgspec.Struct, frozen=True):
     """``count`` occurrences, each ``step`` characters after the one before it."""
 
     start: int

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Protocol
+
+import msgspec
 
 from stet.wire.results import BlockResult, ClipboardNote, EditReport
 
 
-@dataclass(frozen=True, slots=True)
-class SourceFile:
+class SourceFile(msgspec.Struct, frozen=True):
     """A file as a call sees it.
 
     ``path`` is the canonical path relative to the workspace root (symlinks resolved,
@@ -72,8 +72,7 @@ class World(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedFile:
+class PlannedFile(msgspec.Struct, frozen=True):
     """One file of a plan, canonical path; ``after`` None means it is deleted.
 
     ``before`` is the very bytes that planning saw, None for a file that is created.
@@ -90,14 +89,13 @@ class PlannedFile:
     mode: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True):
     """Everything a call will do if it is committed."""
 
     files: tuple[PlannedFile, ...]
     edits: tuple[EditReport, ...]
     #: Clipboards that change: name to new text.
-    clipboards: Mapping[str, str] = field(default_factory=dict)
+    clipboards: Mapping[str, str] = msgspec.field(default_factory=dict)
     clipboard_notes: tuple[ClipboardNote, ...] = ()
     #: For the model, in the dialect's own form.
     message: str = ""

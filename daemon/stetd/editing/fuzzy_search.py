@@ -36,6 +36,7 @@ from heapq import nsmallest
 from itertools import zip_longest
 from operator import itemgetter
 
+import msgspec
 from rapidfuzz import fuzz, process
 
 from stetd.editing import line_replacement, patience
@@ -56,8 +57,7 @@ _ANCHORS = 3
 _LOOKED_AT = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Resembling:
+class Resembling(msgspec.Struct, frozen=True):
     """The place that was taken, what to write there, and how alike it is."""
 
     start: int
@@ -66,8 +66,7 @@ class Resembling:
     score: float
 
 
-@dataclass(frozen=True, slots=True)
-class Unlike:
+class Unlike(msgspec.Struct, frozen=True):
     """No place is alike enough: ``reason``; ``first`` and ``last``: lines of the best, from 1."""
 
     reason: str
@@ -75,27 +74,23 @@ class Unlike:
     last: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SeveralAlike:
+class SeveralAlike(msgspec.Struct, frozen=True):
     """Places, by line (from 1) and score, between which the scores are no choice."""
 
     places: tuple[tuple[int, float], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class OutOfTime:
+class OutOfTime(msgspec.Struct, frozen=True):
     """The search took too long."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Scored:
+class _Scored(msgspec.Struct, frozen=True):
     score: float
     first: int
     lines: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Ranking:
+class _Ranking(msgspec.Struct, frozen=True):
     """Places, the best first; none that was not looked at scores more than ``unseen``."""
 
     places: list[_Scored]

@@ -19,8 +19,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+
+import msgspec
 
 _LIKELY_UNITS = range(2, 5)
 _LARGEST_UNIT = 8
@@ -28,8 +29,7 @@ _LARGEST_UNIT = 8
 _COMMON_SHARE = 0.25
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """How the indentation of the text became that of the place, line by line.
 
     ``text`` and ``place`` are the indentations of the non-blank lines of the old text and

@@ -10,8 +10,8 @@ exactly when whoever sent it left it unchanged.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 from rapidfuzz.distance import LCSseq
 
 from stetd.editing.indentation import Change
@@ -23,8 +23,7 @@ from stetd.editing.text import is_blank, split_lines
 _COMPARISONS = 50_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(msgspec.Struct, frozen=True):
     """One text as lines: contents and terminators, equally many."""
 
     contents: list[str]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from stet.wire.failures import Failure
 from stetd.editing import near_miss, refusals
@@ -28,8 +29,7 @@ _READINGS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(msgspec.Struct, frozen=True):
     """The file that a call edits; ``document`` is empty when it does not exist."""
 
     path: str

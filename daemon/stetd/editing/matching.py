@@ -33,9 +33,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from itertools import dropwhile
 
+import msgspec
+from msgspec.structs import replace
 from rapidfuzz import fuzz
 
 from stetd.editing import choosing, line_replacement, patience, rungs
@@ -85,8 +86,7 @@ _WORD = re.compile(r"\w+")
 _TELLING_WORDS = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(msgspec.Struct, frozen=True):
     """The one place where a text stands, and what is to be written there.
 
     ``document.text[start:end]`` is what was really matched; ``replacement`` is ready to be
@@ -99,8 +99,7 @@ class Match:
     replacement: str
 
 
-@dataclass(frozen=True, slots=True)
-class Several:
+class Several(msgspec.Struct, frozen=True):
     """A text that stands in several places by the first rung that finds any.
 
     ``lines``: the 1-based line of every place, ascending, 1,000 at most.

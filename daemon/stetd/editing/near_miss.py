@@ -18,8 +18,8 @@ import unicodedata
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+import msgspec
 from rapidfuzz import fuzz
 
 from stet.wire.failures import Nearest
@@ -51,8 +51,7 @@ _WORD = re.compile(r"[^\W_]\w{2,}")
 _ELLIPSIS = re.compile(r"\s*(?:#|//|--|/\*|<!--)?\s*(?:\.\.\.|\u2026)(?:\s.*|[^\w(\[{]*)")
 
 
-@dataclass(frozen=True, slots=True)
-class Miss:
+class Miss(msgspec.Struct, frozen=True):
     """Why a text was not found, as far as it can be told.
 
     ``nearest`` is the passage most like the old text; ``already_applied_line`` the 1-based

@@ -15,7 +15,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from stetd.editing.patch_block_grammar import Prose
 
@@ -31,8 +32,7 @@ _MOST_BROKEN = 100
 _decoder = json.JSONDecoder(strict=False)
 
 
-@dataclass(frozen=True, slots=True)
-class NamedFile:
+class NamedFile(msgspec.Struct, frozen=True):
     """A path that the JSON names; ``line`` is where that JSON begins in the text, from 1."""
 
     path: str

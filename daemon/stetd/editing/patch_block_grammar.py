@@ -37,6 +37,8 @@ import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+import msgspec
+
 from stet.wire.failures import Failure, Kind
 from stetd.editing.refusals import visible
 from stetd.editing.text import WHITE_SPACE, is_blank
@@ -57,8 +59,7 @@ _RESEMBLANCE = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(msgspec.Struct, frozen=True):
     """One FIND with its REPLACE; ``line`` is that of its FIND marker, from 1."""
 
     find: str
@@ -66,8 +67,7 @@ class Pair:
     line: int
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(msgspec.Struct, frozen=True):
     """One block: the path as its START spells it, and where that stands, from 1.
 
     ``crlf``: every marker of the block ends with CRLF, so that this is how the answer ends
@@ -80,16 +80,14 @@ class Block:
     crlf: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Prose:
+class Prose(msgspec.Struct, frozen=True):
     """What stands outside of blocks, without interruption; ``line`` is its first, from 1."""
 
     text: str
     line: int
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """A parsed answer; ``blocks`` are complete and sound only if there are no ``faults``.
 
     ``paths``: what every START names, in order, also of blocks that never end.

@@ -22,6 +22,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+import msgspec
+
 #: Limits of a pattern: characters, nested groups, and size with counted repetitions unfolded.
 MOST_CHARACTERS = 4_000
 MOST_NESTED = 50
@@ -37,16 +39,14 @@ _WHOLE = re.compile(r"\(\?#[^)]*\)|\(\*[A-Z]+\)")
 _CONDITION = re.compile(r"\(\?\([\w<>']*\)")
 
 
-@dataclass(frozen=True, slots=True)
-class BadPattern:
+class BadPattern(msgspec.Struct, frozen=True):
     """Why a pattern is not taken; ``position``: the character (from 0) that shows it."""
 
     reason: str
     position: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ReadPattern:
+class ReadPattern(msgspec.Struct, frozen=True):
     """A pattern that may be compiled.
 
     ``text`` is what to compile; its character ``i`` comes from character ``origin[i]`` of the

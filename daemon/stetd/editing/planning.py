@@ -22,9 +22,11 @@ Insertions at one place
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from enum import IntEnum
+
+import msgspec
+from msgspec.structs import replace
 
 from stetd.editing import patience
 from stetd.editing.text import TERMINATOR, split_lines
@@ -42,8 +44,7 @@ class Rank(IntEnum):
     AT_END = 2
 
 
-@dataclass(frozen=True, slots=True)
-class LocatedEdit:
+class LocatedEdit(msgspec.Struct, frozen=True):
     """An edit at its place: ``start``..``end`` of the original text becomes ``replacement``.
 
     ``index`` is the edit's place in the call, from 0; ``rung`` is what its report will say.
@@ -57,8 +58,7 @@ class LocatedEdit:
     rank: Rank = Rank.IN_TEXT
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """Text that really changes: ``start``..``end`` of the original becomes ``text``."""
 
     start: int
@@ -73,8 +73,7 @@ class Change:
         return self.start == self.end
 
 
-@dataclass(frozen=True, slots=True)
-class Overlap:
+class Overlap(msgspec.Struct, frozen=True):
     """Edit ``index`` and the earlier edit ``other`` can not both take effect at ``offset``."""
 
     index: int
@@ -83,8 +82,7 @@ class Overlap:
     identical: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Arrangement:
+class Arrangement(msgspec.Struct, frozen=True):
     """The changes of a call in the order of the text; of use only without ``overlaps``."""
 
     changes: tuple[Change, ...]

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -25,8 +24,7 @@ _SPELLED_LINES = 20
 MANY_PLACES = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
+class Subject(msgspec.Struct, frozen=True):
     """The edit that a failure is about.
 
     ``noun`` is the dialect's word for it; ``old`` and ``new`` are what it calls the text to

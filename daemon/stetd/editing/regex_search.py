@@ -16,9 +16,9 @@ elsewhere.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import regex
 
 from stetd.editing import patience
@@ -36,8 +36,7 @@ _AT_ONCE_S = 0.002
 MOST_MATCHES = 1_000
 
 
-@dataclass(frozen=True)
-class Pattern:
+class Pattern(msgspec.Struct, frozen=True):
     """A compiled pattern."""
 
     compiled: Any
@@ -49,8 +48,7 @@ class Pattern:
         return MOST_TEXT_KEPT if self.keeps_repetitions else MOST_TEXT
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """One match: ``document.text[start:end]``, which reads ``matched`` with ``\\n``.
 
     ``match`` is what :func:`expanded` needs.
@@ -62,13 +60,11 @@ class Found:
     match: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Stopped:
+class Stopped(msgspec.Struct, frozen=True):
     """A search that was given up: it ran out of time or memory."""
 
 
-@dataclass(frozen=True, slots=True)
-class Matches:
+class Matches(msgspec.Struct, frozen=True):
     """``found``: the first matches, ``MOST_MATCHES`` at most; ``count``: how many there are.
 
     ``empty``: the pattern has also matched nothing at all somewhere. ``nth``: the match with

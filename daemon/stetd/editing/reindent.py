@@ -6,13 +6,12 @@ Lines of white space only stay as they are. Lines end with ``\\n``, ``\\r\\n`` o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from stetd.editing.text import is_blank, split_lines
 
 
-@dataclass(frozen=True, slots=True)
-class StripFailed:
+class StripFailed(msgspec.Struct, frozen=True):
     """Line ``number`` (from 1) of the text does not begin with the prefix to strip."""
 
     number: int

@@ -30,6 +30,8 @@ from enum import StrEnum
 from functools import cached_property
 from itertools import islice
 
+import msgspec
+
 from stetd.editing.indentation import Change
 from stetd.editing.normal_forms import (
     NormalForms,
@@ -61,8 +63,7 @@ class Rung(StrEnum):
     TRIM_EDGES = "trim_edges"
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """One place where a text stands: ``document.text[start:end]``.
 
     ``forgiven``: the text's final newline is one that the file's last line lacks.

@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from stet.wire.results import EditReport
 from stetd.editing.applying import line_numbers
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """One edit: ``start``..``end`` of the text it is made in becomes ``replacement``.
 
     ``rung`` and ``score`` are what its report will say.

@@ -6,13 +6,13 @@ Nothing of it reaches the session before the call commits.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from stet.wire.results import ClipboardNote
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(msgspec.Struct, frozen=True):
     """What one edit put into a clipboard; ``modified``: it is not the text that was asked for."""
 
     index: int

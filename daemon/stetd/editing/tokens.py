@@ -13,10 +13,11 @@ import hashlib
 import lzma
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
+
+import msgspec
 
 if TYPE_CHECKING:
     import tiktoken
@@ -60,8 +61,7 @@ class VocabularyDamagedError(Exception):
     """The vocabulary in the package is not the one that was put there."""
 
 
-@dataclass(frozen=True, slots=True)
-class TokenCount:
+class TokenCount(msgspec.Struct, frozen=True):
     """``exact`` is False when counting stopped early: there are at least ``tokens``."""
 
     tokens: int

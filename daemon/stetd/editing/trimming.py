@@ -18,15 +18,15 @@ as is the place. Here it is only decided which remainders are worth looking for:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from stetd.editing.text import is_blank, split_lines
 
 _NOTHING, _BLANK_LINES, _SHARED_LINE = range(3)
 
 
-@dataclass(frozen=True, slots=True)
-class Trimmed:
+class Trimmed(msgspec.Struct, frozen=True):
     """What is left of old and new text.
 
     ``cost``: how much was dropped. ``dropped_first`` and ``dropped_last``: the line dropped at

@@ -22,6 +22,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+import msgspec
+
 from stetd.editing.text import starts_of_lines
 
 _FOLDS = {
@@ -121,8 +123,7 @@ class Folded:
         return starts_of_lines(self.text.split("\n"))
 
 
-@dataclass(frozen=True, slots=True)
-class _Spans:
+class _Spans(msgspec.Struct, frozen=True):
     """The characters of a line that are more than one code point, before or after folding.
 
     Where each begins and ends in the folded line and in the original, in order.

@@ -84,8 +84,7 @@ class Library:
         return self.files[shadow]
 
 
-@dataclass(frozen=True, slots=True)
-class About:
+class About(msgspec.Struct, frozen=True):
     """Where a question is asked; how far its answer has come."""
 
     library: Library
@@ -159,8 +158,7 @@ def _require(library: Library, number: int) -> None:
         raise history_unwritable(*error.args) from error
 
 
-@dataclass(frozen=True, slots=True)
-class _Question:
+class _Question(msgspec.Struct, frozen=True):
     params: Any
     answer: Callable[..., object]
 

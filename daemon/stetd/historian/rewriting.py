@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import msgspec
+
 from stetd.history.objects import EMPTY_TREE, TREE, Entry, Tree, files_under, object_id, stored_tree
 from stetd.storage.pack_stream import PackStream
 from stetd.storage.progress import Progress
@@ -18,8 +20,7 @@ from stetd.storage.stored_objects import StoredObjects
 _MOST_REMEMBERED = 20_000
 
 
-@dataclass(frozen=True, slots=True)
-class Unwanted:
+class Unwanted(msgspec.Struct, frozen=True):
     """What goes: one path (a file, or a directory and all below it); and these blobs anywhere."""
 
     path: str

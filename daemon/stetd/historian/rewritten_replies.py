@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
 
 from stet.wire.first_use import known
 from stet.wire.results import EditResult
 
 
-@dataclass(frozen=True, slots=True)
-class Replies:
+class Replies(msgspec.Struct, frozen=True):
     """Replies by request id, of a history that was rewritten."""
 
     names: dict[str, str]

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
+
+import msgspec
 
 from stetd.history.commit_rows import Hunk
 
@@ -28,8 +29,7 @@ class Place(NamedTuple):
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """What the newest commit that changed a place did to it.
 
     ``before``: the place that ``hunks`` are against; None if the commit created the file.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from stetd.history.commits import CommitMeta
 
@@ -41,8 +42,7 @@ class Part(NamedTuple):
     text: str | None = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommitRow:
+class CommitRow(msgspec.Struct, frozen=True, kw_only=True):
     """A commit as it is indexed, without its parts.
 
     ``edit``: ``undo last: n`` counts it. ``reverts``: what it takes back, if its kind does.
@@ -60,8 +60,7 @@ class CommitRow:
     reverts: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """Which commits are asked for; what is None does not matter.
 
     ``path``: a file or a directory, as the history spells it, "" is the root. Times are in

@@ -23,21 +23,20 @@ missing newline at the end of the file are part of their line. An empty file is 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from stetd.history.objects import LINK
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
+class Version(msgspec.Struct, frozen=True):
     """A file's content and Git mode."""
 
     data: bytes
     git_mode: int
 
 
-@dataclass(frozen=True, slots=True)
-class FileConflict:
+class FileConflict(msgspec.Struct, frozen=True):
     """Why a file can't be taken back, with the hunks (or one sentence)."""
 
     path: str

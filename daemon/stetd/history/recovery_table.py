@@ -7,8 +7,9 @@ order: before, after, voided and restored. What the disk holds is looked up in i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
+
+import msgspec
 
 from stetd.history.objects import Image, same_image
 
@@ -26,8 +27,7 @@ class Decision(Enum):
     RESTORE_TORN = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(msgspec.Struct, frozen=True):
     """One image of a chain; ``published``: the record that made it is marked."""
 
     image: Image | None

@@ -21,6 +21,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 
+import msgspec
+
 from stetd.history.file_undoing import FileConflict, Merger, Version, take_back_file
 
 Moves = Iterable[tuple[str, str]]
@@ -35,8 +37,7 @@ class InTheWay(Exception):
         self.reason = reason
 
 
-@dataclass(frozen=True, slots=True)
-class FileDelta:
+class FileDelta(msgspec.Struct, frozen=True):
     """One file of a commit: what it was, what the commit made of it."""
 
     path: str

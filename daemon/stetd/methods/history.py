@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from stet.wire.failures import Kind, Refused
 from stet.wire.results import BlameResult, DiffResult, LogResult, ReadResult, ShowResult

@@ -27,6 +27,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import takewhile
 
+import msgspec
+
 from stetd.failpoints import hit
 from stetd.history.objects import NewObject
 from stetd.storage.disk import Disk, SyncFailed
@@ -45,23 +47,20 @@ _MUCH = 256 << 10
 _REMEMBERED = 4_000
 
 
-@dataclass(frozen=True, slots=True)
-class _Objects:
+class _Objects(msgspec.Struct, frozen=True):
     number: int
     repository: str
     objects: list[NewObject]
     head: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Checkpoint:
+class _Checkpoint(msgspec.Struct, frozen=True):
     sync_more: Callable[[], None]
     done: Callable[[], None]
     failed: Callable[[SyncFailed], None]
 
 
-@dataclass(frozen=True, slots=True)
-class _Task:
+class _Task(msgspec.Struct, frozen=True):
     run: Callable[[], None]
     future: Future[None]
 

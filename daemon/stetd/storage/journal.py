@@ -12,7 +12,8 @@ import os
 import time
 from collections import deque
 from collections.abc import Container
-from dataclasses import dataclass
+
+import msgspec
 
 from stetd.failpoints import hit
 from stetd.storage.disk import Disk
@@ -38,16 +39,14 @@ class JournalBroken(Exception):
     """A sync failed: what the disk holds is unknown, so nothing more is appended."""
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(msgspec.Struct, frozen=True):
     """A place in the journal: segment number and byte offset."""
 
     segment: int
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class ReadSegment:
+class ReadSegment(msgspec.Struct, frozen=True):
     """A segment as it was read: its boot id ("" if even the first record is torn)."""
 
     number: int

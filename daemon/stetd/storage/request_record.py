@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+
+import msgspec
 
 from stetd.storage.journal_format import Change, FormatError, too_new
 
@@ -13,8 +14,7 @@ VERSION = 1
 _USER_VERSION = 60
 
 
-@dataclass(frozen=True, slots=True)
-class RequestRecord:
+class RequestRecord(msgspec.Struct, frozen=True):
     """What is remembered of an answered call. ``seq`` is its journal record's number."""
 
     workspace: str

@@ -16,8 +16,9 @@ import stat
 import time
 import weakref
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
+
+import msgspec
 
 from stet.wire.failures import Kind, Refused, refuse
 from stetd.editing.paths import TEMPORARY_PREFIX
@@ -54,8 +55,7 @@ _UNKNOWN_IDS = (
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS})
 
 
-@dataclass(frozen=True, slots=True)
-class OnDisk:
+class OnDisk(msgspec.Struct, frozen=True):
     """A file as it was read. ``data`` is None for something that is no file or link."""
 
     data: bytes | None

@@ -12,6 +12,8 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import msgspec
+
 from stet.wire.failures import Kind, refuse
 from stet.wire.results import EditReport
 from stetd.editing.apply_patch.updating import Mark
@@ -21,8 +23,7 @@ from stetd.editing.text import Document
 _MOST_LINKS = 40
 
 
-@dataclass(frozen=True)
-class Node:
+class Node(msgspec.Struct, frozen=True):
     """What stands at a path in the middle of a patch; ``data`` None: nothing.
 
     ``origin``: the path at which this file stood before the patch, None for a new one.

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import msgspec
+
 from stetd.editing.apply_patch.operations import ADDED, Hunk, HunkLine
 from stetd.editing.apply_patch.seeking import Found, Run
 from stetd.editing.rungs import Rung
@@ -41,8 +43,7 @@ class Form:
         return len(self.run.lines)
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(msgspec.Struct, frozen=True):
     """A place for a form. ``sure``: all other places are known too."""
 
     form: Form

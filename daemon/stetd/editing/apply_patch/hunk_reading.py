@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from stetd.editing.apply_patch.envelope import Malformed, PatchLine, unexpected
 from stetd.editing.apply_patch.operations import ADDED, CONTEXT, Hunk, HunkLine

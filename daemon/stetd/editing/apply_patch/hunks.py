@@ -34,9 +34,10 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
+
+from msgspec.structs import replace
 
 from stetd.editing.apply_patch.blocks import block_end
 from stetd.editing.apply_patch.forms import (

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import cached_property
+
+import msgspec
+from msgspec.structs import replace
 
 from stetd.editing.text import is_blank
 
@@ -11,8 +13,7 @@ CONTEXT, REMOVED, ADDED = " ", "-", "+"
 BOM = "\ufeff"
 
 
-@dataclass(frozen=True, slots=True)
-class HunkLine:
+class HunkLine(msgspec.Struct, frozen=True):
     """A line of a hunk: its sign, its content.
 
     ``end``: ``\\n``, or another terminator that an added line is to have. ``bare``: nothing
@@ -28,8 +29,7 @@ class HunkLine:
     unended: bool = False
 
 
-@dataclass(frozen=True)
-class Hunk:
+class Hunk(msgspec.Struct, frozen=True, dict=True):
     """A hunk as it was sent.
 
     ``line``: where it begins in the request. ``index``: its place among the edits of the call,
@@ -85,8 +85,7 @@ class Hunk:
         return count
 
 
-@dataclass(frozen=True, slots=True)
-class Add:
+class Add(msgspec.Struct, frozen=True):
     """``*** Add File``; ``text`` is the content."""
 
     line: int
@@ -95,8 +94,7 @@ class Add:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(msgspec.Struct, frozen=True):
     """``*** Delete File``."""
 
     line: int
@@ -104,8 +102,7 @@ class Delete:
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
+class Update(msgspec.Struct, frozen=True):
     """``*** Update File``; without hunks there is a ``move_to``. ``index``: of its first edit."""
 
     line: int

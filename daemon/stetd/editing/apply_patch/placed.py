@@ -5,9 +5,10 @@ Lines of files count from 0 here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cached_property
+
+import msgspec
 
 from stetd.editing.apply_patch.operations import ADDED, CONTEXT, REMOVED, Hunk, HunkLine
 from stetd.editing.rungs import Rung
@@ -31,8 +32,7 @@ class Reason(Enum):
     SHIFT = auto()
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True):
     """A hunk that has no place; ``places``: where it might have had one."""
 
     reason: Reason
@@ -44,8 +44,7 @@ class Problem:
     identical: bool = False
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(msgspec.Struct, frozen=True):
     """Lines ``start`` to ``end`` (not included) give way to ``added``."""
 
     start: int
@@ -53,8 +52,7 @@ class Group:
     added: tuple[HunkLine, ...]
 
 
-@dataclass(frozen=True)
-class Placed:
+class Placed(msgspec.Struct, frozen=True, dict=True):
     """A hunk at its place: ``lines``, which are what is left of it, from line ``start`` on.
 
     ``size``: how many lines of the file it covers; for a hunk that only adds this is the line

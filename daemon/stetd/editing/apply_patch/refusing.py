@@ -7,7 +7,6 @@ by the line of the patch at which it begins: that is where it has to be mended.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from stet.wire.failures import Failure, Kind
 from stetd.editing import locating, refusals
@@ -21,8 +20,7 @@ from stetd.editing.text import Document
 _OLD, _NEW = "the hunk", "what it adds"
 
 
-@dataclass(frozen=True, slots=True)
-class EditSubject(Subject):
+class EditSubject(Subject, frozen=True):
     """An edit of a patch: a hunk, or an operation that has none."""
 
     old: str = _OLD

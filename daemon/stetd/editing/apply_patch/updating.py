@@ -8,7 +8,9 @@ change the file again, and then moves them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from stetd.editing.apply_patch.hunks import Placer
 from stetd.editing.apply_patch.operations import Hunk
@@ -22,8 +24,7 @@ _DEPENDENT = frozenset(Reason) - {Reason.ABSENT}
 MOST_FAILED = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(msgspec.Struct, frozen=True):
     """Lines ``first`` to ``last`` (not included, from 0) are what edit ``index`` has left."""
 
     index: int
@@ -38,8 +39,7 @@ class Mark:
         )
 
 
-@dataclass(frozen=True)
-class Updated:
+class Updated(msgspec.Struct, frozen=True):
     """The new text, where the hunks were placed, and what they changed.
 
     ``idle``: hunks that put in what stood there.

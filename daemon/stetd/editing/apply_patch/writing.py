@@ -20,7 +20,8 @@ does a last line without one before lines that are put after it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from stetd.editing.apply_patch.operations import ADDED
 from stetd.editing.apply_patch.placed import Group, Placed
@@ -34,8 +35,7 @@ _SHIFTED = (Rung.INDENT, Rung.INDENT_TYPOGRAPHY)
 _NEIGHBOURHOOD = 40
 
 
-@dataclass(frozen=True)
-class Written:
+class Written(msgspec.Struct, frozen=True):
     """Lines ``start`` to ``end`` (not included, from 0) become ``lines``, with terminators.
 
     ``unended``: the last of them has none if the file ends with it.

@@ -13,7 +13,9 @@ overlaps and assembly are shared (``matching``, ``planning``, ``applying``).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from stet.wire.failures import Failure, Kind, Refused
 from stet.wire.results import EditReport
@@ -51,15 +53,14 @@ CREATING = ("append_eof", "prepend_bof", "overwrite")
 _SHOWN_CLIPBOARD = 4_000
 
 
-@dataclass(frozen=True, slots=True)
-class _Attempt:
+class _Attempt(msgspec.Struct, frozen=True):
     """What became of one patch: an edit and a clipboard, or failures."""
 
     patch: PatchRequest
     subject: Subject
     edit: LocatedEdit | None = None
     stored: Stored | None = None
-    failures: tuple[Failure, ...] = field(default=())
+    failures: tuple[Failure, ...] = ()
 
 
 def plan(params: Mapping[str, object], world: World) -> Plan:

@@ -65,8 +65,7 @@ _CREATING = ("the patch tool, with append_eof or overwrite",)
 _SPELLED_PATHS = 10
 
 
-@dataclass(frozen=True, slots=True)
-class _NumberedPair:
+class _NumberedPair(msgspec.Struct, frozen=True):
     """A pair with its place in the call; ``crlf``: how its answer ends lines, see the module."""
 
     index: int
@@ -95,8 +94,7 @@ class _File:
         return Subject(NOUN, index, self.target.path, old="===FIND===", new="===REPLACE===")
 
 
-@dataclass(frozen=True, slots=True)
-class _Outcome:
+class _Outcome(msgspec.Struct, frozen=True):
     """What becomes of one file."""
 
     planned: PlannedFile
@@ -213,12 +211,11 @@ def _disagreements(call: PatchBlockInput, answer: Answer, world: World) -> Itera
             )
 
 
-@dataclass(frozen=True, slots=True)
-class _Identities:
+class _Identities(msgspec.Struct, frozen=True):
     """What file a path means: paths agree when they are written alike or lead to one file."""
 
     world: World
-    _known: dict[str, tuple[str, str]] = field(default_factory=dict)
+    _known: dict[str, tuple[str, str]] = msgspec.field(default_factory=dict)
 
     def of(self, path: str) -> tuple[str, str]:
         """The canonical path, or the path itself where nothing can be read."""

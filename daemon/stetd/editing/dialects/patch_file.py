@@ -26,7 +26,6 @@ from __future__ import annotations
 import stat
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -60,8 +59,7 @@ _MOST_BACKUPS = 99
 _SET_ID = stat.S_ISUID | stat.S_ISGID
 
 
-@dataclass(frozen=True, slots=True)
-class _Outcome:
+class _Outcome(msgspec.Struct, frozen=True):
     """The text that the changes leave, and what there is to tell of them."""
 
     document: Document
