@@ -22,6 +22,7 @@ from stetd.storage.commit_changes import commit_parts, commit_row
 from stetd.storage.growing_index import GrowingIndex, is_damage
 from stetd.storage.history_index import HistoryIndex
 from stetd.storage.index_schema import remove
+from stetd.storage.priority import BEHIND_EDITS, give_way
 from stetd.storage.shallow import read_shallow
 from stetd.storage.stored_objects import StoredObjects
 
@@ -132,6 +133,7 @@ class Indexer:
                 self._changed.notify_all()
 
     def _run(self) -> None:
+        give_way(BEHIND_EDITS)
         while True:
             with self._changed:
                 self._busy = False

@@ -31,14 +31,13 @@ from stetd.indexing import Indexer
 from stetd.remembered import IdFilter
 from stetd.storage.background import Background
 from stetd.storage.disk import Disk, SyncFailed
+from stetd.storage.priority import BEHIND_ALL, give_way
 from stetd.storage.progress import Progress
 from stetd.storage.request_store import RequestStore
 
 _log = logging.getLogger(__name__)
 #: Questions that are answered at a time, beside one that takes long.
 _ANSWERING = 4
-#: How far long work steps back behind all else that runs on the machine: as nice(1).
-_NICE = 10
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -76,7 +75,9 @@ class Historian:
         self._requests: RequestStore | None = None
         self._opening = threading.Lock()
         self._readers = ThreadPoolExecutor(_ANSWERING, thread_name_prefix="stet-read")
-        self._workers = ThreadPoolExecutor(1, thread_name_prefix="stet-work", initializer=_give_way)
+        self._workers = ThreadPoolExecutor(
+            1, thread_name_prefix="stet-work", initializer=give_way, initargs=(BEHIND_ALL,)
+        )
 
     def serve(self) -> None:
         """Until the engine says that it is over, or is gone."""
@@ -215,12 +216,6 @@ class Historian:
             self._say(messages.SyncingFailed(id=number, reason=error.strerror or str(error)))
 
         self._background.checkpoint(store, lambda: self._say(messages.Done(id=number)), failed)
-
-
-def _give_way() -> None:
-    """Let this thread run when others have nothing to do."""
-    with suppress(OSError):  # a hardened unit may forbid it
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ from stetd.failpoints import hit
 from stetd.history.objects import NewObject
 from stetd.storage.disk import Disk, SyncFailed
 from stetd.storage.packing import merge_packs, write_pack
+from stetd.storage.priority import BEHIND_EDITS, give_way
 from stetd.storage.shadow_repo import ShadowRepository
 
 _log = logging.getLogger(__name__)
@@ -209,6 +210,7 @@ class Background:
         return not self._queue and not self._thread.is_alive()
 
     def _run(self) -> None:
+        give_way(BEHIND_EDITS)
         while True:
             items = self._next_items()
             if not items:
