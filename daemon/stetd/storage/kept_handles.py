@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,30 +17,34 @@ class KeptHandles:
     """Used by several threads; each handle by one at a time."""
 
     def __init__(self) -> None:
+        self._changing = threading.Lock()
         self._kept: OrderedDict[str, list[StoredObjects]] = OrderedDict()
 
     @contextmanager
     def opened(self, path: str) -> Iterator[StoredObjects]:
         """A handle on this history. Raises BrokenRepository."""
-        home = self._kept.setdefault(path, [])
-        try:
-            handle = home.pop()
-        except IndexError:
-            handle = StoredObjects(path, _COMMITS)
+        with self._changing:
+            home = self._kept.setdefault(path, [])
+            kept = home.pop() if home else None
+        handle = kept or StoredObjects(path, _COMMITS)
         try:
             yield handle
         except BaseException:
             handle.close()
             raise
-        if self._kept.get(path) is home and len(home) < _HANDLES:
-            home.append(handle)
-            self._kept.move_to_end(path)
-            while len(self._kept) > _HISTORIES:
-                self.drop(next(iter(self._kept)))
-        else:
-            handle.close()
+        with self._changing:
+            if self._kept.get(path) is not home or len(home) == _HANDLES:
+                home = [handle]  # of no more use
+            else:
+                home.append(handle)
+                self._kept.move_to_end(path)
+                home = self._kept.popitem(last=False)[1] if len(self._kept) > _HISTORIES else []
+        for left in home:
+            left.close()
 
     def drop(self, path: str) -> None:
         """Keep no handle that was opened before: commits or packs are others now."""
-        for handle in self._kept.pop(path, ()):
+        with self._changing:
+            left = self._kept.pop(path, [])
+        for handle in left:
             handle.close()
