@@ -202,3 +202,15 @@ def test_no_checkpoint_is_taken_without_it(own_site: Site) -> None:
     site.connect()
     assert [each["commit"] for each in site.log(limit=20)] == commits[::-1]
     assert site.fsck() == ""
+
+
+def test_a_stop_that_reaches_both_processes_ends_in_good_order(own_site: Site) -> None:
+    site = own_site
+    site.overwrite("a.txt", "one\n")
+    assert site.log(limit=1)
+    pid = historian_of(site.daemon)
+    assert pid is not None
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        os.kill(pid, number)
+    assert site.daemon.stop() == 0
+    assert site.daemon.log() == ""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import signal
 import socket
 import sys
 import threading
@@ -43,6 +44,9 @@ _ANSWERING = 4
 def main(arguments: Sequence[str]) -> int:
     """Serve the engine at the other end of this descriptor, until that is gone."""
     descriptor, level = arguments
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        # Meant for the daemon, which says when it is over; who stops it sends them to both.
+        signal.signal(number, signal.SIG_IGN)
     failpoints.engine = os.getppid()
     os.umask(0o077)
     logs.set_up(level)
