@@ -94,7 +94,7 @@ def test_variables_that_say_where_things_are_are_no_options(
 
 def test_settings_can_not_be_changed() -> None:
     with pytest.raises(AttributeError, match="immutable"):
-        Settings().max_frame = 5000
+        setattr(Settings(), "max_frame", 5000)  # noqa: B010 - mypy knows that it can not be
 
 
 def test_unknown_key_is_refused_with_its_line_and_the_nearest_option(tmp_path: Path) -> None:
