@@ -13,7 +13,7 @@ import shlex
 import sys
 
 import stet
-from stet.spawn import Endpoint
+from stet.service.spawn import Endpoint
 
 _TEXT = """\
 Agents may edit below {root}. The daemon is process {pid}.

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from mutations.catalogue import ALL
 from mutations.judging import Verdict, cases, judge, without
 from mutations.tables import Figures, as_json, as_markdown, as_text
-from stetd.editing.rungs import Rung
+from stetd.editing.matching.rungs import Rung
 
 #: Hunks a mistake; in four dialects some ten thousand cases.
 DRAWS = 30

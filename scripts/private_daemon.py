@@ -18,7 +18,7 @@ from typing import Self
 
 import msgspec
 
-from stet.spawn import Endpoint
+from stet.service.spawn import Endpoint
 
 _START_S = 30.0
 _STOP_S = 30.0

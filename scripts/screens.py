@@ -33,7 +33,7 @@ from rich.text import Text
 import stet
 from private_daemon import PrivateDaemon
 from stet import calls
-from stet.spawn import Endpoint
+from stet.service.spawn import Endpoint
 
 THEME = TerminalTheme(
     (22, 24, 29), (208, 211, 218),

@@ -7,14 +7,14 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from stetd.caller import Params
-from stetd.config import Settings
+from stetd.config.directories import Directories
+from stetd.config.settings import Settings
 from stetd.daemon import Daemon
-from stetd.directories import Directories
-from stetd.handlers import Connection
-from stetd.peer import PeerProcess
+from stetd.engine.writer import Writer
+from stetd.methods.caller import Params
+from stetd.methods.dispatch import Connection
+from stetd.server.peer import PeerProcess
 from stetd.storage.disk import Disk
-from stetd.writer import Writer
 
 T = TypeVar("T")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from stetd.peer import PeerProcess, start_of
+from stetd.server.peer import PeerProcess, start_of
 
 
 def own_peer(command: str) -> PeerProcess:

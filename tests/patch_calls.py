@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stet.wire.failures import Refused
-from stetd.editing.dialects.apply_patch import plan
+from stetd.editing.apply_patch.dialect import plan
 from stetd.editing.edits import Plan
 from tree_world import Tree, TreeWorld
 

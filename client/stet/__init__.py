@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
     from stet import aio
     from stet.calls import Call
-    from stet.changes import Change, change
     from stet.errors import *  # noqa: F403 - the classes of errors.__all__
     from stet.errors import __all__ as _errors
-    from stet.patches import Patch, Reindent, append_eof, overwrite, prepend_bof, replace
-    from stet.session import Session, connect
+    from stet.session.blocking import Session, connect
+    from stet.session.changes import Change, change
+    from stet.session.patches import Patch, Reindent, append_eof, overwrite, prepend_bof, replace
 
     __all__ = [
         "Call",

@@ -4,7 +4,7 @@
         await s.patch("src/a.py", [stet.replace("old", "new")])
 
 Calls are sent in the order in which they are made, and writing calls are carried out in
-that order. Everything but the waiting is shared with :mod:`stet.session`. A session
+that order. Everything but the waiting is shared with :mod:`stet.session.blocking`. A session
 belongs to one event loop.
 """
 
@@ -18,14 +18,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
-from stet.aio_event_stream import AsyncEventStream
 from stet.calls import Call
-from stet.conversation import Answer, Conversation, outcome
 from stet.errors import ConnectionLost, ShuttingDown, StetError, TimedOut
-from stet.retrying import Retrying
-from stet.session import with_request_id
-from stet.session_methods import TIMEOUT, LogFilters, Opening, SessionMethods, opening
-from stet.spawn import Endpoint, reach
+from stet.service.spawn import Endpoint, reach
+from stet.session.aio_event_stream import AsyncEventStream
+from stet.session.blocking import with_request_id
+from stet.session.conversation import Answer, Conversation, outcome
+from stet.session.methods import TIMEOUT, LogFilters, Opening, SessionMethods, opening
+from stet.session.retrying import Retrying
 from stet.wire.framing import Encoding
 from stet.wire.results import CommitInfo, HelloResult
 
@@ -147,7 +147,9 @@ class AsyncSession(SessionMethods):
     async def _persist(
         self, attempt: Callable[[], Awaitable[T]], retrying: Retrying, *, repeatable: bool = True
     ) -> T:
-        """Try, and try again as stet.retrying has it, within the session's timeout and wait."""
+        """Try, and try again as stet.session.retrying has it, within the session's timeout and
+        wait.
+        """
         while True:
             try:
                 async with asyncio.timeout(

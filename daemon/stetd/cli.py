@@ -30,16 +30,17 @@ from collections.abc import Coroutine, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from stet.socket_path import UnsafeDirectory
+from stet.service.socket_path import UnsafeDirectory
 from stet.version import __version__
-from stetd import logs, systemd_socket
-from stetd.allocator import give_back_large_blocks
-from stetd.config import ConfigurationError, Settings, load_settings
-from stetd.directories import AlreadyRunning, Directories, InstanceLock
-from stetd.listening import Listener, SocketInTheWay, listen
-from stetd.logs import LastError
-from stetd.reloading import Reloading
-from stetd.server import Server
+from stetd.config import logs
+from stetd.config.allocator import give_back_large_blocks
+from stetd.config.directories import AlreadyRunning, Directories, InstanceLock
+from stetd.config.logs import LastError
+from stetd.config.reloading import Reloading
+from stetd.config.settings import ConfigurationError, Settings, load_settings
+from stetd.server import systemd_socket
+from stetd.server.listeners import Listener, SocketInTheWay, listen
+from stetd.server.server import Server
 
 if TYPE_CHECKING:
     from stetd.daemon import Daemon
@@ -116,7 +117,7 @@ def _complain(message: str, status: int) -> int:
 
 def _tell_configuration(given: argparse.Namespace, directories: Directories) -> int:
     # Only now: the daemon itself needs none of it.
-    from stetd import options
+    from stetd.config import options
 
     chosen = given.check_config or given.config
     path, must_exist = os.path.abspath(chosen or directories.config), bool(chosen)
@@ -167,9 +168,9 @@ def _run(
     lock: InstanceLock,
 ) -> int:
     # pygit2 and the rest take their time to load; a usage error need not wait for it.
-    from stetd import supervision
     from stetd.daemon import Daemon, StartError, UnreadableState
-    from stetd.planning_beside import PlanningBeside
+    from stetd.server import supervision
+    from stetd.workers.pool import PlanningBeside
 
     beside = PlanningBeside()
     try:
@@ -216,7 +217,7 @@ def _listeners(directories: Directories) -> list[Listener]:
 async def _serve(
     reloading: Reloading, daemon: Daemon, listeners: list[Listener], hangups: Hangups
 ) -> None:
-    from stetd import supervision
+    from stetd.server import supervision
 
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()

@@ -15,30 +15,30 @@ from functools import partial
 from typing import Any, TypeVar
 
 from stetd import __version__
-from stetd.call_world import CallLimits
-from stetd.checkpointing import WriterLimits
-from stetd.config import Settings
-from stetd.directories import Directories
-from stetd.forgetting import rest_of_forgetting
-from stetd.handlers import Handlers
+from stetd.config.directories import Directories
+from stetd.config.settings import Settings
+from stetd.engine.checkpointing import WriterLimits
+from stetd.engine.world import CallLimits
+from stetd.engine.writer import Writer
 from stetd.historian.client import Base, Historian, HistorianProcess
 from stetd.historian.messages import Options
 from stetd.historian.thread import InThread
 from stetd.history.excluding import Excludes
 from stetd.history.protecting import Protection
-from stetd.planning_beside import PlanningBeside
-from stetd.recovery import Recovery, contents
-from stetd.retaining import Policy, retain
-from stetd.state import State
+from stetd.methods.dispatch import Handlers
+from stetd.recovery.startup import Recovery, contents
+from stetd.recovery.workspaces import TakingUp
+from stetd.state.registry import Workspaces
+from stetd.state.state import State
+from stetd.state.workspace import Workspace
 from stetd.storage.disk import Disk
 from stetd.storage.journal import Journal, JournalBroken, read_journal
 from stetd.storage.journal_format import FormatError
 from stetd.storage.request_record import check_version
-from stetd.taking_up import TakingUp
-from stetd.upkeep import Retain, Upkeep
-from stetd.workspace import Workspace
-from stetd.workspaces import Workspaces
-from stetd.writer import Writer
+from stetd.upkeep.forget import rest_of_forgetting
+from stetd.upkeep.retention import Policy, retain
+from stetd.upkeep.schedule import Retain, Upkeep
+from stetd.workers.pool import PlanningBeside
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -20,7 +20,7 @@ from benchmarks.made_history import BEGUN, MadeHistory, far_path, make_history, 
 from benchmarks.measuring import quantile, timed
 from benchmarks.table import aligned
 from private_daemon import PrivateDaemon
-from stetd.storage.history_index import HistoryIndex
+from stetd.historian.index.history_index import HistoryIndex
 
 _PROBE = "probe.txt"
 #: Commits of a page that the smallest history has enough of, too.
@@ -233,7 +233,7 @@ def _one_call(number: int) -> bytes:
     return request("patch", {"path": f"d{number % 10}/f{number % 100}", "patches": [patch]}, number)
 
 
-def _wait_for_index(root: str, control: stet.spawn.Endpoint, shadow: str) -> None:
+def _wait_for_index(root: str, control: stet.service.spawn.Endpoint, shadow: str) -> None:
     with stet.connect(root, control=True, endpoint=control, start=False) as person:
         head = person.log(limit=1).commits[0].commit
     deadline = time.monotonic() + _PATIENCE_S

@@ -18,19 +18,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from stetd import __version__
-from stetd.heads import Head, History
+from stetd.engine.heads import Head, History
+from stetd.historian.index.history_index import HistoryIndex
+from stetd.historian.index.writer import GrowingIndex
+from stetd.historian.index_writer import catch_up
 from stetd.history.commits import CommitMeta
 from stetd.history.objects import EMPTY_TREE, Image, NewObject, Tree, object_id
-from stetd.indexing import catch_up
-from stetd.state import shadow_path, workspace_name
+from stetd.repository.making_repository import create_repository
+from stetd.repository.packing import write_pack
+from stetd.repository.shadow_repo import ShadowRepository
+from stetd.state.state import shadow_path, workspace_name
 from stetd.storage.disk import Disk
-from stetd.storage.growing_index import GrowingIndex
-from stetd.storage.history_index import HistoryIndex
 from stetd.storage.journal import Journal
 from stetd.storage.journal_format import Checkpoint, WorkspaceState
-from stetd.storage.making_repository import create_repository
-from stetd.storage.packing import write_pack
-from stetd.storage.shadow_repo import ShadowRepository
 
 FAR = 60
 VERSIONS = 50

@@ -24,16 +24,16 @@ PLAN, SEAL, APPEND, SYNC = "planning", "seal", "journal append", "journal sync"
 PUBLISH = "publish"
 #: What is wrapped. A name that is gone is told; its time is then in the part around it.
 WRAPPED = [
-    (DECODE, "stetd.connection", "ClientConnection.buffer_updated"),
-    (QUEUE, "stetd.writer", "Writer._turn"),
-    (PLAN, "stetd.writer", "Writer._plan"),
-    (SEAL, "stetd.sealing", "seal"),
+    (DECODE, "stetd.server.connection", "ClientConnection.buffer_updated"),
+    (QUEUE, "stetd.engine.writer", "Writer._turn"),
+    (PLAN, "stetd.engine.writer", "Writer._plan"),
+    (SEAL, "stetd.engine.sealing", "seal"),
     (APPEND, "stetd.storage.journal", "Journal.append"),
     (SYNC, "stetd.storage.journal", "Journal.sync"),
-    (PUBLISH, "stetd.writer", "Writer._publish_all"),
+    (PUBLISH, "stetd.engine.writer", "Writer._publish_all"),
     (ENCODE, "stet.wire.messages", "encode_result"),
-    (ENCODE, "stetd.connection", "ClientConnection._send"),
-    (LOG, "stetd.connection", "ClientConnection._log_call"),
+    (ENCODE, "stetd.server.connection", "ClientConnection._send"),
+    (LOG, "stetd.server.connection", "ClientConnection._log_call"),
 ]
 #: How strace shows the mark that is made with :func:`_mark`.
 MARK = re.compile(rb'access[at2]*\([^"]*"/mark([+-])([^"]*)"')

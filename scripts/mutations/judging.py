@@ -20,11 +20,11 @@ from mutations.drafts import ADDED, GONE, KEPT, Draft, Line, drawn
 from mutations.mistakes import runs
 from mutations.sending import IN_LINES, Answer, ask, can_send, dialects, texts
 from mutations.sources import sources
-from stetd.editing import matching
 from stetd.editing.apply_patch.seeking import FileLines, Found, Run
-from stetd.editing.rungs import Rung
+from stetd.editing.matching import ladder as matching
+from stetd.editing.matching.rungs import Rung
+from stetd.editing.matching.typography import folded_text
 from stetd.editing.text import with_newlines
-from stetd.editing.typography import folded_text
 
 
 class Verdict(StrEnum):

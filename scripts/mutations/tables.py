@@ -12,7 +12,7 @@ from mutations.catalogue import ON_TRUST
 from mutations.judging import Judged, Verdict, shown
 from mutations.sending import dialects
 from mutations.sources import versions
-from stetd.editing.rungs import Rung
+from stetd.editing.matching.rungs import Rung
 
 #: How many wrong answers are shown whole.
 _SHOWN_WRONG = 20

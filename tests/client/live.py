@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from stet.spawn import Endpoint, is_running
+from stet.service.spawn import Endpoint, is_running
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from stet.spawn import Endpoint
+from stet.service.spawn import Endpoint
 from stet.wire.failures import Kind, code_of
 from stet.wire.framing import Encoding, FrameError, Framer, enclose
 from stet.wire.messages import Request, decode_request, encode_error, encode_result

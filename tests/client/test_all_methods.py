@@ -12,13 +12,13 @@ import pytest
 import stet
 from stet import calls
 from stet.calls import Call
-from stet.session_methods import SessionMethods
-from stetd import params
-from stetd.editing.inputs.apply_patch import ApplyPatchInput
-from stetd.editing.inputs.base import ToolInput, fields_of, in_snake_case
-from stetd.editing.inputs.patch import PatchInput
-from stetd.editing.inputs.patch_block import PatchBlockInput
-from stetd.editing.inputs.patch_file import PatchFileInput
+from stet.session.methods import SessionMethods
+from stetd.editing.tools.inputs.apply_patch import ApplyPatchInput
+from stetd.editing.tools.inputs.base import ToolInput, fields_of, in_snake_case
+from stetd.editing.tools.inputs.patch import PatchInput
+from stetd.editing.tools.inputs.patch_block import PatchBlockInput
+from stetd.editing.tools.inputs.patch_file import PatchFileInput
+from stetd.engine import parameters as params
 from stetd.methods import METHODS
 
 #: Methods that are not sent as they are, and what does it.

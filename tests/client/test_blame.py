@@ -10,7 +10,7 @@ import pytest
 
 import stet
 from client.live import Installation, installation
-from stet import blame_lines
+from stet.terminal import blame_lines
 from stet.wire.results import BlameLines, BlameResult
 
 NOW = datetime.datetime(2026, 11, 21, 12, 0, 0, tzinfo=datetime.UTC)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stet.log_lines import counts, file_line
+from stet.terminal.log_lines import counts, file_line
 from stet.wire.results import FileChange
 
 KEPT = FileChange("a.txt", "M", "1" * 40, "2" * 40, 2, 1)

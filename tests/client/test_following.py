@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from stet.following import CaughtUp, Follower, Gap, catching_up
+from stet.session.following import CaughtUp, Follower, Gap, catching_up
 from stet.wire.events import AnyEvent, CommitEvent, LostEvent, ModeEvent
 from stet.wire.results import CommitInfo, LogResult
 

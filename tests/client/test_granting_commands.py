@@ -22,7 +22,7 @@ from client.live import Installation, installation
 from client.test_watch import Watching
 from stet.cli import candidates
 from stet.cli.usage import duration
-from stet.request_lines import clock, reason_lines, requests
+from stet.terminal.request_lines import clock, reason_lines, requests
 from stet.wire.results import UpgradeInfo
 
 REASON = "the tests in tests/unit need the new signature, and nothing else will be touched by me"

@@ -6,7 +6,7 @@ import datetime
 
 import pytest
 
-from stet import render
+from stet.terminal import render
 from stet.wire.results import (
     ClipboardInfo,
     CommitInfo,

@@ -13,8 +13,8 @@ from client.live import installation
 from stet.cli import candidates
 from stet.cli.arguments import parser
 from stet.cli.completion import table_of
-from stet.session_lines import ended, sessions
-from stet.spans import Line
+from stet.terminal.session_lines import ended, sessions
+from stet.terminal.spans import Line
 from stet.wire.results import EndedSession, SessionInfo
 
 NOW = datetime.datetime(2026, 11, 22, 12, 0, tzinfo=datetime.UTC)

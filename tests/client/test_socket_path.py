@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from stet import socket_path
-from stet.socket_path import UnsafeDirectory, check_private, make_private
+from stet.service import socket_path
+from stet.service.socket_path import UnsafeDirectory, check_private, make_private
 
 UID = os.getuid()
 

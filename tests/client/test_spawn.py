@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from stet import spawn
-from stet.spawn import Endpoint, holder, is_running
+from stet.service import spawn
+from stet.service.spawn import Endpoint, holder, is_running
 
 # The first thread ends, and another goes on: what a killed process looks like while it ends.
 _FIRST_THREAD_ENDS = """

@@ -7,8 +7,17 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from stet import blame_lines, diff_colours, diff_lines, log_lines
-from stet.spans import Line, Span, columns, line_columns, name_style, padded, shortened, visible
+from stet.terminal import blame_lines, diff_colours, diff_lines, log_lines
+from stet.terminal.spans import (
+    Line,
+    Span,
+    columns,
+    line_columns,
+    name_style,
+    padded,
+    shortened,
+    visible,
+)
 from stet.wire.results import BlameLines, BlameResult, CommitInfo, FileChange
 
 NOW = datetime.datetime(2026, 11, 21, 12, 0, 0, tzinfo=datetime.UTC)

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from stet.agents.entries import this_stet
 from stet.cli import main
-from stet.connecting.entries import this_stet
 
 PROGRAM = list(this_stet())
 

@@ -8,8 +8,8 @@ import tomllib
 import pytest
 
 from connect.person import HOOK_FILES, PROGRAM, SERVER_FILES, Person
+from stet.agents.jsonc import value_of
 from stet.cli.doctor_clients import findings
-from stet.connecting.jsonc import value_of
 
 CODEX = SERVER_FILES["codex", "user"][0]
 CLAUDE_HOOKS = HOOK_FILES["claude-code", "user"]

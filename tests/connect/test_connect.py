@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from connect.person import HOOK_FILES, PROGRAM, SERVER_FILES, Person
+from stet.agents.clients import CLIENTS
+from stet.agents.jsonc import value_of
 from stet.cli.usage import CLIENTS as NAMES
-from stet.connecting.clients import CLIENTS
-from stet.connecting.jsonc import value_of
 
 EVERYWHERE = sorted(SERVER_FILES)
 #: Clients that read plain JSON: what they are given must be that.

@@ -10,9 +10,9 @@ from collections.abc import Callable
 import pytest
 
 from connect.person import HOOK_FILES, PROGRAM, SERVER_FILES, Person
-from stet.connecting import carrying_out, config_file
-from stet.connecting.clients import CLAUDE_CODE
-from stet.connecting.config_file import ConfigFile
+from stet.agents import carrying_out, config_file
+from stet.agents.clients import CLAUDE_CODE
+from stet.agents.config_file import ConfigFile
 
 SERVER = SERVER_FILES["claude-code", "user"][0]
 HOOKS = HOOK_FILES["claude-code", "user"]

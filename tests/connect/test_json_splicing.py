@@ -10,8 +10,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from connect.documents import documents, keys, values
-from stet.connecting.json_splicing import CannotSplice, altered, append, has, lookup, put, remove
-from stet.connecting.jsonc import value_of
+from stet.agents.json_splicing import CannotSplice, altered, append, has, lookup, put, remove
+from stet.agents.jsonc import value_of
 
 VALUE = {"command": "/bin/stet", "args": ["mcp"]}
 

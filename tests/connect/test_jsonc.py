@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connect.documents import documents
-from stet.connecting.jsonc import Node, NotJson, find, outline, value_of
+from stet.agents.jsonc import Node, NotJson, find, outline, value_of
 
 
 def as_outlined(node: Node) -> Any:

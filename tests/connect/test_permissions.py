@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from connect.person import Person
-from stet.connecting.clients import OWN_MARK, READING
+from stet.agents.clients import OWN_MARK, READING
 
 CLAUDE = ".claude/settings.json"
 POLICY = ".gemini/policies/stet.toml"

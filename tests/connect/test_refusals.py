@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from connect.person import HOOK_FILES, PROGRAM, SERVER_FILES, Person
-from stet.connecting import config_file
-from stet.connecting.entries import own_command, own_handler, own_server
+from stet.agents import config_file
+from stet.agents.entries import own_command, own_handler, own_server
 
 ZED = SERVER_FILES["zed", "user"][0]
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stet.connecting.json_splicing import CannotSplice
-from stet.connecting.toml_entries import put, removed, value_of
+from stet.agents.json_splicing import CannotSplice
+from stet.agents.toml_entries import put, removed, value_of
 
 SERVERS = "servers"
 VALUE = {"command": "/a b/stet", "args": ["mcp", 'x"\\'], "env": {"A": "1", "b c": "\x7fü"}, "t": 5}

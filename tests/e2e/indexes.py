@@ -6,7 +6,7 @@ import sqlite3
 import time
 
 from e2e.running_daemon import PATIENCE_S, Site
-from stetd.storage.history_index import HistoryIndex
+from stetd.historian.index.history_index import HistoryIndex
 
 
 def indexed(site: Site) -> None:

@@ -19,9 +19,9 @@ import pytest
 from in_process import Asking, InProcess
 from own_peer import own_peer
 from stet.wire.failures import Refused
-from stetd.config import Settings
-from stetd.directories import Directories
-from stetd.session import idling
+from stetd.config.directories import Directories
+from stetd.config.settings import Settings
+from stetd.state import idling
 
 Json = dict[str, Any]
 REPLACE = [{"operation": "replace", "oldText": "one", "newText": "two"}]

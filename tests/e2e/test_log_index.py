@@ -10,7 +10,7 @@ import pytest
 
 from e2e.indexes import indexed
 from e2e.running_daemon import DaemonProcess, Refusal, Site
-from stetd.storage.history_index import HistoryIndex
+from stetd.historian.index.history_index import HistoryIndex
 
 #: Filters, and the subjects (shortened) that they let through, newest first.
 FILTERS: list[tuple[dict[str, Any], list[str]]] = [

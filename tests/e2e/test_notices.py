@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from e2e.running_daemon import DaemonProcess, Site
-from stetd.notices import Notice, command, plain, session_bus, title_and_body
+from stetd.server.desktop_notices import Notice, command, plain, session_bus, title_and_body
 
 CONFIGURATION = """\
 <busconfig>

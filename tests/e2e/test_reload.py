@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from e2e.running_daemon import Client, DaemonProcess
-from stetd.config import NEED_RESTART, OPTIONS
+from stetd.config.settings import NEED_RESTART, OPTIONS
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ import stet
 from client.live import Installation, installation
 from e2e.running_daemon import fsck
 from e2e.supervisor import SocketActivation
-from stet.spawn import is_running
+from stet.service.spawn import is_running
 
 #: How often the daemon is ended under load, in a usual run and in a long one.
 RESTARTS = 100 if os.environ.get("STET_TEST_ALL") else 4

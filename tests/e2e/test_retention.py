@@ -17,11 +17,11 @@ from e2e.running_daemon import ConnectionEnded, DaemonProcess, Site, fsck, git
 from in_process import InProcess
 from own_peer import own_peer
 from stet.wire.failures import Kind, Refused
-from stetd.config import Settings
-from stetd.directories import Directories
-from stetd.historian import choosing
-from stetd.retaining import Policy, retain
+from stetd.config.directories import Directories
+from stetd.config.settings import Settings
+from stetd.historian.maintenance import retention_choice as choosing
 from stetd.storage.progress import Progress
+from stetd.upkeep.retention import Policy, retain
 
 
 @pytest.fixture

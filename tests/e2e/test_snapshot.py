@@ -16,11 +16,11 @@ from e2e.running_daemon import ConnectionEnded, DaemonProcess, Site
 from in_process import InProcess
 from own_peer import own_peer
 from stet.wire.failures import Kind
-from stetd.config import Settings
-from stetd.directories import Directories
+from stetd.config.directories import Directories
+from stetd.config.settings import Settings
 from stetd.historian.works import Taking
-from stetd.snapshotting import Asked, snapshot
 from stetd.storage.progress import Progress
+from stetd.upkeep.snapshot import Asked, snapshot
 
 
 def tree(site: Site, commit: str = "history") -> dict[str, str]:

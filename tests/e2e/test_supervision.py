@@ -14,10 +14,10 @@ import pytest
 from e2e.running_daemon import DaemonProcess
 from e2e.supervisor import Notified
 from in_process import InProcess
-from stetd.config import Settings
-from stetd.directories import Directories
-from stetd.fair_queue import Lane
-from stetd.supervision import MoreTime, beat, heartbeat_interval, status_line
+from stetd.config.directories import Directories
+from stetd.config.settings import Settings
+from stetd.engine.fair_queue import Lane
+from stetd.server.supervision import MoreTime, beat, heartbeat_interval, status_line
 
 
 @pytest.fixture

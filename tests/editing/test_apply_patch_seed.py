@@ -6,7 +6,7 @@ import pytest
 
 from patch_calls import after, patch, planned, refused, rungs, updated
 from stet.wire.failures import Refused
-from stetd.editing.dialects.apply_patch import plan
+from stetd.editing.apply_patch.dialect import plan
 from tree_world import Tree, TreeWorld
 
 

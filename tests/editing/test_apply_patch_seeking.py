@@ -12,10 +12,10 @@ from patch_calls import unplaced, updated
 from stetd.editing.apply_patch import seeking
 from stetd.editing.apply_patch.blocks import block_end
 from stetd.editing.apply_patch.seeking import FileLines, Run, without_white_space
-from stetd.editing.normal_forms import bare, without_trailing_space
-from stetd.editing.rungs import Rung
+from stetd.editing.matching.normal_forms import bare, without_trailing_space
+from stetd.editing.matching.rungs import Rung
+from stetd.editing.matching.typography import folded_text
 from stetd.editing.text import Document
-from stetd.editing.typography import folded_text
 
 LINES = st.sampled_from(["a", "b", "a ", " a", "\ta", "  b", "\u2018a\u2019", "'a'", "", " ", "c"])
 

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 
 import pytest
 
-from stetd.editing.indentation import Change, spaces_unit
-from stetd.editing.line_replacement import shared_lines
-from stetd.editing.matching import Match, Rung, Several, locate
+from stetd.editing.matching.indentation import Change, spaces_unit
+from stetd.editing.matching.ladder import Match, Rung, Several, locate
+from stetd.editing.matching.line_replacement import shared_lines
+from stetd.editing.matching.typography import JOINING_STARTERS, SINGLETONS, TABLE, fold
 from stetd.editing.text import Document
-from stetd.editing.typography import JOINING_STARTERS, SINGLETONS, TABLE, fold
 
 
 def document(text: str) -> Document:

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from stetd.editing.matching import Match, Rung, Several, locate
+from stetd.editing.matching.ladder import Match, Rung, Several, locate
+from stetd.editing.matching.typography import TABLE
 from stetd.editing.text import WHITE_SPACE, Document, adopt_terminators, split_lines
-from stetd.editing.typography import TABLE
 
 TOKENS = (
     *("a", "b", "a\n", "b\n", "a \n", " ", "  ", "    ", "\t", "\n", "\n", "\r\n", "\r\n", "\r"),

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from stetd.editing.near_miss import describe_miss, explain_miss, quoted
+from stetd.editing.matching.near_miss import describe_miss, explain_miss, quoted
 from stetd.editing.text import Document
 
 SOURCE = (

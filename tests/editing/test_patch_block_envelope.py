@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from stetd.editing.patch_block_envelope import NamedFile, named_files
-from stetd.editing.patch_block_grammar import Prose
+from stetd.editing.patch_block.envelope import NamedFile, named_files
+from stetd.editing.patch_block.grammar import Prose
 
 
 def named(text: str) -> list[str]:

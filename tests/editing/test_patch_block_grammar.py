@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from stetd.editing.patch_block_grammar import Answer, Block, Pair, parse_answer
+from stetd.editing.patch_block.grammar import Answer, Block, Pair, parse_answer
 
 START, FIND, REPLACE, END = (
     "===SKIPPY_PATCH_START:a.txt===",

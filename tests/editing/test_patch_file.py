@@ -13,8 +13,9 @@ import pytest
 
 from memory_world import MemoryWorld, kinds
 from stet.wire.failures import Kind, Refused, refuse
-from stetd.editing.dialects import DIALECTS, patch_file
+from stetd.editing.dialects import DIALECTS
 from stetd.editing.edits import Plan, SourceFile
+from stetd.editing.patch_file import dialect as patch_file
 
 PATH = "src/a.py"
 

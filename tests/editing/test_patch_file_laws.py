@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_world import MemoryWorld
-from stetd.editing.choosing import TooFew, nth_place
 from stetd.editing.dialects import DIALECTS
-from stetd.editing.rungs import Rung
-from stetd.editing.sequential import Step, Succession, changed_lines, report_steps
+from stetd.editing.matching.choosing import TooFew, nth_place
+from stetd.editing.matching.rungs import Rung
+from stetd.editing.patch_file.sequential import Step, Succession, changed_lines, report_steps
 from stetd.editing.text import Document
 
 

@@ -9,8 +9,8 @@ import pytest
 from memory_world import MemoryWorld
 from stet.wire.failures import Refused
 from stetd.editing.dialects import DIALECTS
-from stetd.editing.pattern_reading import BadPattern, ReadPattern, read_pattern
-from stetd.editing.search_time import SECONDS, Allowance
+from stetd.editing.patch_file.pattern_reading import BadPattern, ReadPattern, read_pattern
+from stetd.editing.patch_file.search_time import SECONDS, Allowance
 
 
 def patched(data: bytes, search: str, replace: str, **fields: object) -> bytes:

@@ -19,7 +19,7 @@ from memory_world import (
     replace,
 )
 from stetd.editing.edits import PlannedFile
-from stetd.editing.tool_schemas import tool_definitions
+from stetd.editing.tools.schemas import tool_definitions
 
 APPLIED = "<patches_applied>all</patches_applied>"
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from stetd.editing.matching import Match, Rung, Several, locate
+from stetd.editing.matching.ladder import Match, Rung, Several, locate
 from stetd.editing.text import Document
 
 NOWHERE = "nowhere"

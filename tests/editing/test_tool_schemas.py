@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from stet.wire.failures import Refused
-from stetd.editing.inputs.patch import PatchInput
-from stetd.editing.tool_schemas import tool_definitions
-from stetd.editing.validating import validated
+from stetd.editing.tools.inputs.patch import PatchInput
+from stetd.editing.tools.schemas import tool_definitions
+from stetd.editing.tools.validation import validated
 
 
 def problem(params: dict[str, object]) -> Refused:

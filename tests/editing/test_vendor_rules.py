@@ -20,9 +20,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from stet.wire.failures import Refused
-from stetd.editing.inputs.patch import PatchInput
-from stetd.editing.tool_schemas import tool_definitions
-from stetd.editing.validating import validated
+from stetd.editing.tools.inputs.patch import PatchInput
+from stetd.editing.tools.schemas import tool_definitions
+from stetd.editing.tools.validation import validated
 
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 LONGEST_DESCRIPTION = 1024

@@ -19,7 +19,7 @@ import pytest
 import stet
 from client.live import Installation, installation
 from stet.wire.results import CommitInfo
-from stetd.editing.tool_schemas import tool_definitions
+from stetd.editing.tools.schemas import tool_definitions
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 GREETS = 'def greet(name):\n    print("hello " + name)\n\n\ngreet("you")\n'

@@ -10,11 +10,11 @@ from stet.wire.failures import Refused
 from stet.wire.framing import Encoding
 from stet.wire.messages import encode_error
 from stetd.editing.dialects import DIALECTS
-from stetd.editing.inputs.patch import PatchInput
-from stetd.editing.locating import explained_miss
+from stetd.editing.matching.locating import explained_miss
 from stetd.editing.refusals import Subject
 from stetd.editing.text import Document
-from stetd.editing.validating import validated
+from stetd.editing.tools.inputs.patch import PatchInput
+from stetd.editing.tools.validation import validated
 from tree_world import Tree, TreeWorld
 
 

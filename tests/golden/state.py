@@ -33,11 +33,11 @@ from typing import Any
 from e2e.running_daemon import Client, ConnectionEnded, DaemonProcess
 from in_process import InProcess
 from own_peer import own_peer
-from stetd.config import Settings
-from stetd.directories import Directories
-from stetd.historian import choosing
-from stetd.retaining import Policy, retain
+from stetd.config.directories import Directories
+from stetd.config.settings import Settings
+from stetd.historian.maintenance import retention_choice as choosing
 from stetd.storage.progress import Progress
+from stetd.upkeep.retention import Policy, retain
 
 BASE = Path("/tmp/stet-golden-state")
 BOOT = "golden-boot"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stetd.history.file_undoing import FileConflict, Version, take_back_file
-from stetd.storage.merging import merge_file
+from stetd.repository.merging import merge_file
 
 FILE, EXECUTABLE, LINK = 0o100644, 0o100755, 0o120000
 

@@ -27,9 +27,9 @@ from stetd.history.objects import (
     same_image,
     stored_tree,
 )
+from stetd.repository.making_repository import create_repository
+from stetd.repository.shadow_repo import ShadowRepository
 from stetd.storage.disk import Disk
-from stetd.storage.making_repository import create_repository
-from stetd.storage.shadow_repo import ShadowRepository
 
 Files = dict[str, tuple[int, str]]
 

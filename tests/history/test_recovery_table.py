@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stetd.history.objects import Image
-from stetd.history.recovery_table import Decision, Link, decide, looks_torn
+from stetd.recovery.table import Decision, Link, decide, looks_torn
 
 A, B, C, OTHER = (Image(letter * 40, 0o100644) for letter in "abcd")
 DONE, WRITE, KEEP, TORN = (

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from stetd.history.file_undoing import FileConflict, Version
 from stetd.history.taking_back import FileDelta, InTheWay, TakingBack, Whereabouts
-from stetd.storage.merging import merge_file
+from stetd.repository.merging import merge_file
 
 FILE = 0o100644
 Files = dict[str, str]

@@ -9,8 +9,8 @@ import pytest
 from e2e.running_daemon import Site
 from hooks.test_observe import after, before, told, whole
 from stet.wire.failures import Kind
-from stetd import watched_tools
-from stetd.watched_tools import Late, WatchedTools
+from stetd.observing.recording import watched_tools
+from stetd.observing.watched_tools import Late, WatchedTools
 
 
 def stop(site: Site, **more: bool) -> None:

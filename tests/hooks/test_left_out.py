@@ -12,7 +12,7 @@ from e2e.forking import ForkServer
 from e2e.running_daemon import DaemonProcess, Site
 from hooks.test_observe import after, before, told, whole
 from rigs.forked_daemon import ForkedDaemon
-from stetd.looking import Differing
+from stetd.observing.current_content import Differing
 
 Step = Callable[[Site], Any]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from e2e.running_daemon import Site
 from hooks.test_observe import before
-from stetd.differing import KnownFiles
+from stetd.observing.changed_files import KnownFiles
 from stetd.storage.scanning import Folder
 from stetd.storage.stat_cache import Stamp
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from e2e.running_daemon import Site
 from hooks.test_observe import after, before, told
-from stetd.before_note import BeforeNote
-from stetd.watched_tools import WatchedTools
+from stetd.observing.before_note import BeforeNote
+from stetd.observing.watched_tools import WatchedTools
 
 
 def test_the_paths_of_the_oldest_uses_go_first_when_there_are_many() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from e2e.running_daemon import Site
 from mcp_server.raw_client import HELLO, INITIALIZED, RawClient, Starting
-from stet import joining
+from stet.agents import joining
 
 PATCH = {"path": "a.txt", "patches": [{"operation": "append_eof", "newText": "x\n"}]}
 
@@ -171,10 +171,10 @@ def test_join_and_joined_agree_on_the_process(
 
 def test_a_shell_in_between_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STET_RUNTIME_DIR", str(tmp_path / "r"))
-    tell = "from stet.joining import join; join('conv-1', 'x')"
+    tell = "from stet.agents.joining import join; join('conv-1', 'x')"
     # ``; true`` keeps the shell from becoming the command itself.
     subprocess.run(["/bin/sh", "-c", f'"{sys.executable}" -c "{tell}"; true'], check=True)
-    ask = "from stet.joining import joined; print(joined())"
+    ask = "from stet.agents.joining import joined; print(joined())"
     asked = subprocess.run([sys.executable, "-c", ask], check=True, capture_output=True, text=True)
     assert "('conv-1', 'x')\n" == asked.stdout
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from stet.mcp import catalogue, tool_calls
-from stetd.editing.tool_schemas import tool_definitions
+from stetd.editing.tools.schemas import tool_definitions
 
 OTHERS = ["read", "undo", "log", "show", "diff", "request_mode_upgrade"]
 

@@ -20,7 +20,7 @@ from e2e.running_daemon import PATIENCE_S, DaemonProcess, Site
 from mcp_server.raw_client import RawClient, Starting
 from rigs import findings
 from stet.mcp.sessions import MOST_UNDER_WAY
-from stet.spawn import Endpoint, holder
+from stet.service.spawn import Endpoint, holder
 
 FULL = os.environ.get("STET_TEST_ALL") == "1"
 CLIENTS, CALLS, KILLS = (8, 25, 6) if FULL else (3, 8, 2)

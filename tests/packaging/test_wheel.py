@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from stet.spawn import is_running
+from stet.service.spawn import is_running
 
 CHECKOUT = Path(__file__).parents[2]
 LOADED = "import sys; before = set(sys.modules); import stet; print(*(set(sys.modules) - before))"

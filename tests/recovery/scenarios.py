@@ -26,9 +26,9 @@ import msgspec
 from in_process import InProcess
 from own_peer import own_peer
 from stet.wire.failures import Refused
-from stetd.config import load_settings
-from stetd.directories import Directories
-from stetd.storage import background
+from stetd.config.directories import Directories
+from stetd.config.settings import load_settings
+from stetd.historian import git_writer as background
 from stetd.storage.disk import Disk, SyncFailed
 
 Json = dict[str, Any]
@@ -204,7 +204,7 @@ async def _tell(agent: Agent) -> None:
 
 async def _at_once(agent: Agent, requests: list[tuple[str, Json]]) -> None:
     """Send calls that share a batch, however slow the machine is."""
-    vars(sys.modules["stetd.writer"])["TURN_S"] = 60.0
+    vars(sys.modules["stetd.engine.writer"])["TURN_S"] = 60.0
     await at_once(agent, requests)
 
 

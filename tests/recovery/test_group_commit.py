@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from recovery.scenarios import Json, at_once, opened
-from stetd import writer
+from stetd.engine import writer
 from stetd.storage.journal import Journal
 
 CALLS = 5

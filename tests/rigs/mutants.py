@@ -12,16 +12,17 @@ from concurrent.futures import Future
 from typing import Any
 
 from rigs.crashable_disk import CrashableDisk
-from stetd import settling, transaction, writer
-from stetd.checkpointing import Checkpoints
-from stetd.replacing import FileWork
-from stetd.storage import background
+from stetd.engine import transaction, writer
+from stetd.engine.checkpointing import Checkpoints
+from stetd.engine.file_replacement import FileWork
+from stetd.engine.writer import Writer
+from stetd.historian import git_writer as background
+from stetd.recovery import files as settling
+from stetd.repository.shadow_repo import ShadowRepository
 from stetd.storage.journal import Journal
 from stetd.storage.journal_format import Checkpoint
 from stetd.storage.paths_on_disk import Target
-from stetd.storage.shadow_repo import ShadowRepository
 from stetd.storage.worktree import OnDisk, Worktree
-from stetd.writer import Writer
 
 
 def no_fsync() -> None:

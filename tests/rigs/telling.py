@@ -21,8 +21,8 @@ from own_peer import own_peer
 from rigs.crashable_disk import CrashableDisk
 from rigs.stories import Call, Durability, Event, Json, Other, Save, Step
 from stet.wire.failures import Refused
-from stetd.config import Settings
-from stetd.directories import Directories
+from stetd.config.directories import Directories
+from stetd.config.settings import Settings
 from stetd.storage.disk import Disk
 
 SESSION = "s"

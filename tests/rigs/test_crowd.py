@@ -19,7 +19,7 @@ import pytest
 from e2e.running_daemon import Client, DaemonProcess, Refusal, Site, fsck, git
 from rigs import findings
 from stet.wire.framing import Encoding
-from stetd.storage.shadow_repo import ShadowRepository
+from stetd.repository.shadow_repo import ShadowRepository
 
 CLIENTS = 16
 CALLS = 5_000 if os.environ.get("STET_TEST_ALL") else 640

@@ -20,8 +20,8 @@ import pytest
 
 from e2e.running_daemon import DaemonProcess, Refusal, Site
 from rigs import findings
-from stetd.storage.history_index import HistoryIndex
-from stetd.storage.index_schema import remove
+from stetd.historian.index.history_index import HistoryIndex
+from stetd.historian.index.schema import remove
 
 COMPLETE = bool(os.environ.get("STET_TEST_ALL"))
 CALLS = 50_000 if COMPLETE else 5_000

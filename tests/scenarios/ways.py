@@ -25,11 +25,11 @@ from own_peer import own_peer
 from scenarios.scenario import Json, Scenario
 from stet.wire.failures import Refused
 from stet.wire.framing import Encoding
-from stetd.config import Settings
-from stetd.directories import Directories
+from stetd.config.directories import Directories
+from stetd.config.settings import Settings
 from stetd.editing.dialects import DIALECTS
 from stetd.editing.edits import Plan
-from stetd.params import split_common
+from stetd.engine.parameters import split_common
 from tree_world import Tree, TreeWorld
 
 _FILE_MODE = 0o644

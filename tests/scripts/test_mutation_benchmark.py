@@ -47,7 +47,7 @@ def test_the_tables_are_printed() -> None:
 CARELESS = """
 import sys
 from mutation_benchmark import main
-from stetd.editing import matching
+from stetd.editing.matching import ladder as matching
 matching.{name} = lambda *_: False
 sys.exit(main())
 """

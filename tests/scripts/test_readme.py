@@ -16,10 +16,10 @@ from typing import Self
 import pytest
 
 import stet
-from stet.spawn import is_running
+from stet.service.spawn import is_running
 from stet.wire.failures import Kind
-from stetd.editing.rungs import Rung
-from stetd.options import table
+from stetd.config.options import table
+from stetd.editing.matching.rungs import Rung
 
 CHECKOUT = Path(__file__).parents[2]
 README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
@@ -36,7 +36,7 @@ def test_it_has_every_option_with_its_default() -> None:
     section = README.partition("## Configuration")[2].partition("\n## ")[0]
     written = "\n".join(line for line in section.splitlines() if line.startswith("|"))
 
-    # What it should be: python -c "from stetd.options import table; print(table())"
+    # What it should be: python -c "from stetd.config.options import table; print(table())"
     assert table() == written
 
 

@@ -18,7 +18,7 @@ from types import ModuleType
 
 import pytest
 
-from stet.spawn import is_running
+from stet.service.spawn import is_running
 
 CHECKOUT = Path(__file__).parents[2]
 SCRIPTS = CHECKOUT / "scripts"

@@ -19,10 +19,10 @@ import msgspec
 from stet.wire.failures import Kind, refuse
 from stet.wire.framing import UNLIMITED_FRAME, Encoding, Framer, enclose
 from stet.wire.messages import encode_request
-from stetd.config import Settings
-from stetd.listening import listen
-from stetd.peer import PeerProcess
-from stetd.server import Server
+from stetd.config.settings import Settings
+from stetd.server.listeners import listen
+from stetd.server.peer import PeerProcess
+from stetd.server.server import Server
 
 
 class EchoHandlers:

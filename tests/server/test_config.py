@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import asdict
 
-from stetd.config import OPTIONS, ConfigurationError, Settings, load_settings
+from stetd.config.settings import OPTIONS, ConfigurationError, Settings, load_settings
 from stetd.history.protecting import DEFAULT_PATTERNS
 
 

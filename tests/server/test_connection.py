@@ -15,7 +15,7 @@ import pytest
 
 from server.echo_server import Served, eventually, serving
 from stet.wire.framing import Encoding
-from stetd.connection import ClientConnection
+from stetd.server.connection import ClientConnection
 
 
 def run(directory: Path, story: Callable[[Served], Awaitable[None]], **options: Any) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from functools import partial
 
-from stetd.crowd import LARGE, Crowd
+from stetd.server.shared_limits import LARGE, Crowd
 
 LIMIT = 16 * LARGE
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from stet.socket_path import UnsafeDirectory
-from stetd.directories import LOCK_NAME, AlreadyRunning, Directories, InstanceLock
+from stet.service.socket_path import UnsafeDirectory
+from stetd.config.directories import LOCK_NAME, AlreadyRunning, Directories, InstanceLock
 
 
 def directories(base: Path) -> Directories:
@@ -123,7 +123,7 @@ def test_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
     ours = prepared(tmp_path)
     script = (
         "import os, signal, sys\n"
-        "from stetd.directories import Directories, InstanceLock\n"
+        "from stetd.config.directories import Directories, InstanceLock\n"
         "lock = InstanceLock.acquire(Directories(*sys.argv[1:]))\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from stet.wire.events import ModeEvent
-from stetd import events
-from stetd.events import Events, ModeChanged, Note, Overflow
 from stetd.history.objects import NewObject
+from stetd.state import events
+from stetd.state.events import Events, ModeChanged, Note, Overflow
 
 
 def mode(number: int, workspace: str = "w") -> ModeChanged:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stetd import fair_queue
-from stetd.fair_queue import FairQueue, Lane
+from stetd.engine import fair_queue
+from stetd.engine.fair_queue import FairQueue, Lane
 
 MOST = 64
 TURN_S = 0.012

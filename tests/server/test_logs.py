@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from stetd import logs
-from stetd.logs import Fields, JournalHandler, LastError, LineFormatter
+from stetd.config import logs
+from stetd.config.logs import Fields, JournalHandler, LastError, LineFormatter
 
 
 def record(message: str, *args: object, level: int = logging.INFO) -> logging.LogRecord:

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from stetd.peer import credentials_of, peer_of, start_of
+from stetd.server.peer import credentials_of, peer_of, start_of
 
 #: In a namespace where nobody else makes processes: one connects and ends, another gets its id.
 REUSED = """
 import os, socket, sys, time
-from stetd.peer import peer_of, start_of
+from stetd.server.peer import peer_of, start_of
 
 def child(act):
     pid = os.fork()

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from stet.wire.failures import Refused
-from stetd.planning_beside import Beside, PlanningBeside
-from stetd.planning_process import NoPlanner, Planner, PlannerLost
+from stetd.workers.pool import Beside, PlanningBeside
+from stetd.workers.process import NoPlanner, Planner, PlannerLost
 
 
 class Lost:

@@ -18,7 +18,7 @@ import pytest
 from memory_world import MemoryWorld
 from stet.wire.failures import Kind, Refused, refuse
 from stetd.editing.edits import Plan, PlannedFile, SourceFile
-from stetd.planning_channel import (
+from stetd.workers.channel import (
     Call,
     Channel,
     ChannelBroken,
@@ -35,8 +35,8 @@ from stetd.planning_channel import (
     asked,
     understood,
 )
-from stetd.planning_process import Planner, PlannerLost, begin_planner
-from stetd.recorded_plans import Answer, Question
+from stetd.workers.process import Planner, PlannerLost, begin_planner
+from stetd.workers.recorded_plans import Answer, Question
 
 WORLD = MemoryWorld({"a.txt": b"one\n"})
 EDIT = {"path": "a.txt", "patches": [{"operation": "replace", "oldText": "one", "newText": "2"}]}

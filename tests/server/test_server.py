@@ -14,9 +14,9 @@ import pytest
 from server.echo_server import EchoHandlers, eventually, serving
 from stet.wire.failures import Kind, refuse
 from stet.wire.framing import Encoding
-from stetd.config import Settings
-from stetd.listening import SocketInTheWay, listen
-from stetd.server import Server
+from stetd.config.settings import Settings
+from stetd.server.listeners import SocketInTheWay, listen
+from stetd.server.server import Server
 
 
 def test_sockets_are_private(tmp_path: Path) -> None:

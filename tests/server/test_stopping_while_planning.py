@@ -18,11 +18,11 @@ from in_process import Asking, InProcess
 from memory_world import MemoryWorld
 from own_peer import own_peer
 from stet.wire.failures import Kind, Refused
-from stetd.config import Settings
-from stetd.directories import Directories
-from stetd.fair_queue import MOST_FORSAKEN, Lane
-from stetd.planning_beside import PlanningBeside
-from stetd.planning_process import PlannerLost, begin_planner
+from stetd.config.directories import Directories
+from stetd.config.settings import Settings
+from stetd.engine.fair_queue import MOST_FORSAKEN, Lane
+from stetd.workers.pool import PlanningBeside
+from stetd.workers.process import PlannerLost, begin_planner
 
 #: Large enough not to be planned on the writer.
 LARGE = "".join(f"line {n} of a large file\n" for n in range(30_000))
@@ -47,7 +47,7 @@ def planning() -> int:
     """The process that plans."""
     for pid in Path(f"/proc/{os.getpid()}/task").glob("*/children"):
         for child in map(int, pid.read_text().split()):
-            if b"stetd.planning_process" in Path(f"/proc/{child}/cmdline").read_bytes():
+            if b"stetd.workers.process" in Path(f"/proc/{child}/cmdline").read_bytes():
                 return child
     raise AssertionError("nothing plans")
 

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from stetd import systemd_socket
-from stetd.systemd_socket import inherited_sockets
+from stetd.server import systemd_socket
+from stetd.server.systemd_socket import inherited_sockets
 
 # In a process of its own, because the descriptors have to be 3 and 4. Arguments: the names
 # of the descriptors, then what LISTEN_PID is to say ("own" or a number).
 _ACTIVATED = """
 import os, sys
-from stetd.systemd_socket import ActivationError, inherited_sockets
+from stetd.server.systemd_socket import ActivationError, inherited_sockets
 os.environ["LISTEN_PID"] = str(os.getpid()) if sys.argv[2] == "own" else sys.argv[2]
 os.environ["LISTEN_FDS"] = "2"
 if sys.argv[1] != "-":

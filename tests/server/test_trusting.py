@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from stet.socket_path import UnsafeDirectory
-from stetd.directories import Directories
+from stet.service.socket_path import UnsafeDirectory
+from stetd.config.directories import Directories
 
 OTHER = 65534
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give files away")

@@ -22,7 +22,7 @@ from service import person
 from service.person import HOME, RUNTIME, STATE, WORKSPACE
 from service.private_manager import SKIPPED
 from service.wheels import make_environment, make_wheel
-from stet.spawn import Endpoint, holder, is_running
+from stet.service.spawn import Endpoint, holder, is_running
 
 #: The check that has to name it, and how it is made.
 INSTALLATIONS: dict[str, tuple[str, Callable[[], None]]] = {}

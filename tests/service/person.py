@@ -18,7 +18,7 @@ from typing import Any
 
 import stet
 from service.load import line_of, path_of
-from stet.spawn import Endpoint
+from stet.service.spawn import Endpoint
 
 HOME = Path(os.environ["HOME"])
 WORKSPACE = HOME / "workspace"

@@ -19,7 +19,7 @@ from pathlib import Path
 import stet
 from service import person
 from service.person import HOME, RUNTIME, STATE, UNITS, WORKSPACE, shown, stet_command, systemctl
-from stet.unit_files import HARDENED
+from stet.service.unit_files import HARDENED
 
 CLIENTS = 8
 #: Calls of each client; restarts under load; kills. STET_TEST_ALL=1 takes as many as it should

@@ -12,9 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from stet import unit_files
 from stet.cli import service
-from stet.unit_files import HARDENED, MARKER, NAMES, SERVICE, SOCKET, Installed, UnusablePath
+from stet.service import unit_files
+from stet.service.unit_files import (
+    HARDENED,
+    MARKER,
+    NAMES,
+    SERVICE,
+    SOCKET,
+    Installed,
+    UnusablePath,
+)
 
 needs_analyze = pytest.mark.skipif(
     shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed"

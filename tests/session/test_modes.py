@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from stetd.session.modes import (
+from stetd.state.modes import (
     RESTRICTED,
     UNRESTRICTED,
     Grant,
@@ -20,8 +20,8 @@ from stetd.session.modes import (
     stricter,
     until,
 )
-from stetd.session.sessions import Session, with_standing
-from stetd.state import State
+from stetd.state.sessions import Session, with_standing
+from stetd.state.state import State
 from stetd.storage.disk import Disk
 
 GIVEN = Instant(wall=1000.0, running=50.0, boot="first")

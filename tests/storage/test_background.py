@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from stetd.historian.git_writer import Background, Unwritten
 from stetd.history.commits import CommitMeta, commit_object
 from stetd.history.objects import EMPTY_TREE, NewObject, object_id
-from stetd.storage.background import Background, Unwritten
+from stetd.repository.making_repository import create_repository
+from stetd.repository.shadow_repo import ShadowRepository
+from stetd.repository.stored_objects import MissingObject
 from stetd.storage.disk import Disk, SyncFailed
-from stetd.storage.making_repository import create_repository
-from stetd.storage.shadow_repo import ShadowRepository
-from stetd.storage.stored_objects import MissingObject
 from unwritable import unwritable
 
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stetd.historian.queries.commit_changes import changes_of, commit_parts, described, has_text
 from stetd.history.commit_rows import FileRow, Hunk, Part
 from stetd.history.line_diffs import compare_lines, line_diff
 from stetd.history.objects import object_id
-from stetd.storage.commit_changes import changes_of, commit_parts, described, has_text
 from storage.histories import Histories
 
 

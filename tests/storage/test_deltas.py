@@ -5,8 +5,8 @@ import os
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stetd.storage.deltas import make_delta
-from stetd.storage.object_files import _apply_delta
+from stetd.repository.deltas import make_delta
+from stetd.repository.object_files import _apply_delta
 
 LINES = [b"a line of a file %d\n" % number for number in range(2000)]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stetd.heads import few_names, outside_changes, permissions_of, regraded
+from stetd.engine.heads import few_names, outside_changes, permissions_of, regraded
 from stetd.history.objects import Image, object_id
 from storage.histories import Histories
 

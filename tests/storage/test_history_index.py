@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stetd.historian.index import schema as index_schema
+from stetd.historian.index.history_index import HistoryIndex
+from stetd.historian.index.writer import GrowingIndex
 from stetd.history.commit_rows import CommitRow, FileRow, Hunk, Part, Wanted
-from stetd.storage import index_schema
-from stetd.storage.growing_index import GrowingIndex
-from stetd.storage.history_index import HistoryIndex
 
 
 def oid(n: int) -> str:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from stet.wire.results import LogResult
-from stetd import history_reading
-from stetd.params import Log
-from stetd.place import Place
+from stetd.engine.parameters import Log
+from stetd.historian.queries import log as history_reading
+from stetd.historian.reading_place import Place
 from stetd.storage.disk import Disk
 from stetd.storage.worktree import Worktree
 from storage.histories import Histories

@@ -14,17 +14,16 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from stet.wire.failures import Refused
-from stetd import unindexed
+from stetd.historian.index.history_index import HistoryIndex
+from stetd.historian.index.writer import GrowingIndex
+from stetd.historian.index_writer import catch_up
+from stetd.historian.queries import commit_changes, unindexed
+from stetd.historian.queries.commit_lookup import Past, UnknownCursor
+from stetd.historian.queries.indexed_lookup import IndexedPast, look_back
 from stetd.history.commit_rows import Wanted
-from stetd.indexed_past import IndexedPast, look_back
-from stetd.indexing import catch_up
-from stetd.past import Past, UnknownCursor
-from stetd.storage import commit_changes
+from stetd.repository.shallow import write_shallow
+from stetd.repository.stored_objects import MissingObject
 from stetd.storage.disk import Disk
-from stetd.storage.growing_index import GrowingIndex
-from stetd.storage.history_index import HistoryIndex
-from stetd.storage.shallow import write_shallow
-from stetd.storage.stored_objects import MissingObject
 from storage.histories import Histories
 
 PATHS = ["a", "d/a", "d/e/b"]

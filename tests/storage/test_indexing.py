@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from stetd import indexing
-from stetd.indexing import Indexer, catch_up
+from stetd.historian import index_writer as indexing
+from stetd.historian.index.history_index import HistoryIndex
+from stetd.historian.index.writer import GrowingIndex
+from stetd.historian.index_writer import Indexer, catch_up
+from stetd.repository.shallow import write_shallow
 from stetd.storage.disk import Disk
-from stetd.storage.growing_index import GrowingIndex
-from stetd.storage.history_index import HistoryIndex
-from stetd.storage.shallow import write_shallow
 from storage.histories import Histories
 
 _PATIENCE_S = 60.0

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from stetd.repository.kept_handles import KeptHandles
+from stetd.repository.making_repository import create_repository
 from stetd.storage.disk import Disk
-from stetd.storage.kept_handles import KeptHandles
-from stetd.storage.making_repository import create_repository
 
 
 @pytest.fixture

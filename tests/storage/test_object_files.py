@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from stetd.history.objects import NewObject, object_id
+from stetd.repository.making_repository import create_repository
+from stetd.repository.object_files import Damaged, Missing, ObjectFiles
+from stetd.repository.packing import write_pack
+from stetd.repository.shadow_repo import ShadowRepository
 from stetd.storage.disk import Disk
-from stetd.storage.making_repository import create_repository
-from stetd.storage.object_files import Damaged, Missing, ObjectFiles
-from stetd.storage.packing import write_pack
-from stetd.storage.shadow_repo import ShadowRepository
 
 
 def git(repository: str, *arguments: str, data: bytes = b"") -> bytes:

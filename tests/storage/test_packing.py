@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stetd.history.objects import NewObject, object_id
+from stetd.repository.making_repository import create_repository
+from stetd.repository.packing import merge_packs, write_pack
+from stetd.repository.shadow_repo import ShadowRepository
 from stetd.storage.disk import Disk
-from stetd.storage.making_repository import create_repository
-from stetd.storage.packing import merge_packs, write_pack
-from stetd.storage.shadow_repo import ShadowRepository
 
 
 def blob(content: bytes) -> NewObject:

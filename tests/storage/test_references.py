@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stetd.storage.disk import Disk
-from stetd.storage.making_repository import create_repository
-from stetd.storage.references import (
+from stetd.repository.making_repository import create_repository
+from stetd.repository.references import (
     DamagedReference,
     delete_pin,
     pin_names,
@@ -21,6 +20,7 @@ from stetd.storage.references import (
     set_pin,
     why_no_pin_name,
 )
+from stetd.storage.disk import Disk
 from storage.histories import Histories
 
 

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 from stetd import failpoints
 from stetd.history.objects import NewObject, object_id
-from stetd.storage import packing, repacking
+from stetd.repository import packing, repacking
+from stetd.repository.making_repository import create_repository
+from stetd.repository.object_files import ObjectFiles
+from stetd.repository.packing import merge_packs, write_pack
+from stetd.repository.reachable import BrokenHistory
+from stetd.repository.repacking import Repacking
 from stetd.storage.disk import Disk
-from stetd.storage.making_repository import create_repository
-from stetd.storage.object_files import ObjectFiles
-from stetd.storage.packing import merge_packs, write_pack
 from stetd.storage.progress import Progress
-from stetd.storage.reachable import BrokenHistory
-from stetd.storage.repacking import Repacking
 from storage.histories import Histories
 
 

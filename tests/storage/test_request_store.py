@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from stetd.historian.index.request_store import RequestStore
 from stetd.storage.request_record import RequestRecord
-from stetd.storage.request_store import RequestStore
 
 
 def record(seq: int, time: int = 0, request: str | None = None) -> RequestRecord:

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from stetd.history.commits import CommitMeta, commit_object
 from stetd.history.line_diffs import line_diff
 from stetd.history.objects import EMPTY_TREE, NewObject, object_id
+from stetd.repository.making_repository import create_repository
+from stetd.repository.merging import merge_file
+from stetd.repository.shadow_repo import ShadowRepository
+from stetd.repository.shallow import write_shallow
 from stetd.storage.disk import Disk
-from stetd.storage.making_repository import create_repository
-from stetd.storage.merging import merge_file
-from stetd.storage.shadow_repo import ShadowRepository
-from stetd.storage.shallow import write_shallow
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 from stet.wire.failures import Kind, Refused
 from stetd.storage.progress import Progress
-from stetd.upkeep import Job, Upkeep
+from stetd.upkeep.schedule import Job, Upkeep
 
 
 async def begun() -> Upkeep:

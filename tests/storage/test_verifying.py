@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from stet.wire.results import VerifyResult
+from stetd.historian.queries.verify import Subject, read_history_reference, verify
+from stetd.historian.verify_claims import Claim
 from stetd.history.commits import CommitMeta, commit_object
 from stetd.history.objects import EMPTY_TREE, NewObject, object_id
+from stetd.repository.packing import write_pack
+from stetd.repository.references import set_pin
 from stetd.storage.disk import Disk
 from stetd.storage.journal_heads import JournalHead
-from stetd.storage.packing import write_pack
-from stetd.storage.references import set_pin
 from stetd.storage.worktree import Worktree
-from stetd.verify_claims import Claim
-from stetd.verifying import Subject, read_history_reference, verify
 from storage.histories import Histories
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from stet.calls.call import Call, IfMatch, given
-from stet.changes import Change
-from stet.patches import Patch
+from stet.session.changes import Change
+from stet.session.patches import Patch
 from stet.wire.observations import ObserveResult
 from stet.wire.results import EditResult
 

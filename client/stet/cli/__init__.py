@@ -22,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Carry out one command; the exit status."""
     words = sys.argv[1:] if argv is None else argv
     if words[:1] == ["hook"]:
-        from stet.hook import main as hook
+        from stet.agents.hook import main as hook
 
         return hook(words[1:])
     from stet.cli.running import run

@@ -8,12 +8,13 @@ import sys
 
 import msgspec
 
-from stet import calls, render
+from stet import calls
 from stet.calls import Call
 from stet.cli import asking
 from stet.cli.output import Output
 from stet.cli.usage import UsageError
-from stet.render import Span
+from stet.terminal import render
+from stet.terminal.render import Span
 from stet.wire.results import Tools
 
 

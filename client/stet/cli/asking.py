@@ -17,7 +17,7 @@ import msgspec
 import stet
 from stet.calls import Call
 from stet.cli.output import Output
-from stet.session_methods import TIMEOUT
+from stet.session.methods import TIMEOUT
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from stet.cli import asking
 from stet.cli.output import Output
 from stet.cli.usage import UsageError
 from stet.errors import IoError
-from stet.render import Line, Span, ago, short, visible
+from stet.terminal.render import Line, Span, ago, short, visible
 from stet.wire.results import PinInfo, VerifyResult, WorkspaceInfo
 
 _NOT_WHOLE = 1

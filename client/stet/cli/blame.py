@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from stet import blame_lines, calls
+from stet import calls
 from stet.cli import asking
 from stet.cli.output import Output
+from stet.terminal import blame_lines
 
 
 def blame(arguments: argparse.Namespace, output: Output) -> None:

@@ -286,11 +286,11 @@ def ask(directory: str, calls: Sequence[tuple[str, dict[str, Any]]]) -> list[Any
 
 
 def _socket_path() -> str:
-    """As :mod:`stet.socket_path` has it, which is loaded without the package around it."""
+    """As :mod:`stet.service.socket_path` has it, which is loaded without the package around it."""
     import importlib.util
 
     file = os.path.join(
-        os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "socket_path.py"
+        os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "service", "socket_path.py"
     )
     spec = importlib.util.spec_from_file_location("stet_socket_path", file)
     assert spec is not None, "BUG: no module at a path"

@@ -24,7 +24,7 @@ _TRUST = "start codex, run /hooks there, and trust the hooks of stet"
 
 def finding(path: str, program: str, directory: str) -> Finding:
     """What Codex does with the hooks in a file of its configuration, which start this program."""
-    from stet.connecting.entries import own_handler
+    from stet.agents.entries import own_handler
 
     starts = f"{path} starts {program}"
     if shutil.which("codex") is None:

@@ -6,7 +6,7 @@ tells why one does not start. It tells of a daemon that is started from here: a 
 the environment of its unit.
 
 Exit status: 1 when the configuration can't be used. With ``--json`` what stetd said
-(``stetd.options``): ``{"path", "exists", "options"}`` or ``{"path", "ok", "faults"}``.
+(``stetd.config.options``): ``{"path", "exists", "options"}`` or ``{"path", "ok", "faults"}``.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ import stet
 from stet import calls
 from stet.cli.output import Output
 from stet.errors import StetError
-from stet.render import visible
-from stet.socket_path import config_path
-from stet.spans import Line, Span
+from stet.service.socket_path import config_path
+from stet.terminal.render import visible
+from stet.terminal.spans import Line, Span
 from stet.wire.results import ReloadResult
 
 #: -P: without it "-m" would put the current directory before the installed packages.

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Literal
 
 from stet.cli.output import Output
 from stet.cli.usage import UsageError
-from stet.render import Line, Span, visible
+from stet.terminal.render import Line, Span, visible
 
 if TYPE_CHECKING:  # no other command needs it
-    from stet.connecting.carrying_out import Request
+    from stet.agents.carrying_out import Request
 
 
 def connect(arguments: argparse.Namespace, output: Output) -> None:
     """Print the configuration for a client, or write it."""
-    from stet.connecting import carrying_out
+    from stet.agents import carrying_out
 
     request = _request(arguments)
     if arguments.hooks and not request.client.has_hooks:
@@ -47,7 +47,7 @@ def connect(arguments: argparse.Namespace, output: Output) -> None:
 
 def disconnect(arguments: argparse.Namespace, output: Output) -> None:
     """Take stet out of a client's configuration."""
-    from stet.connecting import carrying_out
+    from stet.agents import carrying_out
 
     request = _request(arguments)
     changes = carrying_out.disconnect(request)
@@ -68,9 +68,9 @@ def disconnect(arguments: argparse.Namespace, output: Output) -> None:
 
 
 def _request(arguments: argparse.Namespace) -> Request:
-    from stet.connecting.carrying_out import Request
-    from stet.connecting.clients import CLIENTS
-    from stet.connecting.entries import this_stet
+    from stet.agents.carrying_out import Request
+    from stet.agents.clients import CLIENTS
+    from stet.agents.entries import this_stet
 
     here = os.path.abspath(arguments.directory)
     workspace = getattr(arguments, "workspace", None)
@@ -101,7 +101,7 @@ def _tools(names: str | None) -> str | None:
 
 
 def _print(request: Request, output: Output) -> None:
-    from stet.connecting import carrying_out
+    from stet.agents import carrying_out
 
     wanted = [target for target in carrying_out.targets(request) if target.wanted]
     texts = [target.kind.written("", target.wanted) for target in wanted]

@@ -19,8 +19,8 @@ import stet
 from stet.cli import doctor_clients, doctor_places, doctor_service
 from stet.cli.finding import Finding
 from stet.cli.output import Output
-from stet.render import Line, Span, size, visible
-from stet.spawn import Endpoint, holder
+from stet.service.spawn import Endpoint, holder
+from stet.terminal.render import Line, Span, size, visible
 from stet.wire.results import StatusResult
 
 _PACKAGES = (

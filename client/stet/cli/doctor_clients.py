@@ -17,14 +17,14 @@ from stet.cli.connecting import command_line
 from stet.cli.finding import Finding
 
 if TYPE_CHECKING:
-    from stet.connecting.carrying_out import Request
+    from stet.agents.carrying_out import Request
 
 
 def findings(directory: str) -> Iterator[Finding]:
     """A finding for each file of a client that stet is in."""
-    from stet.connecting.carrying_out import Request, connected
-    from stet.connecting.clients import CLIENTS, SCOPES
-    from stet.connecting.entries import this_stet
+    from stet.agents.carrying_out import Request, connected
+    from stet.agents.clients import CLIENTS, SCOPES
+    from stet.agents.entries import this_stet
 
     here = os.path.abspath(directory)
     for client in CLIENTS.values():
@@ -46,7 +46,7 @@ def findings(directory: str) -> Iterator[Finding]:
 
 def _as_written(request: Request, commands: Sequence[Sequence[str]]) -> Request:
     """What was asked for when the entries with these commands were written."""
-    from stet.connecting.entries import own_options
+    from stet.agents.entries import own_options
 
     servers = [argv for argv in commands if "mcp" in argv]
     options: dict[str, str] = {}

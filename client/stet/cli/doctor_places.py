@@ -20,8 +20,8 @@ import msgspec
 from stet.cli.config import ask_stetd
 from stet.cli.finding import Finding, as_root, quoted
 from stet.errors import StetError
-from stet.socket_path import UnsafeDirectory, check_private, config_path
-from stet.spawn import Endpoint, holder, is_running
+from stet.service.socket_path import UnsafeDirectory, check_private, config_path
+from stet.service.spawn import Endpoint, holder, is_running
 
 #: Less than this much free space, or so few files, for the history is worth a word.
 _SPARE_BYTES = 500 * 1024 * 1024
@@ -266,7 +266,7 @@ def journal(endpoint: Endpoint) -> Iterator[Finding]:
     if holder(endpoint) is not None or not os.path.isdir(os.path.join(endpoint.state, "journal")):
         return
     environ = os.environ | {"STET_STATE_DIR": endpoint.state}
-    command = [sys.executable, "-P", "-m", "stetd.inspecting"]
+    command = [sys.executable, "-P", "-m", "stetd.recovery.inspection"]
     done = subprocess.run(command, capture_output=True, env=environ, check=False)
     try:
         found: dict[str, Any] = msgspec.json.decode(done.stdout)

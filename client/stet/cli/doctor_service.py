@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from stet import systemd, unit_files
 from stet.cli import service
 from stet.cli.finding import Finding
 from stet.errors import StetError
-from stet.socket_path import config_path
-from stet.spawn import Endpoint, holder
-from stet.unit_files import HARDENED, MARKER, NAMES, SERVICE, SOCKET
+from stet.service import systemd, unit_files
+from stet.service.socket_path import config_path
+from stet.service.spawn import Endpoint, holder
+from stet.service.unit_files import HARDENED, MARKER, NAMES, SERVICE, SOCKET
 
 _INSTALL = "stet service install"
 

@@ -8,11 +8,12 @@ import sys
 import uuid
 from typing import Any
 
-from stet import calls, render
+from stet import calls
 from stet.calls import Call
 from stet.cli import asking
 from stet.cli.output import Output
 from stet.cli.usage import UsageError
+from stet.terminal import render
 from stet.wire.results import EditResult
 
 

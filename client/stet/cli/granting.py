@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import argparse
 
-from stet import calls, render
+from stet import calls
 from stet.cli import asking
 from stet.cli.output import Output
 from stet.cli.usage import UsageError
-from stet.render import Span
-from stet.request_lines import decided
-from stet.request_lines import requests as request_lines
+from stet.terminal import render
+from stet.terminal.render import Span
+from stet.terminal.request_lines import decided
+from stet.terminal.request_lines import requests as request_lines
 from stet.wire.results import UpgradeInfo
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import time
 
-from stet import calls, render
+from stet import calls
 from stet.cli import asking
 from stet.cli.output import Output
 from stet.cli.usage import UsageError
+from stet.terminal import render
 from stet.wire.results import LogResult
 
 #: Commits of a page, if --limit does not say.

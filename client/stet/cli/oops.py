@@ -15,12 +15,13 @@ from collections.abc import Container, Iterable, Iterator
 from datetime import datetime
 
 import stet
-from stet import calls, render
+from stet import calls
 from stet.cli import asking
 from stet.cli.output import Output
 from stet.cli.taking_back import LISTED, report
 from stet.cli.usage import UsageError
-from stet.render import Line, Span
+from stet.terminal import render
+from stet.terminal.render import Line, Span
 from stet.wire.results import CommitInfo
 
 #: Seconds without an edit that end a burst.

@@ -5,7 +5,7 @@
     terminal           control characters spelled out, times relative, colour by rich
                        unless NO_COLOR is set or TERM is dumb, a pager for what is long
 
-What the lines say is decided in :mod:`stet.render`. What only a terminal needs is imported
+What the lines say is decided in :mod:`stet.terminal.render`. What only a terminal needs is imported
 where it is used: most calls come from programs, and wait for every import.
 """
 
@@ -21,8 +21,8 @@ from typing import Any
 
 import msgspec
 
-from stet.diff_lines import diff as plain_diff
-from stet.spans import Line, Span, visible
+from stet.terminal.diff_lines import diff as plain_diff
+from stet.terminal.spans import Line, Span, visible
 
 
 class Output:
@@ -58,7 +58,7 @@ class Output:
         ``titles``: whether to say which files they are.
         """
         if self._colour and self.width is not None and _colour_system() in ("256", "truecolor"):
-            from stet import diff_colours
+            from stet.terminal import diff_colours
 
             ground = os.environ.get("COLORFGBG", "").rpartition(";")[2]
             grounds = diff_colours.LIGHT if ground in ("7", "15") else diff_colours.DARK
@@ -70,7 +70,7 @@ class Output:
         """Gives a file's lines as coloured tokens, by its text and path; None without colour."""
         if not self._colour:
             return None
-        from stet.diff_colours import lexed_lines
+        from stet.terminal.diff_colours import lexed_lines
 
         return lexed_lines
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 from stet.cli.usage import UsageError
 from stet.errors import StetError
-from stet.spawn import Endpoint, holder
+from stet.service.spawn import Endpoint, holder
 
 #: What a daemon, and a client that starts one, make in the state directory (the lock comes last).
 _DIRECTORIES = ("journal", "workspaces", "index")

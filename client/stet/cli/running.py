@@ -17,7 +17,7 @@ from stet.cli.arguments import parse
 from stet.cli.output import Output
 from stet.cli.usage import UsageError
 from stet.errors import Conflict, StetError, TransportError, WorkspaceNotAllowed
-from stet.render import visible
+from stet.terminal.render import visible
 
 DONE, REFUSED, USAGE, UNREACHABLE, CONFLICT = range(5)
 

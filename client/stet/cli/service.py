@@ -1,11 +1,11 @@
 """``stet service``: the daemon as a user service of systemd, opened by its sockets.
 
 Installing changes what differs from what is there, and nothing else: units as
-:mod:`stet.unit_files` makes them, the socket enabled and listening, a daemon that somebody's
-command started asked to make room. While that happens no client starts another one. Only units
-that were written here are replaced or removed. A hardened service is the same one with a drop-in;
-it stays so until ``install --no-hardened``. Exit status 1 where there is no systemd; then
-nothing is lost, because every command starts the daemon when it needs one.
+:mod:`stet.service.unit_files` makes them, the socket enabled and listening, a daemon that
+somebody's command started asked to make room. While that happens no client starts another one.
+Only units that were written here are replaced or removed. A hardened service is the same one with
+a drop-in; it stays so until ``install --no-hardened``. Exit status 1 where there is no systemd;
+then nothing is lost, because every command starts the daemon when it needs one.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 import stet
-from stet import calls, systemd, unit_files
+from stet import calls
 from stet.cli import purging
 from stet.cli.output import Output
 from stet.cli.usage import UsageError
-from stet.connection import Connection
-from stet.conversation import outcome
 from stet.errors import DaemonUnreachable, StetError, TransportError
-from stet.installed_program import program_beside
-from stet.render import Line, Span, visible
-from stet.socket_path import config_path
-from stet.spawn import Endpoint, connect, holder, turn_to_start
-from stet.unit_files import HARDENED, MARKER, NAMES, SERVICE, SOCKET, Installed
+from stet.service import systemd, unit_files
+from stet.service.installed_program import program_beside
+from stet.service.socket_path import config_path
+from stet.service.spawn import Endpoint, connect, holder, turn_to_start
+from stet.service.unit_files import HARDENED, MARKER, NAMES, SERVICE, SOCKET, Installed
+from stet.session.connection import Connection
+from stet.session.conversation import outcome
+from stet.terminal.render import Line, Span, visible
 from stet.wire.framing import Encoding
 
 #: Seconds that a daemon may take to finish its calls and end, as in the unit; and to answer.

@@ -8,9 +8,9 @@ from stet import calls
 from stet.cli import asking
 from stet.cli.output import Output
 from stet.cli.usage import UsageError
-from stet.render import Span
-from stet.session_lines import ended
-from stet.session_lines import sessions as session_lines
+from stet.terminal.render import Span
+from stet.terminal.session_lines import ended
+from stet.terminal.session_lines import sessions as session_lines
 
 
 def sessions(arguments: argparse.Namespace, output: Output) -> None:

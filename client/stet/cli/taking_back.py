@@ -8,12 +8,13 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 import stet
-from stet import calls, render
+from stet import calls
 from stet.calls import Call
 from stet.cli import asking
 from stet.cli.output import Output
 from stet.cli.usage import UsageError
-from stet.render import Line, Span
+from stet.terminal import render
+from stet.terminal.render import Line, Span
 from stet.wire.results import CommitInfo, EditResult
 
 #: Commits taken back that are listed; more are only counted.

@@ -8,12 +8,13 @@ import sys
 import threading
 from collections.abc import Iterator
 
-from stet import calls, render
+from stet import calls
 from stet.cli import asking
 from stet.cli.output import Output
 from stet.cli.usage import UsageError
 from stet.errors import StetError
-from stet.render import Span
+from stet.terminal import render
+from stet.terminal.render import Span
 from stet.wire.results import ForgetResult, WorkInfo
 
 _LOOK_S = 0.3

@@ -24,14 +24,14 @@ from itertools import islice
 import msgspec
 
 import stet
-from stet import render
 from stet.cli import asking
 from stet.cli.output import Output
-from stet.event_stream import EventStream
-from stet.log_lines import NARROW, details, subject_line
-from stet.render import Line, Span
-from stet.request_lines import clock as until
-from stet.spans import line_columns
+from stet.session.event_stream import EventStream
+from stet.terminal import render
+from stet.terminal.log_lines import NARROW, details, subject_line
+from stet.terminal.render import Line, Span
+from stet.terminal.request_lines import clock as until
+from stet.terminal.spans import line_columns
 from stet.wire.events import AnyEvent, CommitEvent, LostEvent, ModeEvent, UpgradeRequestEvent
 from stet.wire.results import CommitInfo
 

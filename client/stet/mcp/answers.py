@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from stet import render
 from stet.errors import Conflict, DaemonUnreachable, StetError, TransportError, WorkspaceNotAllowed
+from stet.terminal import render
 from stet.wire.results import (
     DiffResult,
     EditResult,

@@ -6,7 +6,8 @@ hooks record of its other tools is one session. Where it is named, the first of 
     stet/session        in the call's ``_meta``
     --session           of the server, or $STET_SESSION
     sessionId           in the call's ``_meta``: Codex, whose hooks call it session_id
-    stet.joining        what a hook of the same client process has told: Claude Code, Gemini CLI,
+    stet.agents.joining        what a hook of the same client process has told: Claude Code, Gemini
+    CLI,
                         opencode and others. Asked at each call, since /clear begins another one
     $CLAUDE_CODE_SESSION_ID
                         what Claude Code gives the server at its start, where no hooks run
@@ -22,8 +23,8 @@ import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from stet import joining
-from stet.connecting.clients import CLIENTS
+from stet.agents import joining
+from stet.agents.clients import CLIENTS
 from stet.mcp.options import Options
 from stet.mcp.tool_calls import label, label_in
 

@@ -9,7 +9,7 @@ Grammar of one direction of a connection::
 
 Both directions of a connection use one encoding; the side that speaks first chooses it.
 What the payload says is decided in :mod:`stet.wire.messages`; nothing here decodes it.
-Sockets, timeouts and replies live elsewhere (``stet.connection``, ``stetd.server``).
+Sockets, timeouts and replies live elsewhere (``stet.session.connection``, ``stetd.server.server``).
 """
 
 from __future__ import annotations

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from stet.wire.failures import Failure, Kind
 from stet.wire.results import EditReport
 from stetd.editing import refusals
-from stetd.editing.locating import Target
+from stetd.editing.matching.locating import Target
+from stetd.editing.matching.rungs import Rung
 from stetd.editing.planning import Arrangement, LocatedEdit
 from stetd.editing.refusals import Subject
-from stetd.editing.rungs import Rung
 
 #: How many old texts that were not found are told the nearest passage.
 EXPLAINED_MISSES = 20

@@ -23,12 +23,12 @@ from stet.wire.failures import Kind, refuse
 from stet.wire.first_use import known
 from stetd import __version__
 from stetd.historian import messages
-from stetd.recorded_plans import refused_anew
-from stetd.remembered import Remembered
+from stetd.state.remembered import Remembered
 from stetd.storage.disk import SyncFailed
 from stetd.storage.journal import Position
 from stetd.storage.journal_format import Checkpoint, Reached
 from stetd.storage.progress import Progress
+from stetd.workers.recorded_plans import refused_anew
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -13,11 +13,14 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from stetd.heads import Head, History, RecordContradicts, remake
+from stetd.engine.heads import Head, History, RecordContradicts, remake
+from stetd.historian.git_writer import Background
 from stetd.historian.messages import Begin
 from stetd.history.objects import NewObject
-from stetd.state import shadow_path
-from stetd.storage.background import Background
+from stetd.repository.references import HISTORY, write_reference
+from stetd.repository.stored_objects import MissingObject, StoredObjects
+from stetd.state.state import shadow_path
+from stetd.state.workspace import head_at
 from stetd.storage.disk import Disk
 from stetd.storage.journal import segment_name
 from stetd.storage.journal_format import (
@@ -31,10 +34,7 @@ from stetd.storage.journal_format import (
     frame_bytes,
     payloads,
 )
-from stetd.storage.references import HISTORY, write_reference
 from stetd.storage.request_record import RequestRecord, answered
-from stetd.storage.stored_objects import MissingObject, StoredObjects
-from stetd.workspace import head_at
 
 _log = logging.getLogger(__name__)
 

@@ -168,7 +168,9 @@ class NewCommits(Message, frozen=True):
 
 
 class Answered(Message, frozen=True):
-    """The ids of all answered calls that are remembered (:class:`stetd.remembered.IdFilter`)."""
+    """The ids of all answered calls that are remembered
+    (:class:`stetd.state.remembered.IdFilter`).
+    """
 
     bits: bytes
 

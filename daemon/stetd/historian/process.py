@@ -1,8 +1,8 @@
 """The historian's end: it listens to the engine, and does what it says.
 
 Following the journal is quick and done as it is told. What takes longer has threads: one writes
-Git (:mod:`stetd.storage.background`), one keeps the index (:mod:`stetd.indexing`), some answer
-questions. None of them can delay an edit: the engine is another process.
+Git (:mod:`stetd.historian.git_writer`), one keeps the index (:mod:`stetd.historian.index_writer`),
+some answer questions. None of them can delay an edit: the engine is another process.
 """
 
 from __future__ import annotations
@@ -23,18 +23,19 @@ from contextlib import suppress
 import msgspec
 
 from stet.wire.failures import Refused
-from stetd import __version__, failpoints, logs
+from stetd import __version__, failpoints
+from stetd.config import logs
 from stetd.historian import messages
 from stetd.historian.following import Following
+from stetd.historian.git_writer import Background
+from stetd.historian.index.request_store import RequestStore
+from stetd.historian.index_writer import Indexer
+from stetd.historian.priority import BEHIND_ALL, give_way
 from stetd.historian.questions import Library, answer, is_work
 from stetd.history.excluding import Excludes
-from stetd.indexing import Indexer
-from stetd.remembered import IdFilter
-from stetd.storage.background import Background
+from stetd.state.remembered import IdFilter
 from stetd.storage.disk import Disk, SyncFailed
-from stetd.storage.priority import BEHIND_ALL, give_way
 from stetd.storage.progress import Progress
-from stetd.storage.request_store import RequestStore
 
 _log = logging.getLogger(__name__)
 #: Questions that are answered at a time, beside one that takes long.

@@ -11,16 +11,28 @@ import msgspec
 
 from stet.wire.failures import Kind, refuse
 from stet.wire.results import EditResult, FileChange
-from stetd import blame_reading, history_reading, reading
-from stetd.differing import KnownFiles, look_at_workspace
-from stetd.exporting import exported
+from stetd.engine.parameters import Blame, Diff, Export, Log, Read, Show
+from stetd.engine.proposals import Proposal, Proposing
+from stetd.engine.refusals import damaged_history, history_unwritable, io_failure
 from stetd.historian import messages
-from stetd.historian.choosing import choose, has_remains
-from stetd.historian.collecting import collected, directory_bytes, is_due, tidied
-from stetd.historian.leaving_out import finish, left_out, still_there
-from stetd.historian.proposals import proposed
-from stetd.historian.rewritten_replies import Replies
-from stetd.historian.snapshots import taken
+from stetd.historian.git_writer import Background, Unwritten
+from stetd.historian.index.history_index import HistoryIndex
+from stetd.historian.index.request_store import RequestStore
+from stetd.historian.index.schema import remove
+from stetd.historian.maintenance.forget_scan import finish, left_out, still_there
+from stetd.historian.maintenance.gc import collected, directory_bytes, is_due, tidied
+from stetd.historian.maintenance.retention_choice import choose, has_remains
+from stetd.historian.maintenance.rewritten_replies import Replies
+from stetd.historian.maintenance.snapshots import taken
+from stetd.historian.queries import blame as blame_reading
+from stetd.historian.queries import files as reading
+from stetd.historian.queries import log as history_reading
+from stetd.historian.queries.commit_lookup import Past
+from stetd.historian.queries.export import exported
+from stetd.historian.queries.verify import claimed, verified
+from stetd.historian.reading_place import Place
+from stetd.historian.undo.proposals import proposed
+from stetd.historian.verify_claims import Claimed, Claiming, Verifying
 from stetd.historian.works import (
     Choice,
     Choosing,
@@ -32,29 +44,19 @@ from stetd.historian.works import (
     Taking,
 )
 from stetd.history.excluding import Excludes
-from stetd.looking import Differing, Looking
-from stetd.params import Blame, Diff, Export, Log, Read, Show
-from stetd.past import Past
-from stetd.pinning import described_pin, pinned_commits
-from stetd.place import Place
-from stetd.proposals import Proposal, Proposing
-from stetd.refusing import damaged_history, history_unwritable, io_failure
-from stetd.replaying import recorded_diff
-from stetd.storage.background import Background, Unwritten
+from stetd.observing.changed_files import KnownFiles, look_at_workspace
+from stetd.observing.current_content import Differing, Looking
+from stetd.repository.kept_handles import KeptHandles
+from stetd.repository.object_files import Damaged
+from stetd.repository.reachable import BrokenHistory
+from stetd.repository.stored_objects import MissingObject, StoredObjects
+from stetd.state.pins import described_pin, pinned_commits
+from stetd.state.replies import recorded_diff
 from stetd.storage.disk import Disk
-from stetd.storage.history_index import HistoryIndex
-from stetd.storage.index_schema import remove
-from stetd.storage.kept_handles import KeptHandles
-from stetd.storage.object_files import Damaged
 from stetd.storage.progress import Progress
-from stetd.storage.reachable import BrokenHistory
 from stetd.storage.request_record import RequestRecord
-from stetd.storage.request_store import RequestStore
 from stetd.storage.stat_cache import stat_cache_path
-from stetd.storage.stored_objects import MissingObject, StoredObjects
 from stetd.storage.worktree import Worktree
-from stetd.verify_claims import Claimed, Claiming, Verifying
-from stetd.verifying import claimed, verified
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from stet.wire.results import SkippedPath
-from stetd.storage.references import HISTORY, read_reference, references_below
+from stetd.repository.references import HISTORY, read_reference, references_below
 
 
 class Collected(msgspec.Struct, frozen=True):

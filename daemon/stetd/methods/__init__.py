@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stetd.caller import Method
 from stetd.methods import (
     clipboards,
     editing,
@@ -26,6 +25,7 @@ from stetd.methods import (
     verifying,
     workspaces,
 )
+from stetd.methods.caller import Method
 
 #: Every method there is, by its name.
 METHODS: Mapping[str, Method] = {

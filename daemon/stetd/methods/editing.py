@@ -6,9 +6,17 @@ import msgspec
 
 from stet.wire.failures import Kind, refuse
 from stet.wire.results import EditResult
-from stetd.call_planning import EDIT_METHODS
-from stetd.caller import Caller, Method, Params, Writes
-from stetd.params import Redo, Restore, Rollback, Undo, convert, not_permitted, split_common
+from stetd.engine.parameters import (
+    Redo,
+    Restore,
+    Rollback,
+    Undo,
+    convert,
+    not_permitted,
+    split_common,
+)
+from stetd.engine.planning import EDIT_METHODS
+from stetd.methods.caller import Caller, Method, Params, Writes
 
 
 async def _undo(caller: Caller, params: Params) -> EditResult:

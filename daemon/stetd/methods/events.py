@@ -6,9 +6,9 @@ import asyncio
 
 from stet.wire.events import EVENTS, Subscribed
 from stet.wire.failures import Kind, refuse
-from stetd.caller import Caller, Method, Params
-from stetd.feed import Subscriber
-from stetd.params import Subscribe, convert
+from stetd.engine.parameters import Subscribe, convert
+from stetd.methods.caller import Caller, Method, Params
+from stetd.server.subscribers import Subscriber
 
 
 async def _subscribe(caller: Caller, params: Params) -> Subscribed:

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from stet.wire.failures import Kind, Refused
 from stet.wire.results import BlameResult, DiffResult, LogResult, ReadResult, ShowResult
-from stetd.caller import Caller, Method, Params
-from stetd.file_reading import read_now
-from stetd.params import Blame, Diff, Log, Read, Show, convert
+from stetd.engine.file_reading import read_now
+from stetd.engine.parameters import Blame, Diff, Log, Read, Show, convert
+from stetd.methods.caller import Caller, Method, Params
 
 #: A file of no more bytes is read at once.
 _SMALL_BYTES = 128 * 1024

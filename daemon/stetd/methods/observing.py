@@ -2,7 +2,7 @@
 
 Where a client does not tell the end of a tool, or tells it before its work is done, the files that
 it names (``late``) are looked at first by each later call of the session: ``before`` and ``after``
-any tool, and at the end of a turn (``stop``). See :mod:`stetd.watched_tools`.
+any tool, and at the end of a turn (``stop``). See :mod:`stetd.observing.watched_tools`.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import msgspec
 from stet.wire.failures import Kind, refuse
 from stet.wire.observations import ObservedFile, ObserveResult
 from stet.wire.results import EditResult
-from stetd.before_note import BeforeNote
-from stetd.call_world import OBSERVE
-from stetd.caller import Caller, Method, Params
-from stetd.looking import Differing, Looking, few
-from stetd.observing import NOT_TOLD, Observation, ObservedBefore, note_id
-from stetd.params import Observe, check_label, convert, split_common
-from stetd.watched_tools import Late, WatchedTools
+from stetd.engine.parameters import Observe, check_label, convert, split_common
+from stetd.engine.world import OBSERVE
+from stetd.methods.caller import Caller, Method, Params
+from stetd.observing.before_note import BeforeNote
+from stetd.observing.current_content import Differing, Looking, few
+from stetd.observing.recording import NOT_TOLD, Observation, ObservedBefore, note_id
+from stetd.observing.watched_tools import Late, WatchedTools
 
 #: Seconds that looking at a whole workspace takes at most, whatever is asked.
 _MOST_SECONDS = 10.0

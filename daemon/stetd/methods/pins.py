@@ -7,15 +7,15 @@ from functools import partial
 
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import PinInfo, PinList
-from stetd.caller import Caller, Method, Params
-from stetd.params import NoParams, PinName, PinSetting, convert
-from stetd.refusing import io_failure, read_only
+from stetd.engine.parameters import NoParams, PinName, PinSetting, convert
+from stetd.engine.refusals import io_failure, read_only
+from stetd.methods.caller import Caller, Method, Params
+from stetd.repository.references import delete_pin, named, pin_names, set_pin, why_no_pin_name
+from stetd.repository.rewritten import read_pending
+from stetd.repository.shallow import read_shallow
+from stetd.state.workspace import Workspace
 from stetd.storage.disk import SyncFailed
 from stetd.storage.journal_format import Cut
-from stetd.storage.references import delete_pin, named, pin_names, set_pin, why_no_pin_name
-from stetd.storage.rewritten import read_pending
-from stetd.storage.shallow import read_shallow
-from stetd.workspace import Workspace
 
 #: So often, and so many seconds apart, a commit is looked at while the history is being cut.
 _ATTEMPTS, _PAUSE_S = 50, 0.2

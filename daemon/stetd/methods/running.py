@@ -10,11 +10,11 @@ import msgspec
 from stet.wire.messages import MAX_DEPTH, MAX_VALUES
 from stet.wire.results import ReloadResult, StatusResult, WorkInfo
 from stetd import __version__
-from stetd.call_planning import MAX_CALLS
-from stetd.caller import PROTOCOL, Caller, Method, Params
-from stetd.editing.inputs.base import MAX_ELEMENTS
 from stetd.editing.tokens import MAX_TOKENS
-from stetd.params import NoParams, convert
+from stetd.editing.tools.inputs.base import MAX_ELEMENTS
+from stetd.engine.parameters import NoParams, convert
+from stetd.engine.planning import MAX_CALLS
+from stetd.methods.caller import PROTOCOL, Caller, Method, Params
 
 #: Limits that are no options.
 _FIXED_LIMITS = {

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import UpgradeInfo, UpgradeList, UpgradeResult
-from stetd.caller import Caller, Method, Params
+from stetd.engine.parameters import UpgradeAsking, UpgradeDeciding, UpgradeListing, convert
 from stetd.history.commits import rfc3339
-from stetd.params import UpgradeAsking, UpgradeDeciding, UpgradeListing, convert
-from stetd.session.modes import RESTRICTED, until
-from stetd.session.upgrades import (
+from stetd.methods.caller import Caller, Method, Params
+from stetd.state.decisions import Wait
+from stetd.state.modes import RESTRICTED, until
+from stetd.state.upgrades import (
     APPROVED,
     DENIED,
     PENDING,
@@ -17,7 +18,6 @@ from stetd.session.upgrades import (
     latest_of,
     matching,
 )
-from stetd.waits import Wait
 
 _SAID = {
     PENDING: "The person has been asked and has not decided yet. Reading works meanwhile; ask "

@@ -7,15 +7,15 @@ from typing import TypeVar
 
 from stet.wire.failures import Kind, refuse
 from stet.wire.results import ForgetResult, GcResult, SnapshotResult
-from stetd import forgetting
-from stetd.caller import Caller, Method, Params, Shared
+from stetd.engine.parameters import Forget, OneWorkspace, TakeSnapshot, convert
+from stetd.engine.refusals import io_failure
 from stetd.historian.works import Taking
-from stetd.params import Forget, OneWorkspace, TakeSnapshot, convert
-from stetd.refusing import io_failure
-from stetd.snapshotting import Asked, snapshot
+from stetd.methods.caller import Caller, Method, Params, Shared
+from stetd.state.workspace import Workspace
 from stetd.storage.progress import Progress
-from stetd.upkeep import Job, collect
-from stetd.workspace import Workspace
+from stetd.upkeep import forget as forgetting
+from stetd.upkeep.schedule import Job, collect
+from stetd.upkeep.snapshot import Asked, snapshot
 
 T = TypeVar("T")
 

@@ -6,11 +6,11 @@ import os
 from collections.abc import Callable
 
 from stet.wire.results import VerifyResult
-from stetd.caller import Caller, Method, Params
-from stetd.params import Verify, convert
+from stetd.engine.parameters import Verify, convert
+from stetd.historian.verify_claims import Claim, Claimed, Claiming, Moment, Verifying
+from stetd.methods.caller import Caller, Method, Params
+from stetd.state.registry import check_root
 from stetd.storage.journal_format import Reached, WorkspaceState
-from stetd.verify_claims import Claim, Claimed, Claiming, Moment, Verifying
-from stetd.workspaces import check_root
 
 #: Checkpoints drop journal segments while they are read; that often in a row hardly.
 _ATTEMPTS = 5

@@ -21,13 +21,13 @@ from functools import partial
 import msgspec
 
 from stet.wire.failures import Kind, Refused, refuse
+from stetd.config.unknown_owners import unknown_group, unknown_user
 from stetd.editing.paths import TEMPORARY_PREFIX
 from stetd.failpoints import hit
 from stetd.history.objects import Image, object_id
 from stetd.storage.disk import UNSUPPORTED_RENAME, Disk
 from stetd.storage.paths_on_disk import Resolver, Target
 from stetd.storage.real_directories import open_real
-from stetd.unmapped import unknown_group, unknown_user
 
 _log = logging.getLogger(__name__)
 

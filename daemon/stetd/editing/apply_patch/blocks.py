@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stetd.editing.normal_forms import indentation_of
+from stetd.editing.matching.normal_forms import indentation_of
 from stetd.editing.text import is_blank
 
 _TAB = 8

@@ -15,7 +15,7 @@ import msgspec
 
 from stetd.editing.apply_patch.operations import ADDED, Hunk, HunkLine
 from stetd.editing.apply_patch.seeking import Found, Run
-from stetd.editing.rungs import Rung
+from stetd.editing.matching.rungs import Rung
 
 #: The rungs from the strictest on.
 ORDER = {rung: number for number, rung in enumerate(Rung)}

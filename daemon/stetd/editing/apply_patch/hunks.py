@@ -52,8 +52,8 @@ from stetd.editing.apply_patch.forms import (
 from stetd.editing.apply_patch.operations import ADDED, REMOVED, Hunk
 from stetd.editing.apply_patch.placed import Placed, Problem, Reason
 from stetd.editing.apply_patch.seeking import FileLines, Found, Run
-from stetd.editing.matching import tells
-from stetd.editing.rungs import PLACES, Rung
+from stetd.editing.matching.ladder import tells
+from stetd.editing.matching.rungs import PLACES, Rung
 from stetd.editing.text import Document, is_blank
 
 

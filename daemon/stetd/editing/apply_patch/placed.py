@@ -11,7 +11,7 @@ from functools import cached_property
 import msgspec
 
 from stetd.editing.apply_patch.operations import ADDED, CONTEXT, REMOVED, Hunk, HunkLine
-from stetd.editing.rungs import Rung
+from stetd.editing.matching.rungs import Rung
 
 
 class Reason(Enum):

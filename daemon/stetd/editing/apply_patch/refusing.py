@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stet.wire.failures import Failure, Kind
-from stetd.editing import locating, refusals
+from stetd.editing import refusals
 from stetd.editing.apply_patch.envelope import Malformed
 from stetd.editing.apply_patch.operations import ADDED, REMOVED, Add, Delete, Hunk, Update
 from stetd.editing.apply_patch.placed import Problem, Reason
+from stetd.editing.matching import locating
+from stetd.editing.matching.rungs import Rung
 from stetd.editing.refusals import Subject, spelled_lines, visible
-from stetd.editing.rungs import Rung
 from stetd.editing.text import Document
 
 _OLD, _NEW = "the hunk", "what it adds"

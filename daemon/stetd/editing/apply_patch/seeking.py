@@ -30,17 +30,17 @@ from functools import cached_property
 from typing import NamedTuple
 
 from stetd.editing import patience
-from stetd.editing.indentation import Change
-from stetd.editing.normal_forms import (
+from stetd.editing.matching.indentation import Change
+from stetd.editing.matching.normal_forms import (
     INDENTATION,
     NormalForms,
     bare,
     indentation_of,
     without_trailing_space,
 )
-from stetd.editing.rungs import PLACES, Rung
+from stetd.editing.matching.rungs import PLACES, Rung
+from stetd.editing.matching.typography import folded_text
 from stetd.editing.text import Document, is_blank
-from stetd.editing.typography import folded_text
 
 #: So many runs are searched for in the text before tables are made that take longer.
 _SEARCHES = 12

@@ -25,9 +25,9 @@ import msgspec
 
 from stetd.editing.apply_patch.operations import ADDED
 from stetd.editing.apply_patch.placed import Group, Placed
-from stetd.editing.indentation import Change
-from stetd.editing.normal_forms import INDENTATION, indentation_of
-from stetd.editing.rungs import Rung
+from stetd.editing.matching.indentation import Change
+from stetd.editing.matching.normal_forms import INDENTATION, indentation_of
+from stetd.editing.matching.rungs import Rung
 from stetd.editing.text import Document, is_blank
 
 _SHIFTED = (Rung.INDENT, Rung.INDENT_TYPOGRAPHY)

@@ -1,0 +1,321 @@
+"""A client connected or disconnected: all its files, or none.
+
+Everything is read and planned before anything is written; when a write fails, or is interrupted,
+what was written before it is put back, unless somebody else has written there since.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from stet.agents import config_file, entries, jsonc
+from stet.agents.clients import Client, Places, Scope
+from stet.agents.config_file import Backup, ConfigFile, ConnectTrouble
+from stet.agents.entries import Entries, Group
+from stet.agents.json_splicing import CannotSplice
+from stet.agents.undoing import Format, Undone, undone
+
+
+@dataclass(frozen=True)
+class Request:
+    """Which client is to be connected, for whom, and with what.
+
+    ``edits``: so that it does not ask before stet edits.
+    """
+
+    client: Client
+    scope: Scope
+    project: str
+    program: Sequence[str]
+    environ: Mapping[str, str]
+    workspace: str | None = None
+    tools: str | None = None
+    hooks: bool = False
+    edits: bool = False
+
+
+@dataclass(frozen=True)
+class Target:
+    """A file of a client, how it is written, and what is to be in it."""
+
+    path: str
+    kind: Format
+    wanted: Entries
+
+
+@dataclass(frozen=True)
+class Change:
+    """What was done to a file: ``created``, ``changed``, ``unchanged``; or, when disconnected,
+    ``restored`` (as it was before), ``removed`` (it was made for stet), ``changed``, ``unread``
+    (it does not parse, but nothing of stet can be in it).
+
+    ``backup``: where that is kept which was there before.
+    """
+
+    path: str
+    action: str
+    backup: str | None = None
+
+
+@dataclass(frozen=True)
+class _Step:
+    file: ConfigFile
+    change: Change
+    data: bytes | None
+    keep: bool = False
+    spent: Backup | None = None
+
+
+def targets(request: Request) -> list[Target]:
+    """The files of a client, with what is wanted in them. Raises ConnectTrouble."""
+    client = request.client
+    project = request.project if request.scope == "project" else None
+    _check_writable_words(request)
+    variables = entries.locations(request.environ)
+    given = [name for name in entries.FORWARDED if request.environ.get(name)]
+    command = entries.server_command(request.program, _workspace(request), request.tools)
+    found: dict[str, Target] = {}
+
+    def add(place: Places, *, toml: bool = False, **more: Any) -> None:
+        path = place(project, request.environ)
+        target = found.get(path) or Target(path, Format(toml, client.strict), Entries())
+        found[path] = replace(target, wanted=replace(target.wanted, **more))
+
+    server = client.server(command, variables, given)
+    add(client.place, toml=client.toml, servers=client.servers, server=server)
+    hook = entries.hook_command(request.program, client.name, variables)
+    if client.hooks is not None:
+        groups = [Group(*each) for each in client.hooks.values(hook)] if request.hooks else []
+        add(client.hooks.place, groups=groups, defaults=client.hooks.defaults)
+    if client.allowed is not None:
+        words = client.allowed.editing if request.edits else client.allowed.reading
+        add(client.allowed.place, listed=client.allowed.path, words=words)
+    for own in client.own_files:
+        if own.in_projects or project is None:
+            path = own.place(project, request.environ)
+            text = own.text(hook, request.edits) if request.hooks or not own.for_hooks else None
+            found[path] = Target(path, Format(whole=True), Entries(whole=text))
+    return list(found.values())
+
+
+def _workspace(request: Request) -> str | None:
+    """What the server is told; a client that starts it in the project needs to tell nothing."""
+    if request.workspace is not None:
+        return request.workspace
+    if request.client.project_variable:
+        return request.client.project_variable
+    return request.project if request.scope == "project" else None
+
+
+def _check_writable_words(request: Request) -> None:
+    words = [
+        *request.program,
+        request.workspace or "",
+        *entries.locations(request.environ).values(),
+    ]
+    words += [request.project] if request.scope == "project" else []
+    for word in words:
+        unclean = not word.isprintable()
+        if unclean or ("$" in word and request.client.expands):
+            raise ConnectTrouble(
+                f"{word!r} can't be written into a configuration of {request.client.title}, "
+                "which would read it as something else. Use a path of plain characters."
+            )
+
+
+def connect(request: Request) -> list[Change]:
+    """Write what is wanted into the client's files. Raises ConnectTrouble."""
+    wanted = [target for target in targets(request) if target.wanted]
+    steps = [_connecting(target, _mode(request.scope)) for target in wanted]
+    return _carry_out(steps)
+
+
+def disconnect(request: Request) -> list[Change]:
+    """Take what is ours out of the client's files. Raises ConnectTrouble."""
+    found = [_disconnecting(target, _mode(request.scope)) for target in targets(request)]
+    steps = [step for step in found if isinstance(step, _Step)]
+    changes = _carry_out(steps)
+    for step in steps:
+        if step.spent is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(step.spent.path)
+        if step.data is None:
+            config_file.remove_directories(_inner_directories(request, step.file.path))
+    return [*changes, *(each for each in found if isinstance(each, Change))]
+
+
+def connected(request: Request) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
+    """The client's files that stet is in, with the commands they start; others are passed over."""
+    try:
+        places = targets(request)
+    except ConnectTrouble:
+        return
+    for target in places:
+        try:
+            file = config_file.read(target.path)
+            target.kind.check(file.text)
+            commands = target.kind.commands(file.text, target.wanted)
+        except (ConnectTrouble, CannotSplice, jsonc.NotJson, tomllib.TOMLDecodeError):
+            continue
+        if commands:
+            yield target.path, commands
+
+
+def _mode(scope: Scope) -> int:
+    """Of a new file; a user's own may come to hold secrets."""
+    return 0o600 if scope == "user" else 0o644
+
+
+def _connecting(target: Target, mode: int) -> _Step:
+    file = config_file.read(target.path, mode=mode)
+    with _named(file.path):
+        text = file.text
+        target.kind.check(text)
+        fresh = target.kind.written(text, target.wanted)
+        if fresh == text:
+            return _Step(file, Change(file.named, "unchanged"), file.data)
+        config_file.check_writable(file)
+        action = "created" if file.data is None else "changed"
+        return _Step(
+            file,
+            Change(file.named, action),
+            fresh.encode("utf-8"),
+            keep=file.data is not None and not _is_kept(target, file, fresh),
+        )
+
+
+def _is_kept(target: Target, file: ConfigFile, fresh: str) -> bool:
+    """Whether what was there before stet is known already, so that no backup is needed.
+
+    What a person has added to an entry is nowhere but in the file.
+    """
+    wanted = target.wanted
+    if wanted.whole is not None:
+        return True
+    if not target.kind.found(file.text, wanted):
+        return False
+    now = target.kind.found(fresh, wanted)
+    if wanted.server is not None and wanted.server != now.server:
+        return False
+    for group in wanted.groups:
+        if [group] != [each for each in now.groups if each.event == group.event]:
+            return False
+    return undone(target.kind, file.text, wanted, config_file.backups(file)).exact
+
+
+def _disconnecting(target: Target, mode: int) -> _Step | Change | None:
+    file = config_file.read(target.path, mode=mode)
+    if file.data is None:
+        return None
+    # A comment that the client does not read does not hide from us what is there.
+    kind = replace(target.kind, strict=False)
+    try:
+        with _named(file.path):
+            kind.check(file.text)
+    except ConnectTrouble:
+        if entries.NAME.encode() in file.data:
+            raise
+        return Change(file.named, "unread")
+    with _named(file.path):
+        if not kind.found(file.text, target.wanted):
+            return None
+        config_file.check_writable(file)
+        backups = config_file.backups(file)
+        result = undone(kind, file.text, target.wanted, backups)
+    data = None if result.text is None else result.text.encode("utf-8")
+    return _Step(file, Change(file.named, _action(result)), data, spent=result.backup)
+
+
+def _action(result: Undone) -> str:
+    if result.text is None:
+        return "removed"
+    return "restored" if result.exact else "changed"
+
+
+@contextlib.contextmanager
+def _named(path: str) -> Iterator[None]:
+    """Tells which file it was that could not be read or written into."""
+    try:
+        yield
+    except (jsonc.NotJson, tomllib.TOMLDecodeError) as error:
+        raise ConnectTrouble(
+            f"{path} does not parse: {error}. Nothing was changed; mend it first."
+        ) from error
+    except CannotSplice as error:
+        raise ConnectTrouble(
+            f"{path}: {error}. Nothing was changed; rename or remove that by hand first, or put "
+            "in what the command prints without --write."
+        ) from error
+
+
+@dataclass
+class _Begun:
+    """A step on the way; ``missing`` directories are made for its file."""
+
+    step: _Step
+    backup: str | None
+    missing: Sequence[str]
+    written: bool = False
+
+
+def _carry_out(steps: Sequence[_Step]) -> list[Change]:
+    changes = [step.change for step in steps]
+    begun: list[_Begun] = []
+    path = ""
+    try:
+        for number, step in enumerate(steps):
+            if step.data == step.file.data:
+                continue
+            path = step.file.path
+            kept = config_file.back_up(step.file) if step.keep else None
+            begun.append(_Begun(step, kept, config_file.missing_directories(path)))
+            config_file.replace(step.file, step.data)
+            begun[-1].written = True
+            changes[number] = replace(step.change, backup=kept)
+    except BaseException as error:
+        left = [told for each in reversed(begun) if (told := _left_after_undoing(each))]
+        outcome = " ".join(left) or "Nothing was changed."
+        if isinstance(error, ConnectTrouble):
+            raise ConnectTrouble(f"{str(error).rstrip('.')}. {outcome}") from error
+        if isinstance(error, OSError):
+            raise ConnectTrouble(f"{path} can't be written: {error.strerror}. {outcome}") from error
+        raise
+    return changes
+
+
+def _left_after_undoing(begun: _Begun) -> str:
+    """Put a file back as it was; what stays, told to the person, if that can't be done."""
+    file, data = begun.step.file, begun.step.data
+    try:
+        now = config_file.read(file.path).data
+        if now == data:
+            config_file.replace(replace(file, data=data), file.data)
+        elif begun.written and now != file.data:
+            raise ConnectTrouble("somebody else has written there since")
+    except (OSError, ConnectTrouble) as error:
+        before = f"; as it was before: {begun.backup}" if begun.backup else ""
+        return f"{file.path} was written and not put back ({error}){before}."
+    config_file.remove_directories(begun.missing)
+    if begun.backup is not None:
+        with contextlib.suppress(OSError):
+            os.unlink(begun.backup)
+    return ""
+
+
+def _inner_directories(request: Request, path: str) -> list[str]:
+    """The directories above a file that may have been made for it: a client's own."""
+    outer = {os.path.realpath(request.project)}
+    for client_home in ("HOME", "XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "QWEN_HOME"):
+        if request.environ.get(client_home):
+            outer.add(os.path.realpath(request.environ[client_home]))
+    directories = []
+    directory = os.path.dirname(path)
+    while directory not in outer and any(directory.startswith(each + os.sep) for each in outer):
+        directories.append(directory)
+        directory = os.path.dirname(directory)
+    return directories

@@ -1,0 +1,412 @@
+"""The clients: where each keeps its configuration, and what is written there. Pure.
+
+What is said here is each client's own documentation, looked up in November 2026:
+
+    Claude Code   "Connect Claude Code to tools via MCP", "Hooks reference", "Claude Code
+                  settings", code.claude.com/docs, 2026-10. Three files: servers are in
+                  .mcp.json or .claude.json, hooks in settings.json. Plain JSON.
+    Codex         "Model Context Protocol", "Hooks", "Configuration reference",
+                  developers.openai.com/codex, 2026-11. TOML; hooks in hooks.json, whose root takes
+                  nothing but "hooks" and "description". A server gets few variables of the
+                  environment, unless env_vars names them.
+    Gemini CLI    "MCP servers with Gemini CLI", "Hooks reference", "Gemini CLI configuration",
+                  geminicli.com/docs, 2026-10. JSON with comments; times of hooks in milliseconds;
+                  $NAME is replaced in every string.
+    Cursor        "Model Context Protocol (MCP)", "Hooks", cursor.com/docs, checked 2026-10-22.
+                  hooks.json needs "version": 1; handlers are not grouped; times in seconds.
+    VS Code       "MCP configuration reference", "Agent hooks in Visual Studio Code (Preview)",
+                  code.visualstudio.com/docs, 2026-10-14. JSON with comments; a file of hooks of
+                  one's own; matchers are not looked at.
+    Zed           "Model Context Protocol", zed.dev/docs/ai/mcp, at commit 04ebba46. JSON with
+                  comments; no hooks.
+    opencode      seen with 1.18.33: the command of a server is one list; what other clients call
+                  hooks is a JavaScript module below plugin/.
+    Qwen Code     seen with 0.15.10: files as Gemini CLI's, hooks and permissions as Claude Code's;
+                  times of hooks in milliseconds. Without a terminal there is no SessionStart.
+
+Claude Code, Codex, Gemini CLI and opencode were also run for real (tests/real_clients).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Scope = Literal["user", "project"]
+SCOPES: tuple[Scope, ...] = ("user", "project")
+#: Which file, by the directory of the project (None: the user's own) and the environment.
+Places = Callable[[str | None, Mapping[str, str]], str]
+
+#: Seconds that a client waits for a hook, which itself takes 2 before and 5 after a tool at most.
+HOOK_TIMEOUT_S = 15
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """A client's hooks: in which file, for which events, in which form.
+
+    ``matcher``: which tools ``events`` are for. ``other_events`` are not about a tool: that a
+    conversation begins, so that its MCP server learns which one it is
+    (:mod:`stet.agents.joining`), or that a turn ends, which tells what ran in the background.
+    """
+
+    place: Places
+    events: tuple[str, ...]
+    matcher: str | None = None
+    other_events: tuple[str, ...] = ()
+    grouped: bool = True
+    typed: bool = True
+    per_second: int = 1
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+
+    def values(self, command: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Each event with its element."""
+        handler: dict[str, Any] = {"type": "command"} if self.typed else {}
+        handler |= {"command": command, "timeout": HOOK_TIMEOUT_S * self.per_second}
+        for event in (*self.events, *self.other_events):
+            about_tools = self.matcher and event in self.events
+            matcher = {"matcher": self.matcher} if about_tools else {}
+            yield event, {**matcher, **({"hooks": [handler]} if self.grouped else handler)}
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """Words in a list that keep a client from asking before it calls a tool.
+
+    ``reading``: for the tools that change nothing. ``editing``: for all of stet's tools.
+    """
+
+    place: Places
+    path: tuple[str, ...]
+    reading: tuple[str, ...]
+    editing: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class OwnFile:
+    """A file that is stet's alone. ``text`` makes it, of the hook's command and of whether tools
+    that edit are not to be asked about.
+
+    ``for_hooks``: it is there for the hooks. ``in_projects``: the client reads a project's, too.
+    """
+
+    place: Places
+    text: Callable[[str, bool], str]
+    for_hooks: bool = False
+    in_projects: bool = True
+
+
+#: In the first line of each such file.
+OWN_MARK = "written by stet connect"
+#: The tools that change nothing, as MCP has them.
+READING = ("read", "log", "show", "diff")
+
+
+@dataclass(frozen=True)
+class Client:
+    """A client: its name on the command line and in the history, and how it is told of a server.
+
+    ``project_variable``: what the client itself replaces by the project's directory; the others
+    start a server there. ``expands``: it replaces ``$`` in strings. ``forwards``: it starts a
+    server with few variables, unless ``env_vars`` names more. ``one_list``: a server's command is
+    one list, and its variables are its ``environment``. ``mcp_name``: what it calls itself to a
+    server. ``boundary``: what of its own rules holds for stet's edits. ``asks``: what it asks
+    before it reads a project's configuration.
+    """
+
+    name: str
+    title: str
+    place: Places
+    servers: str
+    mcp_name: str
+    marks: Mapping[str, Any] = field(default_factory=dict)
+    toml: bool = False
+    strict: bool = False
+    expands: bool = True
+    forwards: bool = False
+    one_list: bool = False
+    project_variable: str | None = None
+    hooks: Hooks | None = None
+    allowed: Allowed | None = None
+    own_files: tuple[OwnFile, ...] = ()
+    boundary: str = ""
+    asks: str = ""
+    hints: tuple[str, ...] = ()
+
+    @property
+    def has_hooks(self) -> bool:
+        """Whether it can be told to have its own tools' edits recorded."""
+        return self.hooks is not None or any(each.for_hooks for each in self.own_files)
+
+    def server(
+        self, command: list[str], variables: Mapping[str, str], forwarded: list[str]
+    ) -> dict[str, Any]:
+        """The entry of an MCP server that gets these variables, and the client's own of those."""
+        value: dict[str, Any] = {**self.marks}
+        if self.one_list:
+            value["command"] = command
+        else:
+            value |= {"command": command[0], "args": command[1:]}
+        if variables:
+            value["environment" if self.one_list else "env"] = dict(variables)
+        if self.forwards and forwarded:
+            value["env_vars"] = forwarded
+        return value
+
+
+def _home(environ: Mapping[str, str]) -> str:
+    return environ.get("HOME") or os.path.expanduser("~")
+
+
+def _config_home(environ: Mapping[str, str]) -> str:
+    base = environ.get("XDG_CONFIG_HOME", "")
+    return base if os.path.isabs(base) else os.path.join(_home(environ), ".config")
+
+
+def _place(
+    project_name: str,
+    user_name: str,
+    base: Callable[[Mapping[str, str]], str] = _home,
+    moved: tuple[str, str] | None = None,
+) -> Places:
+    """A file in the project or in the user's own directory.
+
+    ``moved``: a variable that names another directory for the user's own, and the file's name
+    there.
+    """
+
+    def place(project: str | None, environ: Mapping[str, str]) -> str:
+        if project is not None:
+            return os.path.join(project, project_name)
+        if moved is not None and environ.get(moved[0]):
+            return os.path.abspath(os.path.join(environ[moved[0]], moved[1]))
+        return os.path.join(base(environ), user_name)
+
+    return place
+
+
+_CLAUDE_SETTINGS = _place(
+    ".claude/settings.json", ".claude/settings.json", moved=("CLAUDE_CONFIG_DIR", "settings.json")
+)
+#: The line of a program that holds the hook's command as a list.
+#: How Claude Code and its like name the tools that read, and all of a server's.
+_MCP_WORDS = (tuple(f"mcp__stet__{tool}" for tool in READING), ("mcp__stet",))
+_NO_MORE = "Beyond that, what holds is where you allow it (stet init) and stet mode."
+
+
+def _gemini_policy(_command: str, edits: bool) -> str:
+    """Rules of Gemini CLI's policy engine. In plan mode the rule for edits does not hold."""
+    names = ", ".join(f'"mcp_stet_{tool}"' for tool in READING)
+    text = f"# {OWN_MARK}; stet disconnect removes it\n" + _gemini_rule(f"[{names}]")
+    editing = _gemini_rule('"mcp_stet_*"')
+    modes = 'modes = ["default", "autoEdit", "yolo"]\n'
+    return text + (f"\n{editing}{modes}" if edits else "")
+
+
+def _gemini_rule(tools: str) -> str:
+    return f'[[rule]]\ntoolName = {tools}\ndecision = "allow"\npriority = 100\n'
+
+
+def _opencode_plugin(command: str, _edits: bool) -> str:
+    path = os.path.join(os.path.dirname(__file__), "opencode_plugin.js")
+    with open(path, encoding="utf-8") as file:
+        head, _, code = file.read().partition("\n")
+    return f"{head} {OWN_MARK}; stet disconnect removes it\n" + code.replace(
+        "STET_HOOK_COMMAND", json.dumps(shlex.split(command))
+    )
+
+
+CLAUDE_CODE = Client(
+    "claude-code",
+    "Claude Code",
+    _place(".mcp.json", ".claude.json", moved=("CLAUDE_CONFIG_DIR", ".claude.json")),
+    "mcpServers",
+    "claude-code",
+    marks={"type": "stdio"},
+    strict=True,
+    hooks=Hooks(
+        _CLAUDE_SETTINGS,
+        ("PreToolUse", "PostToolUse", "PostToolUseFailure"),
+        "Edit|Write|MultiEdit|NotebookEdit|Bash",
+        ("SessionStart", "Stop"),
+    ),
+    allowed=Allowed(_CLAUDE_SETTINGS, ("permissions", "allow"), *_MCP_WORDS),
+    boundary="Claude Code asks before stet edits, as its permissions say, and in plan mode refuses "
+    f"it; its sandbox for commands does not hold for stet. {_NO_MORE}",
+    asks="Claude Code asks once whether the server in .mcp.json may be used, and reads hooks and "
+    "permissions of a project only after you have said that you trust its directory.",
+    hints=(
+        'So that it edits with stet only, not with its own tools, in settings.json: "permissions": '
+        '{"deny": ["Edit", "Write", "NotebookEdit"]}',
+        "Start Claude Code again; /mcp there shows the server.",
+    ),
+)
+
+CODEX = Client(
+    "codex",
+    "Codex",
+    _place(".codex/config.toml", ".codex/config.toml", moved=("CODEX_HOME", "config.toml")),
+    "mcp_servers",
+    "codex-mcp-client",
+    toml=True,
+    strict=True,
+    expands=False,
+    forwards=True,
+    hooks=Hooks(
+        _place(".codex/hooks.json", ".codex/hooks.json", moved=("CODEX_HOME", "hooks.json")),
+        ("PreToolUse", "PostToolUse"),
+        "Bash|apply_patch",
+        ("Stop",),
+    ),
+    boundary="Codex's sandbox does not hold stet's daemon back, so stet refuses to edit while that "
+    "sandbox is read-only. Codex does not ask before stet edits, also where it asks before its "
+    'own edits (the policy "untrusted"); to be asked: approval_mode = "prompt" in '
+    f"[mcp_servers.stet.tools.patch] and the like. {_NO_MORE}",
+    asks="Codex reads a project's .codex only when the project is trusted.",
+    hints=("Start Codex again; /mcp there shows the server.",),
+)
+
+GEMINI = Client(
+    "gemini",
+    "Gemini CLI",
+    _place(".gemini/settings.json", ".gemini/settings.json"),
+    "mcpServers",
+    "gemini-cli-mcp-client",
+    hooks=Hooks(
+        _place(".gemini/settings.json", ".gemini/settings.json"),
+        ("BeforeTool", "AfterTool"),
+        "write_file|replace|run_shell_command",
+        ("SessionStart",),
+        per_second=1000,
+    ),
+    own_files=(
+        OwnFile(_place("", ".gemini/policies/stet.toml"), _gemini_policy, in_projects=False),
+    ),
+    boundary="Gemini CLI asks before stet edits unless you allow it, and does not in plan mode; "
+    f"its sandbox does not hold stet's daemon back. {_NO_MORE}",
+    asks="Gemini CLI reads a project's .gemini only when its directory is trusted, and no policies "
+    "there: so it asks before each of stet's tools.",
+    hints=(
+        'So that it edits with stet only: "tools": {"exclude": ["replace", "write_file"]}',
+        "Start Gemini CLI again; /mcp there shows the server.",
+    ),
+)
+
+CURSOR = Client(
+    "cursor",
+    "Cursor",
+    _place(".cursor/mcp.json", ".cursor/mcp.json"),
+    "mcpServers",
+    "cursor-vscode",
+    project_variable="${workspaceFolder}",
+    hooks=Hooks(
+        _place(".cursor/hooks.json", ".cursor/hooks.json"),
+        ("preToolUse", "postToolUse", "postToolUseFailure"),
+        "Write|Edit|StrReplace|EditNotebook|Delete|Shell",
+        grouped=False,
+        typed=False,
+        defaults={"version": 1},
+    ),
+    boundary=f"Cursor asks before stet edits, as its settings say. {_NO_MORE}",
+    hints=("In Cursor's settings, under MCP, switch the server on and choose its tools.",),
+)
+
+VSCODE = Client(
+    "vscode",
+    "VS Code",
+    _place(".vscode/mcp.json", "Code/User/mcp.json", _config_home),
+    "servers",
+    "Visual Studio Code",
+    marks={"type": "stdio"},
+    project_variable="${workspaceFolder}",
+    hooks=Hooks(
+        _place(".github/hooks/stet.json", ".copilot/hooks/stet.json"),
+        ("PreToolUse", "PostToolUse"),
+        grouped=False,
+    ),
+    boundary=f"VS Code asks before stet edits, as its settings say. {_NO_MORE}",
+    asks="VS Code asks whether you trust a project's server before it starts it.",
+    hints=(
+        'In VS Code, "MCP: List Servers" starts it; the tools of a chat are chosen by its '
+        "tools button, where its own editing can be switched off.",
+        "VS Code also runs the hooks in Claude Code's settings.json: connect one of the two.",
+    ),
+)
+
+ZED = Client(
+    "zed",
+    "Zed",
+    _place(".zed/settings.json", "zed/settings.json", _config_home),
+    "context_servers",
+    "Zed",
+    marks={"source": "custom"},
+    expands=False,
+    boundary=f"Zed asks before stet edits, as its settings say. {_NO_MORE}",
+    hints=(
+        'So that it edits with stet only: a profile in "agent" with "edit_file": false under '
+        '"tools", and "enable_all_context_servers": true.',
+        "The settings of the agent panel show the server, with a green dot when it runs.",
+    ),
+)
+
+OPENCODE = Client(
+    "opencode",
+    "opencode",
+    _place("opencode.json", "opencode/opencode.json", _config_home),
+    "mcp",
+    "opencode",
+    marks={"type": "local", "enabled": True},
+    expands=False,
+    one_list=True,
+    own_files=(
+        OwnFile(
+            _place(".opencode/plugin/stet.js", "opencode/plugin/stet.js", _config_home),
+            _opencode_plugin,
+            for_hooks=True,
+        ),
+    ),
+    boundary="opencode does not ask before stet edits, as it does not before its own edits; to be "
+    f'asked: "permission": {{"stet_*": "ask"}} in opencode.json. {_NO_MORE}',
+    asks="opencode reads a project's opencode.json and plugins unasked.",
+    hints=(
+        'So that it edits with stet only: "tools": {"edit": false, "write": false}',
+        "Start opencode again; opencode mcp list shows the server.",
+    ),
+)
+
+_QWEN_SETTINGS = _place(
+    ".qwen/settings.json", ".qwen/settings.json", moved=("QWEN_HOME", "settings.json")
+)
+
+QWEN_CODE = Client(
+    "qwen-code",
+    "Qwen Code",
+    _QWEN_SETTINGS,
+    "mcpServers",
+    "qwen-cli-mcp-client-stet",
+    hooks=Hooks(
+        _QWEN_SETTINGS,
+        ("PreToolUse", "PostToolUse", "PostToolUseFailure"),
+        "edit|write_file|run_shell_command",
+        # With a prompt on the command line it tells of no SessionStart.
+        ("SessionStart", "UserPromptSubmit", "Stop"),
+        per_second=1000,
+    ),
+    allowed=Allowed(_QWEN_SETTINGS, ("permissions", "allow"), *_MCP_WORDS),
+    boundary="Qwen Code asks before stet edits unless you allow it; where you do, it does not ask "
+    f"in plan mode either. Its sandbox does not hold stet's daemon back. {_NO_MORE}",
+    asks="Qwen Code reads a project's .qwen unasked, unless security.folderTrust is enabled.",
+    hints=(
+        'So that it edits with stet only: "permissions": {"deny": ["edit", "write_file"]}',
+        "Start Qwen Code again; /mcp there shows the server.",
+    ),
+)
+
+CLIENTS: Mapping[str, Client] = {
+    client.name: client
+    for client in (CLAUDE_CODE, CODEX, GEMINI, CURSOR, VSCODE, ZED, OPENCODE, QWEN_CODE)
+}

@@ -1,0 +1,241 @@
+"""The entries for stet in a client's configuration: made for this installation, known again.
+
+There is no mark in an entry, because clients refuse or drop keys that they do not know. What was
+written here is known by its command: the absolute path of a ``stet`` (or an interpreter with
+``-m stet.cli``), and then ``mcp`` or ``hook``. What a person has added to such an entry (a
+timeout, variables, options of the command) stays when it is written again. Pure but for the look
+at this process's own interpreter.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from stet.service.installed_program import program_beside
+
+#: Where the daemon's things are, if not where they usually are; a client passes them on.
+LOCATIONS = ("STET_RUNTIME_DIR", "STET_STATE_DIR", "STET_CONFIG")
+#: What a client that starts servers with few variables has to pass on to find the same places.
+FORWARDED = ("XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME")
+
+#: The name of the entry in every client; tools are then called ``mcp__stet__patch`` and the like.
+NAME = "stet"
+_MODULE = ("-P", "-m", "stet.cli")
+_OWN_KEYS = ("type", "source", "command", "args", "env", "environment", "env_vars")
+_OWN_OPTIONS = ("--workspace", "--tools")
+#: A word as a shell reads it, with its quotes; what it says is told by shlex.
+_WORD = re.compile(r"""(?:[^\s'"\\]|'[^']*'|"(?:[^"\\]|\\.)*"|\\.)+""", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Group:
+    """What is to be among the hooks of an event: one element of its array."""
+
+    event: str
+    value: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Entries:
+    """What is to be in a file, or was found there: a server under ``servers``, hooks, words.
+
+    ``defaults`` are members that a file with hooks must have, for a file that has none.
+    ``words`` are in the list at the path ``listed``: the tools that are not asked about. ``whole``
+    is the text of a file that is stet's alone; then there is nothing else.
+    """
+
+    servers: str | None = None
+    server: Mapping[str, Any] | None = None
+    groups: Sequence[Group] = ()
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    listed: tuple[str, ...] = ()
+    words: Sequence[str] = ()
+    whole: str | None = None
+
+    def __bool__(self) -> bool:
+        return self.server is not None or bool(self.groups or self.words or self.whole)
+
+
+def this_stet(python: str = sys.executable) -> tuple[str, ...]:
+    """The ``stet`` of this very installation, absolute: a virtual environment's, pipx's, uv's."""
+    return program_beside(python, "stet", "stet.cli")
+
+
+def locations(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The variables that say where the daemon's things are, absolute."""
+    return {name: os.path.abspath(environ[name]) for name in LOCATIONS if environ.get(name)}
+
+
+def server_command(
+    program: Sequence[str], workspace: str | None = None, tools: str | None = None
+) -> list[str]:
+    """The command of the MCP server."""
+    command = [*program, "mcp"]
+    command += ["--workspace", workspace] if workspace else []
+    return command + (["--tools", tools] if tools else [])
+
+
+def hook_command(program: Sequence[str], client: str, environ: Mapping[str, str]) -> str:
+    """The command of a hook, for a shell."""
+    variables = [f"{name}={value}" for name, value in environ.items()]
+    return shlex.join([*(["env", *variables] if variables else []), *program, "hook", client])
+
+
+class _Command(NamedTuple):
+    """``[env NAME=VALUE ..] PROGRAM VERB ARGUMENT ..``"""
+
+    variables: tuple[str, ...]
+    program: tuple[str, ...]
+    arguments: tuple[str, ...]
+
+    def started(self) -> tuple[tuple[str, ...], set[str]]:
+        """The part that is written here: which program, with which of its places."""
+        return self.program, {each for each in self.variables if _is_location(each)}
+
+
+def _command(argv: Sequence[str], verb: str) -> _Command | None:
+    argv = tuple(argv)
+    start = 0
+    if argv[:1] == ("env",):
+        start = next((at for at, each in enumerate(argv) if at and "=" not in each), len(argv))
+    variables, argv = argv[1:start], argv[start:]
+    if not argv or not os.path.isabs(argv[0]):
+        return None
+    if os.path.basename(argv[0]) == "stet" and argv[1:2] == (verb,):
+        return _Command(variables, argv[:1], argv[2:])
+    if argv[1:5] == (*_MODULE, verb):
+        return _Command(variables, argv[:4], argv[5:])
+    return None
+
+
+def _own(argv: Sequence[str], verb: str) -> _Command:
+    command = _command(argv, verb)
+    assert command is not None, "BUG: only what was written here is merged"
+    return command
+
+
+def _is_location(variable: str) -> bool:
+    return variable.partition("=")[0] in LOCATIONS
+
+
+def own_command(argv: Sequence[str], verb: str) -> tuple[str, ...] | None:
+    """The program and its arguments, if this is a command that was written here; else None."""
+    found = _command(argv, verb)
+    return None if found is None else (*found.program, verb, *found.arguments)
+
+
+def own_options(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """The server's options that are written here, with their values; and the words that are not."""
+    options: dict[str, str] = {}
+    others = []
+    words = iter(arguments)
+    for word in words:
+        name, equals, value = word.partition("=")
+        if name in _OWN_OPTIONS:
+            options[name] = value if equals else next(words, "")
+        else:
+            others.append(word)
+    return options, others
+
+
+def own_server(value: Any) -> tuple[str, ...] | None:
+    """The command of a server's entry that was written here; None for all others."""
+    argv = _server_argv(value) if isinstance(value, dict) else None
+    return None if argv is None else own_command(argv, "mcp")
+
+
+def own_word(word: Any) -> bool:
+    """Whether a word in a list of tools is about stet's."""
+    return isinstance(word, str) and (word == f"mcp__{NAME}" or word.startswith(f"mcp__{NAME}__"))
+
+
+def own_handler(value: Any) -> tuple[str, ...] | None:
+    """The command of a hook that was written here; None for all others."""
+    command = value.get("command") if isinstance(value, dict) else None
+    if not isinstance(command, str):
+        return None
+    try:
+        return own_command(shlex.split(command), "hook")
+    except ValueError:  # quotes that are not closed
+        return None
+
+
+def own_hook_lists(text: str) -> list[tuple[str, ...]]:
+    """The commands of hooks in a file of stet's own, each a list at the end of a line."""
+    found = [own_handler({"command": shlex.join(argv)}) for argv in _lists(text)]
+    return [command for command in found if command is not None]
+
+
+def _lists(text: str) -> Iterator[list[str]]:
+    for line in re.findall(r" = (\[.*\])$", text, re.MULTILINE):
+        with suppress(ValueError):
+            yield [str(word) for word in json.loads(line)]
+
+
+def merged(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """An entry as it is wanted, with what a person has added to the one that was found."""
+    value = dict(wanted)
+    command = _merged_command(_server_argv(found) or [], _server_argv(wanted) or [])
+    if "args" in wanted:
+        value["command"], value["args"] = command[0], command[1:]
+    else:
+        value["command"] = command
+    for variables in ("env", "environment"):
+        kept = found.get(variables)
+        if isinstance(kept, dict):
+            added = {name: each for name, each in kept.items() if name not in LOCATIONS}
+            if added:
+                value[variables] = {**wanted.get(variables, {}), **added}
+    names = found.get("env_vars")
+    if isinstance(names, list):
+        passed = wanted.get("env_vars", [])
+        staying = [each for each in names if each in passed or each not in FORWARDED]
+        if staying:
+            value["env_vars"] = staying + [each for each in passed if each not in staying]
+    value.update((key, each) for key, each in found.items() if key not in _OWN_KEYS)
+    return value
+
+
+def _server_argv(value: Mapping[str, Any]) -> list[str] | None:
+    """The command of a server's entry, which is a word and a list, or one list; None: neither."""
+    command, arguments = value.get("command"), value.get("args", [])
+    if not isinstance(arguments, list):
+        return None
+    words: list[Any] = [*(command if isinstance(command, list) else [command]), *arguments]
+    return words if words and all(isinstance(each, str) for each in words) else None
+
+
+def _merged_command(found: list[str], wanted: list[str]) -> list[str]:
+    old, new = _own(found, "mcp"), _own(wanted, "mcp")
+    (before, others), (now, _) = own_options(old.arguments), own_options(new.arguments)
+    arguments = old.arguments if before == now else (*new.arguments, *others)
+    variables = [each for each in old.variables if not _is_location(each)]
+    return [*(["env", *variables] if variables else []), *new.program, "mcp", *arguments]
+
+
+def merged_hook(found: str, wanted: str) -> str:
+    """The command of a hook as it is wanted, with the options and variables that were found.
+
+    What stands behind ``hook`` stays as it is, since a person may have used the shell there.
+    """
+    old, new = _own(shlex.split(found), "hook"), _own(shlex.split(wanted), "hook")
+    if old.started() == new.started():
+        return found
+    words = list(_WORD.finditer(found))
+    kept = [
+        word[0]
+        for word, variable in zip(words[1:], old.variables, strict=False)
+        if not _is_location(variable)
+    ]
+    verb = words[len(words) - len(old.arguments) - 1]
+    variables = [*map(shlex.quote, new.variables), *kept]
+    start = [*(["env", *variables] if variables else []), shlex.join(new.program), "hook"]
+    return " ".join(start) + found[verb.end() :]

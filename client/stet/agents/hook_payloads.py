@@ -1,0 +1,263 @@
+"""What the hooks of agents' clients say on standard input, read as an event. Pure.
+
+A payload is understood by its own fields, whatever client is named: VS Code runs hooks that were
+written for Claude Code, and gives its own tools to them. Facts from the documentation of each,
+November 2026:
+
+    Claude Code   PreToolUse, PostToolUse, PostToolUseFailure; session_id, cwd, tool_name,
+                  tool_input, tool_use_id. Edit, Write, MultiEdit: file_path; NotebookEdit:
+                  notebook_path; Bash: command, description, run_in_background. agent_id and
+                  agent_type of a subagent. After a command cwd is where it has gone to.
+                  SessionStart; Stop with background_tasks, those that still run
+    Codex         PreToolUse, PostToolUse with the same fields; Bash, and apply_patch with the
+                  patch as tool_input.command. Bash with an apply_patch as its command, which
+                  Codex carries out itself, has no PostToolUse. SessionStart, Stop
+    Gemini CLI    BeforeTool, AfterTool; no id of a use. write_file, replace: file_path;
+                  run_shell_command: command, description, dir_path. Qwen Code: these or
+                  Claude Code's names, and is_background
+    Cursor        preToolUse, postToolUse, postToolUseFailure; before/afterShellExecution with
+                  command and cwd, afterFileEdit with file_path; conversation_id,
+                  workspace_roots. Write, Edit, StrReplace, Delete; Shell
+    VS Code       hookEventName, sessionId, or as Claude Code; editFiles: files; create_file and
+                  the like: filePath, or a list of such; apply_patch: input; run_in_terminal
+    opencode      as Claude Code, said by a plugin of ours: edit, write, multiedit: filePath;
+                  apply_patch: patchText; bash: command, description, workdir
+
+What is no edit, or an event that says nothing of one, gives None. Only what :mod:`json` gives
+is taken for granted: any field may be missing, or of another type.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+from stet.agents.hook_commands import Command, in_patch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+_PHASES = {
+    "sessionstart": "start",
+    "userpromptsubmit": "start",
+    "pretooluse": "before",
+    "beforetool": "before",
+    "beforeshellexecution": "before",
+    "posttooluse": "after",
+    "posttoolusefailure": "after",
+    "aftertool": "after",
+    "aftershellexecution": "after",
+    "afterfileedit": "after",
+    "aftertabfileedit": "after",
+    "stop": "stop",
+}
+#: Tools that run a command, which may touch any file.
+_SHELLS = frozenset(
+    {"bash", "shell", "run_shell_command", "run_in_terminal", "runinterminal", "terminal"}
+    | {"exec_command", "local_shell", "unified_exec", "container.exec", "powershell"}
+)
+#: Tools that edit the files they name.
+_EDITS = frozenset(
+    # Claude Code, Cursor
+    {"edit", "write", "multiedit", "notebookedit", "strreplace", "search_replace", "delete"}
+    | {"editnotebook", "tabwrite", "edit_file", "delete_file"}
+    # Gemini CLI
+    | {"write_file", "replace"}
+    # VS Code
+    | {"editfiles", "createfile", "create_file", "replace_string_in_file", "applypatch"}
+    | {"multi_replace_string_in_file", "insert_edit_into_file", "edit_notebook_file"}
+    | {"create_new_jupyter_notebook", "replacestring", "multireplacestring", "editnotebookfile"}
+    # Codex, VS Code
+    | {"apply_patch"}
+)
+#: Fields of a tool's input that name a file, or several.
+_NAMES = ("file_path", "filePath", "notebook_path", "target_file", "target_notebook", "path")
+_LISTS = ("files", "paths", "edits", "replacements")
+_MOST_PATHS = 1000
+_LONGEST_LABEL = 150
+_LONGEST_WHY = 2000
+_NO_DIRECTORY = "the payload has no absolute cwd"
+
+
+class HookEvent:
+    """One use of a tool, ``before`` or ``after`` it; a session's ``start``, or a turn's ``stop``.
+
+    ``paths`` are absolute; None: any file below ``directory``, which is None only where nobody
+    needs it, and below ``places``, where a command works too. ``use`` is the same before and
+    afterwards; ``request`` too, and no other use has it, where the client gives such an id.
+
+    ``late``: files that a command names and may change without its end being told, or after it
+    (``background``); those of ``new`` only if there are none yet. At a stop ``background`` says
+    whether such a command still runs.
+    """
+
+    __slots__ = (
+        "background", "directory", "late", "new", "paths", "phase", "places", "request", "session",
+        "subagent", "tool", "use", "why",
+    )  # fmt: skip
+
+    def __init__(self, phase: str, session: str, directory: str | None) -> None:
+        self.phase = phase
+        self.session = session
+        self.directory = directory
+        self.paths: list[str] | None = None
+        self.places: list[str] = []
+        self.late: list[str] = []
+        self.new: list[str] = []
+        self.background = False
+        self.subagent: str | None = None
+        self.tool = self.use = self.why = ""
+        self.request: str | None = None
+
+
+def read_payload(payload: dict[str, Any]) -> HookEvent | None:
+    """What the payload tells of; None if it is about nothing that may change files.
+
+    Raises ValueError, with a text for a person, if it is, but does not say what is needed.
+    """
+    event = _text(payload, "hook_event_name", "hookEventName")
+    if event is None:
+        raise ValueError("the payload has no hook_event_name")
+    phase = _PHASES.get(event.lower())
+    if phase is None:
+        return None
+    session = _text(payload, "session_id", "sessionId", "conversation_id")
+    if phase in ("start", "stop"):
+        if session is None:
+            return None
+        found = HookEvent(phase, _label(session), _directory(payload, {}))
+        found.background = bool(payload.get("background_tasks"))
+        return found
+    tool, given = _tool(event, payload)
+    if tool.lower() not in _SHELLS and tool.lower() not in _EDITS:
+        return None
+    directory = _directory(payload, given)
+    if tool.lower() in _SHELLS and directory is None:
+        raise ValueError(_NO_DIRECTORY)
+    paths = None if tool.lower() in _SHELLS else _paths(given, directory)
+    if session is None:
+        raise ValueError(f"the payload of {event} has no session_id")
+    found = HookEvent(phase, _label(session), directory)
+    found.tool = _label(tool)
+    found.paths = paths
+    found.request = _text(payload, "tool_use_id", "toolUseId", "tool_call_id", "toolCallId")
+    found.use = _label(found.request) if found.request else _made_up(tool, given)
+    found.request = _label(found.request) if found.request else None
+    found.why = _whole((_text(given, "description", "explanation") or "")[:_LONGEST_WHY])
+    if _text(payload, "agent_id"):  # without it agent_type may be the main agent's
+        names = [_text(payload, "agent_type"), _text(payload, "agent_id")]
+        found.subagent = _label(" ".join(name for name in names if name))
+    if paths is None and directory is not None:
+        _read_command(found, given, directory)
+    return found
+
+
+def _read_command(found: HookEvent, given: dict[str, Any], directory: str) -> None:
+    """Put down where a command works, and what it may still write when nobody tells."""
+    begins = os.path.join(directory, _text(given, "workdir", "dir_path") or "")
+    command = Command(_text(given, "command", "cmd") or "", os.path.normpath(begins))
+    found.places = [begins, *command.entered]
+    found.late = command.patched
+    if True in (given.get("run_in_background"), given.get("is_background")):
+        found.background = True
+        found.late = [*command.patched, *command.written]
+        found.new = command.named
+
+
+def _tool(event: str, payload: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The tool's name and input."""
+    if event.lower() in ("beforeshellexecution", "aftershellexecution"):
+        # Without cwd: a use is known again by this, and cwd is not always told afterwards.
+        return "Shell", {"command": payload.get("command")}
+    if event.lower() in ("afterfileedit", "aftertabfileedit"):
+        return "Edit", {"file_path": payload.get("file_path")}
+    name = _text(payload, "tool_name", "toolName")
+    if name is None:
+        raise ValueError(f"the payload of {event} has no tool_name")
+    given = payload.get("tool_input", payload.get("toolArgs"))
+    if isinstance(given, str):
+        try:
+            given = json.loads(given)
+        except ValueError:
+            given = {"command": given}
+    return name, given if isinstance(given, dict) else {}
+
+
+def _directory(payload: dict[str, Any], given: dict[str, Any]) -> str | None:
+    """The directory that relative paths are from, if the client says one."""
+    roots = payload.get("workspace_roots")
+    first = roots[0] if isinstance(roots, list) and roots else None
+    for found in (payload.get("cwd"), first, given.get("cwd")):
+        if isinstance(found, str) and os.path.isabs(found) and "\0" not in found:
+            return found
+    return None
+
+
+def _paths(given: dict[str, Any], directory: str | None) -> list[str]:
+    """The files that a tool names. Raises ValueError."""
+    found: list[str] = []
+    for name in _named(given):
+        # An editor without an open folder has no directory to tell, and absolute names.
+        if directory is None and not os.path.isabs(name):
+            raise ValueError(_NO_DIRECTORY)
+        # As Gemini CLI and Cursor have it, also relative; "~" is nowhere replaced.
+        path = os.path.join(directory or "/", name)
+        if ".." not in name:
+            path = os.path.normpath(path)
+        if path not in found:
+            found.append(path)
+    if not found:
+        raise ValueError("the tool's input names no file")
+    if len(found) > _MOST_PATHS:
+        raise ValueError(f"the tool's input names {len(found)} files; {_MOST_PATHS} is the most")
+    return found
+
+
+def _named(given: dict[str, Any]) -> Iterator[str]:
+    for key in _NAMES:
+        if isinstance(given.get(key), str) and given[key] and "\0" not in given[key]:
+            yield given[key]
+    for key in _LISTS:
+        listed = given.get(key)
+        for each in listed if isinstance(listed, list) else ():
+            if isinstance(each, str) and key in ("files", "paths") and "\0" not in each:
+                yield each
+            elif isinstance(each, dict):
+                yield from _named({k: v for k, v in each.items() if k in _NAMES})
+    for key in ("command", "input", "patch", "patchText"):
+        if isinstance(given.get(key), str):
+            yield from in_patch(given[key])
+
+
+def _text(fields: dict[str, Any], *names: str) -> str | None:
+    for name in names:
+        value = fields.get(name)
+        if isinstance(value, str) and value:
+            return value
+    return None
+
+
+def _whole(text: str) -> str:
+    """A text that UTF-8 can hold. Clients cut texts in the middle of a surrogate pair."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _label(text: str) -> str:
+    """A name as the daemon takes it: one line, not too long; another text is another name."""
+    clean = "".join(c if c.isprintable() else "_" for c in text).strip()
+    if clean == text and len(text) <= _LONGEST_LABEL:
+        return text
+    return f"{clean[: _LONGEST_LABEL - 17]}-{_digest(text)}"
+
+
+def _made_up(tool: str, given: dict[str, Any]) -> str:
+    """What before and after have in common, where the client has no name for it."""
+    return f"{_label(tool)[:40]}-{_digest(json.dumps([tool, given], sort_keys=True))}"
+
+
+def _digest(text: str) -> str:
+    import hashlib  # loads a library of its own, which few payloads need
+
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]

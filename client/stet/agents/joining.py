@@ -1,0 +1,99 @@
+"""One conversation, one session: what a client's hooks and its MCP server have in common.
+
+A client names its conversation to the hooks it runs, and not to the MCP server it starts (Gemini
+CLI), or only once, when the server starts (Claude Code, which may begin another conversation in
+the same process). Both are children of the client's process. So each hook leaves a file
+
+    RUNTIME/clients/PID-START       {"session": "...", "agent": "..."}
+
+for that process (START is its start time in clock ticks, field 22 of ``/proc/PID/stat``; a pid
+that is used again has another one), and the server reads it before each call. A shell between
+client and child is skipped. Files of processes that are gone are removed when one is added. The
+directory is the user's alone, as the sockets' is. Imports nothing that ``stet hook`` does not need.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+
+from stet.service.socket_path import UnsafeDirectory, check_private, make_private, runtime_directory
+
+_DIRECTORY = "clients"
+_SHELLS = frozenset(("sh", "bash", "dash", "zsh", "ksh", "ash", "fish"))
+_LONGEST = 4096
+
+
+def join(session: str, agent: str) -> None:
+    """Say, as a child of a client's process, which conversation that process holds now.
+
+    Nothing is raised: without it the conversation is two sessions, and nothing is lost.
+    """
+    with contextlib.suppress(OSError, UnsafeDirectory):
+        runtime = runtime_directory()
+        name = _client_process()
+        path = os.path.join(runtime, _DIRECTORY, name)
+        data = json.dumps({"session": session, "agent": agent}).encode()
+        if _read(path) == data:
+            return
+        make_private(runtime)
+        directory = os.path.dirname(path)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(directory, 0o700)
+        _remove_ended(directory)
+        # Hooks may run side by side; a reader is to find the one or the other.
+        fresh = f"{path}.{os.getpid()}"
+        with open(fresh, "wb") as file:
+            file.write(data)
+        os.rename(fresh, path)
+
+
+def joined() -> tuple[str, str] | None:
+    """The session and agent that a hook of this process's client has told; None if none has."""
+    try:
+        runtime = runtime_directory()
+        check_private(runtime)
+        told = json.loads(_read(os.path.join(runtime, _DIRECTORY, _client_process())) or b"{}")
+        session, agent = told["session"], told["agent"]
+    except (OSError, UnsafeDirectory, ValueError, KeyError, TypeError):
+        return None
+    return (session, agent) if isinstance(session, str) and isinstance(agent, str) else None
+
+
+def _client_process() -> str:
+    """The process that has started this one, as the name of its file. Raises OSError."""
+    pid = os.getppid()
+    command, parent, start = _stat(pid)
+    if command in _SHELLS:
+        pid = parent
+        _, _, start = _stat(pid)
+    return f"{pid}-{start}"
+
+
+def _stat(pid: int) -> tuple[str, int, str]:
+    """The command's name, the parent's pid and the start time of a process. Raises OSError."""
+    with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+        head, _, tail = file.read().rpartition(")")
+    fields = tail.split()
+    return head.partition("(")[2], int(fields[1]), fields[19]
+
+
+def _read(path: str) -> bytes | None:
+    try:
+        with open(path, "rb") as file:
+            return file.read(_LONGEST)
+    except FileNotFoundError:
+        return None
+
+
+def _remove_ended(directory: str) -> None:
+    for name in os.listdir(directory):
+        pid, _, start = name.partition("-")
+        try:
+            ended = _stat(int(pid))[2] != start.partition(".")[0]
+        except (OSError, ValueError):
+            ended = True
+        if ended:
+            with contextlib.suppress(OSError):
+                os.unlink(os.path.join(directory, name))

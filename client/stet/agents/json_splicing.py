@@ -1,0 +1,312 @@
+"""Putting a value into JSON text and taking it out, with every other byte as it stands. Pure.
+
+    put     a member: replaced where it stands, else made the last one; what is missing above
+            it is made
+    altered a value made another one, with as much of it left as it stands as is the same
+    append  an element, at the end of an array, which is made if it is missing
+    remove  an item, and above it what is left empty, down to what ``keep`` has
+
+The new text follows the old: its line terminators and indentation, one line where the object is
+on one, a comma at the end where the last item has one. Of what ``put`` and ``append`` have made
+in text with a value in it, ``remove`` leaves nothing: where ``keep`` is the old value, the result
+is the old text. Each result is parsed and compared with what should be in it before it is given
+back, so that a text that is laid out in a way nobody thought of is an error and not damage.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from typing import Any
+
+from stet.agents.jsonc import (
+    Item,
+    Node,
+    NotJson,
+    Path,
+    comments,
+    find,
+    outline,
+    value_of,
+)
+
+
+class CannotSplice(Exception):
+    """The text has no place for the value; the message says why."""
+
+
+def put(text: str, path: Path, value: Any) -> str:
+    """The text with this value at the path of keys. Raises NotJson and CannotSplice."""
+    before = value_of(text)
+    root = outline(text)
+    if root is None:
+        return _checked(_begun(text, _nested(path, value)), _nested(path, value))
+    node, done, inside = _descend(root, path)
+    if done == len(path):
+        assert inside is not None, "BUG: a path has keys"
+        lead = _indent_at(text, inside.start) or ""
+        unit = None if _on_one_line(text, root) else _unit(text, root)
+        fresh = _rendered(value, text, unit, lead)
+        changed = text[: node.start] + fresh + text[node.end :]
+    else:
+        if not node.is_object:
+            raise CannotSplice(f"{_name(path[:done])} is not an object")
+        key = f"{_string(str(path[done]))}: "
+        changed = _inserted(text, root, node, key, _nested(path[done + 1 :], value))
+    return _checked(changed, _with(before, path, value))
+
+
+def altered(text: str, path: Path, value: Any) -> str:
+    """The text with this value where another one stands, and what is the same in both untouched.
+
+    Raises as ``put`` does, and KeyError if there is nothing.
+    """
+    root = value_of(text)
+    found = lookup(root, path)
+    if found == value:
+        return text
+    old, new = _members(found), _members(value)
+    if type(found) is not type(value) or not (old and new):
+        return put(text, path, value)
+    for key in reversed(old):
+        if key not in new:
+            text = remove(text, (*path, key), keep=root)
+    for key, each in new.items():
+        if key in old:
+            text = altered(text, (*path, key), each)
+        elif isinstance(key, int):
+            text = append(text, path, each)
+        else:
+            text = put(text, (*path, key), each)
+    return text
+
+
+def _members(value: Any) -> dict[str | int, Any]:
+    if isinstance(value, dict):
+        return dict(value)
+    return dict(enumerate(value)) if isinstance(value, list) else {}
+
+
+def append(text: str, path: Path, value: Any) -> str:
+    """The text with this value behind the elements of an array. Raises as ``put`` does."""
+    before = value_of(text)
+    root = outline(text)
+    if root is None or not has(before, path):
+        return put(text, path, [value])
+    node, _, _ = _descend(root, path)
+    if not node.is_array:
+        raise CannotSplice(f"{_name(path)} is not an array")
+    changed = _inserted(text, root, node, "", value)
+    lookup(before, path).append(value)
+    return _checked(changed, before)
+
+
+def remove(text: str, path: Path, keep: Any = None) -> str:
+    """The text without the item at a path. Raises KeyError if there is none.
+
+    Above it, what has nothing else in it goes too, unless ``keep`` has something there.
+    """
+    before = value_of(text)
+    root = outline(text)
+    if root is None or not has(before, path):
+        raise KeyError(path)
+    while len(path) > 1 and not has(keep, path[:-1]) and len(lookup(before, path[:-1])) == 1:
+        path = path[:-1]
+    node, _, _ = _descend(root, path[:-1])
+    item = find(node, path[-1])
+    assert item is not None, "BUG: it is in the value and not in the text"
+    del lookup(before, path[:-1])[path[-1]]
+    return _checked(_cut(text, node, item), before)
+
+
+def lookup(value: Any, path: Path) -> Any:
+    """What is at a path of a value. Raises KeyError if there is nothing."""
+    for key in path:
+        indexed = isinstance(value, list) and isinstance(key, int) and key < len(value)
+        if not indexed and not (isinstance(value, dict) and key in value):
+            raise KeyError(path)
+        value = value[key]
+    return value
+
+
+def has(value: Any, path: Path) -> bool:
+    """Whether there is something at a path of a value."""
+    try:
+        lookup(value, path)
+    except KeyError:
+        return False
+    return True
+
+
+def newline_of(text: str) -> str:
+    """The line terminator that a text uses first."""
+    found = re.search(r"\r?\n", text)
+    return found[0] if found else "\n"
+
+
+# -- where, and how it is laid out -----------------------------------------------------------
+
+
+def _descend(root: Node, path: Path) -> tuple[Node, int, Item | None]:
+    """The node as far down a path as there is one, how far that is, and the item it is in."""
+    node, inside = root, None
+    for done, key in enumerate(path):
+        item = find(node, key)
+        if item is None:
+            return node, done, inside
+        if isinstance(key, str) and sum(each.key == key for each in node.items) > 1:
+            raise CannotSplice(f"{_name(path[: done + 1])} stands there twice")
+        node, inside = item.node, item
+    return node, len(path), inside
+
+
+def _inserted(text: str, root: Node, node: Node, key: str, value: Any) -> str:
+    if node.items:
+        return _inserted_behind(text, root, node, key, value)
+    close = node.end - 1
+    if _on_one_line(text, root) and root.items:
+        fresh = key + _rendered(value, text, None, "")
+        return text[:close] + fresh + text[close:]
+    newline, unit = newline_of(text), _unit(text, root)
+    outer = _line_indent(text, node.start)
+    fresh = f"{newline}{outer}{unit}{key}{_rendered(value, text, unit, outer + unit)}"
+    return text[:close] + fresh + newline + outer + text[close:]
+
+
+def _inserted_behind(text: str, root: Node, node: Node, key: str, value: Any) -> str:
+    last = node.items[-1]
+    at = last.end if last.comma is None else last.comma + 1
+    comma = "," if last.comma is None else ""
+    end = "" if last.comma is None else ","
+    if "\n" not in text[node.start : node.end]:
+        fresh = f" {key}{_rendered(value, text, None, '')}{end}"
+        return text[: last.end] + comma + text[last.end : at] + fresh + text[at:]
+    unit = _unit(text, root)
+    lead = _indent_at(text, last.start)
+    if lead is None:
+        lead = _line_indent(text, node.start) + unit
+    behind = _end_of_line(text, at)
+    fresh = f"{newline_of(text)}{lead}{key}{_rendered(value, text, unit, lead)}{end}"
+    return text[: last.end] + comma + text[last.end : behind] + fresh + text[behind:]
+
+
+def _begun(text: str, value: Any) -> str:
+    """A document that had no value yet."""
+    newline = newline_of(text)
+    gap = newline if text.strip("\ufeff") and not text.endswith("\n") else ""
+    return f"{text}{gap}{_rendered(value, text, '  ', '')}{newline}"
+
+
+def _end_of_line(text: str, at: int) -> int:
+    """The end of the line, if only blanks and comments are before it; else the same place."""
+    found = re.compile(r"(?:[ \t]+|/\*(?:[^*\r\n]|\*(?!/))*\*/)*(?://[^\r\n]*)?(?=\r?\n|$)").match(
+        text, at
+    )
+    return found.end() if found else at
+
+
+def _indent_at(text: str, at: int) -> str | None:
+    """The blanks before a place, if nothing else is before it in its line."""
+    start = text.rfind("\n", 0, at) + 1
+    lead = text[start:at]
+    return lead if start and not lead.strip(" \t") else None
+
+
+def _line_indent(text: str, at: int) -> str:
+    """The blanks at the beginning of the line that a place is in."""
+    start = text.rfind("\n", 0, at) + 1
+    found = re.compile(r"[ \t]*").match(text, start)
+    return found[0] if found else ""
+
+
+def _unit(text: str, root: Node) -> str:
+    """One level of indentation in this text."""
+    lead = _indent_at(text, root.items[0].start) if root.items else None
+    return lead or "  "
+
+
+def _on_one_line(text: str, node: Node) -> bool:
+    return "\n" not in text[node.start : node.end]
+
+
+def _rendered(value: Any, text: str, unit: str | None, lead: str) -> str:
+    """JSON for a value; None as unit: on one line."""
+    told = json.dumps(value, ensure_ascii=False, indent=unit)
+    return told.replace("\n", newline_of(text) + lead)
+
+
+def _string(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+# -- taking out ------------------------------------------------------------------------------
+
+
+def _cut(text: str, node: Node, item: Item) -> str:
+    """The text without an item, its comma, and the line break before it."""
+    position = node.items.index(item)
+    before = node.items[position - 1] if position else None
+    after_key = item.end if item.comma is None else item.comma + 1
+    line = re.compile(r"\r?\n[ \t]*$").search(text, 0, item.start)
+    start, end = item.start, after_key
+    if line is None:
+        if before is not None and text[start - 1] == " ":
+            start -= 1
+        elif before is None and item.comma is not None and text[end : end + 1] == " ":
+            end += 1
+    else:
+        commented = _ends_in_comment(text, _previous_end(node, before), line.start())
+        alone = before is None and item.comma is None
+        if not commented or re.compile(r"[ \t]*(?:\r?\n|$)").match(text, end):
+            start = line.start()
+        if alone and not commented:
+            tail = re.compile(r"\r?\n[ \t]*(?=[}\]])").match(text, end)
+            end = tail.end() if tail else end
+    kept = text[:start]
+    if item.comma is None and before is not None and before.comma is not None:
+        kept = text[: before.comma] + text[before.comma + 1 : start]
+    return kept + text[end:]
+
+
+def _previous_end(node: Node, before: Item | None) -> int:
+    if before is None:
+        return node.start + 1
+    return before.end if before.comma is None else before.comma + 1
+
+
+def _ends_in_comment(text: str, previous: int, line: int) -> bool:
+    """Whether the line before is one that swallows what is put behind it."""
+    return any(
+        found[0].startswith("//") and previous + found.end() == line
+        for found in comments(text, previous, line)
+    )
+
+
+# -- what should come of it ------------------------------------------------------------------
+
+
+def _nested(path: Path, value: Any) -> Any:
+    for key in reversed(path):
+        value = {key: value}
+    return value
+
+
+def _with(root: Any, path: Path, fresh: Any) -> Any:
+    """A value, changed to have another one at a path."""
+    inner = root
+    for key in path[:-1]:
+        inner = inner.setdefault(key, {}) if isinstance(inner, dict) else inner[key]
+    inner[path[-1]] = fresh
+    return root
+
+
+def _name(path: Path) -> str:
+    return ".".join(str(key) for key in path) or "the outermost value"
+
+
+def _checked(text: str, expected: Any) -> str:
+    with contextlib.suppress(NotJson):
+        if value_of(text) == expected:
+            return text
+    raise CannotSplice("it is laid out in an unusual way")

@@ -1,0 +1,141 @@
+"""The entry for stet in TOML text: written, found, taken out, with all else as it stands. Pure.
+
+    [<servers>.stet]
+    command = "/path/of/stet"
+    args = ["mcp"]
+
+A new table is written behind everything else, after an empty line, which TOML allows in any file;
+:mod:`tomlkit` changes one that is there. It counts the comments before the next header to a table,
+so they are put back when it has taken one out. Each result is read with :mod:`tomllib` and compared
+with what should be in it, as :mod:`.json_splicing` does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import tomllib
+from collections.abc import Mapping
+from typing import Any
+
+from stet.agents import entries
+from stet.agents.entries import NAME, Entries
+from stet.agents.json_splicing import CannotSplice, has, newline_of
+
+#: Empty lines and comments at the end of a table.
+_TRAILING = re.compile(r"(?<=\n)(?:[ \t]*(?:#[^\n]*)?\r?\n)*(?:[ \t]*#[^\n]*)?\Z")
+
+
+def value_of(text: str) -> dict[str, Any]:
+    """The value of a document, which may begin with a byte order mark. Raises TOMLDecodeError."""
+    return tomllib.loads(text.removeprefix("\ufeff"))
+
+
+def found(text: str, servers: str | None) -> Entries:
+    """The entry that is in a text."""
+    root = value_of(text)
+    if servers is None or not has(root, (servers, NAME)):
+        return Entries(servers)
+    value = root[servers][NAME]
+    return Entries(servers, value if entries.own_server(value) is not None else None)
+
+
+def written(text: str, wanted: Entries) -> str:
+    """The text with this server. Raises CannotSplice and TOMLDecodeError."""
+    if wanted.servers is None or wanted.server is None:
+        return text
+    root = value_of(text)
+    if not has(root, (wanted.servers, NAME)):
+        return put(text, wanted.servers, wanted.server)
+    found = root[wanted.servers][NAME]
+    if entries.own_server(found) is None:
+        raise CannotSplice(f"there is a server {NAME!r} that was not written by stet connect")
+    value = entries.merged(found, wanted.server)
+    return text if found == value else put(text, wanted.servers, value)
+
+
+def put(text: str, servers: str, value: Mapping[str, Any]) -> str:
+    """The text with this entry: where it stands, else at the end. What is the same in it stays."""
+    import tomlkit
+
+    expected = value_of(text)
+    if has(expected, (servers, NAME)):
+        document = _parsed(text)
+        _alter(document[servers][NAME], value)
+        changed = _dumped(text, document)
+    else:
+        newline = newline_of(text)
+        body = tomlkit.dumps({servers: {NAME: value}}).replace("\n", newline)
+        # Whether the last line was ended can be seen afterwards: then there is an empty line.
+        changed = f"{text}{newline}{body}" if text else body
+    above = expected.setdefault(servers, {})
+    if not isinstance(above, dict):
+        raise CannotSplice(f"{servers} is not a table")
+    above[NAME] = dict(value)
+    return _checked(changed, expected)
+
+
+def removed(text: str, servers: str) -> str:
+    """The text without the entry that is in it, and without what was there for it alone."""
+    document, expected = _parsed(text), value_of(text)
+    for root in (document, expected):
+        del root[servers][NAME]
+        if not root[servers]:
+            del root[servers]
+    return _checked(_with_comments(text, _dumped(text, document)), expected)
+
+
+def _parsed(text: str) -> Any:
+    """The document, if it can be given back to the byte. Raises CannotSplice."""
+    import tomlkit
+
+    plain = text.removeprefix("\ufeff")
+    with contextlib.suppress(tomlkit.exceptions.TOMLKitError):
+        document = tomlkit.parse(plain)
+        # Not so where an array of tables stands between tables of one name, or in two places.
+        if tomlkit.dumps(document) == plain:
+            return document
+    raise CannotSplice("its tables stand in an order that can't be kept")
+
+
+def _dumped(text: str, document: Any) -> str:
+    """The document's text, with the beginning and the line terminators of the old one."""
+    import tomlkit
+
+    changed = tomlkit.dumps(document)
+    if "\r\n" in text and not re.search(r"(?<!\r)\n", text):
+        changed = re.sub(r"(?<!\r)\n", "\r\n", changed)
+    return "\ufeff" + changed if text.startswith("\ufeff") else changed
+
+
+def _alter(table: Any, value: Mapping[str, Any]) -> None:
+    """Make a table this value, and leave of it what is the same."""
+    found = table.unwrap()
+    for key in found.keys() - value.keys():
+        del table[key]
+    for key, each in value.items():
+        if isinstance(each, dict) and isinstance(found.get(key), dict):
+            _alter(table[key], each)
+        elif key not in found or found[key] != each:
+            table[key] = each
+
+
+def _with_comments(text: str, changed: str) -> str:
+    """The text without what was cut out of it, but with the comments at the end of that."""
+    same = next((at for at, each in enumerate(changed) if each != text[at]), len(changed))
+    start = text.rfind("\n", 0, same) + 1
+    end = len(text) - (len(changed) - start)
+    if text[:start] + text[end:] != changed:
+        return changed
+    comments = _TRAILING.search(text, start, end)
+    rest = text[comments.start() if comments else end :]
+    # The last line of a text that was not ended has its end only because of the table.
+    empty = r"(?:(?<=\n)|\A)\r?\n\Z" if rest else r"\r?\n\Z"
+    return re.sub(empty, "", text[:start]) + rest
+
+
+def _checked(text: str, expected: Any) -> str:
+    with contextlib.suppress(tomllib.TOMLDecodeError):
+        if value_of(text) == expected:
+            return text
+    raise CannotSplice("it is laid out in an unusual way")

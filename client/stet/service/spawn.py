@@ -1,0 +1,284 @@
+"""Reaching a daemon: connect to its socket, and start one when none answers.
+
+As gpg-agent and Watchman do it, so that nobody has to start anything by hand. The daemon
+that is started is ``stetd`` of the same installation, in a session of its own, with ``/``
+as its directory and ``<state>/stetd.log`` as standard output and error. Two clients that
+find none at the same time hold ``<runtime>/spawn.lock`` one after the other, and the
+second finds the first one's daemon. Nothing here knows the protocol.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import socket
+import sys
+import time
+from collections.abc import Iterator
+
+import msgspec
+
+from stet.errors import DaemonUnreachable
+from stet.service.socket_path import (
+    UnsafeDirectory,
+    check_private,
+    make_private,
+    runtime_directory,
+    socket_path,
+    state_directory,
+)
+
+#: Seconds that a daemon may take from its start until its socket answers; recovery after
+#: a crash happens in that time.
+START_SECONDS = 30.0
+
+#: The log is moved to ``stetd.log.1`` when it is larger than this at a start.
+LOG_BYTES = 1024 * 1024
+
+_POLL_SECONDS = 0.01
+
+# Runs in a process of its own: fork and exec once more, so that the daemon is nobody's
+# child here. A child would have to be waited for by programs that did not know they had
+# one. The daemon's process id is printed; its output goes where this process's errors go.
+_DETACH = """
+import os, sys
+to_log = [(os.POSIX_SPAWN_DUP2, 2, 1)]
+print(os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ, setsid=True, file_actions=to_log))
+"""
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """Which daemon, by its directories, and which of its two sockets."""
+
+    runtime: str
+    state: str
+    control: bool
+
+    @classmethod
+    def from_environment(cls, *, control: bool) -> Endpoint:
+        """The endpoint that CONTRACT.md 1 gives for this process's environment."""
+        return cls(runtime_directory(), state_directory(), control)
+
+    @property
+    def path(self) -> str:
+        """The path of the socket."""
+        return socket_path(self.runtime, control=self.control)
+
+    @property
+    def log(self) -> str:
+        """The path of the log of a daemon that was started from here."""
+        return os.path.join(self.state, "stetd.log")
+
+
+def reach(endpoint: Endpoint, *, start: bool) -> socket.socket:
+    """A connected, non-blocking socket; ``start`` a daemon if none answers.
+
+    Raises DaemonUnreachable, which says what was tried and what to do.
+    """
+    connected = connect(endpoint)
+    if connected is not None:
+        return connected
+    if not start:
+        raise DaemonUnreachable(
+            f"no stet daemon answers at {endpoint.path}. Start one with: stet status"
+        )
+    with turn_to_start(endpoint):
+        return connect(endpoint) or _start_and_connect(endpoint)
+
+
+def connect(endpoint: Endpoint) -> socket.socket | None:
+    """A connected, non-blocking socket, or None when no daemon listens.
+
+    Raises DaemonUnreachable when there is one that cannot or must not be used.
+    """
+    try:
+        check_private(endpoint.runtime)
+    except FileNotFoundError:
+        return None
+    except (UnsafeDirectory, OSError) as error:
+        raise DaemonUnreachable(f"the runtime directory cannot be used: {error}") from error
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.setblocking(False)
+    try:
+        if _connect(connection, endpoint.path):
+            return connection
+    except OSError as error:
+        connection.close()
+        raise DaemonUnreachable(f"cannot connect to {endpoint.path}: {error.strerror}") from error
+    connection.close()
+    return None
+
+
+def _connect(connection: socket.socket, path: str) -> bool:
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            connection.connect(path)
+        except (FileNotFoundError, ConnectionRefusedError):
+            return False
+        except BlockingIOError:
+            # The backlog is full: a Unix socket says so at once instead of waiting.
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_POLL_SECONDS)
+        else:
+            return True
+
+
+@contextlib.contextmanager
+def turn_to_start(endpoint: Endpoint) -> Iterator[None]:
+    """Hold ``spawn.lock``: while this goes on no client starts a daemon; those that would, wait.
+
+    Raises DaemonUnreachable when the lock can't be had.
+    """
+    try:
+        make_private(endpoint.runtime)
+        lock = os.open(
+            os.path.join(endpoint.runtime, "spawn.lock"),
+            os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW,
+            0o600,
+        )
+    except (UnsafeDirectory, OSError) as error:
+        raise DaemonUnreachable(f"no daemon runs and none can be started: {error}") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _start_and_connect(endpoint: Endpoint) -> socket.socket:
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        pid, log_start = _start(endpoint)
+        connected = _wait_for(endpoint, pid, deadline)
+        if connected is not None:
+            return connected
+        if is_running(pid):
+            raise DaemonUnreachable(
+                f"the daemon (process {pid}) was started, but its socket {endpoint.path} did not "
+                f"answer within {START_SECONDS:.0f} s. Its log is {endpoint.log}"
+            )
+        # A daemon that is just stopping keeps its directories until it has; the one started
+        # beside it ends at once, and is started again when that one is gone.
+        other = holder(endpoint)
+        if other is None or time.monotonic() > deadline:
+            raise DaemonUnreachable(
+                f"the daemon was started and ended at once. {_last_words(endpoint.log, log_start)}"
+            )
+        connected = _wait_for(endpoint, other, deadline)
+        if connected is not None:
+            return connected
+
+
+def _wait_for(endpoint: Endpoint, pid: int, deadline: float) -> socket.socket | None:
+    """A connection, or None when the process has ended or the time is over."""
+    while time.monotonic() < deadline:
+        running = is_running(pid)  # asked first: it may listen, and end, in between
+        connected = connect(endpoint)
+        if connected is not None or not running:
+            return connected
+        time.sleep(_POLL_SECONDS)
+    return None
+
+
+def holder(endpoint: Endpoint) -> int | None:
+    """The running process that holds the state or runtime directory, by their lock files."""
+    for directory in (endpoint.state, endpoint.runtime):
+        try:
+            with open(os.path.join(directory, "stetd.lock"), "rb") as lock:
+                pid = int(lock.read(32))
+        except (OSError, ValueError):
+            continue
+        if is_running(pid) and _is_daemon(pid):
+            return pid
+    return None
+
+
+def _is_daemon(pid: int) -> bool:
+    """Whether it looks like one: since a daemon was killed, its number may be another's."""
+    # Each thread is asked: the first one may have ended, and then tells nothing.
+    told = [_read(f"{each}/cmdline") for each in _threads(pid)]
+    if any(told):
+        return any(b"stetd" in each for each in told)
+    # One that ends gives back its memory first, and its locks after that; a process of the
+    # kernel never had any memory.
+    return _has_ended(f"/proc/{pid}")
+
+
+def _start(endpoint: Endpoint) -> tuple[int, int]:
+    """Start a daemon; its process id, and where in the log its own lines begin."""
+    import subprocess  # most clients find a daemon running and need not load it
+
+    environ = os.environ | {"STET_RUNTIME_DIR": endpoint.runtime, "STET_STATE_DIR": endpoint.state}
+    # -P: without it "-m" would put the current directory before the installed packages.
+    daemon = [sys.executable, "-P", "-m", "stetd.cli"]
+    try:
+        os.makedirs(endpoint.state, mode=0o700, exist_ok=True)
+        log = _open_log(endpoint.log)
+        try:
+            log_start = os.fstat(log).st_size
+            started = subprocess.run(
+                [sys.executable, "-I", "-S", "-c", _DETACH, *daemon],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                cwd="/",
+                env=environ,
+                check=True,
+            )
+            return int(started.stdout), log_start
+        finally:
+            os.close(log)
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        raise DaemonUnreachable(f"no daemon runs and none can be started: {error}") from error
+
+
+def _open_log(path: str) -> int:
+    with contextlib.suppress(FileNotFoundError):
+        if os.stat(path).st_size > LOG_BYTES:
+            os.replace(path, path + ".1")
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process has a thread that has not ended: till then it keeps locks and sockets.
+
+    One that was killed may look like a zombie, by its first thread, while others are still ending.
+    A zombie that nobody has waited for does not run.
+    """
+    return not _has_ended(f"/proc/{pid}") or len(_threads(pid)) > 1
+
+
+def _threads(pid: int) -> list[str]:
+    try:
+        return [f"/proc/{pid}/task/{each}" for each in os.listdir(f"/proc/{pid}/task")]
+    except OSError:
+        return []
+
+
+def _has_ended(process: str) -> bool:
+    # The command name stands in parentheses and may hold any character.
+    rest = _read(f"{process}/stat").rpartition(b")")[2].split()
+    return not rest or rest[0] in (b"Z", b"X")
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+def _last_words(log: str, start: int) -> str:
+    try:
+        with open(log, encoding="utf-8", errors="replace") as lines:
+            lines.seek(start)
+            said = lines.read().strip()
+    except OSError:
+        said = ""
+    if not said:
+        return f"It said nothing; its log is {log}"
+    return f"Its log ({log}) ends with:\n" + "\n".join(said.splitlines()[-10:])

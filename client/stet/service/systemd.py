@@ -1,0 +1,71 @@
+"""Talking to the ``systemd --user`` manager, by ``systemctl``.
+
+What units say is :mod:`stet.service.unit_files`'; what a person asks for is
+:mod:`stet.cli.service`'s. Nothing here is needed where there is no systemd: see :func:`why_not`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from stet.errors import StetError
+
+if TYPE_CHECKING:
+    import subprocess
+
+#: Seconds that a job may take: the service's own time to stop, and a start after it.
+_JOB_S = 150
+
+
+class NoUserManager(StetError):
+    """No ``systemd --user`` manager can be reached; the daemon is started by clients."""
+
+    KIND = "no_service_manager"
+
+
+class UnitTrouble(StetError):
+    """systemctl refused something; the message has its words."""
+
+    KIND = "unit_trouble"
+
+
+def why_not(environ: Mapping[str, str] = os.environ) -> str | None:
+    """Why there is no user manager to talk to; None if there is one."""
+    if shutil.which("systemctl") is None:
+        return "there is no systemctl on this machine"
+    runtime = environ.get("XDG_RUNTIME_DIR")
+    if not runtime:
+        return "XDG_RUNTIME_DIR is not set, so no user manager can be found"
+    if not os.path.exists(os.path.join(runtime, "systemd", "private")):
+        return f"no systemd user manager runs ({runtime}/systemd/private is missing)"
+    return None
+
+
+def systemctl(*arguments: str) -> str:
+    """What ``systemctl --user`` prints. Raises UnitTrouble with what it complains of."""
+    done = _run(["systemctl", "--user", "--no-pager", "--no-ask-password", *arguments])
+    if done.returncode != 0:
+        said = done.stderr.strip() or done.stdout.strip() or f"exit status {done.returncode}"
+        raise UnitTrouble(f"systemctl --user {' '.join(arguments)}: {said}")
+    return done.stdout
+
+
+def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    import subprocess  # every stet command loads this module, and hardly any needs it
+
+    try:
+        return subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=_JOB_S, errors="replace"
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UnitTrouble(f"{' '.join(command)}: {error}") from error
+
+
+def properties(unit: str, *names: str) -> dict[str, str]:
+    """Properties of a unit, as systemd prints them; empty for what it does not say."""
+    printed = systemctl("show", "--property", ",".join(names), unit)
+    found = dict(line.partition("=")[::2] for line in printed.splitlines() if "=" in line)
+    return {name: found.get(name, "") for name in names}

@@ -1,0 +1,146 @@
+"""The unit files of the service: the shipped templates, and what an installation makes of them.
+
+The templates ``stetd.socket``, ``stetd.service`` and ``hardened.conf`` are in ``systemd/`` of a
+checkout and in ``stet/units/`` of a wheel. They are units that work as they stand, for packagers.
+Installed, they begin with MARKER and say which program it is and where it keeps its things, because
+a service has another environment than the shell it was installed from.
+
+No process is started and no socket opened here; :mod:`stet.service.systemd` does that.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from stet.errors import StetError
+
+SOCKET = "stetd.socket"
+SERVICE = "stetd.service"
+NAMES = (SOCKET, SERVICE)
+#: What makes the service a hardened one, below the directory of the units.
+HARDENED = "stetd.service.d/hardened.conf"
+
+#: The first line of every unit that was installed; others are not touched.
+MARKER = "# Written by: stet service install. Removed by: stet service uninstall."
+
+#: What systemd refuses in the path of a program, however it is quoted.
+_UNUSABLE = re.compile(r"[\x00-\x1f\x7f\"'\\]")
+
+
+class UnusablePath(StetError):
+    """A path that can't stand in a unit file."""
+
+    KIND = "unusable_path"
+
+
+class Installed(NamedTuple):
+    """What units are made from: the program and its directories, absolute."""
+
+    program: tuple[str, ...]
+    runtime: str
+    state: str
+    config: str
+
+
+def units_directory(environ: Mapping[str, str] = os.environ) -> str:
+    """Where ``systemd --user`` looks for a person's own units."""
+    base = environ.get("XDG_CONFIG_HOME", "")
+    if not os.path.isabs(base):
+        base = os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".config")
+    return os.path.join(base, "systemd", "user")
+
+
+def template(name: str) -> str:
+    """The text of a unit as it is shipped."""
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    for directory in (
+        os.path.join(package, "units"),
+        os.path.join(package, os.pardir, os.pardir, "systemd"),
+    ):
+        try:
+            with open(os.path.join(directory, name), encoding="utf-8") as file:
+                return file.read()
+        except FileNotFoundError:
+            continue
+    raise StetError(f"{name} is missing in this installation ({package}). Install stetd again.")
+
+
+def rendered(installed: Installed, *, hardened: bool = False) -> dict[str, str]:
+    """The units of an installation, by name. Raises UnusablePath."""
+    socket = _specifiers_escaped(_usable(installed.runtime, "runtime directory"))
+    variables = {
+        "STET_RUNTIME_DIR": installed.runtime,
+        "STET_STATE_DIR": _usable(installed.state, "state directory"),
+        "STET_CONFIG": _usable(installed.config, "path of the configuration"),
+    }
+    program = [f"Environment={quoted(f'{name}={value}')}" for name, value in variables.items()]
+    program.append(f"ExecStart={command_line(installed.program)}")
+    units = {
+        SOCKET: f"{MARKER}\n{template(SOCKET).replace('%t/stet/', socket + '/')}",
+        SERVICE: f"{MARKER}\n"
+        + re.sub(
+            "^ExecStart=.*$", lambda _: "\n".join(program), template(SERVICE), flags=re.MULTILINE
+        ),
+    }
+    if hardened:
+        units[HARDENED] = f"{MARKER}\n{template(os.path.basename(HARDENED))}"
+    return units
+
+
+def command_line(program: tuple[str, ...]) -> str:
+    """A command for ExecStart=, which takes every argument as it is.
+
+    The colon keeps ``$`` from being replaced, in the path of the program too.
+    """
+    path, *arguments = program
+    return " ".join([quoted(":" + _usable(path, "path of stetd")), *map(quoted, arguments)])
+
+
+def quoted(word: str) -> str:
+    """A word for a line that systemd splits into words, with its specifiers escaped."""
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{_specifiers_escaped(escaped)}"'
+
+
+def _specifiers_escaped(text: str) -> str:
+    return text.replace("%", "%%")
+
+
+def _usable(path: str, what: str) -> str:
+    if _UNUSABLE.search(path) or path != path.strip():
+        raise UnusablePath(
+            f"the {what} {path!r} can't be written into a unit of systemd, which takes no quotes, "
+            "backslashes, control characters or outer spaces there. Move it to another directory."
+        )
+    return path
+
+
+def setting(unit: str, key: str) -> list[str]:
+    """The values of a key in a unit's text, as they are written."""
+    found = re.findall(rf"^{re.escape(key)}=(.*)$", unit, re.MULTILINE)
+    return [value.strip() for value in found]
+
+
+def variable(unit: str, name: str) -> str | None:
+    """The value of an environment variable in a unit that was rendered here."""
+    beginning = f'"{name}='
+    for value in setting(unit, "Environment"):
+        if value.startswith(beginning) and value.endswith('"'):
+            return _unquoted(value)[len(name) + 1 :]
+    return None
+
+
+def program_of(unit: str) -> str | None:
+    """The path of the program in a unit that was rendered here."""
+    for value in setting(unit, "ExecStart"):
+        first = re.match(r'"((?:[^"\\]|\\.)*)"', value)
+        if first:
+            return _unquoted(first[0]).removeprefix(":")
+    return None
+
+
+def _unquoted(word: str) -> str:
+    return re.sub(r"\\(.)", r"\1", word[1:-1]).replace("%%", "%")

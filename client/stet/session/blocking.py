@@ -1,0 +1,256 @@
+"""The blocking session: one typed method per request, over a connection that is kept alive.
+
+    with stet.connect(workspace=".", session="conv-1", agent="my-agent") as s:
+        r = s.patch("src/a.py", [stet.replace("old", "new")])
+
+The methods come from :mod:`stet.session.methods`. What is added here is waiting: a lost connection
+is opened again, and unanswered calls are sent again with the request ids they had
+(:mod:`stet.session.retrying`). :mod:`stet.aio` is the same for asyncio.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, TypeVar, Unpack
+
+from stet.calls import Call
+from stet.errors import ConnectionLost, ShuttingDown, StetError, TransportError
+from stet.service.spawn import Endpoint, reach
+from stet.session.connection import Connection
+from stet.session.conversation import outcome
+from stet.session.methods import TIMEOUT, LogFilters, Opening, SessionMethods, opening
+from stet.session.retrying import Retrying
+from stet.wire.framing import Encoding
+from stet.wire.results import CommitInfo, HelloResult
+
+if TYPE_CHECKING:
+    from stet.session.event_stream import EventStream
+
+T = TypeVar("T")
+
+
+def connect(
+    workspace: str | os.PathLike[str] | None = ".",
+    session: str | None = None,
+    agent: str | None = None,
+    *,
+    control: bool = False,
+    secret: str | None = None,
+    encoding: str = Encoding.MSGPACK,
+    timeout: float | None = TIMEOUT,
+    start: bool = True,
+    endpoint: Endpoint | None = None,
+) -> Session:
+    """A session with the daemon, connected; a context manager that closes it.
+
+    ``workspace``: an allowed directory or one inside it; None only with ``control``, which
+    takes the person's socket and its rights. ``session``: the label under which clipboards
+    and mode are kept, made up by the daemon if None. ``secret``: given when the session is
+    new, it must be given ever after. ``timeout``: seconds for a call with all its retries,
+    None for no limit. ``start``: whether to start a daemon when none answers.
+    ``endpoint``: another daemon than the environment's.
+
+    Raises DaemonUnreachable, and what the daemon refuses in ``hello``
+    (WorkspaceNotAllowed, NotPermitted, UnsupportedProtocol).
+    """
+    opened = Session(
+        opening(
+            workspace,
+            session,
+            agent,
+            control=control,
+            secret=secret,
+            encoding=encoding,
+            timeout=timeout,
+            start=start,
+            endpoint=endpoint,
+        )
+    )
+    opened.open()
+    return opened
+
+
+class Session(SessionMethods):
+    """A session over a connection that is reopened when it is lost.
+
+    May be used by several threads; their calls go one after the other. ``hello`` is the
+    daemon's answer to the latest ``hello``: workspace, session name and mode.
+    """
+
+    def __init__(self, opening: Opening) -> None:
+        super().__init__(opening)
+        self._connection: Connection | None = None
+        self._lock = threading.RLock()
+
+    def open(self) -> None:
+        """Connect and say hello, unless that is done already. Raises as connect()."""
+        with self._lock:
+            retrying = Retrying(deadline=self._deadline(), patient=False)
+            while True:
+                try:
+                    self._connected(self._deadline())
+                except StetError as error:
+                    pause = retrying.pause_after(error, time.monotonic())
+                    if pause is None:
+                        raise
+                    time.sleep(pause)
+                else:
+                    return
+
+    def close(self) -> None:
+        """Close the connection; later calls raise ConnectionLost. May be called twice."""
+        with self._lock:
+            self._closed = True
+            self._drop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def history(
+        self, path: str | None = None, **filters: Unpack[LogFilters]
+    ) -> Iterator[CommitInfo]:
+        """All commits that log() with these filters finds, page after page, newest first."""
+        while True:
+            page = self.log(path, **filters)
+            yield from page.commits
+            if page.cursor is None:
+                return
+            filters["cursor"] = page.cursor
+
+    def events(self, *names: str) -> EventStream:
+        """What happens from now on, as an iterator of stet.wire.events; all kinds by default.
+
+        ``names``: ``commit``, ``mode``, ``upgrade_request``. Commits come in the order of the
+        history, those too that were made while the daemon was away. The stream has a
+        connection of its own; close it, or use it as a context manager.
+        """
+        from stet.session.event_stream import EventStream  # few programs need it
+
+        self.open()
+        return EventStream(self._opening_of_events(), names)
+
+    def perform(self, call: Call[T]) -> T:
+        """Carry out one call. Raises StetError."""
+        (result,) = self.perform_all([call])
+        if isinstance(result, StetError):
+            raise result
+        return result
+
+    def perform_all(self, batch: Sequence[Call[T]]) -> list[T | StetError]:
+        """Pipeline calls: send all at once, give each one's result or refusal, in order.
+
+        Writing calls are carried out in this order; one that is refused does not keep the
+        later ones from being carried out.
+        """
+        outcomes: list[T | StetError | None] = [None] * len(batch)
+        with self._lock:
+            deadline = self._deadline(sum(call.wait for call in batch))
+            retrying = Retrying(deadline=deadline, patient=not self._opening.start)
+            while unanswered := [i for i, known in enumerate(outcomes) if known is None]:
+                try:
+                    self._attempt(batch, unanswered, outcomes, deadline)
+                except StetError as error:
+                    self._drop()
+                    pause = retrying.pause_after(error, time.monotonic())
+                    settle(batch, outcomes, retrying.told(error), given_up=pause is None)
+                    time.sleep(pause or 0)
+                except BaseException:
+                    # Interrupted in the middle: replies to come would be taken for the
+                    # answers to later calls.
+                    self._drop()
+                    raise
+        return [known for known in outcomes if known is not None]
+
+    def _attempt(
+        self,
+        batch: Sequence[Call[T]],
+        unanswered: Sequence[int],
+        outcomes: list[T | StetError | None],
+        deadline: float | None,
+    ) -> None:
+        """Ask for what is unanswered, once, and fill it in.
+
+        Raises what keeps the rest from being answered: transport errors, a refused hello,
+        and ShuttingDown, which says that the call was not carried out.
+        """
+        connection = self._connected(deadline)
+        requests = [(batch[i].method, batch[i].params) for i in unanswered]
+        stopping: ShuttingDown | None = None
+        for position, answer in connection.exchange(requests, deadline):
+            if isinstance(answer.error, ShuttingDown):
+                stopping = answer.error
+            else:
+                index = unanswered[position]
+                outcomes[index] = outcome(batch[index], answer, connection.encoding)
+            if not answer.named:
+                self._drop()
+        if stopping is not None:
+            raise stopping
+
+    def _connected(self, deadline: float | None) -> Connection:
+        if self._closed:
+            raise ConnectionLost("this session is closed; open another one with stet.connect()")
+        if self._connection is not None and self._connection.ended:
+            self._drop()
+        if self._connection is None:
+            connection = Connection(
+                reach(self._opening.endpoint, start=self._opening.start), self._opening.encoding
+            )
+            try:
+                self._greet(connection, deadline)
+            except BaseException:
+                connection.close()
+                raise
+            self._connection = connection
+        return self._connection
+
+    def _greet(self, connection: Connection, deadline: float | None) -> None:
+        hello = Call("hello", self._opening.introduction.params(), HelloResult)
+        for _, answer in connection.exchange([(hello.method, hello.params)], deadline):
+            result = outcome(hello, answer, connection.encoding)
+            if isinstance(result, StetError):
+                raise result
+            self._greeted(result)
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _deadline(self, wait: float = 0.0) -> float | None:
+        return None if self.timeout is None else time.monotonic() + self.timeout + wait
+
+
+def settle(
+    batch: Sequence[Call[T]],
+    outcomes: list[T | StetError | None],
+    error: StetError,
+    *,
+    given_up: bool,
+) -> None:
+    """Make the error the outcome of the unanswered calls that are not to be sent again."""
+    for index, call in enumerate(batch):
+        lost = isinstance(error, ConnectionLost) and not call.repeatable
+        if outcomes[index] is None and (given_up or lost):
+            outcomes[index] = with_request_id(error, call.request_id)
+
+
+def with_request_id(error: StetError, request_id: str | None) -> StetError:
+    """The same error, naming the call that has no answer if it is about transport."""
+    if isinstance(error, TransportError) and request_id is not None:
+        named = type(error)(error.message, request_id=request_id)
+        named.__cause__ = error.__cause__ or error
+        return named
+    return error

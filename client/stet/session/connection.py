@@ -1,0 +1,137 @@
+"""A blocking connection: moves a conversation's bytes through one socket, with deadlines.
+
+Sending and receiving go on at the same time, so that neither side can block the other
+however much is pipelined. What is sent and what comes back is :mod:`stet.session.conversation`'s;
+reconnecting and trying again is :mod:`stet.session.blocking`'s.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import select
+import socket
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from stet.errors import ConnectionLost, GarbledReply, InvalidParams, TimedOut
+from stet.session.conversation import Answer, Conversation
+from stet.wire.framing import Encoding
+
+_RECEIVE_BYTES = 256 * 1024
+
+
+class Connection:
+    """One connected socket and the conversation over it; not safe for threads."""
+
+    def __init__(self, connected: socket.socket, encoding: Encoding) -> None:
+        connected.setblocking(False)
+        self._socket = connected
+        self._conversation = Conversation(encoding)
+        self._poll = select.poll()
+        self._poll.register(connected, select.POLLIN)
+
+    @property
+    def encoding(self) -> Encoding:
+        """How the messages are written."""
+        return self._conversation.encoding
+
+    def exchange(
+        self, requests: Sequence[tuple[str, Mapping[str, Any]]], deadline: float | None
+    ) -> Iterator[tuple[int, Answer]]:
+        """Send all requests at once; give (position in ``requests``, answer) as they come.
+
+        What can't be sent is answered here, with InvalidParams. ``deadline`` is of
+        time.monotonic(). Raises ConnectionLost, TimedOut, GarbledReply, after which the
+        connection must be closed, as after an answer that is not ``named``.
+        """
+        positions: dict[int | None, int] = {}
+        sent: list[bytes] = []
+        for position, (method, params) in enumerate(requests):
+            try:
+                number, data = self._conversation.send(method, params)
+            except InvalidParams as error:
+                yield position, Answer(None, None, error)
+            else:
+                positions[number] = position
+                sent.append(data)
+        outgoing = memoryview(b"".join(sent))
+        while positions:
+            outgoing = self._send(outgoing)
+            self._wait(bool(outgoing), deadline)
+            self._receive()
+            while (answer := self._conversation.next_answer()) is not None:
+                yield positions.pop(answer.id), answer
+
+    def next_event(self, deadline: float | None) -> Mapping[str, Any] | None:
+        """The params of the next notification; None when there is none by the deadline.
+
+        Raises ConnectionLost and GarbledReply, after which the connection must be closed.
+        """
+        events = self._conversation.events
+        while not events:
+            answer = self._conversation.next_answer()
+            if answer is not None:
+                raise answer.error or GarbledReply("the daemon answered what was not asked")
+            if not events:
+                if not self._wait_to_receive(deadline):
+                    return None
+                self._receive()
+        return events.popleft()
+
+    def interrupt(self) -> None:
+        """Let another thread that waits for something lose the connection."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the daemon has closed an idle connection, as it does when it stops."""
+        return bool(self._poll.poll(0))
+
+    def close(self) -> None:
+        """Close the socket. May be called twice."""
+        self._socket.close()
+
+    def _send(self, outgoing: memoryview) -> memoryview:
+        try:
+            return outgoing[self._socket.send(outgoing) :] if outgoing else outgoing
+        except BlockingIOError:
+            return outgoing
+        except (BrokenPipeError, ConnectionResetError):
+            # Closed by the daemon, which may have said why: what it sent is still to be
+            # read, and the end of it is noticed there.
+            return memoryview(b"")
+        except OSError as error:
+            raise ConnectionLost(f"sending to the daemon failed: {error.strerror}") from error
+
+    def _wait(self, sending: bool, deadline: float | None) -> None:
+        self._poll.modify(self._socket, select.POLLIN | (select.POLLOUT if sending else 0))
+        if deadline is None:
+            self._poll.poll()
+            return
+        remaining = deadline - time.monotonic()
+        if remaining <= 0 or not self._poll.poll(max(1, int(remaining * 1000))):
+            raise TimedOut(
+                "the daemon did not answer in time. A call that changes something may still be "
+                "carried out: ask again with the same request_id to learn its outcome"
+            )
+
+    def _wait_to_receive(self, deadline: float | None) -> bool:
+        self._poll.modify(self._socket, select.POLLIN)
+        remaining = None if deadline is None else max(0.0, deadline - time.monotonic())
+        return bool(self._poll.poll(None if remaining is None else math.ceil(remaining * 1000)))
+
+    def _receive(self) -> None:
+        try:
+            data = self._socket.recv(_RECEIVE_BYTES)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            raise ConnectionLost(
+                f"the connection to the daemon broke before the reply came: {error.strerror}"
+            ) from error
+        if not data:
+            raise ConnectionLost("the daemon closed the connection before the reply came")
+        self._conversation.feed(data)

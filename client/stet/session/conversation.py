@@ -1,0 +1,194 @@
+"""One client's side of a connection without any I/O: requests out as bytes, replies in.
+
+    bytes to send   <- conversation.send(method, params)
+    received bytes  -> conversation.feed(data)
+    answers         <- conversation.next_answer()   until it gives None
+
+Any number of requests may be under way; each answer carries the id of its request, and
+answers may overtake each other. Encoding is fixed for the connection (CONTRACT.md 2).
+Who opens sockets, waits and retries: :mod:`stet.session.connection` and :mod:`stet.aio`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from stet.calls import Call
+from stet.errors import (
+    ConnectionLost,
+    GarbledReply,
+    InvalidParams,
+    Overloaded,
+    StetError,
+    from_reply,
+)
+from stet.wire.framing import UNLIMITED_FRAME, Encoding, FrameError, Framer, enclose
+from stet.wire.messages import (
+    Event,
+    MalformedMessage,
+    Reply,
+    check_params,
+    decode_reply,
+    decode_result,
+    encode_request,
+)
+
+T = TypeVar("T")
+
+#: The version of the protocol that ``hello`` asks for.
+PROTOCOL = 1
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """The reply to request ``id``: a still encoded result, or the error.
+
+    ``id`` None: no request was asked. Not ``named``: the daemon could not tell which request it
+    refuses, but this one was the only one; the connection is of no more use.
+    """
+
+    id: int | None
+    result: msgspec.Raw | None
+    error: StetError | None
+    named: bool = True
+
+
+class Conversation:
+    """The state of one connection: which requests wait for an answer, and what came in."""
+
+    def __init__(self, encoding: Encoding = Encoding.MSGPACK) -> None:
+        self.encoding = encoding
+        #: Ids of the requests that have not been answered.
+        self.waiting: set[int] = set()
+        #: Params of the notifications that came; only after ``subscribe`` do any come.
+        self.events: deque[dict[str, Any]] = deque()
+        self._framer = Framer(UNLIMITED_FRAME, encoding)
+        self._last_id = 0
+
+    def send(self, method: str, params: Mapping[str, Any]) -> tuple[int, bytes]:
+        """A new request: its id and the bytes to send.
+
+        Raises InvalidParams when the params cannot be written in the encoding, or the daemon
+        would take the message for none and refuse it without its id.
+        """
+        number = self._last_id + 1
+        try:
+            check_params(params)
+            payload = encode_request(self.encoding, number, method, params)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            # UnicodeEncodeError is a ValueError: text with a lone surrogate.
+            raise InvalidParams(
+                f"the params of {method} cannot be sent: {error}. Send text, "
+                "finite numbers, booleans, lists and objects; text must be valid Unicode."
+            ) from error
+        self._last_id = number
+        self.waiting.add(number)
+        return number, enclose(self.encoding, payload)
+
+    def feed(self, data: bytes) -> None:
+        """Take in received bytes."""
+        self._framer.feed(data)
+
+    def next_answer(self) -> Answer | None:
+        """The next answer, None when more bytes are needed. Events go to ``events``.
+
+        Raises GarbledReply when what came in is not an answer to anything, and ConnectionLost
+        when the daemon says why it closes the connection, or refuses one of several requests
+        and nobody can tell which; the connection is then of no more use.
+        """
+        while True:
+            try:
+                frame = self._framer.next_frame()
+                if frame is None:
+                    return None
+                message = decode_reply(self.encoding, frame)
+            except (FrameError, MalformedMessage) as error:
+                raise GarbledReply(f"the daemon's reply is garbled: {error.message}") from error
+            if isinstance(message, Event):
+                self.events.append(message.params)
+                continue
+            return self._answer(message)
+
+    def _answer(self, reply: Reply) -> Answer:
+        error = reply.error
+        refusal = None if error is None else from_reply(error.code, error.message, error.data)
+        if reply.id is None and refusal is not None:
+            return self._unnamed(refusal)
+        if not isinstance(reply.id, int) or reply.id not in self.waiting:
+            raise GarbledReply(f"the daemon answered a request that was not asked: id {reply.id!r}")
+        self.waiting.discard(reply.id)
+        return Answer(reply.id, reply.result, refusal)
+
+    def _unnamed(self, refusal: StetError) -> Answer:
+        if isinstance(refusal, Overloaded) and self.waiting:
+            # About the connection, which is closed: a call that was sent wholly goes on.
+            raise ConnectionLost(
+                f"the daemon closed the connection: {refusal.message}"
+            ) from refusal
+        if len(self.waiting) > 1:
+            # All others may have been carried out: they are to be asked for again.
+            raise ConnectionLost(
+                f"the daemon refused one of {len(self.waiting)} calls without saying which: "
+                f"{refusal.message}"
+            ) from refusal
+        return Answer(self.waiting.pop() if self.waiting else None, None, refusal, named=False)
+
+
+def outcome(call: Call[T], answer: Answer, encoding: Encoding) -> T | StetError:
+    """The typed result of a call, or the refusal; neither is raised here.
+
+    A result that is not of the call's type is a GarbledReply.
+    """
+    if answer.error is not None:
+        return answer.error
+    assert answer.result is not None, "BUG: an answer with neither result nor error"
+    wanted: Any = Any if call.result is object else call.result
+    try:
+        value: T = decode_result(encoding, answer.result, wanted)
+    except MalformedMessage as error:
+        return GarbledReply(
+            f"the daemon's result of {call.method} has another shape than this version of "
+            f"stet knows: {error.message}",
+            request_id=call.request_id,
+        )
+    return value
+
+
+class Introduction(msgspec.Struct, frozen=True):
+    """Who says hello: what every connection of a session begins with.
+
+    ``workspace`` None is for the control socket only. ``session`` None lets the daemon
+    choose a name, which later connections of the same session must then give.
+    """
+
+    workspace: str | None
+    session: str | None
+    agent: str | None
+    secret: str | None
+    version: str
+
+    def params(self) -> dict[str, Any]:
+        """The params of ``hello``."""
+        named = {
+            "workspace": self.workspace,
+            "session": self.session,
+            "agent": self.agent,
+            "secret": self.secret,
+        }
+        given = {name: value for name, value in named.items() if value is not None}
+        return {
+            "protocol": PROTOCOL,
+            "client": {"name": "stet-python", "version": self.version},
+            **given,
+        }
+
+    def of_session(self, name: str | None) -> Introduction:
+        """The same with the session's name, which the daemon may have made up."""
+        return msgspec.structs.replace(self, session=name)
+
+    def in_workspace(self, root: str) -> Introduction:
+        """The same in the workspace with this root."""
+        return msgspec.structs.replace(self, workspace=root)

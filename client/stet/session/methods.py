@@ -1,0 +1,219 @@
+"""What both sessions have: a method per request, and what they were opened with.
+
+The methods are made of the functions of :mod:`stet.calls`. A method hands its call to
+``perform``, which gives the result in :class:`stet.Session` and a coroutine of the result in
+:class:`stet.aio.AsyncSession`: so one list of methods serves both, and type checkers see the
+right one. No I/O here.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Coroutine
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    TypedDict,
+    TypeVar,
+    cast,
+    overload,
+)
+
+import msgspec
+
+from stet import calls
+from stet.calls import Call
+from stet.service.spawn import Endpoint
+from stet.session.conversation import Introduction
+from stet.version import __version__
+from stet.wire.framing import Encoding
+from stet.wire.results import HelloResult
+
+if TYPE_CHECKING:
+    from stet.aio import AsyncSession
+    from stet.session.blocking import Session
+
+P = ParamSpec("P")
+T_co = TypeVar("T_co", covariant=True)
+
+#: Seconds that a call may take in all, with every retry.
+TIMEOUT = 120.0
+
+
+class Opening(msgspec.Struct, frozen=True):
+    """How a session is opened: which daemon, who says hello, how, and how long to wait.
+
+    ``timeout``: seconds, None for no limit. ``start``: whether to start a daemon when none
+    answers.
+    """
+
+    endpoint: Endpoint
+    introduction: Introduction
+    encoding: Encoding
+    timeout: float | None
+    start: bool
+
+
+def opening(
+    workspace: str | os.PathLike[str] | None,
+    session: str | None,
+    agent: str | None,
+    *,
+    control: bool,
+    secret: str | None,
+    encoding: str,
+    timeout: float | None,
+    start: bool,
+    endpoint: Endpoint | None,
+) -> Opening:
+    """The parameters of connect() as an Opening; a relative workspace is made absolute."""
+    directory = None if workspace is None else os.path.abspath(os.fspath(workspace))
+    return Opening(
+        endpoint or Endpoint.from_environment(control=control),
+        Introduction(directory, session, agent, secret, __version__),
+        Encoding(encoding),
+        timeout,
+        start,
+    )
+
+
+class LogFilters(TypedDict, total=False):
+    """What ``history()`` takes beside a path: the filters of ``log()``."""
+
+    session: str | None
+    agent: str | None
+    method: str | None
+    kind: str | None
+    since: str | float | None
+    until: str | float | None
+    text: str | None
+    limit: int | None
+    cursor: str | None
+
+
+class Request(Generic[P, T_co]):
+    """How type checkers see a method of SessionMethods; at run time it is a plain function."""
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __get__(
+            self, instance: None, owner: type[Session]
+        ) -> Callable[Concatenate[Session, P], T_co]: ...
+        @overload
+        def __get__(
+            self, instance: None, owner: type[AsyncSession]
+        ) -> Callable[Concatenate[AsyncSession, P], Coroutine[Any, Any, T_co]]: ...
+        @overload
+        def __get__(self, instance: Session, owner: type[Session]) -> Callable[P, T_co]: ...
+        @overload
+        def __get__(
+            self, instance: AsyncSession, owner: type[AsyncSession]
+        ) -> Callable[P, Coroutine[Any, Any, T_co]]: ...
+        def __get__(self, instance: object, owner: type) -> object: ...
+
+
+def _sends(build: Callable[P, Call[T_co]]) -> Request[P, T_co]:
+    """A method of the sessions out of a function of stet.calls."""
+
+    def method(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> Any:
+        return self.perform(build(*args, **kwargs))
+
+    _describe(method, build)
+    return cast("Request[P, T_co]", method)
+
+
+def _describe(method: Callable[..., Any], build: Callable[..., Call[Any]]) -> None:
+    """Give a made method the name, documentation and signature that help() shows."""
+    method.__name__ = method.__qualname__ = build.__name__
+    method.__doc__ = build.__doc__
+    own = inspect.signature(build)
+    this = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    # Annotations are text here: "Call[EditResult]" gives EditResult.
+    result = str(own.return_annotation).removeprefix("Call[").removesuffix("]")
+    method.__signature__ = own.replace(  # type: ignore[attr-defined]
+        parameters=[this, *own.parameters.values()], return_annotation=result
+    )
+
+
+class SessionMethods:
+    """The part of a session that waits for nothing.
+
+    ``hello`` is the daemon's answer to the latest ``hello``: workspace, session name and mode.
+    ``timeout``: seconds for a call with all its retries, None for no limit; may be changed.
+    """
+
+    hello: HelloResult
+    timeout: float | None
+
+    patch = _sends(calls.patch)
+    patch_file = _sends(calls.patch_file)
+    patch_block = _sends(calls.patch_block)
+    apply_patch = _sends(calls.apply_patch)
+    transaction = _sends(calls.transaction)
+    read = _sends(calls.read)
+    undo = _sends(calls.undo)
+    redo = _sends(calls.redo)
+    rollback = _sends(calls.rollback)
+    restore = _sends(calls.restore)
+    observe = _sends(calls.observe)
+    log = _sends(calls.log)
+    show = _sends(calls.show)
+    diff = _sends(calls.diff)
+    blame = _sends(calls.blame)
+    export = _sends(calls.export)
+    verify = _sends(calls.verify)
+    pin_set = _sends(calls.pin_set)
+    pin_delete = _sends(calls.pin_delete)
+    pin_list = _sends(calls.pin_list)
+    gc = _sends(calls.gc)
+    snapshot = _sends(calls.snapshot)
+    forget = _sends(calls.forget)
+    session_list = _sends(calls.session_list)
+    session_end = _sends(calls.session_end)
+    clipboard_list = _sends(calls.clipboard_list)
+    clipboard_get = _sends(calls.clipboard_get)
+    clipboard_set = _sends(calls.clipboard_set)
+    clipboard_delete = _sends(calls.clipboard_delete)
+    mode_get = _sends(calls.mode_get)
+    mode_set = _sends(calls.mode_set)
+    request_mode_upgrade = _sends(calls.request_mode_upgrade)
+    upgrade_list = _sends(calls.upgrade_list)
+    upgrade_decide = _sends(calls.upgrade_decide)
+    status = _sends(calls.status)
+    reload = _sends(calls.reload)
+    shutdown = _sends(calls.shutdown)
+    tools = _sends(calls.tools)
+    workspace_allow = _sends(calls.workspace_allow)
+    workspace_forget = _sends(calls.workspace_forget)
+    workspace_list = _sends(calls.workspace_list)
+    request = _sends(calls.request)
+
+    def __init__(self, opening: Opening) -> None:
+        self._opening = opening
+        self.timeout = opening.timeout
+        self._closed = False
+
+    def _greeted(self, hello: HelloResult) -> None:
+        """Take the daemon's answer; a name that it made up is the session's from now on."""
+        self.hello = hello
+        introduced = self._opening.introduction.of_session(hello.session)
+        self._opening = msgspec.structs.replace(self._opening, introduction=introduced)
+
+    def _opening_of_events(self) -> Opening:
+        """How a stream of events for this session is opened."""
+        return msgspec.structs.replace(self._opening, timeout=self.timeout)
+
+    @property
+    def session(self) -> str | None:
+        """The session's name; None on a control connection without one."""
+        return self.hello.session
+
+    @property
+    def workspace(self) -> str | None:
+        """The root of the workspace, absolute; None on a control connection without one."""
+        return self.hello.workspace.root if self.hello.workspace else None

@@ -1,0 +1,147 @@
+"""Who wrote each line of a file, as lines for people.
+
+    4f3c2a1b  my-agent/conv-1   3 min ago   1  def greet(name):
+                                            2      print("hello " + name)
+    8d5e6f70  outside           2 days ago  3
+              not recorded yet              4  # typed by hand, just now
+
+The first line of a run says who; everyone has a colour. A terminal that is not wide gets the
+agent without its session and the age in short, a narrow one the agent alone; what does not
+fit is continued below itself. Spans and styles are those of :mod:`stet.terminal.spans`.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterator, Sequence
+
+from stet.terminal.spans import (
+    SHORT,
+    Line,
+    Span,
+    columns,
+    line_columns,
+    name_style,
+    padded,
+    short,
+    shortened,
+    visible,
+    when,
+)
+from stet.wire.results import BlameLines, BlameResult
+
+#: From so many columns on there is room for everything, and for the commit.
+_WIDE, _NARROW = 110, 64
+_NOT_RECORDED = "not recorded yet"
+_WIDEST_NAME = 32
+#: Columns that the text has at least; a narrower terminal breaks the lines itself.
+_LEAST_TEXT = 16
+_TAB = 4
+
+#: Gives a file's lines as tokens, by its text and path.
+Tokens = Callable[[str, str], Sequence[Sequence[Span]]]
+
+
+def blame(
+    result: BlameResult,
+    now: datetime.datetime | None,
+    width: int | None = None,
+    tokens: Tokens | None = None,
+) -> Iterator[Line]:
+    """Every line of the file; times are relative to ``now``, if that is given.
+
+    ``width``: the terminal's columns, None where there is none; ``tokens`` colours the text.
+    """
+    heads = list(_heads(result.lines, now, width))
+    digits = len(str(max((run.line + run.count - 1 for run in result.lines), default=0)))
+    texts = [_texts(run) for run in result.lines]
+    if width is not None:  # a terminal would put tabs where the margin has moved them
+        texts = [[text.expandtabs(_TAB) for text in lines] for lines in texts]
+    coloured = iter(_coloured([line for run in texts for line in run], result.path, tokens))
+    for run, head, lines in zip(result.lines, heads, texts, strict=True):
+        blank = (Span(" " * line_columns(head)),)
+        for offset in range(len(lines)):
+            number = Span(f"{run.line + offset:>{digits}}  ", "dim")
+            margin = (*(blank if offset else head), number)
+            yield from _continued(margin, next(coloured), width)
+
+
+def _heads(
+    runs: Sequence[BlameLines], now: datetime.datetime | None, width: int | None
+) -> Iterator[Line]:
+    """What stands before the first line of each run; all of one width."""
+    wide = width is None or width >= _WIDE
+    names = [_who(run, session=wide) for run in runs]
+    times = ["" if run.time is None else when(run.time, now) for run in runs]
+    most = _WIDEST_NAME if wide else 12
+    if not wide:
+        names = [shortened(name, most) for name in names]
+        times = [_in_short(time) for time in times]
+    name_width = min(max(map(columns, names), default=0), most)
+    time_width = max(map(columns, times), default=0)
+    narrow = width is not None and width < _NARROW
+    for run, name, time in zip(runs, names, times, strict=True):
+        who = Span(f"{padded(shortened(name, name_width), name_width)}  ", _style(run))
+        if narrow:
+            yield (who,)
+            continue
+        commit = short(run.commit) if run.commit else ""
+        yield (
+            Span(f"{commit:<{SHORT}}  ", "yellow"),
+            who,
+            Span(f"{padded(time, time_width)}  ", "dim"),
+        )
+
+
+def _who(run: BlameLines, *, session: bool) -> str:
+    names = [visible(name) for name in (run.agent, run.session) if name]
+    return "/".join(names if session else names[:1]) or (run.kind if run.commit else _NOT_RECORDED)
+
+
+def _in_short(time: str) -> str:
+    """``3 min ago`` as ``3 min``: here everything was some time ago."""
+    return time.removesuffix(" ago")
+
+
+def _style(run: BlameLines) -> str:
+    return "bold red" if run.commit is None else name_style(run.agent, run.session)
+
+
+def _texts(run: BlameLines) -> list[str]:
+    """The lines of a run without what ends them."""
+    texts = run.text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return (texts + [""] * run.count)[: run.count]
+
+
+def _coloured(texts: Sequence[str], path: str, tokens: Tokens | None) -> Sequence[Sequence[Span]]:
+    if tokens is None or not texts:
+        return [[Span(text)] for text in texts]
+    return tokens("\n".join(texts), path)
+
+
+def _continued(margin: Line, text: Sequence[Span], width: int | None) -> Iterator[Line]:
+    """A line of the file; on a terminal that is not wide enough several, one below the other."""
+    at = line_columns(margin)
+    if width is None or at + sum(columns(visible(s.text)) for s in text) <= width:
+        yield (*margin, *text)
+        return
+    room = max(width - at, _LEAST_TEXT)
+    for piece in _pieces(text, room):
+        yield (*margin, *piece)
+        margin = (Span(" " * at),)
+
+
+def _pieces(text: Sequence[Span], room: int) -> Iterator[Line]:
+    """Spans in pieces of at most so many columns."""
+    piece: list[Span] = []
+    left = room
+    for span in text:
+        begun = ""
+        for character in visible(span.text):
+            left -= columns(character)
+            if left < 0:
+                yield (*piece, Span(begun, span.style))
+                piece, begun, left = [], "", room - columns(character)
+            begun += character
+        piece.append(Span(begun, span.style))
+    yield tuple(piece)

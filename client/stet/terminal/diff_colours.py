@@ -1,0 +1,289 @@
+"""A unified diff for a terminal with many colours: by syntax, on the ground of what changed.
+
+Each file has a title in place of git's header; added lines have a green ground and removed
+ones a red one, and within a line that was replaced by a similar one, what differs has a
+brighter ground. Text on a ground gets its own colour, so that it can be read on light and on
+dark terminals. Tokens are pygments'; a hunk is lexed by itself, once as it was and once as it
+is. What is large is not lexed: nobody reads it, and everybody would wait.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING, NamedTuple
+
+from stet.terminal.diff_lines import FileDiff, Hunk, files_of
+from stet.terminal.spans import Line, Span, columns, line_columns, visible
+
+if TYPE_CHECKING:
+    from pygments.lexer import Lexer
+
+#: Characters of a diff, lines of a hunk and characters of a line that are lexed at most.
+_LEXED_TEXT, _LEXED_LINES, _LEXED_LINE = 100_000, 2000, 1000
+#: Lines of a run and characters of a line that are compared at most.
+_COMPARED_LINES, _COMPARED_LINE = 50, 400
+#: Lines that differ more than this are not compared word by word.
+_ALIKE = 0.5
+_TAB = 4
+
+_WORD = re.compile(r"\w+|\s+|.", re.DOTALL)
+
+#: By the beginning of a token type's name; the longest that fits decides.
+_TOKENS = {
+    "Comment": "dim italic",
+    "Comment.Preproc": "magenta",
+    "Keyword": "magenta",
+    "Literal.String": "cyan",
+    "Literal.String.Doc": "dim italic",
+    "Literal.Number": "blue",
+    "Name.Function": "bold",
+    "Name.Class": "bold",
+    "Name.Tag": "magenta",
+    "Name.Attribute": "cyan",
+    "Name.Decorator": "magenta",
+    "Operator.Word": "magenta",
+    "Generic.Heading": "bold",
+}
+
+
+class Grounds(NamedTuple):
+    """Styles of one kind of terminal: text and ground of changed lines, and of what differs."""
+
+    added: str
+    removed: str
+    added_part: str
+    removed_part: str
+    #: What the colours of tokens are on a ground.
+    colours: dict[str, str]
+
+
+DARK = Grounds(
+    added="#d5e8d8 on #10301c",
+    removed="#ecd4d4 on #3b1719",
+    added_part="#ffffff on #1f6b3a",
+    removed_part="#ffffff on #84292d",
+    colours={"magenta": "#dda6f0", "cyan": "#93d8e0", "blue": "#a3c4fb"},
+)
+LIGHT = Grounds(
+    added="#12351d on #dafbe1",
+    removed="#4a1014 on #ffebe9",
+    added_part="#0a2912 on #9be9a8",
+    removed_part="#3c0a0e on #ffc1bc",
+    colours={"magenta": "#7a2fc0", "cyan": "#0b4a6f", "blue": "#0550ae"},
+)
+
+
+def coloured(
+    text: str, width: int, grounds: Grounds = DARK, *, titles: bool = True
+) -> Iterator[Line]:
+    """A unified diff for a terminal with so many columns; without ``titles`` the hunks alone."""
+    lexed = len(text) <= _LEXED_TEXT
+    for number, file in enumerate(files_of(text)):
+        path, notes = _title(file)
+        if titles:
+            yield from [()] if number else []
+            yield from _titled(path, notes, width)
+        lexer = lexer_for(path) if lexed and file.hunks else None
+        for hunk in file.hunks:
+            yield (Span(visible(hunk.header), "cyan"),)
+            yield from _hunk(hunk, lexer, width, grounds)
+
+
+# -- titles
+
+
+def _title(file: FileDiff) -> tuple[str, list[str]]:
+    """The file's path, and what its header says beyond it."""
+    path, notes = "", []
+    for line in file.header:
+        if line.startswith(("--- ", "+++ ")):
+            name = line[4:].rstrip("\t")
+            if name != "/dev/null":
+                path = name.removeprefix("a/").removeprefix("b/") if name[1:2] == "/" else name
+        elif line.startswith("diff --git "):
+            path = path or line.partition(" b/")[2]
+        elif not line.startswith("index "):
+            notes.append(line)
+    return path, notes
+
+
+def _titled(path: str, notes: Sequence[str], width: int) -> Iterator[Line]:
+    title = (Span("── ", "dim"), Span(visible(path), "bold"), Span(" ", "dim"))
+    rule = "─" * max(0, width - line_columns(title))
+    yield (*title, Span(rule, "dim"))
+    for note in notes:
+        yield (Span("   " + visible(note), "dim"),)
+
+
+# -- hunks
+
+
+def _hunk(hunk: Hunk, lexer: Lexer | None, width: int, grounds: Grounds) -> Iterator[Line]:
+    if len(hunk.lines) > _LEXED_LINES:
+        lexer = None
+    old = iter(_lexed([line[1:] for line in hunk.lines if line[:1] not in ("+", "\\")], lexer))
+    new = iter(_lexed([line[1:] for line in hunk.lines if line[:1] not in ("-", "\\")], lexer))
+    differing = _differing(hunk.lines)
+    for number, line in enumerate(hunk.lines):
+        sign = line[:1]
+        if sign == "\\":
+            yield (Span(visible(line), "dim"),)
+        elif sign in ("+", "-"):
+            added = sign == "+"
+            tokens = next(new if added else old)
+            yield _on_ground(sign, tokens, differing.get(number, []), grounds, width)
+        else:
+            next(old)
+            yield (Span(" "), *_expanded(next(new)))
+
+
+def _on_ground(
+    sign: str,
+    tokens: Sequence[Span],
+    differing: Sequence[tuple[int, int]],
+    grounds: Grounds,
+    width: int,
+) -> Line:
+    ground = grounds.added if sign == "+" else grounds.removed
+    part = grounds.added_part if sign == "+" else grounds.removed_part
+    spans = [Span(sign, f"bold {ground}")]
+    at = 0
+    for token in tokens:
+        for text, inside in _cut(token.text, at, differing):
+            spans.append(Span(text, part if inside else _laid(token.style, ground, grounds)))
+        at += len(token.text)
+    line = _expanded(spans)
+    fill = width - line_columns(line)
+    return (*line, Span(" " * fill, ground)) if fill > 0 else line
+
+
+def _laid(style: str, ground: str, grounds: Grounds) -> str:
+    """A token's style on a ground: what is dim could not be read there."""
+    words = [grounds.colours.get(word, word) for word in style.split() if word != "dim"]
+    text, _, below = ground.partition(" ")
+    coloured = any(word.startswith("#") for word in words)
+    return " ".join([*words, *([] if coloured else [text]), below])
+
+
+def _cut(text: str, at: int, parts: Sequence[tuple[int, int]]) -> Iterator[tuple[str, bool]]:
+    """A token that begins at a place of its line, cut where parts begin and end."""
+    end = at + len(text)
+    here = at
+    for begin, stop in parts:
+        begin, stop = max(begin, here), min(stop, end)
+        if begin >= stop:
+            continue
+        if begin > here:
+            yield text[here - at : begin - at], False
+        yield text[begin - at : stop - at], True
+        here = stop
+    if here < end:
+        yield text[here - at :], False
+
+
+def _expanded(spans: Sequence[Span]) -> Line:
+    """Tabs as spaces, which a ground needs, and control characters spelled out."""
+    at, found = -1, []  # the sign stands before the first column
+    for span in spans:
+        pieces = []
+        for piece in re.split(r"(\t)", visible(span.text)):
+            shown = " " * (_TAB - at % _TAB) if piece == "\t" else piece
+            at += columns(shown)
+            pieces.append(shown)
+        found.append(Span("".join(pieces), span.style))
+    return tuple(found)
+
+
+# -- what differs within lines
+
+
+def _differing(lines: Sequence[str]) -> dict[int, list[tuple[int, int]]]:
+    """By the number of a line, where it differs from the line that it replaced, or that did."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    number = 0
+    while number < len(lines):
+        removed = _run(lines, number, "-")
+        added = _run(lines, number + removed, "+")
+        if 0 < removed <= _COMPARED_LINES and 0 < added <= _COMPARED_LINES:
+            for offset in range(min(removed, added)):
+                old, new = number + offset, number + removed + offset
+                found[old], found[new] = _compared(lines[old][1:], lines[new][1:])
+        number += removed + added or 1
+    return found
+
+
+def _run(lines: Sequence[str], start: int, sign: str) -> int:
+    end = start
+    while end < len(lines) and lines[end][:1] == sign:
+        end += 1
+    return end - start
+
+
+def _compared(old: str, new: str) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    if max(len(old), len(new)) > _COMPARED_LINE:
+        return [], []
+    before, after = _WORD.findall(old), _WORD.findall(new)
+    matcher = SequenceMatcher(None, before, after, autojunk=False)
+    if matcher.quick_ratio() < _ALIKE or matcher.ratio() < _ALIKE:
+        return [], []
+    parts: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
+    for kind, old_from, old_to, new_from, new_to in matcher.get_opcodes():
+        if kind == "equal":
+            continue
+        for side, words, begin, end in (
+            (0, before, old_from, old_to),
+            (1, after, new_from, new_to),
+        ):
+            start = len("".join(words[:begin]))
+            if begin < end:
+                parts[side].append((start, start + len("".join(words[begin:end]))))
+    return parts
+
+
+# -- tokens
+
+
+def lexer_for(path: str) -> Lexer | None:
+    """The lexer for files of this name."""
+    from pygments.lexers import get_lexer_for_filename
+    from pygments.util import ClassNotFound
+
+    try:
+        return get_lexer_for_filename(path.rpartition("/")[2], stripnl=False, ensurenl=False)
+    except (ClassNotFound, ImportError, ValueError):
+        return None
+
+
+def _lexed(lines: Sequence[str], lexer: Lexer | None) -> list[list[Span]]:
+    """Each line as tokens; as one piece where it can't be lexed, or is not to be."""
+    plain = [[Span(line)] for line in lines]
+    if lexer is None or any(len(line) > _LEXED_LINE for line in lines):
+        return plain
+    found: list[list[Span]] = [[]]
+    for token, text in lexer.get_tokens("\n".join(lines)):
+        style = token_style(str(token))
+        first, *rest = text.split("\n")
+        found[-1].append(Span(first, style))
+        found.extend([Span(piece, style)] for piece in rest)
+    # A lexer may drop or normalize something (\r, a BOM); what is shown must be what is there.
+    texts = ["".join(span.text for span in line) for line in found[: len(lines)]]
+    return found[: len(lines)] if texts == list(lines) else plain
+
+
+def token_style(token: str) -> str:
+    """The style of a pygments token type, ``Token.Name.Function`` as text."""
+    name = token.removeprefix("Token.")
+    while name:
+        if name in _TOKENS:
+            return _TOKENS[name]
+        name = name.rpartition(".")[0]
+    return ""
+
+
+def lexed_lines(text: str, path: str) -> list[list[Span]]:
+    """A file's lines as tokens, for as much of a file as anybody reads."""
+    lines = text.split("\n")
+    lexer = lexer_for(path) if len(text) <= _LEXED_TEXT else None
+    return _lexed(lines, lexer)

@@ -1,0 +1,237 @@
+r"""Results as lines for people: what ``stet`` prints, as values.
+
+A line is a tuple of spans, a span is text with a style. Styles are rich's ("bold red");
+whoever prints decides whether they are used, so nothing here needs rich or a terminal.
+
+    log    4f3c2a1b  3 min ago  my-agent/conv-1  patch src/a.py: 2 edits
+                     M src/a.py  +3 -1
+
+Times are relative when a ``now`` is given, as for a terminal, and RFC 3339 as the daemon
+sent them otherwise, so that output in a file says the same tomorrow.
+
+What comes from files and agents may hold terminal escapes. Names, paths and messages are
+spelled out here (:func:`stet.terminal.spans.visible`), and file content where it is printed on a
+terminal (a pipe gets it as it is). :mod:`stet.terminal.log_lines`, :mod:`stet.terminal.diff_lines`
+and :mod:`stet.terminal.blame_lines` have what is more than a few lines.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from stet.terminal.diff_lines import diff
+from stet.terminal.log_lines import counts, file_line, log, subject_and_why
+from stet.terminal.request_lines import clock
+from stet.terminal.spans import (
+    SHORT,
+    Line,
+    Span,
+    ago,
+    columns,
+    name_style,
+    padded,
+    plural,
+    short,
+    shortened,
+    visible,
+    when,
+    who,
+)
+from stet.wire.results import (
+    ClipboardInfo,
+    EditResult,
+    FileChange,
+    ModeResult,
+    ShowResult,
+    StatusResult,
+    WorkspaceInfo,
+)
+
+__all__ = [
+    "SHORT", "Line", "Span", "ago", "answered", "clipboards", "columns", "counts", "diff",
+    "edited", "files", "log", "mode", "name_style", "padded", "plural", "short", "shortened",
+    "show", "size", "status", "visible", "when", "who", "workspaces",
+]  # fmt: skip
+
+
+def files(changes: Iterable[FileChange]) -> Iterator[Line]:
+    """One line a file: status, path, lines added and removed."""
+    return (file_line(change) for change in changes)
+
+
+#: How a diff is shown; :meth:`stet.cli.output.Output.diff` knows what the terminal can.
+ShowDiff = Callable[[str], Iterable[Line]]
+
+
+def show(
+    commit: ShowResult, now: datetime.datetime | None, show_diff: ShowDiff = diff
+) -> Iterator[Line]:
+    """One commit: who, when and why, its files, and the diff."""
+    subject, why = subject_and_why(commit.message)
+    yield (Span(f"commit {commit.commit}", "yellow"),)
+    for label, value, style in _facts(commit, now):
+        yield (Span(f"{label + ':':<11}", "dim"), Span(value, style))
+    yield ()
+    yield (Span("    "), Span(subject, "strike" if commit.reverted_by else "bold"))
+    for line in ["", *why] if why else []:
+        yield (Span("    " + line),) if line else ()
+    yield ()
+    yield from files(commit.files)
+    if commit.diff:
+        yield ()
+        yield from show_diff(commit.diff)
+
+
+def _facts(commit: ShowResult, now: datetime.datetime | None) -> Iterator[tuple[str, str, str]]:
+    """What is known of a commit: its name, the value, and its style."""
+    yield "By", who(commit), name_style(commit.agent, commit.session)
+    if commit.subagent:
+        yield "Subagent", visible(commit.subagent), ""
+    yield "Time", visible(commit.time) + (f" ({ago(commit.time, now)})" if now else ""), ""
+    yield "Kind", commit.kind + (f" ({visible(commit.method)})" if commit.method else ""), ""
+    if commit.request:
+        yield "Request", visible(commit.request), ""
+    if commit.peer:
+        yield "Process", f"{visible(commit.peer.command)} ({commit.peer.pid})", ""
+    if commit.reverts:
+        yield "Undoes", ", ".join(map(short, commit.reverts)), "magenta"
+    if commit.reverted_by:
+        yield "Undone by", short(commit.reverted_by), "magenta"
+
+
+def edited(result: EditResult, *, preview: bool, show_diff: ShowDiff = diff) -> Iterator[Line]:
+    """What a call did: the message for the model, the commit and its files, warnings."""
+    yield from _message(result)
+    for change in result.files:
+        commit = Span(short(result.commit) + "  ", "yellow") if result.commit else Span("")
+        yield (commit, *file_line(change))
+    if result.outside:
+        yield (
+            Span(f"{short(result.outside)}  ", "yellow"),
+            Span("recorded first: what stood there and stet had not written", "dim"),
+        )
+    for warning in result.warnings:
+        yield (Span(f"warning: {visible(warning)}", "yellow"),)
+    if result.replayed:
+        yield (Span("answered from the record: this request was carried out before", "dim"),)
+    if preview:
+        yield from _previewed(result, show_diff)
+
+
+def answered(result: EditResult, *, preview: bool, show_diff: ShowDiff = diff) -> Iterator[Line]:
+    """What a call did, as its dialect says it to a model, and nothing else."""
+    yield from _message(result)
+    if preview:
+        yield from _previewed(result, show_diff)
+
+
+def _message(result: EditResult) -> Iterator[Line]:
+    for line in result.message.strip("\n").split("\n") if result.message else ():
+        yield (Span(visible(line)),)
+
+
+def _previewed(result: EditResult, show_diff: ShowDiff) -> Iterator[Line]:
+    yield from show_diff(result.diff)
+    yield (Span("Preview: nothing was changed.", "bold"),)
+
+
+def clipboards(found: Sequence[ClipboardInfo]) -> Iterator[Line]:
+    """One line a clipboard: name and size."""
+    width = max((len(visible(clip.name)) for clip in found), default=0)
+    for clip in found:
+        size = f"  {plural(clip.lines, 'line')}, {plural(clip.bytes, 'byte')}"
+        yield (Span(f"{visible(clip.name):<{width}}", "cyan"), Span(size))
+
+
+def mode(result: ModeResult, now: datetime.datetime | None = None) -> Iterator[Line]:
+    """The mode that counts, and the two that it is the stricter of; when a grant ends."""
+    until = _until(result.until, now)
+    yield (Span(result.mode, _mode_style(result.mode)), *([Span(until)] if until else []))
+    if result.session_mode:
+        until = _until(result.session_until, now)
+        yield (Span(f"  session:   {result.session_mode}{until}", "dim"),)
+    if result.workspace_mode:
+        until = _until(result.workspace_until, now)
+        yield (Span(f"  workspace: {result.workspace_mode}{until}", "dim"),)
+
+
+def _until(time: str | None, now: datetime.datetime | None) -> str:
+    return f" until {clock(time, now)}" if time else ""
+
+
+def _mode_style(name: str) -> str:
+    return "bold red" if name == "restricted" else "bold green"
+
+
+def workspaces(found: Sequence[WorkspaceInfo]) -> Iterator[Line]:
+    """Two lines a workspace: root with mode and size, and where its history is."""
+    for workspace in found:
+        head = f"  at {short(workspace.head)}" if workspace.head else ""
+        yield (
+            Span(visible(workspace.root), "bold"),
+            Span(f"  {workspace.mode}", _mode_style(workspace.mode)),
+            Span(f"  {plural(workspace.commits, 'commit')}{head}"),
+        )
+        yield (Span(f"  git --git-dir {visible(workspace.shadow)} log -p history", "dim"),)
+        if workspace.trouble:
+            yield (Span(f"  PUT OFF: {visible(workspace.trouble)}", "bold red"),)
+
+
+def status(result: StatusResult) -> Iterator[Line]:
+    """The daemon's health, one fact a line."""
+    yield (Span(f"stetd {visible(result.version)}", "bold"), Span(f"  protocol {result.protocol}"))
+    facts: list[tuple[str, str | None]] = [
+        ("process", None if result.pid is None else str(result.pid)),
+        ("running for", None if result.uptime_s is None else _duration(result.uptime_s)),
+        ("durability", result.durability),
+        ("workspaces", _count(result.workspaces)),
+        ("sessions", _count(result.sessions)),
+        ("commits", _count(result.commits)),
+        ("journal", _size(result.journal_bytes)),
+        ("history", _size(result.shadow_bytes)),
+    ]
+    for label, value in facts:
+        if value is not None:
+            yield (Span(f"  {visible(label) + ': ':<13}", "dim"), Span(visible(value)))
+    for path, how in (result.replacement or {}).items():
+        # An exchange keeps a save that lands in the same instant; a rename can lose it.
+        style = "" if how == "exchange" else "bold yellow"
+        yield (Span(f"  replacing in {visible(path)}: ", "dim"), Span(visible(how), style))
+    if result.config_error:
+        text = "; ".join(result.config_error.split("\n"))
+        yield (Span(f"  CONFIGURATION not taken over: {visible(text)}", "bold yellow"),)
+    if result.last_error:
+        last = f"{result.last_error.time}  {result.last_error.message}"
+        yield (Span(f"  last error: {visible(last)}", "yellow"),)
+    for why in (result.unavailable or {}).values():
+        yield (Span(f"  PUT OFF: {visible(why)}", "bold red"),)
+    if result.trouble:
+        yield (Span(f"  TROUBLE: {visible(result.trouble)}", "bold yellow"),)
+    if isinstance(result.read_only, str):
+        yield (Span(f"  READ-ONLY: {visible(result.read_only)}", "bold red"),)
+
+
+def _count(number: int | None) -> str | None:
+    return None if number is None else f"{number:,}"
+
+
+def _duration(seconds: float) -> str:
+    for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        if seconds >= length:
+            return plural(int(seconds // length), unit)
+    return plural(int(seconds), "second")
+
+
+def _size(number: int | None) -> str | None:
+    return None if number is None else size(number)
+
+
+def size(number: int) -> str:
+    """A number of bytes as people say it."""
+    amount = float(number)
+    for unit in ("bytes", "KiB", "MiB"):
+        if amount < 1024:
+            return f"{amount:.0f} {unit}" if unit == "bytes" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} GiB"

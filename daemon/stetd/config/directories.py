@@ -1,0 +1,157 @@
+"""The daemon's directories, made and checked, and the locks that make it the only one.
+
+Where they are is decided in :mod:`stet.service.socket_path`, which the client asks too. Here they
+are prepared for a daemon:
+
+- the runtime directory, with the sockets: 0700 and the user's own, refused otherwise;
+- the state directory, with journal and shadow repositories: made 0700, refused when somebody
+  else owns it, or anything that counts in it, or may write there (:mod:`stetd.config.ownership`);
+- ``stetd.lock`` in both, held with flock(2) for the daemon's life. The state needs one writer
+  and the sockets one listener, and each directory may be given without the other. The kernel
+  lets go of a flock when the process ends, however it ends, so a lock never has to be judged
+  stale; the file itself is never removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Mapping
+
+import msgspec
+
+from stet.service.socket_path import (
+    config_path,
+    make_above,
+    make_private,
+    runtime_directory,
+    socket_path,
+    state_directory,
+)
+from stetd.config.ownership import check_above, check_configuration, check_sockets, check_state
+
+LOCK_NAME = "stetd.lock"
+#: Seconds in which the historian of a daemon that was killed ends; until then it holds the locks.
+_HISTORIAN_S, _POLL_S = 10.0, 0.005
+
+
+class AlreadyRunning(Exception):
+    """Another daemon holds one of the directories; the message says which and who."""
+
+
+class Directories(msgspec.Struct, frozen=True):
+    """Absolute paths: of the runtime and state directory, and of the configuration file."""
+
+    runtime: str
+    state: str
+    config: str
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Directories:
+        """The directories that CONTRACT.md 1 gives for an environment."""
+        return cls(runtime_directory(environ), state_directory(environ), config_path(environ))
+
+    @property
+    def agent_socket(self) -> str:
+        """The path of agent.sock."""
+        return socket_path(self.runtime, control=False)
+
+    @property
+    def control_socket(self) -> str:
+        """The path of control.sock."""
+        return socket_path(self.runtime, control=True)
+
+    def prepare(self) -> None:
+        """Create what is missing and check the rest.
+
+        Raises UnsafeDirectory, whose message has the command that mends it, or OSError.
+        """
+        make_private(self.runtime)
+        check_above(self.runtime, "STET_RUNTIME_DIR")
+        check_sockets(self.runtime)
+        make_above(self.state)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(self.state, 0o700)
+        check_above(self.state, "STET_STATE_DIR")
+        check_state(self.state)
+        check_configuration(self.config)
+
+
+class InstanceLock:
+    """The locks on both directories. Held from :meth:`acquire` until :meth:`release`."""
+
+    def __init__(self, descriptors: tuple[int, ...]) -> None:
+        #: Whoever has them open holds the locks.
+        self.descriptors = descriptors
+
+    @classmethod
+    def acquire(cls, directories: Directories) -> InstanceLock:
+        """Lock the state and the runtime directory, without waiting.
+
+        Raises AlreadyRunning, or OSError if a lock file can't be opened.
+        """
+        held: list[int] = []
+        try:
+            for directory in dict.fromkeys((directories.state, directories.runtime)):
+                held.append(_lock(directory))  # noqa: PERF401 - what is held must be released
+        except BaseException:
+            for descriptor in held:
+                os.close(descriptor)
+            raise
+        return cls(tuple(held))
+
+    def release(self) -> None:
+        """Let go; the lock files stay."""
+        for descriptor in self.descriptors:
+            os.close(descriptor)
+        self.descriptors = ()
+
+
+def _lock(directory: str) -> int:
+    path = os.path.join(directory, LOCK_NAME)
+    deadline = time.monotonic() + _HISTORIAN_S
+    while True:
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(path, flags, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_still_there(descriptor, path):
+                os.ftruncate(descriptor, 0)
+                os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
+                return descriptor
+        except BlockingIOError as error:
+            holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
+            os.close(descriptor)
+            if _has_ended(holder) and time.monotonic() < deadline:
+                time.sleep(_POLL_S)  # its historian has not yet heard of it
+                continue
+            raise AlreadyRunning(
+                f"another stetd{f' (process {holder})' if holder else ''} is using {directory}. "
+                "Talk to that one (stet status), or stop it first."
+            ) from error
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
+def _has_ended(process: str) -> bool:
+    try:
+        with open(f"/proc/{int(process)}/stat", encoding="utf-8", errors="replace") as file:
+            return ") Z " in file.read()
+    except FileNotFoundError:
+        return True
+    except (ValueError, OSError):
+        return False
+
+
+def _is_still_there(descriptor: int, path: str) -> bool:
+    """Whether ``path`` still names the file: a cleaner of /tmp may have removed it."""
+    ours = os.fstat(descriptor)
+    try:
+        named = os.lstat(path)
+    except FileNotFoundError:
+        return False
+    return (ours.st_dev, ours.st_ino) == (named.st_dev, named.st_ino)

@@ -1,0 +1,348 @@
+"""Where a text stands in a file, and what is written there: the ladder of DIALECTS.md 0.
+
+:func:`locate` tries the rungs in order. The first rung with at least one place decides:
+one place is the match, several are a refusal. Exact text that stands several times is final.
+A rung whose only place can't take the new text (a line with less indentation than is to be
+taken away) does not apply, and the next one is tried.
+
+The promise is that an edit lands exactly where it was meant or is refused. No rung lets a
+word differ. Nothing here reads files or writes messages.
+
+A place that a tolerant rung has found alone is still not taken where something speaks for
+another (each of these was a wrong edit once; scripts/mutation_benchmark sets the traps):
+
+* the new text stands in the file already: the edit was made before, and what is like the text
+  now is a sibling, or the inside of what was put around it;
+* the text was found within a line, without its indentation, by terminators or typography, and
+  further lines, or what follows, would get the wrong one: rungs for whole lines can tell;
+* an exact text stands elsewhere with other terminators, which nobody sees.
+
+``trim_edges``, the last rung, looks for what is left when lines at the edges are dropped
+(trimming). The less is dropped, the earlier it is tried; what is left must match whole lines
+by a rung above. Less of the text is left to tell the place by, so this rung is stricter:
+
+* what is left must stand once even if blank edges, white space and typography are ignored;
+* a line that is dropped because both texts have it must stand nowhere in the file. If it
+  does, the text was meant for that place, or stands here with other lines in between, or
+  with an indentation that no rung accepts; dropping it must not make that acceptable;
+* no line like it may stand in its place: no rung lets a word differ, also not in this way;
+* lines that are added beside dropped blank lines must not leave in doubt where they belong.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import dropwhile
+
+import msgspec
+from msgspec.structs import replace
+from rapidfuzz import fuzz
+
+from stetd.editing import patience
+from stetd.editing.matching import choosing, line_replacement, rungs
+from stetd.editing.matching.normal_forms import (
+    INDENTATION,
+    NormalForms,
+    bare,
+    indentation_of,
+)
+from stetd.editing.matching.rungs import Finder, Place, Rung, Search
+from stetd.editing.matching.trimming import Trimmed, trimmings
+from stetd.editing.matching.typography import folded_text
+from stetd.editing.text import Document, is_blank, split_lines
+
+__all__ = ["Match", "Rung", "Several", "locate", "match_at", "tells"]
+
+_LADDER: tuple[tuple[Rung, Finder], ...] = (
+    (Rung.EXACT, rungs.exact),
+    (Rung.LINE_ENDINGS, rungs.line_endings),
+    (Rung.TRAILING_SPACE, rungs.trailing_space),
+    (Rung.INDENT, rungs.indent),
+    (Rung.TYPOGRAPHY, rungs.typography),
+    (Rung.INDENT_TYPOGRAPHY, rungs.indent_and_typography),
+)
+#: The same ladder for what trim_edges leaves, which must match whole lines.
+_WHOLE_LINES: tuple[tuple[Rung, Finder], ...] = (
+    (Rung.LINE_ENDINGS, rungs.terminators),
+    (Rung.TRAILING_SPACE, rungs.trailing_space),
+    (Rung.INDENT, rungs.indent),
+    (Rung.TYPOGRAPHY, rungs.typographic_lines),
+    (Rung.INDENT_TYPOGRAPHY, rungs.indent_and_typography),
+)
+#: Rungs that take the text as it is.
+_LITERAL = (Rung.EXACT, Rung.LINE_ENDINGS)
+#: Tolerant rungs that find a text within lines.
+_STRETCHES = (Rung.LINE_ENDINGS, Rung.TYPOGRAPHY)
+_ENDS = ("\n", "\r")
+_BOM = "\ufeff"
+#: How many lines around a place tell the file's unit of indentation.
+_NEIGHBOURHOOD = 40
+#: How many lines a text may have left out before the blank lines that it ends with.
+_FURTHER_OFF = 4
+#: Lines without a word in common that are more alike than this (of 100) differ by a word.
+_LIKENESS = 50
+_WORD = re.compile(r"\w+")
+#: One line with so many words tells something.
+_TELLING_WORDS = 3
+
+
+class Match(msgspec.Struct, frozen=True):
+    """The one place where a text stands, and what is to be written there.
+
+    ``document.text[start:end]`` is what was really matched; ``replacement`` is ready to be
+    put in its stead, with the place's terminators and indentation.
+    """
+
+    start: int
+    end: int
+    rung: Rung
+    replacement: str
+
+
+class Several(msgspec.Struct, frozen=True):
+    """A text that stands in several places by the first rung that finds any.
+
+    ``lines``: the 1-based line of every place, ascending, 1,000 at most.
+    """
+
+    rung: Rung
+    lines: tuple[int, ...]
+
+
+def locate(
+    document: Document, old: str, new: str, *, near_line: int | None = None
+) -> Match | Several | None:
+    """Find ``old`` (not empty) and say what to write for ``new``; None when it stands nowhere.
+
+    With ``new == old`` the replacement is what stands there. Of several places by the rung
+    that decides, the one nearest to ``near_line`` (from 1) is taken if that is a choice; what
+    ``trim_edges`` leaves must stand once in any case.
+    """
+    assert old, "BUG: an empty text stands everywhere"
+    found = _climb(document, old, new, _LADDER, near_line)
+    if isinstance(found, Match) and found.rung is Rung.EXACT and near_line is None:
+        found = _unless_terminators_decide(document, found, old)
+    if isinstance(found, Match) and _is_applied(document, found, old, new):
+        return None
+    if found is None and old.startswith(_BOM):
+        return _at_beginning(document, old, new)
+    return found if found is not None else _trim_edges(document, old, new)
+
+
+def _unless_terminators_decide(document: Document, match: Match, old: str) -> Match | Several:
+    """An exact match, unless the text stands elsewhere with other terminators.
+
+    Whoever reads a file does not see them, and sends ``\n``.
+    """
+    if "\n" not in old or "\r" in old or "\r" not in document.text or document.eol != "mixed":
+        return match
+    places = rungs.line_endings(Search(document, old))
+    if len(places) == 1:
+        return match
+    return Several(Rung.LINE_ENDINGS, tuple(document.line_at(place.start) for place in places))
+
+
+def _is_applied(document: Document, match: Match, old: str, new: str) -> bool:
+    """Whether the new text stands in the file, so that what was found may be another place.
+
+    An edit that puts lines around others, sent again, finds them by their other indentation;
+    and one that was sent before finds a passage that was like the one that it has changed. A
+    new text that is part of the old one, or tells too little, may stand there for its own sake.
+    """
+    if match.rung in _LITERAL or not new or new == old:
+        return False
+    found = _climb(document, new, new, _LADDER)
+    if found is None:
+        return False
+    if new not in old and tells(split_lines(new)[0]):
+        return True
+    if isinstance(found, Match):
+        around = found.start <= match.start and match.end <= found.end
+        return around and found.end - found.start > match.end - match.start
+    first, more = document.line_at(match.start), len(split_lines(new)[0]) - len(split_lines(old)[0])
+    return more > 0 and any(line <= first <= line + more for line in found.lines)
+
+
+def tells(lines: Sequence[str]) -> bool:
+    """Whether lines that stand somewhere are hardly there for their own sake."""
+    filled = [line for line in lines if not is_blank(line)]
+    return len(filled) > 1 or len(_WORD.findall("".join(filled))) >= _TELLING_WORDS
+
+
+def _at_beginning(document: Document, old: str, new: str) -> Match | Several | None:
+    """Old text that brings the file's BOM along: it is no text, but says where it stood."""
+    if len(old) == len(_BOM):
+        return None
+    found = locate(document, old.removeprefix(_BOM), new.removeprefix(_BOM))
+    return None if isinstance(found, Match) and found.start else found
+
+
+def _climb(
+    document: Document,
+    old: str,
+    new: str,
+    ladder: tuple[tuple[Rung, Finder], ...],
+    near_line: int | None = None,
+) -> Match | Several | None:
+    """The first rung with a place decides, unless the new text can't be put there."""
+    search = Search(document, old)
+    for rung, find in ladder:
+        patience.go_on()
+        places = find(search)
+        if len(places) > 1 and near_line is not None:
+            places = choosing.nearest(search, rung, places, near_line)
+        if len(places) > 1:
+            return Several(rung, tuple(document.line_at(place.start) for place in places))
+        if places:
+            match = match_at(document, places[0], old, new, rung)
+            if match is not None:
+                return match
+    return None
+
+
+def match_at(document: Document, place: Place, old: str, new: str, rung: Rung) -> Match | None:
+    """The match of ``old`` at a place that ``rung`` has found.
+
+    None when what to write there for ``new`` can't be told.
+    """
+    text = _replacement(document, place, old, new, rung)
+    if text is None:
+        return None
+    text = apart_from_carriage_return(document, place.start, text)
+    around = (
+        document.text[max(0, place.start - 1) : place.start],
+        document.text[place.end : place.end + 1],
+    )
+    if not text and around == ("\r", "\n"):
+        return None  # the two would become one terminator, and two lines one
+    if document.bom and place.start == 0:
+        text = text.removeprefix(_BOM)
+    return Match(place.start, place.end, rung, text)
+
+
+def apart_from_carriage_return(document: Document, start: int, text: str) -> str:
+    """The text with ``\r`` for a first ``\n`` that would join a lone ``\r`` before it."""
+    if text.startswith("\n") and document.text[max(0, start - 1) : start] == "\r":
+        return "\r" + text[1:]
+    return text
+
+
+def _replacement(document: Document, place: Place, old: str, new: str, rung: Rung) -> str | None:
+    """What to write at a place, or None when that can't be told."""
+    if rung is Rung.EXACT and ("\r" not in document.text or "\n" not in new):
+        return new
+    if rung in _STRETCHES and _lacks_indentation(document, place, old, new):
+        return None
+    matched = document.text[place.start : place.end]
+    terminator = document.terminator_near(place.end)
+    if place.change is not None:
+        around = indentations_around(document, place)
+        return line_replacement.reindented_replacement(
+            old, new, matched, terminator, place.change, around, forgiven=place.forgiven
+        )
+    literal = rung is Rung.EXACT
+    return line_replacement.replacement(
+        old, new, matched, terminator, literal=literal, forgiven=place.forgiven
+    )
+
+
+def _lacks_indentation(document: Document, place: Place, old: str, new: str) -> bool:
+    """Whether a text was found without its indentation, and needs to be told with it.
+
+    As given, further new lines would stand where the text has them, not where the file would;
+    and after whole lines that are taken away the indentation would stay, before what follows.
+    The rungs that look for whole lines can tell.
+    """
+    start = document.line_starts[document.line_at(place.start) - 1]
+    before = document.text[start : place.start]
+    given, lines = split_lines(old)[0], split_lines(new)[0]
+    if not before or before.strip(INDENTATION) or is_blank(given[0]):
+        return False
+    if old.endswith(_ENDS) and (not new.endswith(_ENDS) or is_blank(lines[0])):
+        return True
+    alone = sum(not is_blank(line) for line in given) == 1
+    return alone and not all(map(is_blank, lines[1:]))
+
+
+def indentations_around(document: Document, place: Place) -> list[str]:
+    """The indentations of the non-blank lines at a place and around it."""
+    first = max(0, document.line_at(place.start) - 1 - _NEIGHBOURHOOD)
+    last = document.line_at(place.end) + _NEIGHBOURHOOD
+    return [indentation_of(line) for line in document.lines[first:last] if not is_blank(line)]
+
+
+def _trim_edges(document: Document, old: str, new: str) -> Match | Several | None:
+    """The last rung: the least dropping with a place decides."""
+    trimmed = [one for one in trimmings(old, new) if Search(document, one.old).candidates]
+    for cost in sorted({one.cost for one in trimmed}):
+        matches: dict[tuple[int, int, str], tuple[Match, Trimmed]] = {}
+        lines: set[int] = set()
+        for one in trimmed:
+            found = _climb(document, one.old, one.new, _WHOLE_LINES) if one.cost == cost else None
+            if found is not None:
+                lines.update(first + 1 for first in Search(document, one.core).candidates)
+            if isinstance(found, Match):
+                matches[found.start, found.end, found.replacement] = found, one
+        if len(lines) > 1 or len(matches) > 1:
+            return Several(Rung.TRIM_EDGES, tuple(sorted(lines)[: rungs.PLACES]))
+        for match, one in matches.values():
+            dropped = filter(None, (one.dropped_first, one.dropped_last))
+            if any(_stands(document, line) for line in dropped):
+                return None
+            if _differs_by_words(document, match, one):
+                return None
+            if _blank_lines_stand_further_off(document, match, one):
+                return None
+            match = replace(match, rung=Rung.TRIM_EDGES)
+            return None if _is_applied(document, match, one.old, one.new) else match
+    return None
+
+
+def _differs_by_words(document: Document, match: Match, trimmed: Trimmed) -> bool:
+    """Whether a line like a dropped one stands in its place.
+
+    Then the text means a passage that differs by a word from the one that was found: a function
+    with the same body and another name, say, the one that was meant being gone by now.
+    """
+    first = document.line_at(match.start) - 1
+    after = document.line_at(max(match.start, match.end - 1))
+    above = next((line for line in document.lines[:first][::-1] if not is_blank(line)), "")
+    below = next((line for line in document.lines[after:] if not is_blank(line)), "")
+    return (bool(trimmed.dropped_first) and _alike(trimmed.dropped_first, above)) or (
+        bool(trimmed.dropped_last) and _alike(trimmed.dropped_last, below)
+    )
+
+
+def _alike(line: str, other: str) -> bool:
+    """Whether one line may be the other with some words changed."""
+    mine, theirs = bare(folded_text(line.rstrip("\r\n"))), bare(folded_text(other))
+    if _WORD.sub("w", mine) == _WORD.sub("w", theirs):
+        return True
+    shared = not set(_WORD.findall(mine)).isdisjoint(_WORD.findall(theirs))
+    return shared or fuzz.ratio(mine, theirs) > _LIKENESS
+
+
+def _blank_lines_stand_further_off(document: Document, match: Match, trimmed: Trimmed) -> bool:
+    """Whether lines are added before a blank line that has other lines before it in the file.
+
+    Then the old text left those lines out, and on which side of them to add can't be told.
+    """
+    first = document.line_at(match.start) - 1
+    after = document.line_at(max(match.start, match.end - 1))
+    above = document.lines[max(0, first - _FURTHER_OFF) : first][::-1]
+    below = document.lines[after : after + _FURTHER_OFF]
+    return (trimmed.grows_up and _blank_after_others(above)) or (
+        trimmed.grows_down and _blank_after_others(below)
+    )
+
+
+def _blank_after_others(lines: list[str]) -> bool:
+    others = list(dropwhile(is_blank, lines))
+    return any(map(is_blank, others))
+
+
+def _stands(document: Document, line: str) -> bool:
+    """Whether a line stands in the file, however indented."""
+    key = bare(folded_text(line.rstrip("\r\n")))
+    return next(NormalForms.of(document).find_bare([key]), None) is not None

@@ -1,0 +1,122 @@
+"""One old text in one file: the match, or the failure that explains why there is none.
+
+Between a dialect and ``matching``: adds what a refusal needs to know. Shared by every dialect
+whose edits name a text that must stand in the file exactly once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from stet.wire.failures import Failure
+from stetd.editing import refusals
+from stetd.editing.edits import SourceFile
+from stetd.editing.matching import near_miss
+from stetd.editing.matching.ladder import Match, Rung, Several, locate
+from stetd.editing.refusals import Subject
+from stetd.editing.text import Document, looks_binary
+
+_UNDECODABLE = re.compile("[\udc80-\udcff]")
+_HIGH_BYTES = range(0x80, 0x100)
+
+#: How a model may have read bytes that are not UTF-8: as U+FFFD, or in a Western encoding.
+_READINGS = (
+    {0xDC00 + byte: "\ufffd" for byte in _HIGH_BYTES},
+    {0xDC00 + byte: chr(byte) for byte in _HIGH_BYTES},
+    {0xDC00 + byte: bytes([byte]).decode("cp1252", "replace") for byte in _HIGH_BYTES},
+)
+
+
+class Target(msgspec.Struct, frozen=True):
+    """The file that a call edits; ``document`` is empty when it does not exist."""
+
+    path: str
+    data: bytes | None
+    document: Document
+
+    @classmethod
+    def of(cls, source: SourceFile) -> Target:
+        """The file as ``source`` found it."""
+        return cls(source.path, source.data, Document.from_bytes(source.data or b""))
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a file."""
+        return self.data is not None
+
+    @property
+    def binary(self) -> bool:
+        """Whether the file looks binary, so that nothing in it can be edited in part."""
+        return self.data is not None and looks_binary(self.data)
+
+
+def find(
+    subject: Subject,
+    target: Target,
+    old: str,
+    new: str,
+    *,
+    told: str | None,
+    creating: Sequence[str],
+    explain: bool = True,
+) -> Match | Failure:
+    """Where ``old`` stands in ``target``, once, and what takes its place.
+
+    ``old`` and ``new`` go to the matching ladder; ``told`` is the new text as the request
+    gives it, by which an edit that has been made before is recognised (None: not known).
+    ``creating`` names the operations that would create a missing file. Without ``explain``
+    a miss is not told the nearest passage, which takes tens of milliseconds to find in a
+    large file.
+    """
+    if not old:
+        return refusals.missing_old_text(subject)
+    if not target.exists:
+        return refusals.file_not_found(subject, creating)
+    if target.binary:
+        return refuse_binary(subject, target)
+    document = target.document
+    found = locate(document, old, new)
+    if found is None:
+        return explained_miss(subject, document, old, told, explain=explain)
+    if isinstance(found, Several):
+        relaxed = "" if found.rung is Rung.EXACT else found.rung.value
+        return refusals.old_text_not_unique(subject, found.lines, relaxed)
+    # No rung of today matches across such bytes; one that does must not replace them.
+    if document.undecodable(found.start, found.end):
+        return bad_byte(subject, document, found.start)
+    return found
+
+
+def refuse_binary(subject: Subject, target: Target) -> Failure:
+    """The failure of an edit of a file that looks binary."""
+    assert target.data is not None, "BUG: a missing file looks binary"
+    offset = target.data.index(0)
+    line = Document.from_bytes(target.data[:offset] + b".").line_count
+    found = f"it looks binary, with a NUL (byte 0x00) at offset {offset}, line {line}"
+    return refusals.not_text(subject, found, line)
+
+
+def explained_miss(
+    subject: Subject, document: Document, old: str, told: str | None, *, explain: bool
+) -> Failure:
+    """``old`` stands nowhere it may: what is nearest, or which bytes stand in its way."""
+    if not explain:
+        return refusals.old_text_not_found(subject, "", None)
+    if document.undecodable(0, len(document.text)):
+        for reading in _READINGS:
+            start = document.text.translate(reading).find(old)
+            if start >= 0 and document.undecodable(start, start + len(old)):
+                return bad_byte(subject, document, start)
+    miss = near_miss.explain_miss(document, old, told, subject.old)
+    return refusals.old_text_not_found(subject, near_miss.describe_miss(miss), miss.nearest)
+
+
+def bad_byte(subject: Subject, document: Document, start: int) -> Failure:
+    """The failure over the first byte from ``start`` on that is not UTF-8."""
+    found = _UNDECODABLE.search(document.text, start)
+    assert found, "BUG: a stretch with undecodable bytes holds none"
+    byte, line = ord(found.group()) - 0xDC00, document.line_at(found.start())
+    return refusals.not_text(subject, f"byte 0x{byte:02x} at line {line} is not UTF-8", line)

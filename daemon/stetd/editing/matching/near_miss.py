@@ -1,0 +1,321 @@
+"""What to tell a model whose old text stands nowhere: the nearest passage, and how it differs.
+
+Nothing here decides about an edit. It looks for the passage that the text was probably meant
+to be, names its lines, spells out the first difference (tabs, trailing spaces, carriage
+returns, typographic characters), and notices when the *new* text already stands in the file.
+
+The search is bounded. Candidates come from what is rare: lines of the old text that stand in
+the file but for white space and typography, and, where too few do, words of it. Each find
+votes for the line at which the whole text would begin; only the best few passages are then
+compared by similarity. A text that shares no line and no word with the file has no nearest
+passage.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import msgspec
+from rapidfuzz import fuzz
+
+from stet.wire.failures import Nearest
+from stetd.editing import patience
+from stetd.editing.matching.ladder import Match, Rung, locate
+from stetd.editing.matching.normal_forms import NormalForms, bare
+from stetd.editing.matching.typography import TABLE, folded_text
+from stetd.editing.text import WHITE_SPACE, Document, is_blank, presentable, split_lines
+
+#: Votes: a line or word that stands more often than this tells nothing.
+_RARE = 40
+#: How many lines, and words of the first lines, of the old text are looked for.
+_LINES = 24
+_WORDS = 24
+_WORDY_LINES = 200
+#: How many passages are compared.
+_PASSAGES = 12
+#: Similarity (0 to 100) below which a passage is not worth showing.
+_WORTH_SHOWING = 45
+#: No more lines and characters of a passage are compared or shown.
+_SHOWN_LINES = 60
+_SHOWN_CHARS = 4_000
+_SHOWN_LINE = 200
+#: A new text shorter than this, white space aside, stands everywhere by chance.
+_TELLING = 3
+
+_WORD = re.compile(r"[^\W_]\w{2,}")
+#: What models write for lines that they leave out, in a comment or alone.
+_ELLIPSIS = re.compile(r"\s*(?:#|//|--|/\*|<!--)?\s*(?:\.\.\.|\u2026)(?:\s.*|[^\w(\[{]*)")
+
+
+class Miss(msgspec.Struct, frozen=True):
+    """Why a text was not found, as far as it can be told.
+
+    ``nearest`` is the passage most like the old text; ``already_applied_line`` the 1-based
+    line at which the new text already stands.
+    """
+
+    nearest: Nearest | None
+    already_applied_line: int | None
+
+
+def explain_miss(document: Document, old: str, new: str | None, called: str = "oldText") -> Miss:
+    """Look for what ``old`` may have meant; ``new`` is None when it is not known.
+
+    ``called`` is the dialect's word for the old text.
+    """
+    nearest = _nearest(document, old, called)
+    return Miss(nearest, _already_applied(document, old, new or ""))
+
+
+def describe_miss(miss: Miss) -> str:
+    """One or a few sentences, to stand after "old text not found"; "" if nothing is known."""
+    sentences: list[str] = []
+    if miss.already_applied_line is not None:
+        sentences.append(
+            f"The new text already stands at line {miss.already_applied_line}: the edit seems to "
+            "be already applied. Read the file before you send it again."
+        )
+    if miss.nearest is not None:
+        first, last = miss.nearest.line, miss.nearest.end_line
+        where = f"line {first}" if first == last else f"lines {first}-{last}"
+        sentences.append(
+            f"The nearest passage is at {where}; {miss.nearest.first_difference}\n"
+            f"{_numbered(miss.nearest)}"
+        )
+    if not sentences:
+        sentences.append("Nothing in the file resembles it; read the file again.")
+    elif miss.already_applied_line is None:
+        sentences.append("Send the text exactly as it stands in the file.")
+    return "\n".join(sentences)
+
+
+def _numbered(nearest: Nearest) -> str:
+    """The passage with line numbers, as the reader of a file sees it."""
+    lines = split_lines(nearest.text)[0]
+    width = len(str(nearest.end_line))
+    shown = [
+        f"{number:>{width}}| {line[:_SHOWN_LINE]}{'...' if len(line) > _SHOWN_LINE else ''}"
+        for number, line in enumerate(lines, nearest.line)
+    ]
+    if nearest.end_line >= nearest.line + len(lines):
+        shown.append(f"{'':>{width}}| ... to line {nearest.end_line}")
+    return "\n".join(shown)
+
+
+def _already_applied(document: Document, old: str, new: str) -> int | None:
+    """The line at which the new text stands, if it is telling enough and stands once.
+
+    A text that also holds the old one (or is part of it) may stand there for its own sake.
+    """
+    if len("".join(new.split())) < _TELLING or new in old:
+        return None
+    found = locate(document, new, new)
+    if not isinstance(found, Match) or found.rung is Rung.TRIM_EDGES:
+        return None
+    return document.line_at(found.start)
+
+
+def _nearest(document: Document, old: str, called: str) -> Nearest | None:
+    wanted = split_lines(old)[0]
+    if all(map(is_blank, wanted)) or not document.line_count:
+        return None
+    keys = [bare(folded_text(line)) for line in wanted]
+    best: tuple[float, int] | None = None
+    for first in _starts(document, keys):
+        score = _similarity(document, keys, first)
+        if best is None or score > best[0]:
+            best = score, first
+    if best is None or best[0] < _WORTH_SHOWING:
+        return None
+    return _shown(document, old, called, min(max(0, best[1]), document.line_count - 1))
+
+
+def _starts(document: Document, keys: Sequence[str]) -> list[int]:
+    """The lines (from 0, may be negative) at which the text may begin; most votes first."""
+    votes: Counter[int] = Counter()
+    for index, line, weight in _shared_lines(document, keys):
+        votes[line - index] += weight
+    if len(votes) < 2:
+        text = NormalForms.of(document).folded.text
+        for index, line, weight in _shared_words(document, text, keys):
+            votes[line - index] += weight
+        lower = text.lower() if not votes else ""
+        if len(lower) == len(text):  # else its offsets are others
+            for index, line, weight in _shared_words(document, lower, [k.lower() for k in keys]):
+                votes[line - index] += weight
+    return [first for first, _ in votes.most_common(_PASSAGES)]
+
+
+def _shared_lines(document: Document, keys: Sequence[str]) -> Iterator[tuple[int, int, int]]:
+    """Lines of the text that stand in the file: index in the text, line, weight."""
+    forms = NormalForms.of(document)
+    longest = sorted(range(len(keys)), key=lambda index: len(keys[index]), reverse=True)
+    for index in longest[:_LINES]:
+        patience.go_on()
+        key = keys[index]
+        if len(key) < _TELLING:
+            break
+        found = forms.find_bare([key])
+        lines = [line for line, _ in zip(found, range(_RARE + 1), strict=False)]
+        if len(lines) <= _RARE:
+            for line in lines:
+                yield index, line, len(key) * _RARE // len(lines)
+
+
+def _shared_words(
+    document: Document, text: str, keys: Sequence[str]
+) -> Iterator[tuple[int, int, int]]:
+    """The same for words, the longest first; ``text``: the folded one, perhaps in lower case."""
+    starts = None
+    words: dict[str, list[int]] = {}
+    for index, key in enumerate(keys[:_WORDY_LINES]):
+        for word in _WORD.findall(key[:_SHOWN_CHARS]):
+            words.setdefault(word, []).append(index)
+    for word in sorted(words, key=len, reverse=True)[:_WORDS]:
+        patience.go_on()
+        places = _places(text, word)
+        if not 0 < len(places) <= _RARE:
+            continue
+        starts = starts if starts is not None else NormalForms.of(document).folded_starts
+        for at in places:
+            line = bisect_right(starts, at) - 1
+            for index in words[word][:_RARE]:
+                yield index, line, len(word) * _RARE // len(places)
+
+
+def _places(text: str, word: str) -> list[int]:
+    """Where a word stands, up to one more than is rare."""
+    places: list[int] = []
+    at = text.find(word)
+    while at >= 0 and len(places) <= _RARE:
+        places.append(at)
+        at = text.find(word, at + len(word))
+    return places
+
+
+def _similarity(document: Document, keys: Sequence[str], first: int) -> float:
+    """How alike the text and the lines from ``first`` on are, 0 to 100."""
+    patience.go_on()
+    lines = NormalForms.of(document).folded_lines[max(0, first) : first + len(keys)]
+    passage = "\n".join(bare(line) for line in lines[:_SHOWN_LINES])[:_SHOWN_CHARS]
+    wanted = "\n".join(keys[:_SHOWN_LINES])[:_SHOWN_CHARS]
+    whole = fuzz.ratio(wanted, passage)
+    # A text that is part of a line, or begins and ends within lines, is judged by that part.
+    part = fuzz.partial_ratio(wanted, passage) if len(wanted) <= len(passage) else whole
+    return max(whole, part * 0.9)
+
+
+def _shown(document: Document, old: str, called: str, first: int) -> Nearest:
+    wanted, ends = split_lines(old)
+    last = min(first + len(wanted), document.line_count) - 1
+    shown_last = min(last, first + _SHOWN_LINES - 1)
+    text = document.text[document.line_starts[first] : document.line_end(shown_last)]
+    difference = _first_difference(document, wanted, ends, called, first)
+    return Nearest(first + 1, last + 1, presentable(text[:_SHOWN_CHARS]), difference)
+
+
+def _first_difference(
+    document: Document, wanted: Sequence[str], ends: Sequence[str], called: str, first: int
+) -> str:
+    """Which line differs first, and how."""
+    for index, line in enumerate(wanted):
+        number = first + index
+        if number >= document.line_count:
+            return f"the file ends after line {document.line_count}, before {quoted(line)}."
+        here = document.lines[number]
+        is_part = (not index and here.endswith(line)) or (
+            index == len(wanted) - 1 and bool(line) and here.startswith(line)
+        )
+        if line == here or is_part:
+            continue
+        end = document.text[document.content_end(number) : document.line_end(number)]
+        told = (end, ends[index]) if "\r" in end + ends[index] else ("", "")
+        return (
+            f"line {number + 1} is the first that differs{_manner(line, here, called)}: "
+            f"the file has {quoted(here, told[0])}, {called} has {quoted(line, told[1])}."
+        )
+    return "its lines are alike one by one, but it does not stand there in one piece."
+
+
+def _manner(line: str, here: str, called: str) -> str:
+    """In what two different lines differ, when it is nothing but that."""
+    if is_blank(line) or is_blank(here):
+        return " (one of the two is blank)" if is_blank(line) != is_blank(here) else ""
+    if line.rstrip(WHITE_SPACE) == here.rstrip(WHITE_SPACE):
+        return " (only in white space at its end)"
+    if line.lstrip(WHITE_SPACE) == here.lstrip(WHITE_SPACE):
+        return f" (only in indentation: {_counted(here)} in the file, {_counted(line)} in {called})"
+    if folded_text(line) == folded_text(here):
+        return f" (only in typography: {_typographic(line, here, called)})"
+    if line.split() == here.split():
+        return " (only in white space)"
+    if line.casefold() == here.casefold():
+        return " (only in upper and lower case)"
+    if _ELLIPSIS.fullmatch(line):
+        return " (an ellipsis does not stand for lines that are left out)"
+    if len(line) == len(here) and not _differing(line, here).isascii():
+        return f" (in characters that may look alike: {_typographic(line, here, called)})"
+    return ""
+
+
+def _differing(line: str, here: str) -> str:
+    """The characters of two lines of one length that differ, if few do."""
+    pairs = [one + other for one, other in zip(line, here, strict=True) if one != other]
+    return "".join(pairs) if len(pairs) <= len(line) // 2 else ""
+
+
+def _counted(line: str) -> str:
+    """``2 tabs``, ``4 spaces``, ``no indentation``."""
+    indentation = line[: len(line) - len(line.lstrip(WHITE_SPACE))]
+    parts = []
+    for name, char in (("tab", "\t"), ("space", " ")):
+        count = indentation.count(char)
+        if count:
+            parts.append(f"{count} {name}{'s' if count > 1 else ''}")
+    others = len(indentation) - indentation.count("\t") - indentation.count(" ")
+    if others:
+        parts.append(f"{others} other white space")
+    return " and ".join(parts) or "no indentation"
+
+
+def _typographic(line: str, here: str, called: str) -> str:
+    """The first characters that fold to the same, by name."""
+    for mine, theirs in zip(line, here, strict=False):
+        if mine != theirs:
+            return f"the file has {_named(theirs)} where {called} has {_named(mine)}"
+    return "composed and decomposed characters"
+
+
+def _named(char: str) -> str:
+    return f"U+{ord(char):04X} {unicodedata.name(char, 'unnamed')}"
+
+
+def quoted(line: str, end: str = "") -> str:
+    """A line in quotes with everything spelled out that cannot be seen or told apart.
+
+    Tabs are ``\\t``, a terminator given as ``end`` ``\\r\\n``, trailing spaces ``\\x20``;
+    typographic characters, marks and other white space are given by code point, bytes that
+    are not UTF-8 by value.
+    """
+    cut = line[:_SHOWN_LINE]
+    kept = cut.rstrip(" ")
+    spelled = "".join(map(_spelled, kept)) + "\\x20" * (len(cut) - len(kept))
+    dots = "..." if len(line) > _SHOWN_LINE else ""
+    return f'"{spelled}{dots}{"".join(map(_spelled, end))}"'
+
+
+_ESCAPES = {"\t": "\\t", "\r": "\\r", "\n": "\\n"}
+
+
+def _spelled(char: str) -> str:
+    if char in _ESCAPES:
+        return _ESCAPES[char]
+    if "\udc80" <= char <= "\udcff":
+        return f"\\x{ord(char) - 0xDC00:02x}"
+    if char.isprintable() and char not in TABLE and not unicodedata.combining(char):
+        return char
+    return f"\\u{{{ord(char):04X}}}"

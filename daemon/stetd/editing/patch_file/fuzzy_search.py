@@ -1,0 +1,305 @@
+"""The whole lines most like a text that stands nowhere: ``fuzzy`` of ``patch_file``.
+
+The only search that lets words differ, so it is done only when a call asks for it, tells its
+score, and refuses wherever another place could be meant as well.
+
+*Alike.* Two lines are as alike as rapidfuzz's ``ratio`` says (0 to 1), compared without
+indentation and trailing space and with typography folded; a blank line is like blank lines
+only. A *place* is a run of as many lines as the text has, each of which is at least
+``LEAST_LINE`` like its counterpart. Its score is the mean over the lines, weighted by the
+length of the text's. Comparing line with line keeps a run that is shifted by a line from
+scoring well by accident; where it does score well, the text really fits twice.
+
+*Taken* is the best place if
+
+* its score is at least what was asked for;
+* the second best, wherever it is, is clearly below: by ``CLEARLY`` and with twice the distance
+  from 1 at least;
+* each line that the new text changes, and each beside which it inserts, is itself as alike as
+  was asked for: what is replaced must be what was meant;
+* its indentation differs by one uniform change, which the new lines can get too.
+
+Lines that old and new text share keep the file's bytes.
+
+*Fast.* A place must resemble the text in every line, so its longest lines are looked for first,
+by one pass each over the distinct lines of the file. Where very many places resemble it in
+these, the likeliest are compared in full; the others count as a second best that is as good as
+it could be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from heapq import nsmallest
+from itertools import zip_longest
+from operator import itemgetter
+
+import msgspec
+from rapidfuzz import fuzz, process
+
+from stetd.editing import patience
+from stetd.editing.matching import line_replacement
+from stetd.editing.matching.indentation import Change
+from stetd.editing.matching.ladder import apart_from_carriage_return, indentations_around
+from stetd.editing.matching.normal_forms import NormalForms, bare, indentation_of
+from stetd.editing.matching.rungs import Place, Search
+from stetd.editing.patch_file.search_time import Allowance
+from stetd.editing.text import Document, is_blank
+
+#: Each line must be so alike for a run of lines to be a place at all.
+LEAST_LINE = 0.5
+#: The second best must be below the best by at least this.
+CLEARLY = 0.05
+#: How many of the text's longest lines are looked for in the whole file.
+_ANCHORS = 3
+#: How many places, the likeliest by these lines, are compared in full.
+_LOOKED_AT = 500
+
+
+class Resembling(msgspec.Struct, frozen=True):
+    """The place that was taken, what to write there, and how alike it is."""
+
+    start: int
+    end: int
+    replacement: str
+    score: float
+
+
+class Unlike(msgspec.Struct, frozen=True):
+    """No place is alike enough: ``reason``; ``first`` and ``last``: lines of the best, from 1."""
+
+    reason: str
+    first: int | None = None
+    last: int | None = None
+
+
+class SeveralAlike(msgspec.Struct, frozen=True):
+    """Places, by line (from 1) and score, between which the scores are no choice."""
+
+    places: tuple[tuple[int, float], ...]
+
+
+class OutOfTime(msgspec.Struct, frozen=True):
+    """The search took too long."""
+
+
+class _Scored(msgspec.Struct, frozen=True):
+    score: float
+    first: int
+    lines: tuple[float, ...]
+
+
+class _Ranking(msgspec.Struct, frozen=True):
+    """Places, the best first; none that was not looked at scores more than ``unseen``."""
+
+    places: list[_Scored]
+    unseen: float
+
+
+@dataclass(frozen=True)
+class _DistinctLines:
+    """The lines of a document in the form in which they are compared, each once."""
+
+    document: Document
+    keys: list[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "keys", NormalForms.of(self.document).bare_lines)
+
+    @classmethod
+    def of(cls, document: Document) -> _DistinctLines:
+        lines = document.derived.get(cls)
+        if lines is None:
+            lines = document.derived[cls] = cls(document)
+        assert isinstance(lines, cls), "BUG: another class's derived form"
+        return lines
+
+    @cached_property
+    def numbers(self) -> dict[str, list[int]]:
+        """For each distinct line the indexes (from 0) at which it stands."""
+        numbers: dict[str, list[int]] = {}
+        for index, key in enumerate(self.keys):
+            numbers.setdefault(key, []).append(index)
+        return numbers
+
+    def like(self, key: str, least: float) -> Iterable[tuple[str, float]]:
+        """The distinct lines that are at least so much like ``key``, and how much."""
+        found = process.extract(
+            key, list(self.numbers), scorer=fuzz.ratio, score_cutoff=least * 100, limit=None
+        )
+        return ((line, score / 100) for line, score, _ in found)
+
+
+def find_resembling(
+    document: Document, old: str, new: str, least: float, allowance: Allowance
+) -> Resembling | Unlike | SeveralAlike | OutOfTime:
+    """The place most like ``old``, if it is at least ``least`` alike and surely the one."""
+    search = Search(document, old)
+    if search.blank:
+        return Unlike("white space alone resembles nothing")
+    with allowance:
+        ranking = _ranking(search, least, allowance)
+    if ranking is None:
+        return OutOfTime()
+    if not ranking.places:
+        return Unlike("no lines are that much alike, one by one")
+    best, *others = ranking.places
+    first, last = best.first + 1, best.first + len(search.lines)
+    if best.score < least:
+        return Unlike(f"the most alike scores {best.score:.2f}", first, last)
+    second = max([ranking.unseen, *(each.score for each in others[:1])])
+    if not _clearly(best.score, second):
+        near = [each for each in ranking.places if not _clearly(best.score, each.score)]
+        return SeveralAlike(tuple((each.first + 1, each.score) for each in near[:20]))
+    differing = _line_too_different(search, new, best, least)
+    if differing is not None:
+        return Unlike(
+            f"the most alike scores {best.score:.2f}, but line {first + differing}, where the "
+            f"change is made, only {best.lines[differing]:.2f}",
+            first,
+            last,
+        )
+    return _resembling(search, old, new, best)
+
+
+def _clearly(best: float, other: float) -> bool:
+    return best - other >= CLEARLY and 1 - other >= 2 * (1 - best)
+
+
+def _ranking(search: Search, least: float, allowance: Allowance) -> _Ranking | None:
+    """All places that matter; None when time ran out."""
+    distinct = _DistinctLines.of(search.document)
+    wanted = [bare(line) for line in search.folded_lines]
+    losses = _losses(distinct, wanted, least, allowance)
+    if losses is None:
+        return None
+    total = sum(map(_weight, wanted))
+    looked_at = nsmallest(_LOOKED_AT + 1, losses.items(), key=itemgetter(1))
+    unseen = 1 - looked_at.pop()[1] / total if len(looked_at) > _LOOKED_AT else 0.0
+    known: dict[tuple[int, str], float] = {}
+    places: list[_Scored] = []
+    for first, _ in looked_at:
+        patience.go_on()
+        if allowance.left <= 0:
+            return None
+        scored = _scored(distinct.keys, wanted, first, known)
+        if scored is not None:
+            places.append(scored)
+    return _Ranking(sorted(places, key=lambda each: (-each.score, each.first)), unseen)
+
+
+def _losses(
+    distinct: _DistinctLines, wanted: Sequence[str], least: float, allowance: Allowance
+) -> dict[int, float] | None:
+    """The lines (from 0) at which a place that matters may begin; None when time ran out.
+
+    With each what its longest lines alone take from a full score, in characters.
+    """
+    total = sum(map(_weight, wanted))
+    matters = min(least - CLEARLY, 2 * least - 1)
+    longest = sorted(range(len(wanted)), key=lambda index: len(wanted[index]), reverse=True)
+    last = len(distinct.keys) - len(wanted)
+    losses: dict[int, float] | None = None
+    for index in longest[:_ANCHORS]:
+        if not wanted[index]:
+            break
+        patience.go_on()
+        if allowance.left <= 0:
+            return None
+        weight = _weight(wanted[index])
+        cutoff = max(LEAST_LINE, 1 - total * (1 - matters) / weight)
+        found = {
+            number - index: weight * (1 - alike)
+            for line, alike in distinct.like(wanted[index], cutoff)
+            for number in distinct.numbers[line]
+            if 0 <= number - index <= last
+        }
+        if losses is None:
+            losses = found
+        else:
+            losses = {
+                first: loss + found[first] for first, loss in losses.items() if first in found
+            }
+    return losses or {}
+
+
+def _weight(line: str) -> int:
+    return max(1, len(line))
+
+
+def _scored(
+    keys: Sequence[str], wanted: Sequence[str], first: int, known: dict[tuple[int, str], float]
+) -> _Scored | None:
+    """The place that begins at line ``first``, None if it is none."""
+    total = weights = 0.0
+    lines: list[float] = []
+    for index, line in enumerate(wanted):
+        here = keys[first + index]
+        alike = known.get((index, here))
+        if alike is None:
+            alike = known[index, here] = _alike(line, here)
+        if alike < LEAST_LINE:
+            return None
+        weight = _weight(line)
+        total, weights = total + alike * weight, weights + weight
+        lines.append(alike)
+    return _Scored(total / weights, first, tuple(lines))
+
+
+def _alike(line: str, here: str) -> float:
+    if not line or not here:
+        return float(line == here)
+    return fuzz.ratio(line, here) / 100
+
+
+def _line_too_different(search: Search, new: str, best: _Scored, least: float) -> int | None:
+    """The first line (from 0, of the text) that is changed or inserted beside, and too unlike."""
+    sent = line_replacement.Given.of(new).contents
+    origins = line_replacement.shared_lines(search.lines, sent)
+    touched = set(range(len(search.lines))) - {each for each in origins if each is not None}
+    before: int | None = None
+    for origin, following in zip_longest(origins, origins[1:]):
+        if origin is None:
+            touched.update(each for each in (before, following) if each is not None)
+        else:
+            before = origin
+    unlike = (index for index in sorted(touched) if best.lines[index] < least)
+    return next(unlike, None)
+
+
+def _resembling(search: Search, old: str, new: str, best: _Scored) -> Resembling | Unlike:
+    """The match at the best place, with the new text in the terms of the place."""
+    document = search.document
+    place = search.whole_lines(best.first)
+    text = _written(search, old, new, place, best.first)
+    if text is None:
+        return Unlike(
+            f"the most alike scores {best.score:.2f}, but how to indent the new text there can "
+            "not be told",
+            best.first + 1,
+            best.first + len(search.lines),
+        )
+    text = apart_from_carriage_return(document, place.start, text)
+    return Resembling(place.start, place.end, text, best.score)
+
+
+def _written(search: Search, old: str, new: str, place: Place, first: int) -> str | None:
+    document = search.document
+    filled = [index for index, line in enumerate(search.lines) if not is_blank(line)]
+    change = Change(
+        tuple(indentation_of(search.lines[index]) for index in filled),
+        tuple(indentation_of(document.lines[first + index]) for index in filled),
+    )
+    if not change.uniform:
+        return None
+    return line_replacement.reindented_replacement(
+        old,
+        new,
+        document.text[place.start : place.end],
+        document.terminator_near(place.end),
+        change,
+        indentations_around(document, place),
+        forgiven=place.forgiven,
+    )

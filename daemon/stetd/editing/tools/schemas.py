@@ -1,0 +1,311 @@
+"""The tools as language models are told of them: names, descriptions, JSON Schemas.
+
+The schemas are made from the models in ``inputs``, in the subset of JSON Schema that every
+vendor reads; what the tools are told to do is in ``tool_descriptions``. *common* parameters
+are added here: the models are offered ``message`` and ``preview``; ``if_match`` and
+``request_id`` are for programs.
+
+    style       shape of a definition
+    mcp         {name, title, description, inputSchema, outputSchema, annotations}
+    anthropic   {name, description, input_schema}
+    openai      {type: "function", function: {name, description, strict, parameters}}
+                and with api "responses" the same without the inner object
+
+OpenAI's schemas are *strict* ones: every field is required, what may be left out may be null
+(which is how the daemon reads null), no object takes other fields, and no keyword is in them
+that is not in every model's subset: bounds and lengths are checked by the daemon only. With
+``custom`` the function ``apply_patch`` is replaced by a custom tool of that name, whose input
+is the patch itself, written under a grammar: one list can't hold two tools of one name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, get_args
+
+import msgspec
+
+from stet.wire.failures import Kind, refuse
+from stet.wire.results import (
+    DiffResult,
+    EditResult,
+    LogResult,
+    ReadResult,
+    ShowResult,
+    UpgradeResult,
+)
+from stetd.editing.apply_patch.model_grammar import APPLY_PATCH_LARK
+from stetd.editing.tools import descriptions as described
+from stetd.editing.tools.inputs.apply_patch import ApplyPatchInput
+from stetd.editing.tools.inputs.base import Field, ToolInput, fields_of
+from stetd.editing.tools.inputs.history import (
+    DiffInput,
+    LogInput,
+    ReadInput,
+    ShowInput,
+    UndoInput,
+    UpgradeInput,
+)
+from stetd.editing.tools.inputs.patch import PatchInput
+from stetd.editing.tools.inputs.patch_block import PatchBlockInput
+from stetd.editing.tools.inputs.patch_file import PatchFileInput
+from stetd.editing.tools.result_schemas import output_schema
+
+STYLES = ("mcp", "openai", "anthropic")
+#: Which of OpenAI's interfaces the definitions are for.
+APIS = ("chat", "responses")
+
+
+class Tool(NamedTuple):
+    """A tool, and what all styles say of it."""
+
+    name: str
+    title: str
+    model: type[ToolInput]
+    description: str
+    result: type[msgspec.Struct] = EditResult
+    #: Whether it writes files.
+    writes: bool = False
+    #: Whether it changes nothing at all, so that it may be called any number of times.
+    reads: bool = False
+    #: Parameters that models are not told of.
+    hidden: tuple[str, ...] = ()
+
+
+_TOOLS = (
+    Tool("patch", "Edit a file", PatchInput, described.PATCH, writes=True),
+    Tool("patch_file", "Search and replace", PatchFileInput, described.PATCH_FILE, writes=True),
+    Tool(
+        "patch_block", "Edit files by blocks", PatchBlockInput, described.PATCH_BLOCK, writes=True
+    ),
+    Tool(
+        "apply_patch",
+        "Apply a patch",
+        ApplyPatchInput,
+        described.APPLY_PATCH,
+        writes=True,
+        # A model that is refused because several places fit shall say which one it means.
+        hidden=("ambiguous",),
+    ),
+    Tool("read", "Read a file", ReadInput, described.READ, ReadResult, reads=True),
+    Tool(
+        "undo",
+        "Undo edits",
+        UndoInput,
+        described.UNDO,
+        writes=True,
+        # An agent undoes what is of its own session.
+        hidden=("session", "agent", "request"),
+    ),
+    Tool(
+        "log",
+        "List edits",
+        LogInput,
+        described.LOG,
+        LogResult,
+        reads=True,
+        hidden=("method", "until"),
+    ),
+    Tool("show", "Show an edit", ShowInput, described.SHOW, ShowResult, reads=True),
+    Tool("diff", "Compare states", DiffInput, described.DIFF, DiffResult, reads=True),
+    Tool(
+        "request_mode_upgrade",
+        "Ask for write access",
+        UpgradeInput,
+        described.REQUEST_MODE_UPGRADE,
+        UpgradeResult,
+    ),
+)
+
+#: Parameters of every writing tool that the model is offered; validated by the daemon.
+_COMMON: dict[str, object] = {
+    "message": {"type": "string", "description": "Why you make this edit; kept in the history"},
+    "preview": {"type": "boolean", "description": "Only show what would change"},
+}
+
+#: Keywords that the models of some vendor, or its older ones, do not take in a strict schema.
+_NOT_STRICT = frozenset(
+    {
+        *("minLength", "maxLength", "pattern", "format"),
+        *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+        *("minItems", "maxItems", "uniqueItems"),
+    }
+)
+
+
+def tool_definitions(
+    style: str, *, api: str = "chat", custom: bool = False
+) -> list[dict[str, object]]:
+    """The tools for a language model in the shape of ``mcp``, ``openai`` or ``anthropic``.
+
+    ``api`` and ``custom`` are for ``openai`` alone: the shape of its "chat" completions or
+    of its "responses", and whether ``apply_patch`` is a custom tool. Raises Refused
+    (invalid_params) for anything else.
+    """
+    _check("style", style, STYLES)
+    _check("api", api, APIS)
+    if style != "openai" and (custom or api != "chat"):
+        raise refuse(
+            Kind.INVALID_PARAMS, f'tools: custom and api go with style "openai", not "{style}".'
+        )
+    if style == "openai":
+        return [
+            _openai_custom(tool, api)
+            if custom and tool.name == "apply_patch"
+            else _openai(tool, api)
+            for tool in _TOOLS
+        ]
+    return [_SHAPES[style](tool) for tool in _TOOLS]
+
+
+def _check(parameter: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise refuse(
+            Kind.INVALID_PARAMS, f"tools: {parameter} {value!r} is none of {', '.join(choices)}."
+        )
+
+
+def input_schema(tool: Tool) -> dict[str, object]:
+    """The JSON Schema of a tool's input, without references, titles, defaults and nulls."""
+    plain = _object(tool.model)
+    for name in tool.hidden:
+        del plain["properties"][name]
+    if tool.writes:
+        dry_run = "dry_run" in plain["properties"]  # which is what preview is
+        plain["properties"] |= {
+            name: schema for name, schema in _COMMON.items() if not (dry_run and name == "preview")
+        }
+    return plain
+
+
+def _mcp(tool: Tool) -> dict[str, object]:
+    annotations = {
+        "title": tool.title,
+        "readOnlyHint": tool.reads,
+        # Whatever is overwritten or deleted is in the history, and undo brings it back.
+        "destructiveHint": False,
+        # The second of two equal edits is refused or made again; a second undo takes another
+        # edit back; asking again after an answer is a new question.
+        "idempotentHint": tool.reads,
+        "openWorldHint": False,
+    }
+    return {
+        "name": tool.name,
+        "title": tool.title,
+        "description": tool.description,
+        "inputSchema": input_schema(tool),
+        "outputSchema": output_schema(tool.result),
+        "annotations": annotations,
+    }
+
+
+def _anthropic(tool: Tool) -> dict[str, object]:
+    schema = input_schema(tool)
+    return {"name": tool.name, "description": tool.description, "input_schema": schema}
+
+
+_SHAPES: dict[str, Callable[[Tool], dict[str, object]]] = {"mcp": _mcp, "anthropic": _anthropic}
+
+
+def _openai(tool: Tool, api: str) -> dict[str, object]:
+    function = {
+        "name": tool.name,
+        "description": tool.description,
+        "strict": True,
+        "parameters": _strict(input_schema(tool)),
+    }
+    if api == "responses":
+        return {"type": "function", **function}
+    return {"type": "function", "function": function}
+
+
+def _openai_custom(tool: Tool, api: str) -> dict[str, object]:
+    """A tool whose input is the text itself, so that nothing of it is escaped."""
+    named = {"name": tool.name, "description": tool.description}
+    grammar = {"syntax": "lark", "definition": APPLY_PATCH_LARK}
+    if api == "responses":
+        return {"type": "custom", **named, "format": {"type": "grammar", **grammar}}
+    return {
+        "type": "custom",
+        "custom": {**named, "format": {"type": "grammar", "grammar": grammar}},
+    }
+
+
+def _strict(schema: Any) -> Any:
+    """A plain schema as OpenAI's strict mode takes it."""
+    if isinstance(schema, list):
+        return [_strict(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {
+        key: each if key == "properties" else _strict(each)
+        for key, each in schema.items()
+        if key not in _NOT_STRICT
+    }
+    if "properties" in kept:
+        required = schema.get("required", ())
+        kept["properties"] = {
+            name: _strict(each) if name in required else _nullable(_strict(each))
+            for name, each in kept["properties"].items()
+        }
+        kept["required"] = list(kept["properties"])
+        kept["additionalProperties"] = False
+    return kept
+
+
+def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
+    """A schema that takes null too, for a field that may be left out."""
+    null = {"type": "null"}
+    description = {key: each for key, each in schema.items() if key == "description"}
+    rest = {key: each for key, each in schema.items() if key != "description"}
+    if "anyOf" in rest:
+        return {**schema, "anyOf": [*rest["anyOf"], null]}
+    if "properties" in rest or "items" in rest:
+        return {"anyOf": [rest, null], **description}
+    if "enum" in rest:
+        rest["enum"] = [*rest["enum"], None]
+    return {**rest, "type": [rest["type"], "null"], **description}
+
+
+_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
+#: How JSON Schema calls a bound, of a text and of a list.
+_BOUNDS = {"ge": "minimum", "le": "maximum"}
+_LEAST = {"string": "minLength", "array": "minItems"}
+
+
+def _object(model: type[ToolInput]) -> dict[str, Any]:
+    """The schema of an object, in the subset that every vendor reads."""
+    fields = fields_of(model)
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {field.wire: _property(field) for field in fields},
+        "additionalProperties": False,
+    }
+    required = [field.wire for field in fields if field.required]
+    return {**schema, "required": required} if required else schema
+
+
+def _property(field: Field) -> dict[str, Any]:
+    if field.choices:
+        schema: dict[str, Any] = {"type": "string", "enum": list(field.choices)}
+    else:
+        # "integer" beside "number" says no more than "number".
+        kinds = [each for each in field.kinds if not (each is int and float in field.kinds)]
+        schemas = [_kind(each) for each in kinds]
+        schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+    bounds = field.bounds
+    if bounds.min_length is not None:
+        schema[_LEAST[schema["type"]]] = bounds.min_length
+    for name, keyword in _BOUNDS.items():
+        if getattr(bounds, name) is not None:
+            schema[keyword] = getattr(bounds, name)
+    return {**schema, "description": bounds.description}
+
+
+def _kind(kind: Any) -> dict[str, Any]:
+    if kind in _TYPES:
+        return {"type": _TYPES[kind]}
+    element = get_args(kind)
+    if element:
+        return {"type": "array", "items": _kind(element[0])}
+    return _object(kind)

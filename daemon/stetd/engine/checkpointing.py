@@ -1,0 +1,243 @@
+"""Checkpoints: from the journal to where things are kept (PROTOCOL.md 8).
+
+The writer takes the watermark and the snapshot; a thread syncs the workspace's files, and the
+historian Git; the writer writes the checkpoint record and drops what is older. In that order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from stet.wire.failures import Refused
+from stetd.engine.world import CallLimits
+from stetd.failpoints import hit
+from stetd.historian.client import Base, Historian, HistorianLost
+from stetd.history.protecting import NOTHING_PROTECTED, Protection
+from stetd.state.modes import UNRESTRICTED
+from stetd.state.state import State
+from stetd.storage.disk import SyncFailed
+from stetd.storage.journal import Journal, JournalBroken
+from stetd.storage.journal_format import Checkpoint
+from stetd.storage.request_record import RequestRecord
+
+_log = logging.getLogger(__name__)
+
+
+class WriterLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """What the writer needs of the configuration; bytes and seconds."""
+
+    call: CallLimits
+    max_clipboard_bytes: int
+    checkpoint_bytes: int
+    checkpoint_idle_s: float
+    grace_s: float
+    #: Files that agents may not change, or not unnoticed.
+    protection: Protection = NOTHING_PROTECTED
+    #: Of new sessions.
+    default_mode: str = UNRESTRICTED
+
+
+class Checkpoints:
+    """Takes them. ``give_up`` makes the daemon read-only."""
+
+    def __init__(
+        self,
+        state: State,
+        journal: Journal,
+        historian: Historian,
+        loop: asyncio.AbstractEventLoop,
+        limits: WriterLimits,
+        give_up: Callable[[str], None],
+    ) -> None:
+        self._state = state
+        self._journal = journal
+        self._historian = historian
+        self._loop = loop
+        self._limits = limits
+        self._make_read_only = give_up
+        self._given_up = False
+        self._waiting: list[Callable[[], None]] = []
+        self._not_before = 0.0
+        self._fresh = False
+        self.running = False
+        #: Called before the snapshot: what is let go now is in no checkpoint.
+        self.on_begin: Callable[[], None] = lambda: None
+        #: Called when one has ended: the next may be due by now.
+        self.on_end: Callable[[], None] = lambda: None
+        #: The newest one that is durable, of those that this daemon has taken.
+        self.recorded: Checkpoint | None = None
+        #: Something has been journalled since the last one was begun.
+        self.needed = False
+
+    @property
+    def possible(self) -> bool:
+        """Whether one would be begun now."""
+        return self.needed and not self.running and not self._given_up
+
+    def reconfigure(self, limits: WriterLimits) -> None:
+        """Go by other limits from now on."""
+        self._limits = limits
+
+    def give_up(self) -> None:
+        """Take none any more: only the journal is to be trusted."""
+        self._given_up = True
+
+    def due_in(self, last_work: float) -> float | None:
+        """Seconds until one is due if nothing happens any more; None if none is needed."""
+        if not self.possible:
+            return None
+        since = last_work
+        if self._journal.private_since is not None:  # calls must not keep it in the journal
+            since = min(since, self._journal.private_since)
+        due = max(since + self._limits.checkpoint_idle_s, self._not_before)
+        return max(0.0, due - time.monotonic())
+
+    def begin_if_due(self, last_work: float) -> None:
+        """Begin one when there was no work for a while, or the journal has grown."""
+        due_in = self.due_in(last_work)
+        grown = self._journal.bytes > self._limits.checkpoint_bytes
+        grown = grown and time.monotonic() >= self._not_before
+        if due_in is not None and (due_in <= 0 or grown):
+            self.begin()
+
+    def begin(self, done: Callable[[], None] | None = None, *, fresh: bool = False) -> None:
+        """Start a checkpoint: watermark and snapshot now, the syncs in the background.
+
+        ``done`` is called after a checkpoint that was begun later
+        than this call; also if it failed, which is then in the log. A daemon that is
+        read-only takes none: it would drop the records that the next start has to settle.
+        ``fresh``: nothing that is in the journal now stays in it.
+        """
+        self._fresh = self._fresh or fresh
+        if self._given_up:
+            if done is not None:
+                done()
+            return
+        if done is not None:
+            self._waiting.append(done)
+        if self.running:
+            return
+        self.running = True
+        self.needed = False
+        waiting, self._waiting = self._waiting, []
+        grown = self._journal.position.offset > self._limits.checkpoint_bytes // 4
+        if self._fresh or grown or self._journal.private_since is not None:
+            self._fresh = False
+            self._start_segment()
+        position = self._journal.position
+        self._clear_leftovers()
+        self.on_begin()
+        snapshot = self._state.checkpoint(position.segment, position.offset)
+        requests = list(self._state.requests.values())
+        unsynced, self._state.unsynced = self._state.unsynced, {}
+        worktrees = {name: ws.worktree for name, ws in self._state.open.items()}
+
+        def sync_files() -> None:
+            for name, paths in unsynced.items():
+                if name in worktrees:
+                    worktrees[name].sync(paths)
+
+        self._taking = self._loop.create_task(self._take(snapshot, requests, waiting, sync_files))
+
+    async def _take(
+        self,
+        snapshot: Checkpoint,
+        requests: list[RequestRecord],
+        waiting: list[Callable[[], None]],
+        sync_files: Callable[[], None],
+    ) -> None:
+        """Have all that the snapshot says made durable, and record it."""
+        try:
+            # In a thread: a disk may take long for it.
+            await self._loop.run_in_executor(None, sync_files)
+            kept = [each.name for each in snapshot.workspaces if each.unsettled is not None]
+            await self._historian.make_durable(kept)
+        except SyncFailed as error:
+            self._fail(error, waiting)
+        except (HistorianLost, Refused, OSError) as error:
+            _log.warning("no checkpoint could be taken: %s", error)
+            self._put_off()
+            self._tell(waiting)
+        else:
+            hit("checkpoint.synced")
+            self._finish(snapshot, requests, waiting)
+
+    def _put_off(self) -> None:
+        self.running = False
+        self.needed = True
+        self._not_before = time.monotonic() + self._limits.checkpoint_idle_s
+
+    def _tell(self, waiting: list[Callable[[], None]]) -> None:
+        for done in waiting:
+            done()
+        if self._waiting:
+            self.begin()
+        else:
+            self.on_end()
+
+    def _fail(self, error: OSError, waiting: list[Callable[[], None]]) -> None:
+        """A sync failed: only the journal is to be trusted, so nothing may be dropped from it."""
+        self.running = False
+        self._give_up(f"a sync failed: {error.strerror}")
+        for done in [*waiting, *self._waiting]:
+            done()
+        self._waiting.clear()
+
+    def _finish(
+        self,
+        snapshot: Checkpoint,
+        requests: list[RequestRecord],
+        waiting: list[Callable[[], None]],
+    ) -> None:
+        """Everything up to the watermark is durable: say so, then drop what is older."""
+        self.running = False
+        hit("checkpoint.before_record")
+        try:
+            self._journal.append(snapshot)
+            self._journal.sync_always()
+        except JournalBroken as error:
+            self._give_up(str(error))
+        except OSError as error:
+            _log.warning("checkpoint not written: %s", error)
+            self._put_off()
+        else:
+            hit("checkpoint.recorded")
+            self.recorded = snapshot
+            self._historian.base = Base.of(snapshot)
+            self._forget_what_is_kept(snapshot, requests)
+        self._tell(waiting)
+
+    def _forget_what_is_kept(self, snapshot: Checkpoint, requests: list[RequestRecord]) -> None:
+        """Drop from memory and from the journal what the checkpoint has made durable."""
+        for request in requests:
+            if self._state.requests.get(request.key) is request:
+                del self._state.requests[request.key]
+        try:
+            held = [w.unsettled for w in snapshot.workspaces if w.unsettled is not None]
+            keep = {n for each in held for n in range(each.segment, each.last + 1)}
+            self._journal.drop_before(snapshot.segment, keep)
+        except OSError as error:
+            _log.warning("old journal segments remain: %s", error)
+
+    def _clear_leftovers(self) -> None:
+        """Try again to remove what could not be; the record will name what still is there."""
+        for name, workspace in self._state.open.items():
+            cleared = workspace.worktree.clear_leftovers()
+            if cleared:
+                self._state.unsynced.setdefault(name, set()).update(cleared)
+
+    def _start_segment(self) -> None:
+        """Begin a segment, so that all before the watermark can be dropped."""
+        try:
+            self._journal.start_segment()
+        except OSError as error:
+            _log.warning("the journal could not start a new segment: %s", error)
+
+    def _give_up(self, reason: str) -> None:
+        self.give_up()
+        self._make_read_only(reason)

@@ -1,0 +1,79 @@
+"""Reading a file of the workspace as it is; and where readers read."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from stet.wire.failures import Kind, refuse
+from stet.wire.results import ReadResult
+from stetd.editing.text import Document, looks_binary
+from stetd.engine.parameters import Read
+from stetd.historian.reading_place import Place
+from stetd.history.objects import object_id
+
+
+def read_now(place: Place, params: Read) -> ReadResult:
+    """A file of the workspace. Raises Refused."""
+    _, data, mode = content_now(place, params.path)
+    return told(params, data, mode)
+
+
+def told(params: Read, data: bytes, mode: str) -> ReadResult:
+    """The lines that are asked for of a text. Raises Refused."""
+    if looks_binary(data):
+        raise refuse(
+            Kind.NOT_TEXT,
+            f"{params.path}: this file is binary (a NUL byte at offset {data.index(0)}) and can't "
+            "be shown as text. To replace all of it, patch it with overwrite.",
+            path=params.path,
+        )
+    document = Document.from_bytes(data)
+    starts = [*document.line_starts[: document.line_count], len(document.text)]
+    first = params.start or 1
+    last = min(params.end or document.line_count, document.line_count)
+    if params.end is not None and params.end < first:
+        raise refuse(
+            Kind.INVALID_PARAMS,
+            f"read: end ({params.end}) is before start ({first}); lines count from 1, both ends "
+            "are read",
+            path=params.path,
+        )
+    if first > max(document.line_count, 1):
+        raise refuse(
+            Kind.INVALID_PARAMS,
+            f"{params.path} has {document.line_count} lines, but start is {first}; "
+            "send a start within the file",
+            path=params.path,
+        )
+    text = document.text[starts[first - 1] : starts[last]] if last >= first else ""
+    return ReadResult(
+        text=text.encode("utf-8", "surrogateescape").decode("utf-8", "replace"),
+        oid=object_id("blob", data),
+        mode=mode,
+        lines=document.line_count,
+        eol=document.eol,
+        bom=document.bom,
+    )
+
+
+def content_now(place: Place, path: str) -> tuple[str, bytes, str]:
+    """The file at a path: its path from the root, links followed, its bytes and permissions."""
+    target = place.worktree.resolver.resolve(path, place.directory)
+    try:
+        found = place.worktree.read(target, place.max_file_bytes)
+    finally:
+        target.close()
+    if found is None or found.data is None:
+        raise refuse(
+            Kind.FILE_NOT_FOUND,
+            f"{path}: there is no such file. Check the path; it is relative to "
+            f"{os.path.join(place.worktree.root, place.directory)}",
+            path=path,
+        )
+    return target.path, found.data, f"{stat.S_IMODE(found.mode):o}"
+
+
+def canonical(place: Place, path: str) -> str:
+    """A request's path as the history spells it. It need not exist any more."""
+    return place.worktree.resolver.canonical(path, place.directory)

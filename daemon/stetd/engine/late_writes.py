@@ -1,0 +1,170 @@
+"""Watching displaced files for a moment after they were replaced.
+
+Another program may hold the old file open and write into it after the exchange: those
+bytes go to a file that has no name any more. For a grace period the daemon keeps a
+handle on it and looks once more when the period ends; late bytes are then recorded as
+outside (PROTOCOL.md, limit b: a daemon killed meanwhile loses them).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+import time
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+
+from stet.wire.failures import Refused
+from stetd.engine.file_replacement import FileWork
+from stetd.engine.heads import Found, seal_found
+from stetd.history.objects import Image, find_entry, object_id
+from stetd.state.workspace import Workspace
+from stetd.storage.worktree import read_descriptor
+
+_log = logging.getLogger(__name__)
+_MAX_WATCHED = 256
+_MAX_COMPARED = 1 << 20
+
+
+class LateWrite(msgspec.Struct, frozen=True):
+    """Bytes that reached a displaced file after it had been replaced."""
+
+    workspace: Workspace
+    path: str
+    data: bytes
+    mode: int
+
+
+@dataclass(slots=True)
+class _Watched:
+    due: float
+    fd: int
+    workspace: Workspace
+    path: str
+    oid: str
+    signature: tuple[int, int]
+
+
+class GraceWatch:
+    """The displaced files still being watched, oldest first."""
+
+    def __init__(self, period_s: float) -> None:
+        #: Seconds for which a file is watched that is replaced from now on.
+        self.period = period_s
+        self._watched: deque[_Watched] = deque()
+
+    def watch(self, workspace: Workspace, work: FileWork) -> None:
+        """Take over the handle on a displaced file."""
+        fd, work.displaced_fd = work.displaced_fd, -1
+        if fd < 0:
+            return
+        displaced = work.displaced
+        assert displaced is not None, "BUG: a handle on nothing"
+        # Nor is what comes late to a file that the history does not keep.
+        if self.period <= 0 or displaced.data is None or workspace.excludes(work.target.path):
+            os.close(fd)
+            return
+        self._watched.append(
+            _Watched(
+                time.monotonic() + self.period,
+                fd,
+                workspace,
+                work.target.path,
+                displaced.oid,
+                # As it was read, not as it is: it may have been written to since.
+                (displaced.size, displaced.mtime_ns),
+            )
+        )
+
+    def next_due(self) -> float | None:
+        """Seconds until the oldest watch ends; None if nothing is watched."""
+        if len(self._watched) > _MAX_WATCHED:
+            return 0.0
+        return self._watched[0].due - time.monotonic() if self._watched else None
+
+    def expired(self, *, all_of_them: bool = False) -> Iterator[LateWrite]:
+        """End the watches that are due, or too many, and give what was written late."""
+        now = time.monotonic()
+        while self._watched and (
+            all_of_them or self._watched[0].due <= now or len(self._watched) > _MAX_WATCHED
+        ):
+            watched = self._watched.popleft()
+            late = None
+            try:
+                late = _look_again(watched)
+            except OSError as error:
+                _log.warning("late writes to %s can't be looked for: %s", watched.path, error)
+            finally:
+                os.close(watched.fd)
+            if late is not None:
+                yield late
+
+    def close(self) -> None:
+        """Drop all watches."""
+        while self._watched:
+            os.close(self._watched.popleft().fd)
+
+
+def _look_again(watched: _Watched) -> LateWrite | None:
+    """What stands in the displaced file now, if it is not what was displaced.
+
+    Small files are compared by content: a write within one tick of the clock leaves size
+    and time as they were.
+    """
+    info = os.fstat(watched.fd)
+    same = (info.st_size, info.st_mtime_ns) == watched.signature
+    if same and info.st_size > _MAX_COMPARED:
+        return None
+    data = read_descriptor(watched.fd, info.st_size)
+    if object_id("blob", data) == watched.oid:
+        return None
+    return LateWrite(
+        watched.workspace, watched.path, data, stat.S_IFREG | stat.S_IMODE(info.st_mode)
+    )
+
+
+def seal_late_write(late: LateWrite, number: int) -> Found | None:
+    """Two outside commits: the late bytes, then the file as it stands (limit b).
+
+    None if what was written late is what stands anyway.
+    """
+    workspace = late.workspace
+    stands = _standing_image(workspace, late.path)
+    image = Image(object_id("blob", late.data), late.mode)
+    if image.same_as(stands):
+        return None
+    return seal_found(
+        [
+            ("written late to the replaced file", {late.path: image}),
+            ("the file as it stands", {late.path: stands}),
+        ],
+        {image.oid: late.data},
+        head=workspace.head,
+        number=number,
+        time=int(time.time()),
+        workspace=workspace.name,
+        load=workspace.repository.load_tree,
+    )
+
+
+def _standing_image(workspace: Workspace, path: str) -> Image | None:
+    """What the history has at a path, with the permission bits that only the disk knows."""
+    known = find_entry(workspace.head.tree, path, workspace.repository.load_tree)
+    if known is None:
+        return None
+    image = Image(known[1], known[0])
+    try:
+        target = workspace.worktree.resolver.locate(path)
+    except Refused:
+        return image
+    try:
+        found = None if target.missing else workspace.worktree.look(target.dir_fd, target.name)
+    except (OSError, Refused):
+        return image
+    finally:
+        target.close()
+    return found.image if found and image.same_as(found.image) else image

@@ -1,0 +1,126 @@
+"""What a planned call may not do, however it was planned: the last look before it is sealed.
+
+Each path alone was looked at when it was resolved. What is asked here is about the files of a call
+together, and about those that the person has had protected (:mod:`stetd.history.protecting`).
+Changes nothing but the draft's warnings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import combinations
+
+from stet.wire.failures import Failure, Kind, Refused
+from stetd.editing.paths import REPOSITORY_PARTS, folded_path, in_repository, repositories_made
+from stetd.engine.drafts import Draft, DraftFile
+from stetd.engine.world import EditCall
+from stetd.history.protecting import Protection
+from stetd.state.workspace import Base
+from stetd.storage.paths_on_disk import repository_parts
+
+
+def admit(draft: Draft, base: Base, call: EditCall, protection: Protection) -> None:
+    """Refuse a draft that may not be, or flag it.
+
+    Raises Refused: path_protected, invalid_params.
+    """
+    _refuse_two_spellings(draft, call)
+    _refuse_new_repositories(draft, base)
+    changed = (item.target.path for item in draft.files if _changes(item))
+    covered = [path for path in changed if protection.covers(path)]
+    if not covered:
+        return
+    if protection.action == "refuse" and not call.control:
+        raise Refused(*(_protected(path) for path in covered))
+    draft.flagged = covered
+    told = [
+        f"{path} is protected, because programs run what it says: the change is made, and "
+        "flagged in the history for the person to look at."
+        for path in covered
+    ]
+    draft.warnings = [*draft.warnings, *told]
+    draft.message = "\n".join([draft.message, *(f"Warning: {text}" for text in told)])
+
+
+def _changes(item: DraftFile) -> bool:
+    if item.found is None or item.after is None:
+        return item.found is not None or item.after is not None
+    return item.after != item.found.data or item.mode not in (None, item.found.mode)
+
+
+def _protected(path: str) -> Failure:
+    return Failure(
+        Kind.PATH_PROTECTED.value,
+        f"{path}: this file is protected, because programs run what it says; agents may not change "
+        "it. Leave it out, and tell the person what you would change: they can do it in an editor, "
+        "or let agents (protected and protected_action in stet's configuration).",
+        path=path,
+    )
+
+
+# -- several names for one file
+
+
+def _refuse_two_spellings(draft: Draft, call: EditCall) -> None:
+    """Where letter case says nothing, two files of a call may be one: one edit would be lost."""
+    if len(draft.files) < 2:
+        return
+    spellings: dict[str, list[DraftFile]] = {}
+    for item in draft.files:
+        spellings.setdefault(folded_path(item.target.path), []).append(item)
+    failures = [
+        failure
+        for items in spellings.values()
+        for one, other in combinations(items, 2)
+        if (failure := _why_not_both(one, other, call)) is not None
+    ]
+    if failures:
+        raise Refused(*failures)
+
+
+def _why_not_both(one: DraftFile, other: DraftFile, call: EditCall) -> Failure | None:
+    paths = f"{one.target.path} and {other.target.path}"
+    if one.found is not None and other.found is not None:
+        if one.found.inode == other.found.inode != (0, 0):
+            return Failure(
+                Kind.INVALID_PARAMS.value,
+                f"{paths} are one file on this file system, under two spellings. Use one of them; "
+                "to change the letter case of a name, move the file to another name first.",
+                path=other.target.path,
+            )
+    elif one.found is other.found and None not in (one.after, other.after):
+        if call.needs_history:  # they stood beside each other before
+            return None
+        return Failure(
+            Kind.INVALID_PARAMS.value,
+            f"one call can't make both {paths}: some file systems take these names for one file. "
+            "Choose names that differ in more than letter case, or make them in two calls.",
+            path=other.target.path,
+        )
+    return None
+
+
+# -- repositories
+
+
+def _refuse_new_repositories(draft: Draft, base: Base) -> None:
+    """Refuse files that make a directory a Git repository together, or with calls before them."""
+    own = [item for item in draft.files if item.after is not None]
+    before = [path for path, found in base.files.items() if found is not None]
+    made = repositories_made([*before, *(item.target.path for item in own)])
+    for directory, parts in made.items():
+        inside = [item for item in own if _lies_in(item.target.path, directory)]
+        if inside and not _missing(directory, parts, inside):
+            raise in_repository(inside[0].target.path, directory)
+
+
+def _lies_in(path: str, directory: str) -> bool:
+    return not directory or path.startswith(f"{directory}/")
+
+
+def _missing(directory: str, made: set[str], inside: Iterable[DraftFile]) -> set[str]:
+    missing = REPOSITORY_PARTS - made
+    depth = len(directory.split("/")) if directory else 0
+    for item in inside:
+        missing -= repository_parts(item.target, depth)
+    return set(missing)

@@ -1,0 +1,70 @@
+"""Undo, redo, rollback and restore: planned by the historian, carried out by the engine.
+
+A proposal says of each file from which image it was made. The engine publishes it only if these
+still stand, and if nothing that it committed since touches these files or takes anything back;
+else it has it proposed again.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from stetd.engine.drafts import Draft
+from stetd.engine.world import CallLimits, CallWorld, EditCall
+from stetd.history.objects import Image
+from stetd.workers.recorded_plans import Changed
+
+
+class Proposing(msgspec.Struct, frozen=True):
+    """What is to be taken back."""
+
+    call: EditCall
+    limits: CallLimits
+
+
+class ProposedFile(msgspec.Struct, frozen=True):
+    """What a file is to become; ``found``: what it was made from."""
+
+    path: str
+    found: Image | None
+    after: bytes | None
+    mode: int | None
+    old_path: str | None
+
+
+class Proposal(msgspec.Struct, frozen=True):
+    """A draft (:class:`stetd.engine.drafts.Draft`) as data."""
+
+    kind: str
+    subject: str
+    files: list[ProposedFile]
+    message: str
+    warnings: list[str]
+    reverts: tuple[str, ...]
+    leftover_directories: list[str]
+    record_always: bool
+    #: The record up to which the history was looked at.
+    number: int
+
+
+def draft_of(proposal: Proposal, world: CallWorld) -> Draft:
+    """The draft, on what stands now. Raises Changed if that is something else, Refused."""
+    for file in proposal.files:
+        found = world.look_at(file.path)
+        if (found.image if found is not None else None) != file.found:
+            raise Changed(file.path)
+    files = []
+    for file in proposal.files:
+        item = world.draft_file(file.path, file.after)
+        item.mode, item.old_path = file.mode, file.old_path
+        files.append(item)
+    return Draft(
+        kind=proposal.kind,
+        subject=proposal.subject,
+        files=files,
+        message=proposal.message,
+        warnings=proposal.warnings,
+        reverts=proposal.reverts,
+        leftover_directories=proposal.leftover_directories,
+        record_always=proposal.record_always,
+    )

@@ -1,0 +1,312 @@
+"""Sealing a draft: one journal record that says everything the call will do.
+
+From it alone the commits can be made again, with the same ids, and the reply given again.
+Nothing has been changed when a draft is sealed.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from stet.wire.results import EditResult, FileChange
+from stetd import __version__
+from stetd.engine.drafts import Draft, DraftFile, Who
+from stetd.engine.file_replacement import FileWork
+from stetd.engine.heads import Found, Head, History, outside_changes, permissions_of, regraded
+from stetd.engine.transaction import Prepared
+from stetd.history.commits import CommitMeta
+from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
+from stetd.history.line_diffs import line_diff
+from stetd.history.objects import Image, LoadTree, NewObject, object_id
+from stetd.state.sessions import Session, with_clipboards
+from stetd.storage.journal_format import Change, PathChange
+from stetd.storage.paths_on_disk import Target
+from stetd.storage.worktree import OnDisk, Worktree, mode_for_new_file, temporary_name
+
+_NOT_KEPT = (
+    "This call was carried out. What it answered is not kept, because it changed a file that is "
+    "excluded from the history."
+)
+
+
+def _missing_directories(works: Iterable[FileWork]) -> tuple[str, ...]:
+    """The directories that putting these files in place will make."""
+    made = set()
+    for work in works:
+        parts = work.target.path.split("/")[:-1]
+        for depth in range(len(parts) - len(work.target.missing), len(parts)):
+            made.add("/".join(parts[: depth + 1]))
+    return tuple(sorted(made))
+
+
+def _work(item: DraftFile, worktree: Worktree) -> FileWork:
+    """Complete a draft's file: its mode, its image afterwards, its temporary name."""
+    if item.after is None:
+        return FileWork(item.target, item.found, None, None, temporary_name())
+    mode = item.mode
+    if mode is None and item.found is not None and not stat.S_ISLNK(item.found.mode):
+        mode = item.found.mode  # a file that takes the place of a link is a new one
+    if mode is None:
+        mode = mode_for_new_file(worktree.directory_mode(item.target))
+    after = Image(object_id("blob", item.after), mode)
+    return FileWork(item.target, item.found, item.after, after, temporary_name())
+
+
+def seal(
+    draft: Draft,
+    who: Who,
+    *,
+    number: int,
+    time: int,
+    digest: bytes,
+    workspace: str,
+    worktree: Worktree,
+    head: Head,
+    session: Session | None,
+    load: LoadTree,
+    excludes: Excludes = NOTHING_EXCLUDED,
+    preview: bool = False,
+) -> Prepared:
+    """Turn a draft into a prepared transaction. Changes nothing."""
+    works = [_work(item, worktree) for item in draft.files]
+    history = History(head, load, time, excludes)
+    found = {work.target.path: work.before.image if work.before else None for work in works}
+    outside, first_seen = outside_changes(head, found, load, excludes)
+    changed = [work for work in works if not _unchanged(work)]
+    outside_id = commit_id = None
+    if changed or draft.record_always:
+        if outside:
+            subject = "first seen" if first_seen else "changed outside"
+            outside_id = history.add_outside(outside, subject)
+        touched: dict[str, Image | None] = {work.target.path: work.after for work in changed}
+        befores = [(w.target.path, w.before.image if w.before else None) for w in changed]
+        permissions = permissions_of([(p, touched[p] or before) for p, before in befores])
+        meta = CommitMeta(
+            kind=draft.kind,
+            time=time,
+            subject=draft.subject,
+            why=who.why,
+            method=who.method,
+            agent=who.agent,
+            session=who.session,
+            request=who.request,
+            peer=who.peer,
+            reverts=draft.reverts,
+            flagged=tuple(draft.flagged),
+            permissions=permissions,
+            regraded=regraded([(path, before, touched[path]) for path, before in befores]),
+            directories=_missing_directories(changed),
+            moves=tuple(
+                (f.old_path, f.target.path)
+                for f in draft.files
+                if f.old_path
+                and found.get(f.old_path)  # not one that this call created
+                and not (excludes(f.old_path) or excludes(f.target.path))
+            ),
+            excluded=tuple((_status(w), w.target.path) for w in changed if excludes(w.target.path)),
+            version=__version__,
+        )
+        commit_id = history.add(meta, touched)
+    result = _result(draft, works, commit_id, outside_id, who, excludes, preview=preview)
+    if session is not None:
+        session = with_clipboards(session, dict(draft.clipboards))
+        made = int(commit_id is not None)
+        session = msgspec.structs.replace(session, commits=session.commits + made, last_seen=time)
+    blobs: dict[str, bytes] = {}
+    private: dict[str, bytes] = {}
+    for work in changed:
+        if work.after is not None and work.content is not None:
+            kept = private if excludes(work.target.path) else blobs
+            kept[work.after.oid] = work.content
+        if work.before and work.before.data is not None and excludes(work.target.path):
+            # No history has it, and recovery may have to put it back.
+            private[work.before.oid] = work.before.data
+    for work in works:
+        if work.before and work.before.data is not None and work.target.path in outside:
+            blobs[work.before.oid] = work.before.data
+    record = Change(
+        number=number,
+        workspace=workspace,
+        paths=[
+            PathChange(
+                work.target.path,
+                work.before.image if work.before else None,
+                work.after,
+                work.temporary,
+            )
+            for work in changed
+        ],
+        commits=history.commits,
+        blobs=blobs,
+        session=who.session,
+        clipboards=dict(draft.clipboards),
+        request=who.request,
+        digest=digest,
+        reply=msgspec.msgpack.encode(_kept_reply(result)),
+        time=time,
+        performed=not changed,
+        leftover_directories=sorted(draft.leftover_directories, reverse=True),
+        private=private,
+    )
+    return Prepared(
+        record=record,
+        result=result,
+        files=changed,
+        objects=[NewObject("blob", oid, data) for oid, data in blobs.items()] + history.objects,
+        head=history.head,
+        session=session,
+        targets=[work.target for work in works],
+        preview=preview,
+    )
+
+
+def _unchanged(work: FileWork) -> bool:
+    before = work.before.image if work.before else None
+    return before == work.after
+
+
+def _result(
+    draft: Draft,
+    works: list[FileWork],
+    commit: str | None,
+    outside: str | None,
+    who: Who,
+    excludes: Excludes,
+    *,
+    preview: bool,
+) -> EditResult:
+    files: list[FileChange] = []
+    diffs: list[str] = []
+    moved_from = {item.old_path for item in draft.files if item.old_path}
+    stood = {work.target.path: work.before for work in works}
+    for item, work in zip(draft.files, works, strict=True):
+        moved = stood.get(item.old_path) if item.old_path else None
+        if _unchanged(work) and moved is None:
+            continue
+        if work.after is None and work.target.path in moved_from:
+            continue
+        old_path = item.old_path if moved else None
+        change, text = describe_change(work, moved or work.before, old_path)
+        if excludes(work.target.path):
+            change, text = msgspec.structs.replace(change, excluded=True), ""
+        files.append(change)
+        diffs.append(text)
+    warnings = [*draft.warnings, *_link_warnings(works), *_excluded_warnings(files)]
+    return EditResult(
+        commit=None if preview else commit,
+        outside=None if preview else outside,
+        files=files,
+        edits=list(draft.edits),
+        message=_with_warnings(draft.message, warnings[len(draft.warnings) :]),
+        diff="".join(diffs),
+        warnings=warnings,
+        clipboards=list(draft.clipboard_notes),
+        request=who.request,
+        undone=list(draft.reverts) if draft.reverts else msgspec.UNSET,
+        result=msgspec.UNSET if draft.result is None else draft.result,
+    )
+
+
+def _with_warnings(message: str, warnings: Sequence[str]) -> str:
+    return "\n".join([message, *(f"Warning: {text}" for text in warnings)])
+
+
+def _status(work: FileWork) -> str:
+    return "A" if work.before is None else "D" if work.after is None else "M"
+
+
+def _excluded_warnings(files: Iterable[FileChange]) -> list[str]:
+    return [
+        f"{file.path} is excluded from the history (exclude, in the configuration): this change "
+        "can't be undone, and what stood there before is not kept."
+        for file in files
+        if file.excluded
+    ]
+
+
+def _kept_reply(result: EditResult) -> EditResult:
+    """A reply as it is recorded: without its diff, and without what a dialect may have quoted
+    from an excluded file.
+    """
+    kept = msgspec.structs.replace(result, diff="")
+    if not any(file.excluded for file in result.files):
+        return kept
+    warnings = _excluded_warnings(result.files)
+    return msgspec.structs.replace(
+        kept, message=_with_warnings(_NOT_KEPT, warnings), warnings=warnings, result=msgspec.UNSET
+    )
+
+
+def _link_warnings(works: list[FileWork]) -> list[str]:
+    return [
+        f"{work.target.path} had {work.before.links} hard links; this name now has a file of "
+        "its own, the other names keep the old content."
+        for work in works
+        if work.before
+        and work.before.links > 1
+        and work.content is not None
+        and not _unchanged(work)
+    ]
+
+
+def describe_change(
+    work: FileWork, stood: OnDisk | None, old_path: str | None
+) -> tuple[FileChange, str]:
+    """One file of a result, and its diff against what stood there, or at ``old_path``."""
+    before = stood.image if stood else None
+    data = stood.data if stood else None
+    after = work.after
+    diff = line_diff(
+        work.target.path,
+        data,
+        work.content,
+        old_path=old_path,
+        modes=(before.git_mode if before else None, after.git_mode if after else None),
+        ids=(before.oid if before else None, after.oid if after else None),
+    )
+    status = "R" if old_path else "A" if before is None else "D" if after is None else "M"
+    change = FileChange(
+        path=work.target.path,
+        status=status,
+        before=before.oid if before else None,
+        after=after.oid if after else None,
+        added=diff.added,
+        removed=diff.removed,
+        old_path=old_path,
+    )
+    return change, diff.text
+
+
+def seal_restoring(
+    found: Found,
+    target: Target,
+    before: OnDisk | None,
+    after: Image | None,
+    content: bytes | None,
+    *,
+    meta: CommitMeta | None,
+    load: LoadTree,
+    excludes: Excludes = NOTHING_EXCLUDED,
+) -> tuple[Found, FileWork]:
+    """Add to a record that a file must be brought to an image (recovery).
+
+    ``meta``: also commit that, where the history says otherwise.
+    """
+    record = found.record
+    history = History(found.head, load, record.time, excludes)
+    if meta is not None and not excludes(target.path):
+        history.add(meta, {target.path: after})
+    temporary = temporary_name()
+    change = PathChange(target.path, before.image if before else None, after, temporary)
+    record = msgspec.structs.replace(
+        record,
+        paths=[*record.paths, change],
+        commits=[*record.commits, *history.commits],
+        performed=False,
+    )
+    objects = found.objects + history.objects
+    work = FileWork(target, before, content, after, temporary)
+    return Found(record, history.head, objects), work

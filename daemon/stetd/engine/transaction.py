@@ -1,0 +1,307 @@
+"""A sealed transaction becomes real, or is taken back: PROTOCOL.md 4-7 in code.
+
+sealing.seal(draft)    what the call will do, as one journal record. Nothing has changed.
+(the writer appends the records of a batch and syncs once; from here on they happen)
+Prepared.publish()     per path: stage, swap, compare what came out (stetd.engine.file_replacement).
+abort(...)             something else came out, or the disk refused: one synced record
+                       voids the call and the later ones of its batch, then the files
+                       are put back.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from stet.wire.results import EditResult
+from stetd.engine.file_replacement import (
+    Displaced,
+    FileWork,
+    Stage,
+    clear_temporary,
+    install,
+    is_image,
+    keep_displaced,
+)
+from stetd.engine.heads import Head, History, outside_changes, parted, seal_found
+from stetd.failpoints import hit
+from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
+from stetd.history.objects import Image, LoadTree, NewObject
+from stetd.state.sessions import Session
+from stetd.storage.journal import Journal, JournalBroken
+from stetd.storage.journal_format import Abort, Change, CommitRecord, Published
+from stetd.storage.paths_on_disk import Target
+from stetd.storage.worktree import OnDisk, Worktree
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Prepared:
+    """A sealed transaction. Once its record is durable it must be published or aborted."""
+
+    record: Change
+    result: EditResult
+    files: list[FileWork]
+    objects: list[NewObject]
+    head: Head
+    session: Session | None
+    targets: list[Target]
+    #: Only what would happen: never to be published.
+    preview: bool = False
+    #: It is recorded also where it changes nothing: a later call asks what it answered.
+    noted: bool = False
+
+    @property
+    def abort_reserve(self) -> int:
+        """Journal space that aborting this may take: every image once more, and change."""
+        return 4096 + sum(
+            1024 + (work.before.size if work.before else 0) + len(work.content or b"")
+            for work in self.files
+        )
+
+    def publish(self, worktree: Worktree) -> None:
+        """Put every file in place (PROTOCOL.md 4). Temporary files stay until all are verified.
+
+        Raises Displaced or OSError; the caller then aborts. Once all files are verified
+        nothing is raised any more: the call has happened.
+        """
+        for work in self.files:
+            install(work, worktree)
+        hit("publish.before_discard")
+        for work in self.files:
+            if work.before is not None:
+                keep_displaced(work, work.before, worktree)
+                clear_temporary(work, worktree)
+                hit("publish.discarded")
+        for directory in self.record.leftover_directories:
+            worktree.remove_directory(directory)
+        hit("publish.done")
+
+    def close(self) -> None:
+        """Give the directory handles back."""
+        for target in self.targets:
+            target.close()
+        for work in self.files:
+            work.close()
+
+
+# -- aborting
+
+
+@dataclass(slots=True)
+class Aborted:
+    """What an abort left behind: the head with everything that was found, and its objects."""
+
+    head: Head
+    objects: list[NewObject]
+    number: int
+
+
+def abort(
+    voided: Sequence[Prepared],
+    cause: Exception,
+    *,
+    base: Head,
+    number: int,
+    time: int,
+    journal: Journal,
+    worktree: Worktree,
+    load: LoadTree,
+    excludes: Excludes = NOTHING_EXCLUDED,
+) -> Aborted:
+    """Void ``voided[0]``, which failed to publish, and the later records of its batch.
+
+    One record, synced before anything is put back (PROTOCOL.md 6): it names for every
+    path the image that stands afterwards and keeps what was displaced. ``base`` is the
+    head before the first voided record. Raises OSError or JournalBroken if the record
+    can't be written or a file can't be put back; all that can be is put back even then.
+    """
+    history = History(base, load, time, excludes)
+    stands, displaced_blobs = _what_stands(voided, cause)
+    blobs, private = parted(displaced_blobs, [stands], excludes)
+    for prepared in voided:
+        for commit in prepared.record.commits:
+            if commit.meta.kind == "outside":
+                history.add(commit.meta, commit.changes)
+                blobs.update(_carried(prepared, commit))
+    displaced, _ = outside_changes(history.head, stands, load, excludes)
+    if displaced:
+        history.add_outside(displaced, "changed outside")
+    record = Abort(
+        number=number,
+        workspace=voided[0].record.workspace,
+        voided=[prepared.record.number for prepared in voided],
+        parent=base.commit,
+        stands=stands,
+        commits=history.commits,
+        blobs=blobs,
+        time=time,
+        private=private,
+    )
+    put_back = PutBack(worktree, journal, history, number, record.workspace)
+    hit("abort.before_record")
+    try:
+        journal.append(record)
+        journal.sync()
+    finally:
+        hit("abort.before_put_back")
+        put_back.restore_all(voided[0].files)
+    mark_published(journal, *range(number, put_back.number + 1))
+    hit("abort.done")
+    objects = [NewObject("blob", oid, data) for oid, data in blobs.items()]
+    return Aborted(history.head, objects + history.objects, put_back.number)
+
+
+def _what_stands(
+    voided: Sequence[Prepared], cause: Exception
+) -> tuple[dict[str, Image | None], dict[str, bytes]]:
+    """For every voided path the image that stands once all is put back, and new contents."""
+    stands: dict[str, Image | None] = {}
+    blobs: dict[str, bytes] = {}
+    for prepared in voided:
+        for work in prepared.files:
+            before = work.before.image if work.before else None
+            stands.setdefault(work.target.path, before)
+    if isinstance(cause, Displaced):
+        # Every path is named, or recovery would take the voided image for the last one.
+        stands[cause.path] = cause.found.image if cause.found else None
+        if cause.found is not None and cause.found.data is not None:
+            blobs[cause.found.oid] = cause.found.data
+    return stands, blobs
+
+
+def _carried(prepared: Prepared, commit: CommitRecord) -> dict[str, bytes]:
+    wanted = {image.oid for image in commit.changes.values() if image}
+    return {oid: data for oid, data in prepared.record.blobs.items() if oid in wanted}
+
+
+def mark_published(journal: Journal, *numbers: int) -> None:
+    """Mark records as carried out: a hint for recovery; without it, it looks a second time."""
+    try:
+        journal.append(*(Published(number) for number in numbers))
+    except (OSError, JournalBroken):
+        _log.warning("could not mark record %d as published", numbers[0])
+
+
+@dataclass(slots=True)
+class PutBack:
+    """Putting files back after an abort (PROTOCOL.md 7).
+
+    Each swap expects what we last put in place. Anything else that comes out was saved
+    by somebody in between: it is journalled and becomes what is put in next. These
+    records have numbers up to ``number``; the caller marks them with its own.
+    """
+
+    worktree: Worktree
+    journal: Journal
+    history: History
+    number: int
+    workspace: str
+
+    def restore_all(self, works: Sequence[FileWork]) -> None:
+        """Take all files back, the last first. What fails does not keep the others."""
+        failures: list[Exception] = []
+        for work in reversed(works):
+            try:
+                self.restore(work)
+            except (OSError, JournalBroken) as error:
+                _log.error("%s could not be put back: %s", work.target.path, error)
+                failures.append(error)
+        if failures:
+            raise failures[0]
+
+    def restore(self, work: FileWork, *, record_displaced: bool = False) -> None:
+        """Take one file back to what was displaced.
+
+        ``record_displaced``: what came out is not known to the journal yet; record it.
+        """
+        work.close()  # from now on it is our text that is displaced
+        if record_displaced and work.before is not None and work.stage is Stage.IN_PLACE:
+            self._found(work, self.worktree.look(work.target.dir_fd, work.temporary))
+        if work.stage is Stage.IN_PLACE:
+            if work.before is None:
+                self._take_out_again(work)
+            elif work.content is None:
+                self._put_in_again(work)
+            else:
+                self._swap_back(work)
+        clear_temporary(work, self.worktree)
+        self.worktree.remove_made(work.target, work.made_directories)
+
+    def _swap_back(self, work: FileWork) -> None:
+        """Swap until what comes out is what we last put in.
+
+        Saves that come out are journalled, but not synced, before they go back in: the
+        longer that takes, the likelier the next save lands meanwhile, and somebody who
+        saves in a loop would keep the writer here. Until then a save is also in the
+        temporary file, which recovery looks into.
+        """
+        last_put = work.after
+        saved_meanwhile = False
+        while True:
+            coming = self._image_at_temporary(work)
+            try:
+                self.worktree.swap(work.target, work.temporary)
+            except FileNotFoundError:
+                # Our transient text was deleted: deleted it stays, and that is recorded.
+                self._found(work, None)
+                return
+            hit("abort.swapped_back")
+            out = self.worktree.look(work.target.dir_fd, work.temporary)
+            if is_image(out, last_put):
+                keep_displaced(work, out, self.worktree)
+                break
+            self._found(work, out, sync=False)
+            saved_meanwhile = True
+            last_put = coming
+        if saved_meanwhile:
+            self.journal.sync()
+
+    def _image_at_temporary(self, work: FileWork) -> Image | None:
+        """What is about to be put in; None if it can't be read, which must not keep it out."""
+        try:
+            return self.worktree.look(work.target.dir_fd, work.temporary).image
+        except OSError:
+            return None
+
+    def _take_out_again(self, work: FileWork) -> None:
+        try:
+            self.worktree.take_out(work.target, work.temporary)
+        except FileNotFoundError:
+            return
+        out = self.worktree.look(work.target.dir_fd, work.temporary)
+        if is_image(out, work.after):
+            keep_displaced(work, out, self.worktree)
+        else:
+            self._found(work, out)
+            self._put_in_again(work)
+
+    def _put_in_again(self, work: FileWork) -> None:
+        try:
+            self.worktree.put_in(work.target, work.temporary)
+        except FileExistsError:
+            # Somebody's newer file is there; what we hold is in the history already.
+            return
+
+    def _found(self, work: FileWork, out: OnDisk | None, *, sync: bool = True) -> None:
+        self.number += 1
+        found = seal_found(
+            [("changed outside", {work.target.path: out.image if out else None})],
+            {out.oid: out.data} if out and out.data is not None else {},
+            head=self.history.head,
+            number=self.number,
+            time=self.history.time,
+            workspace=self.workspace,
+            load=self.history.load,
+            excludes=self.history.excludes,
+        )
+        self.history.head = found.head
+        self.history.objects += found.objects
+        # Not done until the caller marks it: it may still have to be put in place.
+        self.journal.append(msgspec.structs.replace(found.record, performed=False))
+        if sync:
+            self.journal.sync()

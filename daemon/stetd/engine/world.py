@@ -1,0 +1,240 @@
+"""A call that may write files, and what it sees while it is planned.
+
+A thread that plans beside the writer has a workspace of its own (:meth:`Workspace.apart`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from stet.wire.failures import Failure, Kind, Refused, refuse
+from stet.wire.results import Peer
+from stetd.editing import patience
+from stetd.editing.edits import Plan, SourceFile
+from stetd.engine.drafts import DraftFile
+from stetd.history.objects import object_id
+from stetd.state.sessions import Entrant, Session
+from stetd.state.workspace import Base, Workspace
+from stetd.storage.paths_on_disk import Target
+from stetd.storage.worktree import OnDisk
+
+#: Methods whose planning reads commits, which must then all have reached Git.
+READS_HISTORY = frozenset({"undo", "redo", "rollback", "restore"})
+#: Records what an agent's own tools have done; writes no file.
+OBSERVE = "observe"
+_MOST_LINKS = 40
+#: Files of more bytes together are not planned on where others wait for it.
+_QUICK_BYTES = 512 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditCall:
+    """A call that may write files, as the handlers hand it to the writer.
+
+    ``params`` are the method's own; what all methods share has been taken out of them.
+    """
+
+    workspace: str
+    method: str
+    params: dict[str, Any]
+    session: str | None
+    directory: str
+    agent: str | None
+    peer: Peer | None
+    control: bool
+    request: str
+    #: The client made the request id, so a retry may come with it.
+    retryable: bool
+    digest: bytes
+    why: str = ""
+    if_match: str | dict[str, str | None] | None = None
+    preview: bool = False
+    #: Bytes of its parameters, about.
+    size: int = 0
+    #: What the session is opened with, if it is not there any more.
+    secret: str | None = field(default=None, repr=False)
+
+    @property
+    def entrant(self) -> Entrant | None:
+        """Who enters a session with it; None where it is of no session."""
+        if self.session is None:
+            return None
+        return Entrant(self.workspace, self.session, self.agent, self.secret, self.control)
+
+    @property
+    def needs_history(self) -> bool:
+        """Whether planning reads commits."""
+        return self.method in READS_HISTORY
+
+    @property
+    def alone(self) -> bool:
+        """Whether it shares no batch: it reads commits, or files that must be in place."""
+        return self.needs_history or self.method == OBSERVE
+
+
+class CallLimits(msgspec.Struct, frozen=True):
+    """What one call may read and write at most.
+
+    Each file that is looked at holds a handle of the directory that it is in.
+    """
+
+    file_bytes: int
+    files: int
+    bytes: int
+
+    def check(self, files: int, size: int) -> None:
+        """Refuse (input_too_large) what is more."""
+        if files > self.files:
+            raise refuse(
+                Kind.INPUT_TOO_LARGE,
+                f"one call looks at {self.files:,} files at most (max_call_files in the "
+                "configuration). Nothing was changed. Send several calls with fewer files each.",
+            )
+        if size > self.bytes:
+            raise refuse(
+                Kind.INPUT_TOO_LARGE,
+                f"one call reads and writes {self.bytes:,} bytes at most (max_call_bytes in the "
+                "configuration). Nothing was changed. Send several calls with fewer files each.",
+            )
+
+
+class CallWorld:
+    """What one call sees (the editing layer's World), remembering what it looked at."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        base: Base,
+        call: EditCall,
+        session: Session | None,
+        limits: CallLimits,
+    ) -> None:
+        self._workspace = workspace
+        self._base = base
+        self._directory = call.directory
+        self._limits = limits
+        self._bytes = 0
+        self._clipboards: Mapping[str, str] = session.clipboards if session else {}
+        self._spelled: dict[tuple[str, bool], str] = {}
+        self.seen: dict[str, tuple[Target, OnDisk | None]] = {}
+        #: What earlier calls of the same transaction make of what stands at a path.
+        self._planned: dict[str, SourceFile] = {}
+
+    @property
+    def root(self) -> str:
+        """The absolute path of the workspace's root."""
+        return self._workspace.root
+
+    @property
+    def clipboards(self) -> Mapping[str, str]:
+        """The session's clipboards, as the calls planned so far leave them."""
+        return self._clipboards
+
+    def apply(self, plan: Plan) -> None:
+        """Let the next call of a transaction see what this one will do."""
+        for planned in plan.files:
+            mode = planned.mode if planned.after is not None else None
+            if mode is None and planned.after is not None:
+                stood = self._source(planned.path)
+                mode = None if stood.is_link else stood.mode
+            self._planned[planned.path] = SourceFile(planned.path, planned.after, mode)
+        self._clipboards = {**self._clipboards, **plan.clipboards}
+
+    def oid(self, path: str) -> str | None:
+        """The blob id of the file at a path, None if there is none."""
+        data = self.read(path).data
+        return object_id("blob", data) if data is not None else None
+
+    def read(self, path: str) -> SourceFile:
+        """The file at a path as the request spells it, links followed."""
+        spelled = path
+        for _ in range(_MOST_LINKS):
+            source = self._read_through(spelled)
+            if not source.is_link:
+                return source
+            spelled = source.leads_to(self.root)
+        raise refuse(Kind.NOT_A_FILE, f"{path}: too many symbolic links", path=path)
+
+    def look(self, path: str) -> SourceFile:
+        """What stands at a path itself, as the request spells it."""
+        return self._source(self._canonical(path, follow_last=False))
+
+    def _read_through(self, path: str) -> SourceFile:
+        """The file at a path, through links that stand on the disk.
+
+        Links that the calls before this one have made or removed are not on the disk yet: such
+        a path is seen as it will be, and a link is given as one.
+        """
+        if self._planned or self._base.files:
+            own = self.look(path)
+            if own.path in self._planned or own.path in self._base.files:
+                return own
+        return self._source(self._canonical(path, follow_last=True))
+
+    def _canonical(self, path: str, *, follow_last: bool) -> str:
+        if (path, follow_last) not in self._spelled:
+            target = self._workspace.worktree.resolver.resolve(
+                path, self._directory, follow_last=follow_last
+            )
+            self._spelled[path, follow_last] = self._look(target)
+        return self._spelled[path, follow_last]
+
+    def _source(self, canonical: str) -> SourceFile:
+        """What will stand at a path that was looked at."""
+        if canonical in self._planned:
+            return self._planned[canonical]
+        _, found = self.seen[canonical]
+        return SourceFile(canonical, *((found.data, found.mode) if found else (None,)))
+
+    def look_at(self, canonical: str) -> OnDisk | None:
+        """What stands at a path of the history, a link itself and not its target."""
+        if canonical not in self.seen:
+            target = self._workspace.worktree.resolver.resolve(canonical, follow_last=False)
+            if target.path != canonical:
+                target.close()
+                raise _leads_elsewhere(canonical, target.path)
+            self._look(target)
+        return self.seen[canonical][1]
+
+    def _look(self, target: Target) -> str:
+        if target.path in self.seen:
+            target.close()
+            return target.path
+        try:
+            if target.path in self._base.files:
+                found = self._base.files[target.path]
+            else:
+                found = self._workspace.worktree.read(target, self._limits.file_bytes)
+            self._bytes += found.size if found is not None else 0
+            self._limits.check(len(self.seen) + 1, self._bytes)
+            if patience.is_limited() and self._bytes > _QUICK_BYTES:
+                raise patience.TakesLong
+        except BaseException:
+            target.close()
+            raise
+        self.seen[target.path] = (target, found)
+        return target.path
+
+    def draft_file(self, path: str, after: bytes | None) -> DraftFile:
+        """A file of the draft; its directory handle now belongs to the draft."""
+        target, found = self.seen[path]
+        self.seen[path] = (Target(target.path, -1, target.missing, target.name), found)
+        return DraftFile(target, found, after)
+
+    def close(self) -> None:
+        """Give back the handles of what was only looked at."""
+        for target, _ in self.seen.values():
+            target.close()
+
+
+def _leads_elsewhere(path: str, other: str) -> Refused:
+    reason = f"a directory above it is a symbolic link now, and leads to {other}"
+    message = f"{path}: later changes are in the way, so nothing was changed: {reason}"
+    return Refused(
+        Failure(Kind.CONFLICT.value, message, path=path),
+        extra={"conflicts": [{"path": path, "hunks": [reason]}]},
+    )

@@ -1,0 +1,325 @@
+"""The background thread that carries what the journal holds over to Git.
+
+Calls are answered once their journal record is durable and their files are in place;
+their Git objects follow here, in order, within half a second: what gathers meanwhile is
+written together, as loose objects if it is little, as a pack if it is much. A reader of
+the history first waits until what it may have been told of has arrived
+(:meth:`Background.wait_for`), which makes it arrive at once.
+Checkpoints run here as well: they sync everything written since the last one, and only
+then may the writer drop journal segments.
+
+A failure (a full disk) is kept, shown in ``status`` and tried again; nothing is lost
+meanwhile, because the journal keeps its records until a checkpoint succeeds. Who waits for
+the history is told at the first failed attempt, not after all of them. What waits is held
+in memory. A failed *sync* is not tried again: a second one may succeed though the data are lost.
+That checkpoint is given up, and the writer told.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import takewhile
+
+import msgspec
+
+from stetd.failpoints import hit
+from stetd.historian.priority import BEHIND_EDITS, give_way
+from stetd.history.objects import NewObject
+from stetd.repository.packing import merge_packs, write_pack
+from stetd.repository.shadow_repo import ShadowRepository
+from stetd.storage.disk import Disk, SyncFailed
+
+_log = logging.getLogger(__name__)
+_RETRY_S = 1.0
+#: Seconds that objects may gather before they are written.
+_GATHER_S = 0.4
+#: More objects than this are written as a pack.
+_MANY = 48
+#: And so are more bytes: libgit2 keeps the interpreter for as long as it compresses.
+_MUCH = 256 << 10
+#: Ids of objects written lately, which need not be written again.
+_REMEMBERED = 4_000
+
+
+class _Objects(msgspec.Struct, frozen=True):
+    number: int
+    repository: str
+    objects: list[NewObject]
+    head: str
+
+
+class _Checkpoint(msgspec.Struct, frozen=True):
+    sync_more: Callable[[], None]
+    done: Callable[[], None]
+    failed: Callable[[SyncFailed], None]
+
+
+class _Task(msgspec.Struct, frozen=True):
+    run: Callable[[], None]
+    future: Future[None]
+
+
+_Item = _Objects | _Checkpoint | _Task
+
+
+@dataclass(slots=True)
+class _Unsynced:
+    """What was written to one repository since the last checkpoint, and lately."""
+
+    files: set[str] = field(default_factory=set)
+    #: Ids of objects that this repository was given lately. Another one's say nothing
+    #: about this one: the same file in two workspaces is the same object in both.
+    recent: set[str] = field(default_factory=set)
+
+    def sync(self, disk: Disk, repository: str) -> None:
+        folders = {os.path.dirname(path) for path in self.files}
+        for path in sorted(self.files):
+            disk.sync_path(path)
+        for folder in folders:
+            # Gone if somebody has packed the repository with plain git, which syncs its packs.
+            with suppress(FileNotFoundError):
+                disk.sync_directory(folder)
+        # Of packs too: one that a killed daemon wrote may hold what is not written again.
+        for folder in ("objects", "objects/pack", "refs/heads", "refs", "."):
+            disk.sync_directory(os.path.join(repository, folder))
+        self.files.clear()
+
+
+class Unwritten(Exception):
+    """The history can't be written at present; ``args``: why, None if it only takes long."""
+
+
+class Background:
+    """Writes Git objects and references, and syncs them for checkpoints, in order."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self._queue: deque[_Item] = deque()
+        self._changed = threading.Condition()
+        self._written = 0
+        #: Number of the newest record whose objects were handed over.
+        self.handed_over = 0
+        self._stopping = False
+        self._hurried = False
+        self._unsynced: dict[str, _Unsynced] = {}
+        self._repositories: dict[str, ShadowRepository] = {}
+        self._not_joining: set[str] = set()
+        #: Why the last attempt failed; None while all is well.
+        self.failure: str | None = None
+        #: How many attempts have failed.
+        self.failures = 0
+        #: Called on this thread with the path of a repository that has got new commits.
+        self.on_commits: Callable[[str], None] = lambda _: None
+        #: Called on this thread when writing begins to fail, or goes on, with why and how often.
+        self.on_trouble: Callable[[str | None, int], None] = lambda _reason, _failures: None
+        self._thread = threading.Thread(target=self._run, name="stet-git", daemon=True)
+        self._thread.start()
+
+    def write(self, number: int, repository: str, objects: list[NewObject], head: str) -> None:
+        """Hand over the objects of record ``number`` and the head that it makes."""
+        self.handed_over = max(self.handed_over, number)
+        self._put(_Objects(number, repository, objects, head))
+
+    def checkpoint(
+        self,
+        sync_more: Callable[[], None],
+        done: Callable[[], None],
+        failed: Callable[[SyncFailed], None],
+    ) -> None:
+        """Sync all that was handed over before, call ``sync_more``, then ``done``.
+
+        ``failed`` is called instead, once, if a sync fails.
+        """
+        self._put(_Checkpoint(sync_more, done, failed))
+
+    def run(self, task: Callable[[], None]) -> Future[None]:
+        """Do something on this thread, after all that was handed over before.
+
+        For whoever changes the files of a repository beside it: nothing is written meanwhile.
+        It is not tried again, and must be quick: readers may wait for what comes after it.
+        """
+        future: Future[None] = Future()
+        future.set_running_or_notify_cancel()
+        self._put(_Task(task, future))
+        return future
+
+    def pause_joining(self, repository: str) -> None:
+        """Leave the packs of a repository as they are; on this thread (:meth:`run`)."""
+        self._not_joining.add(repository)
+
+    def resume_joining(self, repository: str) -> None:
+        """Join packs again; on this thread."""
+        self._not_joining.discard(repository)
+
+    def reopen(self, repository: str) -> None:
+        """Look again at what a repository holds, before anything is written; on this thread.
+
+        libgit2 would otherwise not write again what it has seen in a pack that is gone.
+        """
+        known = self._repositories.pop(repository, None)
+        if known is not None:
+            known.close()
+        if repository in self._unsynced:
+            self._unsynced[repository].recent.clear()
+
+    def _put(self, item: _Item) -> None:
+        with self._changed:
+            self._queue.append(item)
+            if len(self._queue) == 1 or not isinstance(item, _Objects):
+                self._changed.notify_all()  # else the thread is gathering, or busy
+
+    @property
+    def backlog(self) -> int:
+        """How many items wait."""
+        return len(self._queue)
+
+    def wait_for(self, number: int, timeout: float = 60.0) -> bool:
+        """Wait until record ``number`` has reached Git.
+
+        False if it has not in time, or if an attempt to write fails meanwhile.
+        """
+        with self._changed:
+            if self._written >= number:
+                return True
+            failures = self.failures
+            self._hurried = True
+            self._changed.notify_all()
+            self._changed.wait_for(
+                lambda: self._written >= number or self.failures != failures, timeout
+            )
+            return self._written >= number
+
+    def require(self, number: int) -> None:
+        """As :meth:`wait_for`. Raises Unwritten where that says False."""
+        if not self.wait_for(number):
+            raise Unwritten(self.failure)
+
+    def close(self, timeout: float = 60.0) -> bool:
+        """Finish what was handed over and stop; False if it could not be finished in time."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        self._thread.join(timeout)
+        return not self._queue and not self._thread.is_alive()
+
+    def _run(self) -> None:
+        give_way(BEHIND_EDITS)
+        while True:
+            items = self._next_items()
+            if not items:
+                break
+            try:
+                self._do(items)
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is tried again
+                self._failed(error)
+                if self._stopping:
+                    break
+                continue
+            if self.failure is not None:
+                self.failure = None
+                self.on_trouble(None, self.failures)
+            with self._changed:
+                for item in items:
+                    self._queue.popleft()
+                    if isinstance(item, _Objects):
+                        self._written = max(self._written, item.number)
+                self._changed.notify_all()
+        for repository in self._repositories.values():
+            repository.close()
+
+    def _next_items(self) -> Sequence[_Item]:
+        """What to do next: one checkpoint or task, or all objects that wait before the next one."""
+        with self._changed:
+            self._changed.wait_for(lambda: bool(self._queue) or self._stopping)
+            if self._queue and isinstance(self._queue[0], _Objects):
+                self._changed.wait_for(self._in_a_hurry, _GATHER_S)
+                self._hurried = False
+            objects = list(takewhile(lambda item: isinstance(item, _Objects), self._queue))
+            return objects or list(self._queue)[:1]
+
+    def _in_a_hurry(self) -> bool:
+        """Whether somebody waits for what is queued: a reader, a checkpoint, the end."""
+        other = any(not isinstance(item, _Objects) for item in self._queue)
+        return self._hurried or self._stopping or other
+
+    def _failed(self, error: Exception) -> None:
+        if self.failure is None:
+            _log.error("writing the shadow repository failed, trying again: %s", error)
+        with self._changed:
+            self.failure = f"{type(error).__name__}: {error}"
+            self.failures += 1
+            self._hurried = False
+            self._changed.notify_all()
+        self.on_trouble(self.failure, self.failures)
+        with self._changed:
+            self._changed.wait_for(lambda: self._stopping or self._hurried, _RETRY_S)
+
+    def _do(self, items: Sequence[_Item]) -> None:
+        by_repository: dict[str, list[_Objects]] = {}
+        for item in items:
+            if isinstance(item, _Objects):
+                by_repository.setdefault(item.repository, []).append(item)
+            elif isinstance(item, _Checkpoint):
+                self._sync(item)
+            else:
+                _carry_out(item)
+        for repository, handed_over in by_repository.items():
+            self._write(repository, handed_over)
+
+    def _sync(self, item: _Checkpoint) -> None:
+        hit("checkpoint.before_sync")
+        try:
+            for repository, unsynced in self._unsynced.items():
+                unsynced.sync(self._disk, repository)
+            hit("checkpoint.git_synced")
+            item.sync_more()
+        except SyncFailed as error:
+            _log.error("a sync failed, no checkpoint can be taken any more: %s", error)
+            item.failed(error)
+            return
+        hit("checkpoint.synced")
+        item.done()
+
+    def _write(self, path: str, items: list[_Objects]) -> None:
+        repository = self._repositories.get(path)
+        if repository is None:
+            repository = self._repositories[path] = ShadowRepository(path)
+        unsynced = self._unsynced.setdefault(path, _Unsynced())
+        recent = unsynced.recent
+        objects = {o.oid: o for item in items for o in item.objects if o.oid not in recent}
+        hit("git.before_objects")
+        repository.clear_damaged(objects)
+        if len(objects) > _MANY or sum(len(each.content) for each in objects.values()) > _MUCH:
+            unsynced.files.update(write_pack(path, objects.values(), self._disk))
+            joined = [] if path in self._not_joining else merge_packs(path, self._disk)
+            unsynced.files.update(joined)
+            if joined:  # this handle knows the packs that are gone
+                self._repositories.pop(path).close()
+                repository = self._repositories[path] = ShadowRepository(path)
+        else:
+            repository.write(objects.values())
+            unsynced.files.update(repository.loose_path(oid) for oid in objects)
+        hit("git.before_reference")
+        repository.set_head(items[-1].head)
+        unsynced.files.add(repository.reference_path)
+        hit("git.done")
+        self.on_commits(path)
+        if len(recent) > _REMEMBERED:
+            recent.clear()
+        recent.update(objects)
+
+
+def _carry_out(task: _Task) -> None:
+    try:
+        task.run()
+    except BaseException as error:  # noqa: BLE001 - it belongs to whoever asked
+        task.future.set_exception(error)
+    else:
+        task.future.set_result(None)

@@ -1,0 +1,129 @@
+"""Which commits of a history go (:mod:`stetd.upkeep.retention`): the oldest ones, too old or too
+many.
+"""
+
+from __future__ import annotations
+
+from stetd.failpoints import hit
+from stetd.historian.git_writer import Background
+from stetd.historian.maintenance.gc import collected, directory_bytes
+from stetd.historian.works import Choice, Choosing, named_commits
+from stetd.repository.object_files import ObjectFiles
+from stetd.repository.reachable import Marking, Marks
+from stetd.repository.shallow import read_shallow
+from stetd.repository.stored_objects import StoredObjects
+from stetd.repository.stored_sizes import stored_sizes
+from stetd.storage.disk import Disk
+from stetd.storage.progress import Progress
+
+_DAY = 86_400
+#: What is too old may wait so long, so that a history is cut once a day and not after each call.
+_SELDOM_S = _DAY
+#: A history that has become too large is cut down to this part of the limit, so that it is not
+#: cut again at once.
+_SPARE = 0.9
+
+
+def has_remains(shadow: str) -> bool:
+    """Whether a history was cut, and what was dropped has not been collected."""
+    repository = StoredObjects(shadow)
+    try:
+        parents = (repository.raw_parent(oid) for oid in read_shallow(shadow))
+        return any(parent is not None and repository.is_commit(parent) for parent in parents)
+    finally:
+        repository.close()
+
+
+def choose(
+    shadow: str, asked: Choosing, background: Background, disk: Disk, progress: Progress
+) -> Choice | None:
+    """What goes; None: nothing. Raises BrokenHistory, Damaged, MissingObject, OSError."""
+    repository = StoredObjects(shadow)
+    try:
+        chain = bytearray()
+        by_age, worth = _follow(repository, asked, progress, chain)
+        if worth is None:
+            return None
+        at, why = by_age, f"older than {asked.days} days"
+        if asked.bytes and directory_bytes(shadow) > asked.bytes:
+            collected(shadow, background, disk, progress, drop=True)
+            if directory_bytes(shadow) > asked.bytes:
+                by_size = _fitting(repository, asked, progress, chain)
+                if by_size < at:
+                    at, why = by_size, f"the history had more than {asked.bytes:,} bytes"
+        named = named_commits(shadow)
+        at = max(at, _oldest_named(named, chain))
+        hit("retention.chosen")
+        if at >= worth:
+            return None
+        oldest, parent = (chain[start : start + 20].hex() for start in (20 * at, 20 * at + 20))
+        return Choice(oldest, parent, len(chain) // 20 - 1 - at, why, named)
+    finally:
+        repository.close()
+
+
+def _follow(
+    repository: StoredObjects, asked: Choosing, progress: Progress, chain: bytearray
+) -> tuple[int, int | None]:
+    """Fill in the ids of the chain, newest first.
+
+    Gives the place of the oldest commit that is young enough, and that of the oldest that is
+    worth being dropped: one that says itself what was dropped is not (None: no other).
+    """
+    progress.begin("following the history")
+    since = asked.now - asked.days * _DAY if asked.days else float("-inf")
+    at, last, oldest = 0, 0, asked.now
+    worth: int | None = None
+    for number, commit in enumerate(repository.walk(repository.head())):
+        chain += bytes.fromhex(commit.oid)
+        last, oldest = number, min(oldest, commit.meta.time)
+        if commit.meta.time >= since:
+            at = number
+        if commit.meta.kind != "retention":
+            worth = number
+        progress.done = number
+    return (at if oldest < since - _SELDOM_S else last), worth
+
+
+def _fitting(
+    repository: StoredObjects, asked: Choosing, progress: Progress, chain: bytearray
+) -> int:
+    """The oldest commit with which all from the newest on fit into the limit."""
+    progress.begin("measuring", len(chain) // 20)
+    ids, sizes = stored_sizes(repository.path)
+    marks = Marks(ids)
+    files = ObjectFiles(repository.path)
+    total, room = 0, int(asked.bytes * _SPARE)
+    # Each object is counted where it is first met: with the newest commit that has it.
+    marks.on_mark = lambda number: sizes_met.append(sizes[number])
+    sizes_met: list[int] = []
+    marking = Marking(files, marks, read_shallow(repository.path))
+    try:
+        for number in range(len(chain) // 20):
+            marking.mark_one_commit(bytes(chain[20 * number : 20 * number + 20]))
+            total += sum(sizes_met)
+            sizes_met.clear()
+            progress.done = number + 1
+            if total > room:
+                return max(number - 1, 0)
+        return len(chain) // 20 - 1
+    finally:
+        files.close()
+
+
+def _oldest_named(named: list[str], chain: bytearray) -> int:
+    """Where in the chain the oldest of these commits is."""
+    oldest = 0
+    for oid in named:
+        place = _place_of(bytes.fromhex(oid), chain)
+        if place is None:  # not of this chain: nothing is known of what it needs
+            return len(chain) // 20 - 1
+        oldest = max(oldest, place)
+    return oldest
+
+
+def _place_of(oid: bytes, chain: bytearray) -> int | None:
+    at = chain.find(oid)
+    while at > 0 and at % 20:
+        at = chain.find(oid, at + 1)
+    return None if at < 0 else at // 20

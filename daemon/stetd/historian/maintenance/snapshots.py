@@ -1,0 +1,265 @@
+"""What a snapshot is made of (:mod:`stetd.upkeep.snapshot`): the whole workspace, read."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+from stet.wire.failures import Kind, Refused, refuse
+from stet.wire.results import SkippedPath
+from stetd.engine.heads import unusual_permissions
+from stetd.failpoints import hit
+from stetd.historian.reading_place import Place
+from stetd.historian.works import Taken, Taking
+from stetd.history.objects import (
+    EMPTY_TREE,
+    TREE,
+    Entry,
+    Image,
+    Tree,
+    changed_paths,
+    object_id,
+    stored_tree,
+)
+from stetd.repository.pack_stream import PackStream
+from stetd.repository.stored_objects import StoredObjects
+from stetd.storage.disk import Disk
+from stetd.storage.progress import Progress
+from stetd.storage.scanning import Folder, Scan
+from stetd.storage.stat_cache import Stamp, StatCache, StatCacheWriter, stat_cache_path
+from stetd.storage.worktree import RACY_NS, OnDisk
+
+#: Files that change while they are read are read so often again, then taken as they were last.
+_ROUNDS = 3
+#: Bytes of the disk that are left free.
+_RESERVE = 64 << 20
+
+
+def taken(place: Place, asked: Taking, disk: Disk, progress: Progress) -> Taken:
+    """Read the workspace, and write its contents and trees. Raises Refused, OSError."""
+    repository = StoredObjects(place.shadow)
+    try:
+        return _Snapshot(place, asked, disk, progress).take(repository)
+    finally:
+        repository.close()
+
+
+class _Snapshot:
+    def __init__(self, place: Place, asked: Taking, disk: Disk, progress: Progress) -> None:
+        self._place = place
+        self._shadow = place.shadow
+        self._asked = asked
+        self._disk = disk
+        self._progress = progress
+        self._permissions: list[tuple[str, int]] = []
+
+    def take(self, repository: StoredObjects) -> Taken:
+        place = self._place
+        self._progress.begin("looking at the files")
+        cache = StatCache(stat_cache_path(self._shadow))
+        cache.load()
+        tree = repository.commit(place.head).tree if place.head is not None else None
+        scan = Scan(
+            place.worktree,
+            repository.load_tree,
+            tree,
+            cache,
+            max_files=self._asked.max_files,
+            max_file_bytes=self._asked.max_file_bytes,
+            excludes=place.excludes,
+        )
+        for _ in scan.walk():
+            self._progress.done = scan.files
+        self._check_limits(scan)
+        packs = PackStream(self._shadow, self._disk, "snapshot")
+        self._read(scan, packs)
+        new = self._write_trees(scan, packs)
+        packs.flush()
+        counts = self._count(repository, tree, new)
+        self._write_cache(scan)
+        return Taken(
+            tree=new,
+            files=scan.files,
+            bytes=scan.bytes,
+            added=counts[0],
+            modified=counts[1],
+            removed=counts[2],
+            permissions=self._permissions,
+            skipped=[SkippedPath(path, why) for path, why in scan.skipped],
+            skipped_count=scan.skipped_count,
+        )
+
+    # -- limits
+
+    def _check_limits(self, scan: Scan) -> None:
+        limits = self._asked
+        if scan.files > limits.max_files:
+            most = ", ".join(f"{name} {n:,}" for name, n in scan.by_top.most_common(5))
+            raise refuse(
+                Kind.INPUT_TOO_LARGE,
+                f"the workspace has {scan.files:,} files that no .gitignore leaves out; a snapshot "
+                f"takes {limits.max_files:,} at most (snapshot_max_files). Most are in: {most}. "
+                "Leave out what is made by programs, in a .gitignore. Nothing was written.",
+            )
+        if scan.large and not self._asked.skip_large:
+            named = ", ".join(f"{path} ({size:,} bytes)" for size, path in scan.large[:5])
+            raise refuse(
+                Kind.FILE_TOO_LARGE,
+                f"{len(scan.large)} files have more than {limits.max_file_bytes:,} bytes "
+                f"(max_file_bytes): {named}. Leave them out in a .gitignore, or send "
+                "skip_large: true. Nothing was written.",
+            )
+        for size, path in scan.large:
+            self._drop_large(scan, size, path)
+        if scan.bytes > limits.max_bytes:
+            raise refuse(
+                Kind.INPUT_TOO_LARGE,
+                f"the workspace's files have {scan.bytes:,} bytes; a snapshot takes "
+                f"{limits.max_bytes:,} at most (snapshot_max_bytes). Leave out what is made by "
+                "programs, in a .gitignore. Nothing was written.",
+            )
+        free = shutil.disk_usage(self._shadow).free - _RESERVE
+        if scan.unknown_bytes > free:
+            raise refuse(
+                Kind.STORAGE_FULL,
+                f"{scan.unknown_bytes:,} bytes may have to be written to the history, and only "
+                f"{max(free, 0):,} are free beside a reserve. Nothing was written.",
+            )
+
+    def _drop_large(self, scan: Scan, size: int, path: str) -> None:
+        """Leave a file out; what the history has of it stays."""
+        scan.skip(path, f"it has {size:,} bytes, more than {self._asked.max_file_bytes:,}")
+        scan.files -= 1
+        scan.bytes -= size
+        folder_path, _, name = path.rpartition("/")
+        folder_path += "/" if folder_path else ""
+        for folder in scan.folders:
+            if folder.path == folder_path:
+                if (folder, name) in scan.unknown:
+                    scan.unknown.remove((folder, name))
+                    scan.unknown_bytes -= size
+                del folder.stamps[name]
+                tracked = folder.tracked.get(name)
+                if tracked is not None and tracked.mode != TREE:
+                    folder.entries[name] = tracked
+
+    # -- reading
+
+    def _read(self, scan: Scan, packs: PackStream) -> None:
+        waiting = scan.unknown
+        self._progress.begin("reading", len(waiting))
+        for round_number in range(_ROUNDS):
+            again: list[tuple[Folder, str]] = []
+            for folder, name in waiting:
+                self._read_one(scan, packs, folder, name)
+                self._progress.done += not round_number
+            hit("snapshot.read")
+            for folder, name in waiting:
+                if self._has_changed(folder, name):
+                    again.append((folder, name))
+            if not again:
+                return
+            waiting = again
+
+    def _read_one(self, scan: Scan, packs: PackStream, folder: Folder, name: str) -> None:
+        """Read a file as it is now, and put its content into a pack if the history lacks it."""
+        folder.entries.pop(name, None)
+        folder.cached.pop(name, None)
+        before = self._stamp(folder, name)
+        found = self._look(scan, folder, name)
+        if found is None or found.data is None or before is None:
+            folder.stamps.pop(name, None)
+            return
+        folder.stamps[name] = before
+        image = Image(found.oid, found.mode)
+        folder.entries[name] = Entry(image.git_mode, found.oid)
+        settled = found.read_at_ns - max(before.mtime, before.ctime) > RACY_NS
+        if settled and self._stamp(folder, name) == before:
+            folder.cached[name] = before, bytes.fromhex(found.oid)
+        tracked = folder.tracked.get(name)
+        if tracked is None or (tracked.mode, tracked.oid) != (image.git_mode, found.oid):
+            self._note_permissions(folder.path + name, found.mode)
+            packs.add("blob", found.oid, found.data)
+
+    def _look(self, scan: Scan, folder: Folder, name: str) -> OnDisk | None:
+        path = folder.path + name
+        worktree = self._place.worktree
+        try:
+            target = worktree.resolver.locate(path)
+        except Refused:
+            return None
+        try:
+            if target.path != path:
+                return None
+            return worktree.read(target, self._asked.max_file_bytes)
+        except Refused as refusal:
+            if refusal.kind != Kind.NOT_A_FILE:
+                scan.skip(path, refusal.message)
+            return None
+        finally:
+            target.close()
+
+    def _stamp(self, folder: Folder, name: str) -> Stamp | None:
+        path = folder.path + name
+        try:
+            target = self._place.worktree.resolver.locate(path)
+        except Refused:
+            return None
+        try:
+            if target.missing or target.path != path:
+                return None
+            return Stamp.of(os.stat(target.name, dir_fd=target.dir_fd, follow_symlinks=False))
+        except OSError:
+            return None
+        finally:
+            target.close()
+
+    def _has_changed(self, folder: Folder, name: str) -> bool:
+        now = self._stamp(folder, name)
+        return now != folder.stamps.get(name)
+
+    def _note_permissions(self, path: str, mode: int) -> None:
+        permissions = unusual_permissions(mode)
+        if permissions is not None:
+            self._permissions.append((path, permissions))
+
+    # -- trees
+
+    def _write_trees(self, scan: Scan, packs: PackStream) -> str:
+        """The trees of all directories, the deepest first; gives the root's id."""
+        self._progress.begin("writing directories", len(scan.folders))
+        below: dict[str, dict[str, Entry]] = {}
+        for folder in reversed(scan.folders):
+            entries = folder.entries | below.pop(folder.path, {})
+            self._progress.done += 1
+            if not entries and folder.path:
+                continue
+            content = Tree(entries).serialize()
+            oid = object_id("tree", content)
+            parent, _, name = folder.path.rstrip("/").rpartition("/")
+            if folder.path:
+                below.setdefault(parent + "/" if parent else "", {})[name] = Entry(TREE, oid)
+            if oid != folder.tree:
+                packs.add("tree", oid, content)
+            if not folder.path:
+                return oid
+        return EMPTY_TREE
+
+    def _count(self, repository: StoredObjects, old: str | None, new: str) -> tuple[int, int, int]:
+        """How many files were added, modified and removed."""
+        counts = [0, 0, 0]
+        load = repository.load_tree
+        before = stored_tree(old, load) if old is not None else None
+        for _, was, now in changed_paths(before, stored_tree(new, load), load):
+            counts[0 if was is None else 2 if now is None else 1] += 1
+        return counts[0], counts[1], counts[2]
+
+    def _write_cache(self, scan: Scan) -> None:
+        cache = StatCacheWriter(stat_cache_path(self._shadow), self._disk)
+        try:
+            for folder in scan.folders:
+                if folder.cached:
+                    cache.add(folder.path, folder.cached)
+            cache.finish()
+        finally:
+            cache.close()

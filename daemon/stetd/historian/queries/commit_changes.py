@@ -1,0 +1,223 @@
+"""What a commit did, read from Git: its files with the lines that changed, and its text.
+
+A file that a commit moved (``Stet-Moved``) is one change with status R, as in the reply of the
+call that moved it: its ``before`` is what stood at the old path, and the old path has no entry
+of its own unless something new stands there.
+
+Contents over a limit are not compared for the index. Their rows have no counts and no hunks;
+:func:`counted` counts them when somebody asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from stet.wire.results import FileChange
+from stetd.history.commit_rows import CommitRow, FileRow, Part
+from stetd.history.commits import StoredCommit
+from stetd.history.line_diffs import LineDiff, compare_lines, count_lines, line_diff
+from stetd.history.objects import Change
+from stetd.history.undoing import TAKES_BACK, is_edit
+from stetd.repository.stored_objects import StoredObjects
+
+#: Bytes of a file's two contents together that are compared for the index.
+_COMPARED_BYTES = 4 << 20
+#: Characters of a commit's changed lines that are indexed.
+_INDEXED_BYTES = 64 << 20
+#: The same of one part of a commit (of a file that has more, nothing is); and its files.
+_PART_BYTES, _PART_FILES = 1 << 20, 64
+
+
+class PathChange(NamedTuple):
+    """What stood at a path, or at ``old_path``, and what stands there now."""
+
+    path: str
+    before: Change
+    after: Change
+    old_path: str | None = None
+    #: A, M or D of a file that the history does not keep; both sides are None then.
+    excluded: str = ""
+
+    @property
+    def status(self) -> str:
+        """A, M, D or R."""
+        if self.excluded:
+            return self.excluded
+        if self.old_path is not None:
+            return "R"
+        return "A" if self.before is None else "D" if self.after is None else "M"
+
+
+def trees_around(repository: StoredObjects, commit: StoredCommit) -> tuple[str | None, str]:
+    """The ids of the trees before and after a commit; None: it is the first."""
+    before = None if commit.parent is None else repository.commit(commit.parent).tree
+    return before, commit.tree
+
+
+def changes_of(repository: StoredObjects, commit: StoredCommit) -> Iterator[PathChange]:
+    """The files of a commit, in the order of their paths."""
+    before, after = trees_around(repository, commit)
+    changed = (PathChange(*change) for change in repository.trees.changed(before, after))
+    meta = commit.meta
+    if not meta.excluded and (before is None or not meta.moves):
+        yield from changed
+        return
+    changes = {change.path: change for change in changed}
+    if before is not None:
+        _join_moved(repository, changes, before, after, meta.moves)
+    for status, path in meta.excluded:
+        changes[path] = PathChange(path, None, None, excluded=status)
+    yield from (changes[path] for path in sorted(changes))
+
+
+def _join_moved(
+    repository: StoredObjects,
+    changes: dict[str, PathChange],
+    before: str,
+    after: str,
+    moves: Sequence[tuple[str, str]],
+) -> None:
+    """Make one change of what a commit has moved."""
+    for old, new in moves:
+        stood, now = repository.trees.find(before, old), repository.trees.find(after, new)
+        if stood is None or now is None:
+            continue
+        if old in changes and changes[old].after is None:
+            del changes[old]
+        changes[new] = PathChange(new, stood, now, old)
+
+
+def counted(repository: StoredObjects, change: PathChange) -> FileChange:
+    """One file as results tell it."""
+    before, after = (side[1] if side else None for side in (change.before, change.after))
+    counts = count_lines(
+        repository.blob(before) if before else None, repository.blob(after) if after else None
+    )
+    return _told(change, *counts)
+
+
+def described(repository: StoredObjects, change: PathChange) -> tuple[FileChange, str]:
+    """One file as results tell it, and its unified diff."""
+    diff = diff_of(repository, change)
+    return _told(change, diff.added, diff.removed), diff.text
+
+
+def _told(change: PathChange, added: int, removed: int) -> FileChange:
+    before, after = (side[1] if side else None for side in (change.before, change.after))
+    return FileChange(
+        path=change.path,
+        status=change.status,
+        before=before,
+        after=after,
+        added=added,
+        removed=removed,
+        old_path=change.old_path,
+        excluded=bool(change.excluded),
+    )
+
+
+def diff_of(repository: StoredObjects, change: PathChange) -> LineDiff:
+    """The unified diff of one file."""
+    before, after = change.before, change.after
+    return line_diff(
+        change.path,
+        repository.blob(before[1]) if before else None,
+        repository.blob(after[1]) if after else None,
+        old_path=change.old_path,
+        modes=(before[0] if before else None, after[0] if after else None),
+        ids=(before[1] if before else None, after[1] if after else None),
+    )
+
+
+def commit_row(commit: StoredCommit) -> CommitRow:
+    """A commit as it is indexed."""
+    meta = commit.meta
+    return CommitRow(
+        oid=commit.oid,
+        time=meta.time,
+        kind=meta.kind,
+        subject=meta.subject,
+        method=meta.method,
+        agent=meta.agent,
+        session=meta.session,
+        request=meta.request,
+        edit=is_edit(meta),
+        reverts=meta.reverts if meta.kind in TAKES_BACK else (),
+    )
+
+
+def commit_parts(repository: StoredObjects, commit: StoredCommit) -> Iterator[Part]:
+    """What a commit did, in parts that are not too large; one part for most commits."""
+    files: list[FileRow] = []
+    texts = [commit.meta.message]
+    length, room = 0, _INDEXED_BYTES
+    for change in changes_of(repository, commit):
+        row, text = _file_row(repository, change)
+        if text is None or len(text) > _PART_BYTES or room < 0:
+            yield Part((row,), None)
+            continue
+        if files and (length + len(text) > _PART_BYTES or len(files) == _PART_FILES):
+            yield Part(tuple(files), "\n".join(texts))
+            files, texts, length = [], [], 0
+        files.append(row)
+        texts += [text] if text else []
+        length += len(text)
+        room -= len(text)
+    yield Part(tuple(files), "\n".join(texts))
+
+
+def uncompared(change: PathChange) -> FileRow:
+    """A file's row without counts and hunks."""
+    before, after = (side[1] if side else None for side in (change.before, change.after))
+    return FileRow(change.path, change.status, before, after, change.old_path)
+
+
+def _file_row(repository: StoredObjects, change: PathChange) -> tuple[FileRow, str | None]:
+    """A file's row, and its added and removed lines (None: too much to be compared)."""
+    row = uncompared(change)
+    if row.before == row.after:
+        return row._replace(added=0, removed=0, hunks=()), ""
+    before, after = (repository.blob(oid) if oid else None for oid in (row.before, row.after))
+    if len(before or b"") + len(after or b"") > _COMPARED_BYTES:
+        return row, None
+    compared = compare_lines(before, after)
+    row = row._replace(added=compared.added, removed=compared.removed, hunks=compared.hunks)
+    return row, compared.text
+
+
+def has_text(
+    repository: StoredObjects,
+    commit: StoredCommit,
+    text: str,
+    files: Sequence[FileRow] | None = None,
+) -> bool:
+    """Whether a commit's message, or a line that it added or removed, has this text.
+
+    ``files``: the only ones that may have it, if that is known.
+    """
+    if text in commit.meta.message:
+        return True
+    if "\n" in text:
+        return False
+    sought = text.encode("utf-8", "replace")
+    if files is None:
+        files = [uncompared(change) for change in changes_of(repository, commit)]
+    return any(
+        _side_has(repository, file, sought) and text in _changed_text(repository, file)
+        for file in files
+    )
+
+
+def _side_has(repository: StoredObjects, file: FileRow, sought: bytes) -> bool:
+    """Whether the file has the text at all: much sooner said than what changed."""
+    if file.before == file.after:
+        return False
+    if b"\xef\xbf\xbd" in sought:  # stands for any byte that is no UTF-8
+        return True
+    return any(sought in repository.blob(oid) for oid in (file.before, file.after) if oid)
+
+
+def _changed_text(repository: StoredObjects, file: FileRow) -> str:
+    before, after = (repository.blob(oid) if oid else None for oid in (file.before, file.after))
+    return compare_lines(before, after).text

@@ -1,0 +1,586 @@
+"""Verifying a history: that it is whole, as it was made, and the one that the journal knows.
+
+The chain is followed from the head to the root. Every object that it needs must be there, of
+the right kind and with the right id (so must be every other object that lies in the repository),
+every commit and tree such as stetd writes. The head, its reference and the number of commits
+must be those of the journal, so a history that was cut off, moved back or replaced by another is
+noticed; the journal can be forged together with it, and against that helps only a commit's id
+noted elsewhere, ``expect``.
+
+Everything here yields between small steps, so that whoever runs it can let others run. At
+100,000 commits it holds the ids of all objects (some ten megabytes), and nothing else that
+grows with the history.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import msgspec
+
+from stet.wire.failures import Kind, Refused
+from stet.wire.results import Problem, VerifyResult
+from stetd.historian.verify_claims import Claim, Claimed, Claiming, Verifying
+from stetd.history.checking import (
+    TREE_MODE,
+    CheckedCommit,
+    RawTree,
+    check_commit,
+    check_tree,
+)
+from stetd.history.commits import rfc3339
+from stetd.repository.object_checking import Fault, ObjectCheck
+from stetd.repository.references import (
+    HISTORY,
+    DamagedReference,
+    pin_names,
+    pinned,
+    read_reference,
+    references_below,
+)
+from stetd.repository.rewritten import successors
+from stetd.repository.shallow import read_shallow
+from stetd.state.state import shadow_path
+from stetd.storage.disk import Disk
+from stetd.storage.journal import Position
+from stetd.storage.journal_format import Reached
+from stetd.storage.journal_heads import read_heads
+from stetd.storage.worktree import Worktree
+
+#: More problems are only counted.
+_MOST_PROBLEMS = 1000
+_TREES = 512
+#: Seconds by which a clock may go back without being mentioned.
+_CLOCK_STEP_S = 300
+_REPLACING_FILES = ("info/grafts", "objects/info/alternates", "shallow")
+
+
+class Subject(msgspec.Struct, frozen=True):
+    """What is to be verified. ``before`` and ``claim``: heads before and after the reference
+    was read, so that one that moves meanwhile is found between them. ``worktree`` None: the
+    directory is away. ``trouble``: why the workspace is put off.
+    """
+
+    shadow: str
+    worktree: Worktree | None
+    max_file_bytes: int
+    before: Claim
+    reference: str | None
+    claim: Claim
+    expect: str | None = None
+    trouble: str | None = None
+
+
+def read_history_reference(shadow: str) -> str | None:
+    """What ``refs/heads/history`` holds: an id, None, or "" if it is damaged."""
+    try:
+        return read_reference(shadow, HISTORY)
+    except (DamagedReference, OSError):
+        return ""
+
+
+def claimed(asked: Claiming) -> Claimed:
+    """What the daemon says of a history, in its memory and in its journal, and the reference."""
+    now, directory = asked.moment, os.path.join(asked.state, "journal")
+    try:
+        position = Position(now.segment, now.offset)
+        journal = read_heads(directory, position, asked.name)
+        claim = Claim(now.head, now.commits, journal, None, now.cut, now.recorded)
+    except OSError as error:
+        trouble = f"{os.path.basename(error.filename or '')}: {error.strerror}"
+        claim = Claim(now.head, now.commits, None, trouble, now.cut, now.recorded)
+    return Claimed(claim, read_history_reference(shadow_path(asked.state, asked.name)))
+
+
+def verified(asked: Verifying, disk: Disk) -> VerifyResult:
+    """Verify a history."""
+    worktree = None
+    with suppress(OSError):
+        worktree = Worktree(asked.root, disk)
+    subject = Subject(
+        shadow=shadow_path(asked.state, asked.name),
+        worktree=worktree,
+        max_file_bytes=asked.max_file_bytes,
+        before=asked.before,
+        reference=asked.reference,
+        claim=asked.claim,
+        expect=asked.expect,
+        trouble=asked.trouble,
+    )
+    try:
+        return verify(subject)
+    finally:
+        if worktree is not None:
+            worktree.close()
+
+
+def verify(subject: Subject) -> VerifyResult:
+    """Verify a history."""
+    run = _Verification(subject)
+    try:
+        run.everything()
+        return run.result()
+    finally:
+        run.check.close()
+
+
+@dataclass
+class _Verification:
+    subject: Subject
+    problems: list[Problem] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    commits: int = 0
+    changed_outside: int | None = None
+    uncounted: int = 0
+    #: Where the chain could not be followed any further.
+    broken_at: str | None = None
+    #: The oldest commit, where the journal says that those before it were dropped.
+    ended_at: str | None = None
+
+    def __post_init__(self) -> None:
+        self.check = ObjectCheck(self.subject.shadow)
+        self._faults: dict[str, Fault] = {}
+        #: Objects that a problem names already.
+        self._named: set[str] = set()
+        self._trees: OrderedDict[str, tuple[RawTree, list[str]]] = OrderedDict()
+
+    def everything(self) -> None:
+        self.check.scan()
+        for fault in self.check.faults:
+            if fault.oid is not None:
+                self._faults[fault.oid] = fault
+        self._follow_chain()
+        self._add_other_faults()
+        self._check_journal()
+        self._check_what_replaces()
+        self._tell_trouble()
+        self._compare_workspace()
+
+    def result(self) -> VerifyResult:
+        if self.uncounted:
+            self.problems.append(Problem("more", f"and {self.uncounted} more problems"))
+        return VerifyResult(
+            ok=not self.problems,
+            commits=self.commits,
+            objects=self.check.objects,
+            problems=self.problems,
+            head=self.subject.claim.head,
+            changed_outside=self.changed_outside,
+            warnings=self.warnings,
+        )
+
+    def _add(
+        self,
+        kind: str,
+        message: str,
+        *,
+        what: str | None = None,
+        commit: str | None = None,
+        object: str | None = None,  # noqa: A002 - the contract's word
+        path: str | None = None,
+    ) -> None:
+        if len(self.problems) >= _MOST_PROBLEMS:
+            self.uncounted += 1
+            return
+        self.problems.append(Problem(kind, message, what, commit, object, path))
+
+    # -- the chain
+
+    def _follow_chain(self) -> None:
+        subject = self.subject
+        chain = _Chain(subject, self._pins())
+        oid, child = subject.claim.head, None
+        current = self._commit(oid, None) if oid is not None else None
+        while oid is not None and current is not None:
+            chain.pass_by(oid, current, self.commits)
+            self.commits += 1
+            for fault in current.faults:
+                self._add("malformed", f"commit {oid}: {fault}", commit=oid)
+            if self._is_recorded_end(oid, current):
+                break
+            parent = self._commit(current.parent, oid) if current.parent is not None else None
+            if parent is not None and parent.time - current.time > _CLOCK_STEP_S:
+                self._warn_of_clock(oid, current.time, parent.time)
+            self._compare_trees(oid, current.tree, parent.tree if parent else None)
+            oid, child, current = current.parent, oid, parent
+        if self.ended_at is not None and current is not None:
+            self._compare_trees(self.ended_at, current.tree, None)
+        elif oid is not None:
+            self.broken_at = child or "the newest commit"
+        self._judge(chain)
+
+    def _is_recorded_end(self, oid: str, commit: CheckedCommit) -> bool:
+        """Whether the history begins here because retention has dropped what was before."""
+        cut = self.subject.claim.cut
+        if cut is None or (oid, commit.parent) != (cut.oldest, cut.parent):
+            return False
+        if read_shallow(self.subject.shadow) != {cut.oldest}:
+            return False  # recorded, and not carried out yet
+        self.ended_at = oid
+        return True
+
+    def _commit(self, oid: str, child: str | None) -> CheckedCommit | None:
+        found = self._need(oid, "commit", child, None)
+        if found is None:
+            return None
+        commit = check_commit(found)
+        if commit is None:
+            self._add("malformed", f"commit {oid} can't be read as a commit", commit=oid)
+        return commit
+
+    def _warn_of_clock(self, oid: str, time: int, before: int) -> None:
+        if len(self.warnings) < 100:
+            self.warnings.append(
+                f"commit {oid} is of {rfc3339(time)}, its parent of {rfc3339(before)}: the clock "
+                "was set back between them"
+            )
+
+    def _pins(self) -> dict[str, list[str]]:
+        """Commit to the pins that name it."""
+        pins: dict[str, list[str]] = {}
+        for name in pin_names(self.subject.shadow):
+            try:
+                oid = pinned(self.subject.shadow, name)
+            except (DamagedReference, OSError):
+                oid = None
+            if oid is None:
+                self._add(
+                    "pin",
+                    f"pin {name} holds no commit's id. Delete it: stet pin --delete {name}",
+                    what=f"refs/pins/{name}",
+                )
+            else:
+                pins.setdefault(oid, []).append(name)
+        return pins
+
+    def _judge(self, chain: _Chain) -> None:
+        """What following the chain has shown about what points into it."""
+        claim = self.subject.claim
+        dropped = claim.cut.dropped if claim.cut is not None and self.ended_at else 0
+        expected = claim.commits - dropped
+        if self.broken_at is None and claim.head is not None and self.commits != expected:
+            self._add(
+                "count",
+                f"the history has {self.commits} commits, but {claim.commits} were made in it"
+                + (f" and {dropped} dropped by retention" if dropped else ""),
+                what=HISTORY,
+            )
+        self._judge_reference(chain)
+        beyond = f" (it can't be followed back beyond {self.broken_at})" if self.broken_at else ""
+        for oid, children in sorted(chain.reverts.items()):
+            if not self.broken_at and not self.ended_at:  # else it may be among the dropped
+                self._add(
+                    "reverts",
+                    f"commit {children[0]} takes back {oid}, which is no commit before it",
+                    commit=children[0],
+                    object=oid,
+                )
+        for oid, names in sorted(chain.pins.items()):
+            for name in names:
+                self._add(
+                    "pin",
+                    f"pin {name} names {oid}, which is not in the history{beyond}. "
+                    f"Delete it: stet pin --delete {name}",
+                    what=f"refs/pins/{name}",
+                    object=oid,
+                )
+        if self.subject.expect is not None and not chain.expected:
+            self._add(
+                "expect",
+                f"the history does not have commit {self.subject.expect}, which it had when that "
+                f"id was noted{beyond}: {self._why_not_expected(self.subject.expect)}",
+                commit=self.subject.expect,
+            )
+
+    def _why_not_expected(self, expect: str) -> str:
+        now = successors(self.subject.shadow, expect)
+        if now:
+            return f"the repository says that it is {now[0]} since a path was forgotten"
+        if self.ended_at is not None:
+            return "it may be among those that retention has dropped; or it was replaced"
+        return "it was cut off, or replaced by another"
+
+    def _judge_reference(self, chain: _Chain) -> None:
+        subject = self.subject
+        name, head = HISTORY, subject.claim.head
+        if subject.reference == "":
+            self._add("reference", f"{name} does not hold a commit's id", what=name)
+        elif subject.reference is None and subject.before.head is not None:
+            self._add("reference", f"{name} is gone; it should name {head}", what=name)
+        elif subject.reference is not None and not chain.reference_in_place:
+            how = "" if chain.reference_at is None else f" ({chain.reference_at} commits back)"
+            self._add(
+                "reference",
+                f"{name} names {subject.reference}{how}, but the newest commit is {head}",
+                what=name,
+                commit=subject.reference,
+            )
+
+    # -- objects
+
+    def _need(self, oid: str, kind: str, commit: str | None, path: str | None) -> bytes | None:
+        """The content of an object that the history needs; None after telling why not."""
+        if not self._is_there(oid, kind, commit, path):
+            return None
+        found = self.check.read(oid)
+        if found is None:  # gone since it was checked
+            self._name_missing(oid, kind, commit, path)
+            return None
+        return found[1]
+
+    def _is_there(self, oid: str, kind: str, commit: str | None, path: str | None) -> bool:
+        found = self.check.kind_of(oid)
+        if found is None:
+            self.check.refresh(oid)
+            found = self.check.kind_of(oid)
+        if found == kind:
+            return True
+        if found is None:
+            self._name_missing(oid, kind, commit, path)
+        else:
+            self._add(
+                "wrong_object",
+                f"{_needed_by(commit, path)} needs {oid} as a {kind}, but that is a {found}",
+                commit=commit,
+                object=oid,
+                path=path,
+            )
+        return False
+
+    def _name_missing(self, oid: str, kind: str, commit: str | None, path: str | None) -> None:
+        if oid in self._named:
+            return
+        self._named.add(oid)
+        fault = self._faults.get(oid)
+        where = f"{fault.path}: {fault.why}" if fault else "it is in no file of the repository"
+        self._add(
+            "damaged_object" if fault else "missing_object",
+            f"{kind} {oid}, which {_needed_by(commit, path)} needs, is "
+            f"{'damaged' if fault else 'missing'}: {where}",
+            what=fault.path if fault else None,
+            commit=commit,
+            object=oid,
+            path=path,
+        )
+
+    def _add_other_faults(self) -> None:
+        """The damage that no commit needs, or of which there is a whole copy."""
+        missing = any(p.kind == "missing_object" for p in self.problems)
+        for fault in self.check.faults:
+            if fault.oid is None:
+                self._add(fault.kind, f"{fault.path}: {fault.why}", what=fault.path)
+            elif fault.oid not in self._named:
+                whole = self.check.kind_of(fault.oid) is not None
+                why = "another copy of it is whole" if whole else "no commit is known to need it"
+                self._add(
+                    fault.kind,
+                    f"object {fault.oid} is damaged ({why}): {fault.path}: {fault.why}",
+                    what=fault.path,
+                    object=fault.oid,
+                )
+        for path in self.check.unindexed if missing else ():
+            self._add(
+                "missing_index",
+                f"{path} has no index, so nothing in it is found. Make one: git index-pack "
+                f"{os.path.join(self.subject.shadow, path)}",
+                what=path,
+            )
+
+    def _tell_trouble(self) -> None:
+        trouble = self.subject.trouble
+        if trouble is None:
+            return
+        well = (
+            ""
+            if self.problems
+            else "Nothing is damaged by now; it is tried again when a call comes. "
+        )
+        self._add("put_off", f"{well}The workspace was put off: {trouble}")
+
+    # -- trees
+
+    def _compare_trees(self, commit: str, new: str, old: str | None) -> None:
+        """Check everything in a commit's tree that its parent's does not have in its place."""
+        waiting = [(new, old, "")] if new != old else []
+        while waiting:
+            new, old, prefix = waiting.pop()
+            before = (self._tree(old, None, "") if old is not None else None) or {}
+            entries = self._tree(new, commit, prefix) or {}
+            for name, (mode, oid) in sorted(entries.items() - before.items()):
+                path = prefix + name.decode("utf-8", "replace")
+                if mode != TREE_MODE:
+                    self._is_there(oid.hex(), "blob", commit, path)
+                    continue
+                known = before.get(name)
+                beside = known[1].hex() if known is not None and known[0] == mode else None
+                waiting.append((oid.hex(), beside, path + "/"))
+
+    def _tree(self, oid: str, commit: str | None, path: str) -> RawTree | None:
+        """The entries of a tree; ``commit`` None: of one that is judged another time."""
+        known = self._trees.get(oid)
+        if known is None:
+            content = self._tree_content(oid, commit, path)
+            if content is None:
+                return None
+            known = self._trees[oid] = check_tree(content)
+            if len(self._trees) > _TREES:
+                self._trees.popitem(last=False)
+        self._trees.move_to_end(oid)
+        entries, faults = known
+        if faults and commit is not None and oid not in self._named:
+            self._named.add(oid)
+            for fault in faults:
+                self._add(
+                    "malformed",
+                    f"tree {oid} ({path or 'the root'} of commit {commit}): {fault}",
+                    commit=commit,
+                    object=oid,
+                )
+        return entries
+
+    def _tree_content(self, oid: str, commit: str | None, path: str) -> bytes | None:
+        if commit is not None:
+            return self._need(oid, "tree", commit, path.rstrip("/") or None)
+        found = self.check.read(oid)
+        return found[1] if found and found[0] == "tree" else None
+
+    # -- the journal, and what git would show instead
+
+    def _check_journal(self) -> None:
+        claim = self.subject.claim
+        journal = claim.journal
+        if journal is None:
+            self._add(
+                "journal", f"the journal can't be read: {claim.journal_trouble}", what="journal"
+            )
+            return
+        for sentence in journal.damage:
+            self._add("journal", sentence, what="journal")
+        if journal.damage:
+            return
+        own = claim.recorded or Reached(claim.head, claim.commits)
+        if (journal.head, journal.commits) != (own.head, own.commits):
+            self._add(
+                "journal",
+                f"the journal has the history at {journal.head} with {journal.commits} commits, "
+                f"the daemon at {own.head} with {own.commits}",
+                what="journal",
+            )
+
+    def _check_what_replaces(self) -> None:
+        """What makes plain git show another history than the one that is stored."""
+        shadow = self.subject.shadow
+        for name in references_below(shadow, "refs/replace"):
+            self._add(
+                "replaced",
+                f"{name} makes git show another object in the place of {name.rsplit('/', 1)[1]}. "
+                f"Remove it: git --git-dir {shadow} replace -d {name.rsplit('/', 1)[1]}",
+                what=name,
+            )
+        for name in _REPLACING_FILES:
+            if name == "shallow" and self.ended_at is not None:
+                continue
+            if os.path.lexists(os.path.join(shadow, name)):
+                self._add(
+                    "replaced", f"{name} makes git show another history; stetd makes no such file",
+                    what=name,
+                )  # fmt: skip
+        try:
+            with open(os.path.join(shadow, "HEAD"), "rb") as file:
+                whole = file.read(100) == b"ref: " + HISTORY.encode() + b"\n"
+        except OSError:
+            whole = False
+        if not whole:
+            self._add(
+                "reference", f"HEAD does not point to {HISTORY}; stetd writes it anew when it "
+                "starts", what="HEAD",
+            )  # fmt: skip
+
+    # -- the workspace
+
+    def _compare_workspace(self) -> None:
+        """Count the files that are other than the newest commit has them: no problem, but told."""
+        head = self.subject.claim.head
+        commit = self._quiet_commit(head) if head is not None else None
+        worktree = self.subject.worktree
+        if worktree is None or worktree.gone():
+            return
+        self.changed_outside = 0
+        waiting = [(commit.tree, "")] if commit is not None else []
+        while waiting:
+            oid, prefix = waiting.pop()
+            for name, (mode, entry) in (self._tree(oid, None, prefix) or {}).items():
+                path = prefix + name.decode("utf-8", "replace")
+                if mode == TREE_MODE:
+                    waiting.append((entry.hex(), path + "/"))
+                elif self._present(worktree, path) != (mode, entry):
+                    self.changed_outside += 1
+
+    def _quiet_commit(self, oid: str) -> CheckedCommit | None:
+        found = self.check.read(oid)
+        return check_commit(found[1]) if found and found[0] == "commit" else None
+
+    def _present(self, worktree: Worktree, path: str) -> tuple[bytes, bytes] | None:
+        try:
+            target = worktree.resolver.locate(path)
+        except Refused:
+            return None
+        try:
+            if target.path != path:
+                return None
+            found = worktree.read(target, self.subject.max_file_bytes)
+        except Refused as refusal:
+            if refusal.kind not in (Kind.NOT_A_FILE, Kind.FILE_TOO_LARGE):
+                raise
+            return None
+        except OSError:
+            return None
+        finally:
+            target.close()
+        image = found.image if found else None
+        return (b"%o" % image.git_mode, bytes.fromhex(image.oid)) if image else None
+
+
+def _needed_by(commit: str | None, path: str | None) -> str:
+    if commit is None:
+        return "the journal"
+    return f"commit {commit}" + (f" ({path})" if path else "")
+
+
+class _Chain:
+    """What is looked for along the chain, and was found."""
+
+    def __init__(self, subject: Subject, pins: dict[str, list[str]]) -> None:
+        self._subject = subject
+        #: What is still looked for: taken back by a newer commit, or pinned.
+        self.reverts: dict[str, list[str]] = {}
+        self.pins = pins
+        self.expected = False
+        self.reference_at: int | None = None
+        self._before_at: int | None = None
+
+    def pass_by(self, oid: str, commit: CheckedCommit, distance: int) -> None:
+        """The next commit; ``distance`` commits are newer."""
+        subject = self._subject
+        self.reverts.pop(oid, None)
+        self.pins.pop(oid, None)
+        for other in commit.reverts:
+            self.reverts.setdefault(other, []).append(oid)
+        if subject.expect is not None and oid.startswith(subject.expect):
+            self.expected = True
+        if oid == subject.reference:
+            self.reference_at = distance
+        if oid == subject.before.head:
+            self._before_at = distance
+
+    @property
+    def reference_in_place(self) -> bool:
+        """Whether the reference named a commit not older than the head before it was read."""
+        if self._subject.reference in (self._subject.claim.head, self._subject.before.head):
+            return True
+        if self.reference_at is None:
+            return False
+        return self._before_at is None or self.reference_at <= self._before_at

@@ -1,0 +1,78 @@
+"""Planning undo, redo, rollback and restore, for the engine to carry out."""
+
+from __future__ import annotations
+
+from stetd.engine.drafts import Draft
+from stetd.engine.heads import Head
+from stetd.engine.proposals import Proposal, ProposedFile, Proposing
+from stetd.engine.world import CallWorld
+from stetd.failpoints import hit
+from stetd.historian.messages import Place as Told
+from stetd.historian.queries.indexed_lookup import look_back
+from stetd.historian.reading_place import Place
+from stetd.historian.undo.restore import plan_restore
+from stetd.historian.undo.rollback import plan_rollback
+from stetd.historian.undo.undo import plan_redo, plan_undo
+from stetd.history.objects import EMPTY_TREE, Tree
+from stetd.repository.stored_objects import StoredObjects
+from stetd.state.modes import UNRESTRICTED, Standing
+from stetd.state.workspace import Base, Workspace
+from stetd.storage.disk import Disk
+
+_PLANNERS = {
+    "undo": plan_undo,
+    "redo": plan_redo,
+    "rollback": plan_rollback,
+    "restore": plan_restore,
+}
+
+
+def proposed(place: Place, told: Told, asked: Proposing, disk: Disk) -> Proposal:
+    """Plan it. Raises Refused, MissingObject."""
+    repository = StoredObjects(told.shadow)
+    workspace = Workspace(told.name, told.root, repository, Standing(UNRESTRICTED), disk)
+    workspace.excludes = place.excludes
+    base = Base(Head(told.head, Tree({}, EMPTY_TREE), 0))
+    world = CallWorld(workspace, base, asked.call, None, asked.limits)
+    plan = _PLANNERS[asked.call.method]
+    try:
+        draft = look_back(
+            repository,
+            told.head,
+            lambda past: plan(past, workspace, asked.call, world),
+            place.on_damage,
+        )
+        try:
+            proposal = _as_data(draft, told.number)
+            hit("historian.proposed")
+            return proposal
+        finally:
+            for item in draft.files:
+                item.target.close()
+    finally:
+        world.close()
+        workspace.close()
+
+
+def _as_data(draft: Draft, number: int) -> Proposal:
+    files = [
+        ProposedFile(
+            item.target.path,
+            item.found.image if item.found is not None else None,
+            item.after,
+            item.mode,
+            item.old_path,
+        )
+        for item in draft.files
+    ]
+    return Proposal(
+        kind=draft.kind,
+        subject=draft.subject,
+        files=files,
+        message=draft.message,
+        warnings=list(draft.warnings),
+        reverts=draft.reverts,
+        leftover_directories=list(draft.leftover_directories),
+        record_always=draft.record_always,
+        number=number,
+    )

@@ -1,0 +1,147 @@
+"""Planning ``restore``: one file as it was right after a commit.
+
+The history knows a file from the first time that it was touched. What it was at ``at`` is what
+the last commit up to ``at`` made of the path; if there is none, the first later one tells:
+
+| the first commit on the path after ``at`` | the file at ``at`` |
+|---|---|
+| found it there (``outside``, ``snapshot``) | taken to be as it was found; the answer says so |
+| made it | there was none |
+| there is none | not known to the history: ``file_not_found`` |
+
+An agent may restore a file only if everything after ``at`` on that path is its own; what was
+only found there before its first edit counts as nobody's.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from stet.wire.failures import Kind, Refused, refuse
+from stetd.engine.drafts import Draft
+from stetd.engine.world import CallWorld, EditCall
+from stetd.historian.queries.commit_lookup import Past, Touch, Touches
+from stetd.historian.undo.reverting import conflict, full_mode, look
+from stetd.history.file_undoing import FileConflict, Version
+from stetd.history.taking_back import InTheWay
+from stetd.history.undoing import FOUND
+from stetd.state.workspace import Workspace
+
+
+class _Then(msgspec.Struct, frozen=True):
+    """The file as it was; ``by``: the commit that tells, ``found_later``: by finding it."""
+
+    version: Version | None
+    by: Touch
+    found_later: bool
+
+
+def plan_restore(past: Past, workspace: Workspace, call: EditCall, world: CallWorld) -> Draft:
+    """Plan a ``restore``. Raises Refused: no_change, file_not_found, not_permitted, ..."""
+    at = past.resolve(call.params["at"])
+    path, touches = _known_path(past, workspace, call, at)
+    then = _then(touches)
+    try:
+        now = look(world, path)
+    except InTheWay as obstacle:
+        raise conflict([FileConflict(obstacle.path, [obstacle.reason])]) from obstacle
+    if not call.control:
+        _check_own(past, call, path, touches, now)
+    if now == then.version:
+        raise refuse(
+            Kind.NO_CHANGE,
+            f"{path} is as it was after {at[:8]} already; nothing was changed.",
+            path=path,
+        )
+    item = world.draft_file(path, then.version.data if then.version else None)
+    if then.version is not None:
+        recorded = dict(then.by.commit.meta.permissions).get(path)
+        item.mode = full_mode(then.version, item.found, recorded)
+    return Draft(
+        kind="restore",
+        subject=f"restore {path} as of {at[:8]}",
+        files=[item],
+        message=_message(path, at, then),
+        warnings=_warnings(path, at, then, touches),
+        leftover_directories=[d for touch in touches.later for d in touch.commit.meta.directories],
+    )
+
+
+def _known_path(past: Past, workspace: Workspace, call: EditCall, at: str) -> tuple[str, Touches]:
+    """The path as the history spells it, and its commits; a link itself before its target."""
+    resolver = workspace.worktree.resolver
+    asked = call.params["path"]
+    spellings = [
+        resolver.canonical(asked, call.directory, follow_last=False),
+        resolver.canonical(asked, call.directory),
+    ]
+    for path in dict.fromkeys(spellings):
+        if workspace.excludes(path):
+            raise refuse(
+                Kind.FILE_NOT_FOUND,
+                f"{path} is excluded from the history (exclude, in the configuration), which keeps "
+                "no version of it to go back to. Nothing was changed.",
+                path=path,
+            )
+        touches = past.touches(path, at)
+        if touches.later or touches.last:
+            return path, touches
+    raise refuse(
+        Kind.FILE_NOT_FOUND,
+        f"{asked}: the history has no such file; it holds only files that edits have touched. "
+        "`log` lists them.",
+        path=asked,
+    )
+
+
+def _then(touches: Touches) -> _Then:
+    if touches.last is not None:
+        return _Then(touches.last.after, touches.last, found_later=False)
+    first = touches.later[-1]
+    if first.commit.meta.kind in FOUND:
+        return _Then(first.after, first, found_later=True)
+    return _Then(None, first, found_later=False)
+
+
+def _check_own(
+    past: Past, call: EditCall, path: str, touches: Touches, now: Version | None
+) -> None:
+    others = [touch for touch in touches.later if touch.commit.meta.session != call.session]
+    found_first = touches.last is None and touches.later[-1].commit.meta.kind in FOUND
+    if found_first and others:
+        others.pop()
+    if others:
+        newest = others[0].commit
+        raise _not_own(path, f"{newest.oid[:8]} ({newest.meta.subject}) is not of this session")
+    if now != past.file_now(path):
+        raise _not_own(path, "it was changed outside")
+
+
+def _not_own(path: str, reason: str) -> Refused:
+    return refuse(
+        Kind.NOT_PERMITTED,
+        f"{path}: an agent may restore a file only if everything since is its own, but {reason}. "
+        f"Take back edits of your own with undo, or ask the person: stet restore {path} --at ..",
+        path=path,
+    )
+
+
+def _message(path: str, at: str, then: _Then) -> str:
+    if then.version is None:
+        return f"Removed {path}: there was none after {at[:8]}."
+    return f"Restored {path} as it was after {at[:8]}."
+
+
+def _warnings(path: str, at: str, then: _Then, touches: Touches) -> list[str]:
+    warnings = []
+    if then.found_later:
+        found = then.by.commit.oid[:8]
+        warnings.append(
+            f"the history knows {path} only since {found}, which is after {at[:8]}; it was "
+            "restored as it was found then, before its first edit."
+        )
+    if then.version is None:
+        moved = [old for t in touches.later for old, new in t.commit.meta.moves if new == path]
+        if moved:
+            warnings.append(f"what was {path} is {moved[-1]} at {at[:8]}; restore that as well.")
+    return warnings

@@ -1,0 +1,294 @@
+"""From commits that are to be taken back to a draft: what undo, redo and rollback share.
+
+Which commits, each of them decides for itself. The rules for files are pure
+(:mod:`stetd.history.taking_back`); here they meet the disk.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from stet.wire.failures import Failure, Kind, Refused, refuse
+from stetd.engine.drafts import Draft, DraftFile
+from stetd.engine.world import CallWorld
+from stetd.historian.queries.commit_lookup import Past
+from stetd.history.commits import CommitMeta, StoredCommit
+from stetd.history.file_undoing import FileConflict, Version
+from stetd.history.objects import EXECUTABLE, LINK
+from stetd.history.taking_back import InTheWay, TakingBack
+from stetd.history.undoing import FOUND, TAKES_BACK, UndoneTwice, undone_twice
+from stetd.repository.merging import merge_file
+from stetd.storage.worktree import OnDisk
+
+#: Commits that the message lists; more are only counted.
+_LISTED = 50
+_LONGEST_SUBJECT = 120
+#: Commits that a conflict names as being in the way.
+_NAMED = 4
+
+
+def take_back(
+    past: Past, world: CallWorld, chosen: Sequence[StoredCommit], kind: str, subject: str
+) -> Draft:
+    """A draft that takes commits back, newest first.
+
+    Raises Refused: conflict, nothing_to_undo (something would be undone twice), ...
+    """
+    for commit in chosen:
+        if commit.oid in past.cut_off:
+            raise _cut_off(commit)
+        if commit.meta.forgotten:
+            raise _forgotten(commit)
+    excluded = [(commit, path) for commit in chosen for _, path in commit.meta.excluded]
+    if excluded:
+        raise _not_kept(excluded)
+    twice = would_undo_twice(past, chosen)
+    if twice is not None:
+        raise _twice(twice)
+    work = TakingBack(lambda path: look(world, path), merge_file)
+    permissions = Permissions()
+    wanted = {commit.oid for commit in chosen}
+    for commit in past.steps_back(chosen):
+        meta = commit.meta
+        if commit.oid in wanted:
+            permissions.take_back(meta)
+            work.take_back(past.deltas(commit), meta.moves, found=meta.kind in FOUND)
+        else:
+            work.step_over(meta.moves)
+    if work.conflicts:
+        in_the_way = {c.path: _in_the_way(past, world, c.path, chosen) for c in work.conflicts}
+        raise conflict(work.conflicts, in_the_way)
+    return Draft(
+        kind=kind,
+        subject=subject,
+        files=_files(world, work, permissions),
+        reverts=tuple(commit.oid for commit in chosen),
+        leftover_directories=[d for commit in chosen for d in commit.meta.directories],
+        record_always=True,
+    )
+
+
+def would_undo_twice(past: Past, chosen: Sequence[StoredCommit]) -> UndoneTwice | None:
+    """What would be undone a second time if these were taken back (newest first)."""
+    wanted = {commit.oid for commit in chosen if commit.meta.kind in TAKES_BACK}
+    if not wanted:
+        return None
+    found = past.find(wanted)
+    while more := {oid for each in found for oid in _taken_back(past, each.commit)} - wanted:
+        wanted |= more
+        found = past.find(wanted)
+    return undone_twice(found, [commit.oid for commit in chosen if commit.oid in wanted])
+
+
+def _taken_back(past: Past, commit: StoredCommit) -> list[str]:
+    if commit.meta.kind not in TAKES_BACK:
+        return []
+    if past.cut_off:  # what it took back may have been dropped
+        return [oid for oid in commit.meta.reverts if _is_there(past, oid)]
+    return list(commit.meta.reverts)
+
+
+def _is_there(past: Past, oid: str) -> bool:
+    try:
+        return bool(past.find([oid]))
+    except Refused:
+        return False
+
+
+def _cut_off(commit: StoredCommit) -> Refused:
+    return refuse(
+        Kind.NOTHING_TO_UNDO,
+        f"{commit.oid[:8]} is the oldest commit that the history still has: what stood before it "
+        "was dropped to save space, so there is nothing to go back to.",
+    )
+
+
+def _forgotten(commit: StoredCommit) -> Refused:
+    paths = commit.meta.forgotten
+    what = ", ".join(paths[:3]) + (" and others" if len(paths) > 3 else "")
+    return refuse(
+        Kind.NOTHING_TO_UNDO,
+        f"{commit.oid[:8]} changed {what}, which the history was told to forget: what stood there "
+        "is gone, so the call can't be taken back. Nothing was changed.",
+    )
+
+
+def _not_kept(excluded: Sequence[tuple[StoredCommit, str]]) -> Refused:
+    reason = "the history does not keep this file, so there is nothing to go back to"
+    failures = [
+        Failure(
+            Kind.CONFLICT.value,
+            f"{path}: {commit.oid[:8]} changed this file, which is excluded from the history: what "
+            "stood there before is not kept, so the call can't be taken back. Nothing was changed. "
+            "Other calls can be undone by their ids, which `log` gives.",
+            path=path,
+        )
+        for commit, path in excluded
+    ]
+    told = [{"path": path, "hunks": [reason], "commits": []} for _, path in excluded]
+    return Refused(*failures, extra={"conflicts": told})
+
+
+def _twice(found: UndoneTwice) -> Refused:
+    return refuse(
+        Kind.NOTHING_TO_UNDO,
+        f"this would undo {found.commit[:8]} a second time, which {found.by[:8]} has undone "
+        f"already; nothing was changed. Take {found.by[:8]} back first.",
+    )
+
+
+def look(world: CallWorld, path: str) -> Version | None:
+    """What stands at a path of the history. Raises InTheWay, Refused (file_too_large, ...)."""
+    try:
+        found = world.look_at(path)
+    except Refused as refusal:
+        if refusal.kind == Kind.CONFLICT:
+            raise InTheWay(path, refusal.extra["conflicts"][0]["hunks"][0]) from refusal
+        if refusal.kind == Kind.NOT_A_FILE:
+            raise InTheWay(path, refusal.message.removeprefix(f"{path}: ")) from refusal
+        raise
+    if found is None or found.image is None or found.data is None:
+        return None
+    return Version(found.data, found.image.git_mode)
+
+
+@dataclass(slots=True)
+class Permissions:
+    """Permission bits as they were before the commits that are taken back, newest first."""
+
+    recorded: dict[str, int] = field(default_factory=dict)
+    #: (before, after) by path, of commits that changed the bits of a file that stayed.
+    regraded: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+
+    def take_back(self, meta: CommitMeta) -> None:
+        """Add a commit that is older than those before."""
+        self.recorded.update(meta.permissions)
+        for path, before, after in meta.regraded:
+            self.recorded[path] = before
+            self.regraded.setdefault(path, []).append((before, after))
+
+    def mode_of(self, path: str, version: Version, found: OnDisk | None) -> int:
+        """The mode that a file comes back with: :func:`full_mode`, and what commits changed."""
+        mode = full_mode(version, found, self.recorded.get(path))
+        if found is None or not (stat.S_ISREG(found.mode) and stat.S_ISREG(mode)):
+            return mode
+        bits = stat.S_IMODE(found.mode)
+        for before, after in self.regraded.get(path, []):
+            bits = before if bits == after else bits
+        return mode if bits == stat.S_IMODE(found.mode) else stat.S_IFREG | bits
+
+
+def _files(world: CallWorld, work: TakingBack, permissions: Permissions) -> list[DraftFile]:
+    files = []
+    for path, version in work.files.items():
+        item = world.draft_file(path, version.data if version else None)
+        origin = work.moved_from.get(path)
+        moved = None
+        if origin is not None and item.found is None and version is not None:
+            moved = world.seen[origin][1]
+            item.old_path = origin if work.files[origin] is None else None
+        if version is not None:
+            item.mode = permissions.mode_of(path, version, item.found or moved)
+        files.append(item)
+    return files
+
+
+def full_mode(version: Version, found: OnDisk | None, recorded: int | None) -> int:
+    """The mode that a file comes back with.
+
+    A file that stands keeps its permission bits, only execution follows the version; one
+    that comes back has those that the history recorded.
+    """
+    executable = version.git_mode == EXECUTABLE
+    if version.git_mode == LINK:
+        return stat.S_IFLNK | 0o777
+    if found is not None and stat.S_ISREG(found.mode):
+        bits = stat.S_IMODE(found.mode)
+        if executable == bool(bits & stat.S_IXUSR):
+            return found.mode
+        readable = (bits & 0o444) >> 2
+        return stat.S_IFREG | (bits | readable if executable else bits & ~0o111)
+    if recorded is not None:
+        return stat.S_IFREG | recorded
+    return stat.S_IFREG | (0o755 if executable else 0o644)
+
+
+class InTheWayOf(msgspec.Struct, frozen=True):
+    """Who changed a file since: the standing commits, newest first; ``unrecorded``: on disk."""
+
+    commits: Sequence[StoredCommit] = ()
+    unrecorded: bool = False
+
+    def told(self) -> str:
+        """A sentence for the model, with a space before it; "" if nothing is known."""
+        names = ["an edit outside that is not recorded yet"] if self.unrecorded else []
+        names += [f"{commit.oid[:8]} ({_who(commit)})" for commit in self.commits]
+        more = len(names) - _NAMED
+        if more > 0:
+            names[_NAMED:] = [f"{more} more"]
+        return f" Changed since by: {', '.join(names)}." if names else ""
+
+
+def _in_the_way(
+    past: Past, world: CallWorld, path: str, chosen: Sequence[StoredCommit]
+) -> InTheWayOf:
+    own = {commit.oid for commit in chosen}
+    later = past.touches(path, chosen[-1].oid).later
+    others = {touch.commit.oid for touch in later} - own
+    standing = [f.commit for f in past.find(others) if f.undone_by is None] if others else []
+    try:
+        unrecorded = look(world, path) != past.file_now(path)
+    except InTheWay:
+        unrecorded = True
+    return InTheWayOf(standing, unrecorded)
+
+
+def _who(commit: StoredCommit) -> str:
+    meta = commit.meta
+    return "/".join(name for name in (meta.agent, meta.session) if name) or meta.kind
+
+
+def conflict(
+    conflicts: Sequence[FileConflict], in_the_way: Mapping[str, InTheWayOf] | None = None
+) -> Refused:
+    """The refusal of a call that can't be merged, with the hunks and who is in the way."""
+    failures, told = [], []
+    for each in conflicts:
+        others = (in_the_way or {}).get(each.path, InTheWayOf())
+        why = "the same or adjacent lines were changed since" if each.is_merge else each.hunks[0]
+        message = f"{each.path}: later changes are in the way, so nothing was changed: {why}"
+        message = message.rstrip(".") + "." + others.told()
+        failures.append(Failure(Kind.CONFLICT.value, message, path=each.path))
+        commits = [commit.oid for commit in others.commits]
+        told.append({"path": each.path, "hunks": each.hunks, "commits": commits})
+    return Refused(*failures, extra={"conflicts": told})
+
+
+def named(commit: StoredCommit) -> str:
+    """A commit as people read it: the beginning of its id, and its subject."""
+    return shortened(f"{commit.oid[:8]} {commit.meta.subject}")
+
+
+def shortened(subject: str) -> str:
+    """A subject line that does not grow with every undo of an undo."""
+    if len(subject) <= _LONGEST_SUBJECT:
+        return subject
+    return subject[: _LONGEST_SUBJECT - 3] + "..."
+
+
+def listed(what: str, commits: Sequence[StoredCommit]) -> str:
+    """The message for the model: ``what`` was done to these commits."""
+    lines = [f"  {named(commit)}" for commit in commits[:_LISTED]]
+    more = len(commits) - _LISTED
+    if more > 0:
+        lines.append(f"  and {more} more")
+    return "\n".join([f"{what}:", *lines])
+
+
+def counted(commits: Sequence[StoredCommit]) -> str:
+    """``1 commit``, ``3 commits``."""
+    return "1 commit" if len(commits) == 1 else f"{len(commits)} commits"

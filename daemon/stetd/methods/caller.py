@@ -1,0 +1,311 @@
+"""Who asks: one connection's workspace, session and rights; and what all connections share.
+
+What changes anything is handed to the writer before the first ``await``, so the writing calls of
+a connection keep their order; what reads the history is asked of the historian.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import hashlib
+import math
+import os
+import random
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import msgspec
+
+from stet.wire.failures import Kind, Refused, refuse
+from stet.wire.results import EditResult, LoggedError, Peer
+from stetd.config.reloading import Reloading
+from stetd.config.settings import Settings
+from stetd.engine.fair_queue import Lane
+from stetd.engine.parameters import Common, check_label, convert
+from stetd.engine.world import OBSERVE, EditCall
+from stetd.engine.writer import Writer
+from stetd.historian import messages
+from stetd.historian.client import Historian
+from stetd.historian.reading_place import Place
+from stetd.observing.watched_tools import WatchedTools
+from stetd.server.desktop_notices import Notice, Notices
+from stetd.server.subscribers import Feed, Subscriber
+from stetd.state.decisions import Wait, Waits
+from stetd.state.registry import Workspaces, check_root
+from stetd.state.sessions import Entrant, Session
+from stetd.state.state import State
+from stetd.state.upgrades import UpgradeRequest
+from stetd.state.workspace import Workspace
+from stetd.upkeep.schedule import Retain, Upkeep
+
+PROTOCOL = 1
+
+T = TypeVar("T")
+Params = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Shared:
+    """What all connections share."""
+
+    writer: Writer
+    historian: Historian
+    workspaces: Workspaces
+    settings: Settings
+    upkeep: Upkeep
+    #: Drops what is too old or too much of a history, if anything is to be dropped.
+    retain: Retain | None
+    started: float = field(default_factory=time.monotonic)
+    #: Set by the server: called when a person asks the daemon to stop.
+    on_shutdown: Callable[[], None] = field(default=lambda: None)
+    #: Set by the server: how the configuration is read again.
+    reloading: Reloading | None = None
+    #: Set by the server: the newest error in the log.
+    last_error: Callable[[], LoggedError | None] = field(default=lambda: None)
+    feed: Feed = field(init=False)
+    #: Calls that wait for the person to decide.
+    waits: Waits = field(default_factory=Waits)
+    #: What agents' own tools are doing, by the workspace's name.
+    watched: dict[str, WatchedTools] = field(default_factory=dict)
+    notices: Notices = field(init=False)
+    #: Whoever is connected, by its id.
+    callers: dict[int, Caller] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.feed = Feed(self.writer.events, self.historian)
+        self.notices = Notices(lambda: self.settings.notify)
+        self.writer.modes.on_asked = self._notify
+        self.writer.modes.on_decided = self.waits.decided
+        self.writer.sessions.connected = self._connected
+
+    def _connected(self) -> list[tuple[str | None, str | None]]:
+        """The workspace and session of every connection."""
+        return [(caller.workspace, caller.session) for caller in self.callers.values()]
+
+    def _notify(self, request: UpgradeRequest) -> None:
+        who = "/".join(name for name in (request.agent, request.session) if name)
+        where = self.writer.state.known[request.workspace].root
+        self.notices.tell(Notice(who, where, request.reason, f"stet approve {request.id}"))
+
+    def close(self) -> None:
+        """End the threads."""
+        self.notices.close()
+
+
+@dataclass(slots=True)
+class Caller:
+    """One client: who it is, and which workspace and session it has said hello to."""
+
+    shared: Shared
+    control: bool
+    peer: Peer
+    #: When the peer's process began (stetd.server.peer.start_of); 0 if it had ended when it was
+    #: looked at.
+    peer_start: int
+    #: The workspace's name in the state; None before hello, and on control.sock without one.
+    workspace: str | None = None
+    #: The session's directory, relative to the workspace's root.
+    directory: str = ""
+    session: str | None = None
+    agent: str | None = None
+    #: What hello said; needed again where the session is ended and the connection goes on.
+    secret: str | None = field(default=None, repr=False)
+    greeted: bool = False
+    #: Sends this client an event; None where the connection can't.
+    notify: Callable[[object], None] | None = None
+    subscription: Subscriber | None = None
+    #: The connection is over.
+    gone: bool = False
+    #: Its call that waits for a decision. A session has one request, so one is enough.
+    wait: Wait | None = None
+    #: Its place in the writer's queue.
+    lane: Lane = field(default_factory=Lane)
+    #: Waits until the client has taken the replies that it was sent.
+    taken: Callable[[], Awaitable[None]] | None = None
+    _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def state(self) -> State:
+        """The writer's state."""
+        return self.shared.writer.state
+
+    def check_greeted(self, method: str) -> None:
+        """Refuse (hello_required) a caller that has not said which workspace it is about."""
+        if not self.greeted or self.workspace is None:
+            raise refuse(
+                Kind.HELLO_REQUIRED,
+                f"{method}: say hello with a workspace first: "
+                '{"method": "hello", "params": {"protocol": 1, "workspace": "/absolute/path"}}',
+            )
+
+    async def on_writer(
+        self, run: Callable[[], T], *, after_all: bool = False, within: float = math.inf
+    ) -> T:
+        """Run something between batches, after what this client has asked for before.
+
+        ``after_all``: after all calls that wait by now, whoever has sent them; ``within``: or
+        after so many seconds.
+        """
+        writer = self.shared.writer
+        if not after_all and writer.is_next(self.lane):
+            return run()
+        return await writer.submit(run, self.lane, after_all=after_all, within=within)
+
+    def wait_with(self, wait: Wait | None) -> None:
+        """Let the client wait so; the call that waited before it is answered now."""
+        if self.wait is not None:
+            self.wait.end()
+        self.wait = wait
+
+    def unsubscribe(self) -> None:
+        """Send no more events."""
+        if self.subscription is not None:
+            self.shared.feed.remove(self.subscription)
+            self.subscription = None
+
+    def open_workspace(self) -> Workspace:
+        """Give this connection's workspace. Raises Refused."""
+        workspace = self.state.open.get(self.workspace or "")
+        if workspace is None:
+            raise refuse(
+                Kind.WORKSPACE_NOT_ALLOWED,
+                "this workspace is no longer allowed. The person can allow it again: stet init DIR",
+            )
+        return workspace
+
+    def own_session(self) -> Session | None:
+        """The session as it is now, or as it would begin now."""
+        if self.session is None or self.workspace is None:
+            return None
+        who = Entrant(self.workspace, self.session, self.agent, self.secret, self.control)
+        return self.shared.writer.sessions.find(who)
+
+    def needs_session(self) -> Session:
+        """The same, refused (invalid_params) where there is none.
+
+        What records something of it calls :meth:`stetd.state.session_records.Sessions.keep` before.
+        """
+        self.open_workspace()
+        session = self.own_session()
+        if session is None:
+            raise refuse(
+                Kind.INVALID_PARAMS,
+                "this needs a session: name one in hello, e.g. session: 'conv-1'",
+            )
+        return session
+
+    async def submit(
+        self,
+        method: str,
+        own: Params,
+        given: Params,
+        *,
+        planned: Params | None = None,
+        retryable: bool = True,
+    ) -> EditResult:
+        """Hand a call that may write files to the writer; ``given`` are the common parameters.
+
+        ``planned``: what it is planned from, where that is more than the client has sent. Not
+        ``retryable``: its request id is recorded, but the same one again is another call.
+        """
+        common = convert(Common, method, given)
+        check_label("request_id", common.request_id)
+        if common.message is not None and "\0" in common.message:
+            raise refuse(Kind.INVALID_PARAMS, f"{method}: message can't contain NUL characters.")
+        kept = {key: value for key, value in given.items() if key != "request_id"}
+        canonical = msgspec.msgpack.encode([method, own, kept], order="deterministic")
+        call = EditCall(
+            workspace=self.workspace or "",
+            method=method,
+            params=own if planned is None else planned,
+            session=self.session,
+            directory=self.directory,
+            agent=self.agent,
+            peer=self.peer,
+            control=self.control,
+            request=common.request_id or f"{random.getrandbits(128):032x}",
+            retryable=retryable and common.request_id is not None,
+            digest=hashlib.sha256(canonical).digest(),
+            why=common.message or "",
+            if_match=common.if_match,
+            preview=bool(common.preview),
+            size=len(canonical),
+            secret=self.secret,
+        )
+        result = await self.shared.writer.submit_edit(call, self.lane)
+        if result.replayed and result.commit is not None and not result.diff and method != OBSERVE:
+            with suppress(Refused):  # the call was applied, and that is the answer
+                diff = await self.ask("diff of a reply", result, str)
+                result = msgspec.structs.replace(result, diff=diff)
+        return result
+
+    async def ask(self, question: str, params: object, result: type[T]) -> T:
+        """Ask the historian about this client's workspace; the answer, of this type.
+
+        One question at a time for each client, and only once it has taken the replies before: so no
+        long replies gather for one that doesn't read. Raises Refused.
+        """
+        place = await self.on_writer(self._place)
+        async with self._reading:
+            if self.taken is not None:
+                await self.taken()
+            return await self.shared.historian.ask(question, params, result, place)
+
+    def _place(self) -> messages.Place:
+        workspace = self.open_workspace()
+        workspace.check_present()
+        return self.shared.writer.place(workspace, self.directory)
+
+    def place(self) -> Place:
+        """Where this client reads now. Raises Refused."""
+        workspace = self.open_workspace()
+        workspace.check_present()
+        return Place(
+            workspace.worktree,
+            workspace.shadow,
+            workspace.head.commit,
+            self.directory,
+            self.shared.settings.max_file_bytes,
+        )
+
+    def named_workspace(self, root: str | None) -> Workspace:
+        """The workspace with exactly this root, by default the connection's own."""
+        if root is None:
+            return self.open_workspace()
+        check_root(root)
+        found = self.state.find_workspace(os.path.realpath(root))
+        # A directory inside is not enough: to forget one would forget all around it.
+        if found is None or found[1]:
+            raise refuse(
+                Kind.WORKSPACE_NOT_ALLOWED,
+                f"{root} is not an allowed workspace. `workspace_list` lists those that are.",
+            )
+        return found[0]
+
+
+class Writes(enum.Enum):
+    """What a method does to the files of a workspace, which decides about Restricted mode."""
+
+    NOTHING = "nothing"
+    #: Edits: refused in Restricted mode, on both sockets.
+    EDITS = "edits"
+    #: Takes edits back: refused in Restricted mode on agent.sock; a person's works in every mode.
+    TAKES_BACK = "takes back"
+
+
+class Method(msgspec.Struct, frozen=True):
+    """A method, and who may call it.
+
+    ``control``: on control.sock only. ``before_hello``: also by who has not said which
+    workspace it is about. ``writes`` declares what the writer checks when the call's turn has
+    come (a mode may be set meanwhile); tests/e2e/test_rights_table.py holds the two together.
+    """
+
+    run: Callable[[Caller, Params], Awaitable[object]]
+    control: bool = False
+    before_hello: bool = False
+    writes: Writes = Writes.NOTHING

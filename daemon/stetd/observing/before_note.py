@@ -1,0 +1,169 @@
+"""What stood in a workspace before a tool ran: the note of it, and what it tells afterwards.
+
+The question is whether a file that the history has never seen was made by the tool. Undo removes
+what a tool has made, so a file is the tool's only where it is known that there was none. A look at
+the whole workspace shows that of what it looked at. It does not show it of what was left out then:
+by the ``.gitignore`` files of that moment, by ``exclude``, or because it could not be looked into.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from stetd.editing.paths import directories_above
+from stetd.history.excluding import Excludes
+from stetd.history.ignoring import IgnoreFile, is_ignored
+from stetd.history.objects import Tree, find_entry, stored_tree
+from stetd.repository.stored_objects import MissingObject, StoredObjects
+
+#: A larger one takes long to read; what it left out is not known then.
+_LARGEST_RULES = 16 << 10
+_NOTHING = IgnoreFile(b"", "")
+
+
+class BeforeNote(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What stood before a tool ran.
+
+    ``whole``: the workspace was to be looked at; ``complete``: all of it was, and is in the
+    history, but for what was left out: what ``passed`` names, with all below it; what the patterns
+    of that moment exclude (``excludes``, their digest); and what its ``.gitignore`` files ignored.
+    These were those of ``tree``, the history's when the look began, but for ``ignores``: the ids
+    of those that were others, by path; "": there was none to follow. ``recorded``: the history's
+    tree when all that differed was in it.
+
+    ``paths``: those that were named, as the history spells them; ``lacking``: at which of those (by
+    their place in the list) no file was, and how many of the directories above it were not there
+    either. ``absent`` and ``missing`` say the same in notes of older versions, as paths. ``modes``:
+    permission bits that Git can't say.
+    """
+
+    whole: bool = False
+    complete: bool = False
+    paths: list[str] = []
+    absent: list[str] = []
+    passed: list[str] = []
+    missing: list[str] = []
+    modes: dict[str, int] = {}
+    tree: str = ""
+    ignores: dict[str, str] = {}
+    excludes: str = ""
+    lacking: dict[int, int] = {}
+    recorded: str = ""
+
+    def absent_paths(self) -> set[str]:
+        """Where no file was."""
+        return {*self.absent, *(self.paths[place] for place in self.lacking)}
+
+    def missing_directories(self) -> set[str]:
+        """The directories above these that were not there."""
+        missing = set(self.missing)
+        for place, deep in self.lacking.items():
+            parts = self.paths[place].split("/")[:-1]
+            missing.update("/".join(parts[: len(parts) - less]) for less in range(deep))
+        return missing
+
+
+@dataclass(slots=True)
+class StoodBefore:
+    """A note, asked about files that the history has not.
+
+    ``ignores``: the ``.gitignore`` files that are followed now, and their ids; None if nobody
+    looked. ``excludes``: the patterns of now.
+    """
+
+    note: BeforeNote
+    repository: StoredObjects
+    excludes: Excludes
+    ignores: Mapping[str, str] | None
+    _absent: set[str] = field(default_factory=set)
+    _passed: set[str] = field(default_factory=set)
+    _tree: Tree | None = None
+    _recorded: Tree | None = None
+    _rules: dict[str, IgnoreFile | None] = field(default_factory=dict)
+    _unchanged: dict[str, bool] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._absent = self.note.absent_paths()
+        self._passed = {path.rstrip("/") for path in self.note.passed}
+        try:
+            if self.note.tree and self.note.recorded:
+                self._tree = stored_tree(self.note.tree, self.repository.load_tree)
+                self._recorded = stored_tree(self.note.recorded, self.repository.load_tree)
+        except MissingObject:
+            pass  # so that nothing is known
+
+    def had_none(self, path: str) -> bool:
+        """Whether it is known that there was no file at a path."""
+        if path in self._absent:
+            return True
+        note = self.note
+        if not note.complete or self._recorded is None or note.excludes != self.excludes.digest:
+            return False
+        if self.was_passed_over(path):
+            return False
+        try:
+            was_there = find_entry(self._recorded, path, self.repository.load_tree) is not None
+            return not was_there and not self._may_be_ignored(path)
+        except MissingObject:
+            return False
+
+    def was_passed_over(self, path: str) -> bool:
+        """Whether the look then met something at a path, or above it, and could not take it."""
+        return not self._passed.isdisjoint(["", path, *directories_above(path)])
+
+    def _entry(self, path: str) -> str | None:
+        """The id of a file in the tree."""
+        assert self._tree is not None, "BUG: asked without a tree"
+        found = find_entry(self._tree, path, self.repository.load_tree)
+        return found[1] if found is not None else None
+
+    def _may_be_ignored(self, path: str) -> bool:
+        """Whether the rules of then ignored a path, or may have."""
+        folders = ["", *(directory + "/" for directory in directories_above(path))]
+        if all(map(self._is_unchanged, folders)):
+            return False  # what is not ignored now was not ignored then
+        files: list[IgnoreFile] = []
+        for folder in folders:
+            rules = self._rules_of(folder)
+            if rules is None:
+                return True
+            if rules:
+                files.append(rules)
+            name, below, _ = path[len(folder) :].partition("/")
+            if is_ignored(folder + name, files, directory=bool(below)):
+                return True
+        return False
+
+    def _is_unchanged(self, folder: str) -> bool:
+        """Whether the same rules are followed in a directory now."""
+        if self.ignores is None:
+            return False
+        if folder not in self._unchanged:
+            now = self.ignores.get(folder + ".gitignore", "")
+            self._unchanged[folder] = now == self._followed(folder)
+        return self._unchanged[folder]
+
+    def _followed(self, folder: str) -> str:
+        """The id of the rules that were followed in a directory; "": there were none."""
+        path = folder + ".gitignore"
+        known = self.note.ignores.get(path)
+        return known if known is not None else self._entry(path) or ""
+
+    def _rules_of(self, folder: str) -> IgnoreFile | None:
+        """The rules that were followed in a directory; None if they can't be told."""
+        if folder not in self._rules:
+            self._rules[folder] = self._read(folder)
+        return self._rules[folder]
+
+    def _read(self, folder: str) -> IgnoreFile | None:
+        oid = self._followed(folder)
+        if not oid:
+            return _NOTHING
+        try:
+            content = self.repository.blob(oid)
+        except MissingObject:
+            return None
+        return IgnoreFile(content, folder) if len(content) <= _LARGEST_RULES else None

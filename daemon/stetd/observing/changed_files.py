@@ -1,0 +1,185 @@
+"""Which files of a workspace may differ from the history: found by a scan, in bounded time.
+
+Only candidates: what is committed is read again, by the writer, and compared with the head of that
+moment (:mod:`stetd.observing.recording`). So it does no harm if a file changes meanwhile. Runs on
+a reading thread. What a scan learns about files stays with the daemon (:class:`KnownFiles`), so
+the next one reads no file whose stat data are what they were.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+
+from stet.wire.failures import Refused
+from stetd.engine.heads import unusual_permissions
+from stetd.historian.reading_place import Place
+from stetd.history.ignoring import is_left_out
+from stetd.history.objects import EMPTY_TREE, TREE, Image, files_under, stored_tree
+from stetd.observing.current_content import Differing, Looking
+from stetd.repository.stored_objects import StoredObjects
+from stetd.storage.scanning import Folder, Scan
+from stetd.storage.stat_cache import Known, Stamp, StatCache
+from stetd.storage.worktree import RACY_NS, OnDisk
+
+#: So many permissions that Git can't say are noted.
+_MOST_MODES = 1000
+#: So many .gitignore files may be other than in the history.
+_MOST_UNTOLD = 1000
+
+
+class KnownFiles:
+    """What is known of the files of a workspace, by directory; begun with a snapshot's."""
+
+    def __init__(self, path: str) -> None:
+        self._folders: dict[str, dict[str, tuple[Stamp, bytes]]] = {}
+        self._first: StatCache | None = StatCache(path)
+        self._first.load()
+
+    def folder(self, path: str) -> Known:
+        """What is known of the files in a directory."""
+        if path in self._folders:
+            return self._folders[path]
+        return self._first.folder(path) if self._first is not None else {}
+
+    def learn(self, folders: list[Folder]) -> None:
+        """Take over what a scan has found that has met all directories, if not read all files."""
+        self._folders = {folder.path: folder.cached for folder in folders}
+        self._first = None
+
+
+def look_at_workspace(place: Place, known: KnownFiles, asked: Looking) -> Differing:
+    """Look at the whole workspace."""
+    try:
+        return differing(place, known, asked)
+    except OSError as error:
+        return Differing(why=f"it can't be looked at: {error.strerror}")
+
+
+def differing(place: Place, known: KnownFiles, asked: Looking) -> Differing:
+    """The same. Raises OSError."""
+    repository = StoredObjects(place.shadow)
+    try:
+        tree = repository.commit(place.head).tree if place.head is not None else None
+        scan = Scan(
+            place.worktree,
+            repository.load_tree,
+            tree,
+            known,
+            max_files=asked.max_files,
+            max_file_bytes=place.max_file_bytes,
+            excludes=place.excludes,
+            inner=place.inner,
+        )
+        found = _differing(place, repository, scan, known, asked.max_files, asked.deadline)
+        found.tree = tree or EMPTY_TREE
+        found.kept = [path for path in asked.late if not _is_ignored(scan, place, path)]
+        return found
+    finally:
+        repository.close()
+
+
+def _is_ignored(scan: Scan, place: Place, path: str) -> bool:
+    """Whether a ``.gitignore`` leaves out a file, absolute or from the session's directory."""
+    root = place.worktree.root
+    whole = os.path.normpath(os.path.join(root, place.directory, path))
+    return is_left_out(whole.removeprefix(root.rstrip("/") + "/"), scan.rules.get)
+
+
+def _differing(
+    place: Place,
+    repository: StoredObjects,
+    scan: Scan,
+    known: KnownFiles,
+    max_files: int,
+    deadline: float,
+) -> Differing:
+    found = Differing(
+        excludes=place.excludes.digest,
+        ignores=scan.ignores,
+        untold=scan.untold,
+    )
+    for _ in scan.walk():
+        if scan.files > max_files:
+            found.why = f"it has more than {max_files:,} files that no .gitignore leaves out"
+            return found
+        if time.monotonic() > deadline:
+            found.why = "there was no time to look at all of it"
+            return found
+    found.complete = True
+    large = {path for _, path in scan.large}
+    for folder, name in scan.unknown:
+        if time.monotonic() > deadline:
+            found.complete, found.why = False, "there was no time to read all of it"
+            break
+        path = folder.path + name
+        if path not in large and _differs(place, folder, name):
+            found.paths.append((path, folder.stamps[name].size))
+    found.paths += ((path, 0) for path in _gone(scan, repository) if not _is_left_out(place, path))
+    found.inner = sorted(place.inner.intersection(scan.passed))
+    found.pass_over(scan.passed)
+    found.pass_over(sorted(large))
+    found.modes = dict(_unusual(scan))
+    if len(found.modes) > _MOST_MODES:
+        found.modes = {}
+    if len(found.untold) > _MOST_UNTOLD and found.complete:
+        found.complete, found.why = False, f"more than {_MOST_UNTOLD:,} .gitignore files are new"
+    known.learn(scan.folders)
+    return found
+
+
+def _differs(place: Place, folder: Folder, name: str) -> bool:
+    """Read a file and compare it with the history's; what it is, is known from now on."""
+    stamp = folder.stamps[name]
+    read = _read(place, folder.path + name)
+    if read is None or read.data is None:
+        return True  # something is wrong with it: the writer looks again
+    if read.read_at_ns - max(stamp.mtime, stamp.ctime) > RACY_NS and (
+        (stamp.size, stamp.mtime, stamp.inode) == (read.size, read.mtime_ns, read.inode[1])
+    ):
+        folder.cached[name] = stamp, bytes.fromhex(read.oid)
+    tracked = folder.tracked.get(name)
+    image = Image(read.oid, read.mode)
+    return tracked is None or (tracked.mode, tracked.oid) != (image.git_mode, image.oid)
+
+
+def _read(place: Place, path: str) -> OnDisk | None:
+    try:
+        target = place.worktree.resolver.locate(path)
+    except Refused:
+        return None
+    try:
+        return place.worktree.read(target, place.max_file_bytes) if target.path == path else None
+    except Refused:
+        return None
+    finally:
+        target.close()
+
+
+def _gone(scan: Scan, repository: StoredObjects) -> Iterator[str]:
+    """Files that the history has and the scan has not met."""
+    met = {folder.path for folder in scan.folders}
+    for folder in scan.folders:
+        for name, entry in folder.tracked.items():
+            path = folder.path + name
+            if entry.mode != TREE:
+                if name not in folder.stamps:
+                    yield path
+            elif path + "/" not in met:
+                tree = stored_tree(entry.oid, repository.load_tree)
+                for below, _, _ in files_under(tree, repository.load_tree, path + "/"):
+                    yield below
+
+
+def _is_left_out(place: Place, path: str) -> bool:
+    """Whether it is not met because it was not looked for, though the history has it."""
+    return path.startswith(tuple(place.inner)) or place.excludes(path)
+
+
+def _unusual(scan: Scan) -> Iterator[tuple[str, int]]:
+    for folder in scan.folders:
+        for name, stamp in folder.stamps.items():
+            bits = unusual_permissions(stamp.mode)
+            if bits is not None:
+                yield folder.path + name, bits

@@ -1,0 +1,180 @@
+"""What stands at the paths that a tool touches: read, not held, and nothing is refused.
+
+What can't be taken (outside the workspace, Git's own files, too large, excluded) is left out and
+said. What a tool has named in a workspace inside this one is taken, as it is from edits.
+A link is taken as a link. Where a tool has named it, the file of the workspace that it leads to is
+taken beside it, because tools write through links; who asks for the whole workspace has that
+file's own path, or is not to have the file. Between calls nothing of ours is
+half in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from stet.wire.failures import Kind, Refused
+from stetd.engine.world import CallLimits
+from stetd.history.objects import Image
+from stetd.state.workspace import Workspace
+from stetd.storage.paths_on_disk import Target
+from stetd.storage.scanning import MOST_PASSED
+from stetd.storage.worktree import OnDisk
+
+_MOST_WARNINGS = 5
+
+
+@dataclass(slots=True)
+class Seen:
+    """What stands at the paths, by the name that the history has for each."""
+
+    files: dict[str, OnDisk | None] = field(default_factory=dict)
+    #: How many directories above a path there are not.
+    missing: dict[str, int] = field(default_factory=dict)
+    #: Paths of files that there are and that are not taken.
+    passed: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    bytes: int = 0
+
+    @property
+    def images(self) -> dict[str, Image | None]:
+        """The same as images."""
+        return {path: found.image if found else None for path, found in self.files.items()}
+
+
+def look(
+    paths: Iterable[str],
+    workspace: Workspace,
+    directory: str,
+    limits: CallLimits,
+    *,
+    through_links: bool,
+) -> Seen:
+    """Read the files at these paths, which are a request's: absolute, or from ``directory``.
+
+    ``through_links``: and the files that links of these lead to.
+    """
+    seen = Seen()
+    left = 0
+    for path in paths:
+        if len(seen.files) >= limits.files or seen.bytes > limits.bytes:
+            left += 1
+            seen.passed.append(path)
+            continue
+        found = _look_at(seen, path, workspace, directory, limits, follow=False)
+        if through_links and found is not None and found.is_link:
+            _look_at(seen, path, workspace, directory, limits, follow=True)
+    if left:
+        seen.warnings.append(
+            f"{left} more files were not looked at: one call takes {limits.files:,} files and "
+            f"{limits.bytes:,} bytes (max_call_files, max_call_bytes). What changed in them is "
+            "recorded as outside when they are touched the next time."
+        )
+    return seen
+
+
+@dataclass(slots=True)
+class Differing:
+    """What a scan has found.
+
+    ``paths`` with their sizes; ``complete``: nothing else can differ, but for what was left out
+    (:class:`stetd.observing.before_note.BeforeNote` says what that is). ``inner``: the workspaces
+    inside this one that were left out. ``kept``: of the late files, those that no ``.gitignore``
+    leaves out.
+    """
+
+    paths: list[tuple[str, int]] = field(default_factory=list)
+    complete: bool = False
+    passed: list[str] = field(default_factory=list)
+    modes: dict[str, int] = field(default_factory=dict)
+    tree: str = ""
+    excludes: str = ""
+    ignores: dict[str, str] = field(default_factory=dict)
+    untold: dict[str, str] = field(default_factory=dict)
+    inner: list[str] = field(default_factory=list)
+    why: str = ""
+    kept: list[str] = field(default_factory=list)
+
+    def pass_over(self, paths: list[str]) -> None:
+        """Note what was not taken, and stay complete only if there is little of it."""
+        self.passed += paths[: MOST_PASSED + 1 - len(self.passed)]
+        if len(self.passed) > MOST_PASSED and self.complete:
+            self.complete = False
+            self.why = f"more than {MOST_PASSED:,} files and directories can't be looked at"
+
+
+class Looking(msgspec.Struct, frozen=True):
+    """A whole workspace is to be looked at until ``deadline`` (of time.monotonic()).
+
+    ``late``: files, absolute or from the session's directory, of which those are told that no
+    ``.gitignore`` leaves out.
+    """
+
+    max_files: int
+    deadline: float
+    late: list[str] = []
+
+
+def few(warnings: list[str]) -> list[str]:
+    """The first of many warnings."""
+    rest = len(warnings) - _MOST_WARNINGS
+    if rest <= 0:
+        return warnings
+    return [*warnings[:_MOST_WARNINGS], f"... and {rest} more like these."]
+
+
+def _look_at(
+    seen: Seen,
+    path: str,
+    workspace: Workspace,
+    directory: str,
+    limits: CallLimits,
+    *,
+    follow: bool,
+) -> OnDisk | None:
+    resolver = workspace.worktree.resolver
+    try:
+        target = resolver.resolve(path, directory, follow_last=follow)
+    except Refused as refusal:
+        if refusal.kind != Kind.NOT_A_FILE or follow:
+            seen.passed.append(path)
+            seen.warnings.append(f"not recorded: {refusal.message}")
+            return None
+        try:  # a file stands above it, so there is none here
+            gone = resolver.canonical(path, directory, follow_last=False)
+        except Refused as other:
+            seen.warnings.append(f"not recorded: {other.message}")
+        else:
+            if gone and not workspace.excludes(gone):
+                seen.files.setdefault(gone, None)
+        return None
+    try:
+        return _read(seen, target, workspace, limits)
+    finally:
+        target.close()
+
+
+def _read(seen: Seen, target: Target, workspace: Workspace, limits: CallLimits) -> OnDisk | None:
+    path = target.path
+    if path in seen.files:
+        return seen.files[path]
+    if workspace.excludes(path):
+        seen.warnings.append(
+            f"not recorded: {path} is excluded from the history (exclude, in the configuration)"
+        )
+        return None
+    try:
+        found = workspace.worktree.read(target, limits.file_bytes)
+    except Refused as refusal:
+        if refusal.kind == Kind.NOT_A_FILE:  # a directory: no file, to the history
+            seen.files[path] = None
+        else:
+            seen.passed.append(path)
+            seen.warnings.append(f"not recorded: {refusal.message}")
+        return None
+    seen.missing[path] = len(target.missing)
+    seen.files[path] = found
+    seen.bytes += found.size if found is not None else 0
+    return found

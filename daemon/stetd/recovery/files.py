@@ -1,0 +1,442 @@
+"""Bringing the files of one workspace to their last image after a crash: PROTOCOL.md 10-11.
+
+First the temporary files are looked at: one may hold a save that was displaced and not
+put back yet. Then every path that the journal names is judged by
+:mod:`stetd.recovery.table`. The decisions are journalled and synced before any of
+them is carried out, by exchange and compare like every write; so a kill at any step
+leaves something that the next recovery decides in the same way.
+
+What the disk refuses (a file that can't be read or written) stays unsettled: the caller
+must then keep these records in the journal, so that the next start can try again.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from stet.wire.failures import Refused
+from stetd.engine.file_replacement import Displaced, FileWork, install
+from stetd.engine.heads import History, seal_found
+from stetd.engine.sealing import seal_restoring
+from stetd.engine.transaction import PutBack, mark_published
+from stetd.failpoints import hit
+from stetd.history.commits import CommitMeta
+from stetd.history.objects import Image, NewObject, find_entry, same_image
+from stetd.recovery.table import Decision, Link, decide, looks_torn
+from stetd.repository.stored_objects import MissingObject
+from stetd.state.state import State
+from stetd.state.workspace import Workspace
+from stetd.storage.journal import Journal
+from stetd.storage.journal_format import Change, CommitRecord, Rewritten
+from stetd.storage.worktree import OnDisk
+
+_log = logging.getLogger(__name__)
+
+
+class Temporary(msgspec.Struct, frozen=True, kw_only=True):
+    """A temporary file that a record names, in the directory of ``path``.
+
+    ``settled_by``: the record, or the abort that voids it; once that is marked, the
+    file holds nothing that anybody misses. ``position``: of the image that the record
+    puts in place, in the path's chain.
+    """
+
+    path: str
+    name: str
+    settled_by: int
+    boot: str
+    before: Image | None
+    position: int
+
+
+class Emptied(msgspec.Struct, frozen=True):
+    """Directories that go if nothing is in them: those of an undone call, or of a voided one.
+
+    ``settled_by`` as for a temporary file; deepest first.
+    """
+
+    paths: list[str]
+    settled_by: int
+    boot: str
+
+
+@dataclass(slots=True)
+class Replay:
+    """What the records say of one workspace's files: those since the checkpoint, or held back.
+
+    ``first`` is the place of the first of them in the journal (segment, offset), ``last`` the
+    segment of the last.
+    """
+
+    first: tuple[int, int]
+    last: int = 0
+    #: Numbers of these records.
+    numbers: set[int] = field(default_factory=set)
+    chains: dict[str, list[Link]] = field(default_factory=dict)
+    #: The boot in which a path was last written about.
+    boots: dict[str, str] = field(default_factory=dict)
+    temporaries: list[Temporary] = field(default_factory=list)
+    directories: list[Emptied] = field(default_factory=list)
+    commits: list[tuple[int, CommitRecord | Rewritten]] = field(default_factory=list)
+    blobs: dict[str, bytes] = field(default_factory=dict)
+    #: Contents of files that the history does not keep.
+    private: dict[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Recovered:
+    """What recovery did, for the log: paths."""
+
+    records: int = 0
+    rolled_forward: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+    torn: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Settling:
+    """Deciding about the paths of one workspace and doing it."""
+
+    state: State
+    workspace: Workspace
+    replay: Replay
+    boot: str
+    published: set[int]
+    report: Recovered
+    records: list[Change] = field(default_factory=list)
+    works: list[tuple[int, FileWork]] = field(default_factory=list)
+    objects: list[NewObject] = field(default_factory=list)
+    handled: set[str] = field(default_factory=set)
+    #: Names of temporary files that must not be removed.
+    kept_names: set[str] = field(default_factory=set)
+    #: Paths that could not be settled, and the errors.
+    unsettled: dict[str, str] = field(default_factory=dict)
+
+    # -- temporary files
+
+    def look_at_temporaries(self) -> None:
+        """Find saves that were displaced and not yet put back (the last row of the table)."""
+        saves: dict[str, list[OnDisk]] = {}
+        first: dict[str, Temporary] = {}
+        for temporary in self.replay.temporaries:
+            if temporary.settled_by in self.published:
+                continue
+            try:
+                self._finish_swap(temporary)
+                found = self._look(temporary.path, temporary.name)
+                if found is not None and found.data is None:
+                    self._put_back_no_file(temporary)
+                elif found is not None and self._is_displaced_save(temporary, found):
+                    saves.setdefault(temporary.path, []).append(found)
+                    first.setdefault(temporary.path, temporary)
+                elif found is not None:
+                    # Now, not in the end: once this recovery has put our text in place, a
+                    # torn piece of it would pass for a save that our text displaced.
+                    self._discard(temporary)
+            except (Refused, OSError) as error:
+                _log.warning("%s stays beside %s: %s", temporary.name, temporary.path, error)
+                self.kept_names.add(temporary.name)
+        for path, found_saves in saves.items():
+            self._put_back(first[path], found_saves)
+
+    def _finish_swap(self, temporary: Temporary) -> None:
+        worktree = self.workspace.worktree
+        target = worktree.resolve_exactly(temporary.path)
+        try:
+            if not target.missing:
+                worktree.finish_swap(target, temporary.name)
+        finally:
+            target.close()
+
+    def _ours(self, temporary: Temporary, now: OnDisk | None) -> bool:
+        """Whether what stands at a path is something that we have put there since a record."""
+        image = now.image if now else None
+        if now is not None and image is None:
+            return False
+        links = self.replay.chains[temporary.path][temporary.position :]
+        if any(same_image(image, link.image) for link in links):
+            return True
+        if now is None or now.data is None or self.replay.boots[temporary.path] == self.boot:
+            return False
+        return looks_torn(now.data, self._contents([link.image for link in links]))
+
+    def _is_displaced_save(self, temporary: Temporary, found: OnDisk) -> bool:
+        """Whether a temporary file holds somebody's save that is not recorded yet.
+
+        Not if its content is ours, nor if it is a torn piece of ours: after a reboot, or
+        because the daemon was killed while it was being staged - in which case our text
+        can't be in place.
+        """
+        assert found.data is not None, "BUG: no file"
+        before = temporary.before
+        links = self.replay.chains[temporary.path][temporary.position :]
+        images = [before, *(link.image for link in links)]
+        if any(image is not None and image.oid == found.oid for image in images):
+            return False
+        if not looks_torn(found.data, self._contents(images)):
+            return True
+        if temporary.boot != self.boot:
+            return False
+        now = self._look(temporary.path)
+        in_place = self._ours(temporary, now)
+        return in_place and not same_image(now.image if now else None, before)
+
+    def _put_back(self, temporary: Temporary, saves: list[OnDisk]) -> None:
+        """Record displaced saves, and put the last one back if our text still stands there."""
+        path = temporary.path
+        try:
+            now = self._look(path)
+        except OSError as error:
+            self._leave(path, error)
+            return
+        self.handled.add(path)
+        self.report.kept.append(path)
+        blobs: dict[str, bytes] = {}
+        steps: list[tuple[str, Mapping[str, Image | None]]] = []
+        for saved in saves:
+            self._add_blob(blobs, saved)
+            steps.append(("changed outside", {path: saved.image}))
+        ours = self._ours(temporary, now)
+        if not ours:
+            self._add_blob(blobs, now)
+            steps.append(("changed outside", {path: now.image if now else None}))
+        self._record_found(steps, blobs, write=(path, now, saves[-1].image) if ours else None)
+
+    def _put_back_no_file(self, temporary: Temporary) -> None:
+        """Put back a directory (or pipe, ..) that was displaced: the history keeps none."""
+        self.kept_names.add(temporary.name)
+        now = self._look(temporary.path)
+        if now is not None and not (self._ours(temporary, now) and self._is_newer(temporary, now)):
+            return
+        worktree = self.workspace.worktree
+        target = worktree.resolve_exactly(temporary.path)
+        try:
+            if now is None:
+                worktree.put_in(target, temporary.name)
+            else:
+                worktree.swap(target, temporary.name)
+                self.kept_names.discard(temporary.name)
+        finally:
+            target.close()
+
+    def _is_newer(self, temporary: Temporary, now: OnDisk) -> bool:
+        """Whether a displaced directory is newer than what we have put in place.
+
+        An abort names a directory by the absence of a file. An image of ours after that is a
+        save that landed later, and was put back.
+        """
+        links = self.replay.chains[temporary.path][temporary.position + 1 :]
+        images = [link.image for link in links]
+        return None not in images or not any(
+            same_image(now.image, image) for image in images[images.index(None) :]
+        )
+
+    def clear_temporaries(self) -> None:
+        """Remove the temporary files of records that were judged."""
+        for temporary in self.replay.temporaries:
+            if temporary.name in self.kept_names or temporary.path in self.unsettled:
+                continue
+            self._discard(temporary)
+        hit("recovery.cleared")
+
+    def remove_directories(self) -> None:
+        """Remove what is left empty of directories that calls took back, or were voided, made."""
+        for emptied in self.replay.directories:
+            # A mark says that they are gone; after a power cut they may be there again.
+            if emptied.settled_by in self.published and emptied.boot == self.boot:
+                continue
+            for directory in emptied.paths:
+                self.workspace.worktree.remove_directory(directory)
+
+    def _discard(self, temporary: Temporary) -> None:
+        folder = temporary.path.rpartition("/")[0]
+        path = f"{folder}/{temporary.name}" if folder else temporary.name
+        self.workspace.worktree.discard_path(path)
+
+    # -- paths
+
+    def look_at_paths(self) -> None:
+        """Judge every other path by the table."""
+        for path, chain in self.replay.chains.items():
+            if path in self.handled:
+                continue
+            try:
+                self._judge(path, chain, self._look(path))
+            except Refused as refusal:
+                _log.warning("recovery leaves %s alone: %s", path, refusal)
+            except (OSError, MissingObject) as error:
+                if not self._surely_done(path, chain):
+                    self._leave(path, error)
+
+    def _surely_done(self, path: str, chain: list[Link]) -> bool:
+        return self._same_boot(path) and all(link.published for link in chain)
+
+    def _leave(self, path: str, error: Exception) -> None:
+        _log.error("recovery can't settle %s: %s", path, error)
+        self.unsettled[path] = str(error)
+        self.handled.add(path)
+
+    def _judge(self, path: str, chain: list[Link], found: OnDisk | None) -> None:
+        image = found.image if found else None
+        contents = self._contents([link.image for link in chain])
+        torn = found is not None and found.data is not None and looks_torn(found.data, contents)
+        decision = decide(chain, image, same_boot=self._same_boot(path), torn=torn)
+        if found is not None and image is None:
+            decision = Decision.KEEP  # a directory, or the like, is nobody's torn file
+        last = chain[-1].image
+        if decision is Decision.WRITE_LAST:
+            self.report.rolled_forward.append(path)
+            self._record_found([], {}, write=(path, found, last))
+        elif decision is Decision.RESTORE_TORN:
+            self.report.torn.append(path)
+            blobs: dict[str, bytes] = {}
+            self._add_blob(blobs, found)
+            self._record_found(
+                [("torn by a power cut", {path: image})],
+                blobs,
+                write=(path, found, last),
+                restoring=True,
+            )
+        elif decision is Decision.KEEP and not self._known_to_history(path, image):
+            self.report.kept.append(path)
+            blobs = {}
+            self._add_blob(blobs, found)
+            self._record_found([("changed outside", {path: image})], blobs, write=None)
+
+    def _known_to_history(self, path: str, image: Image | None) -> bool:
+        known = find_entry(self.workspace.head.tree, path, self.workspace.repository.load_tree)
+        return known == ((image.git_mode, image.oid) if image else None)
+
+    # -- decisions
+
+    def _record_found(
+        self,
+        steps: Sequence[tuple[str, Mapping[str, Image | None]]],
+        blobs: dict[str, bytes],
+        *,
+        write: tuple[str, OnDisk | None, Image | None] | None,
+        restoring: bool = False,
+    ) -> None:
+        """Add a record for a decision, with the file to be written if there is one."""
+        load = self.workspace.repository.load_tree
+        content = None
+        if write is not None and write[2] is not None:
+            content = blobs.get(write[2].oid)
+            content = self._content(write[2]) if content is None else content
+        meta = CommitMeta(
+            kind="restore",
+            time=int(time.time()),
+            subject="restore after a power cut",
+            method="recovery",
+        )
+        found = seal_found(
+            steps,
+            blobs,
+            head=self.workspace.head,
+            number=self.state.number + 1,
+            time=meta.time,
+            workspace=self.workspace.name,
+            load=load,
+            excludes=self.workspace.excludes,
+        )
+        if write is not None:
+            path, before, after = write
+            found, work = seal_restoring(
+                found,
+                self.workspace.worktree.resolve_exactly(path),
+                before,
+                after,
+                content,
+                meta=meta if restoring else None,
+                load=load,
+                excludes=self.workspace.excludes,
+            )
+            self.works.append((self.state.number + 1, work))
+        self.state.number += 1
+        self.records.append(found.record)
+        self.workspace.head = found.head
+        self.objects += found.objects
+
+    def journal(self, journal: Journal) -> None:
+        """Make the decisions durable."""
+        if self.records:
+            journal.append(*self.records, reserve=1 << 20)
+            journal.sync_always()
+        hit("recovery.decided")
+
+    def carry_out(self, journal: Journal) -> None:
+        """Write what is to be written, each by exchange and compare."""
+        for number, work in self.works:
+            try:
+                self._carry_out(number, work, journal)
+            except (OSError, MissingObject) as error:
+                self._leave(work.target.path, error)
+            finally:
+                work.close()
+                work.target.close()
+        hit("recovery.carried_out")
+
+    def _carry_out(self, number: int, work: FileWork, journal: Journal) -> None:
+        worktree = self.workspace.worktree
+        now = int(time.time())
+        load, excludes = self.workspace.repository.load_tree, self.workspace.excludes
+        history = History(self.workspace.head, load, now, excludes)
+        first = self.state.number + 1
+        putting_back = PutBack(worktree, journal, history, self.state.number, self.workspace.name)
+        try:
+            install(work, worktree)
+        except Displaced:
+            putting_back.restore(work, record_displaced=True)
+        except OSError:
+            putting_back.restore(work)
+            raise
+        else:
+            if work.before is not None:
+                worktree.discard(work.target, work.temporary)
+        finally:
+            self.state.number = putting_back.number
+            self.workspace.head = history.head
+            self.objects += history.objects
+        mark_published(journal, number, *range(first, self.state.number + 1))
+
+    # -- small things
+
+    def _same_boot(self, path: str) -> bool:
+        return self.replay.boots.get(path) == self.boot
+
+    def _look(self, path: str, name: str | None = None) -> OnDisk | None:
+        """What stands at a path, or at another name in its directory."""
+        target = self.workspace.worktree.resolve_exactly(path)
+        try:
+            if target.missing:
+                return None
+            return self.workspace.worktree.look(target.dir_fd, name or target.name)
+        except FileNotFoundError:
+            return None
+        finally:
+            target.close()
+
+    @staticmethod
+    def _add_blob(blobs: dict[str, bytes], found: OnDisk | None) -> None:
+        if found is not None and found.data is not None:
+            blobs[found.oid] = found.data
+
+    def _content(self, image: Image) -> bytes:
+        data = self.replay.blobs.get(image.oid)
+        data = self.replay.private.get(image.oid) if data is None else data
+        return self.workspace.repository.blob(image.oid) if data is None else data
+
+    def _contents(self, images: Sequence[Image | None]) -> list[bytes]:
+        contents = []
+        for image in images:
+            try:
+                if image is not None:
+                    contents.append(self._content(image))
+            except MissingObject:
+                continue
+        return contents

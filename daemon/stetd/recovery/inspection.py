@@ -1,0 +1,64 @@
+"""What a start of the daemon would find in its journal: ``python -m stetd.recovery.inspection``.
+
+For ``stet doctor``, which loads nothing of the daemon's. It reads, and changes nothing; a tail
+that a start would cut off is only told. Meant for a journal that no daemon has open: what one
+is just appending looks like a torn tail.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import msgspec
+
+from stetd.config.directories import Directories
+from stetd.storage.journal_format import FormatError, TooNew, read_segment
+
+
+class TornTail(msgspec.Struct, frozen=True):
+    """Bytes at the end of a segment that are no record: the next start cuts them off."""
+
+    path: str
+    bytes: int
+
+
+class Inspected(msgspec.Struct, frozen=True):
+    """``refused``: path of a segment and why this version can't read it; ``newer``: for its age."""
+
+    segments: int
+    refused: str | None = None
+    newer: bool = False
+    torn: list[TornTail] = []
+    unreadable: str | None = None
+
+
+def inspect(state: str) -> Inspected:
+    """Look at the journal in a state directory; a missing one is empty."""
+    directory = os.path.join(state, "journal")
+    try:
+        names = sorted(name for name in os.listdir(directory) if name.endswith(".wal"))
+    except FileNotFoundError:
+        return Inspected(0)
+    torn = []
+    try:
+        for name in names:
+            path = os.path.join(directory, name)
+            with open(path, "rb") as file:
+                data = file.read()
+            try:
+                _, end = read_segment(data)
+            except FormatError as error:
+                newer = isinstance(error, TooNew)
+                return Inspected(len(names), refused=f"{path}: {error}", newer=newer)
+            rest = len(data[end:].rstrip(b"\0"))
+            if rest:
+                torn.append(TornTail(path, rest))
+    except OSError as error:
+        return Inspected(len(names), unreadable=f"{error.filename}: {error.strerror}")
+    return Inspected(len(names), torn=torn)
+
+
+if __name__ == "__main__":
+    found = inspect(Directories.from_environment().state)
+    sys.stdout.buffer.write(msgspec.json.encode(found))

@@ -1,0 +1,67 @@
+"""Making a shadow repository: the files and directories that plain git takes for a bare one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from stetd.repository.packing import clear_half_packs
+from stetd.repository.references import HISTORY, PINS
+from stetd.storage.disk import Disk, replace_file
+
+#: What makes a directory a bare Git repository, besides its directories.
+_HEAD = b"ref: " + HISTORY.encode() + b"\n"
+_CONFIG = b"""[core]
+\trepositoryformatversion = 0
+\tfilemode = true
+\tbare = true
+\tlogAllRefUpdates = false
+\thooksPath = /dev/null
+[gc]
+\tauto = 0
+"""
+_DIRECTORIES = (
+    "", "objects", "objects/info", "objects/pack", "refs", "refs/heads", PINS, "refs/tags",
+)  # fmt: skip
+
+
+def create_repository(path: str, disk: Disk, *, clear_leftovers: bool = True) -> None:
+    """Make an empty shadow repository (0700), durably; or mend what a crash left of one.
+
+    ``clear_leftovers``: what a killed process left goes; nobody may be writing there.
+
+    Written file by file and not by libgit2, which syncs nothing: after a power cut an empty
+    ``HEAD`` would be no repository any more.
+    """
+    for folder in _DIRECTORIES:
+        os.makedirs(os.path.join(path, folder), mode=0o700, exist_ok=True)
+    if clear_leftovers:
+        _clear_leftovers(path)
+    _write_if_damaged(os.path.join(path, "HEAD"), _HEAD, lambda content: content == _HEAD, disk)
+    _write_if_damaged(
+        os.path.join(path, "config"), _CONFIG, lambda c: b"[core]" in c and b"\0" not in c, disk
+    )
+    for folder in _DIRECTORIES:
+        disk.sync_directory(os.path.join(path, folder))
+
+
+def _write_if_damaged(
+    path: str, content: bytes, is_whole: Callable[[bytes], bool], disk: Disk
+) -> None:
+    if os.path.exists(path):
+        with open(path, "rb") as file:
+            if is_whole(file.read()):
+                return
+    replace_file(path, content, disk)
+
+
+def _clear_leftovers(path: str) -> None:
+    """Remove what a killed process left: locks, which would block every later commit, and
+    temporary files. The caller holds the daemon's lock.
+    """
+    clear_half_packs(path)
+    for folder in ("", "refs/heads", PINS, "objects", "objects/pack"):
+        directory = os.path.join(path, folder)
+        for name in os.listdir(directory):
+            if name.endswith((".lock", ".tmp")) or name.startswith("tmp_"):
+                os.unlink(os.path.join(directory, name))

@@ -1,0 +1,238 @@
+"""Checking every object that a repository's files hold, whether the history needs it or not.
+
+What is found whole is remembered by id and kind, 21 bytes an object; what is not becomes a
+:class:`Fault`. The checks are made here and not by libgit2, whose answers the rest of the
+daemon relies on (and which does not survive every damage, see
+:mod:`stetd.repository.object_files`).
+
+Files come and go meanwhile: packs are joined, loose objects are packed. What has vanished
+between being listed and being opened was put elsewhere first, and is found there when an
+object seems to be missing (:meth:`ObjectCheck.refresh`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from array import array
+from bisect import bisect_left
+from typing import NamedTuple
+
+from stetd.repository.object_files import (
+    INDEX_HEAD,
+    Damaged,
+    Missing,
+    ObjectFiles,
+    Pack,
+    loose_ids,
+    loose_name,
+    pack_names,
+    read_loose,
+)
+
+_KINDS = ("", "commit", "tree", "blob", "tag")
+_NUMBER = {kind: number for number, kind in enumerate(_KINDS)}
+_CHUNK = 1 << 18
+
+
+class Fault(NamedTuple):
+    """Something that is not whole: an object in the file ``path``, or all of that file.
+
+    ``kind`` is damaged_object, damaged_pack, damaged_index or missing_pack; ``path`` is
+    relative to the repository.
+    """
+
+    kind: str
+    path: str
+    why: str
+    oid: str | None = None
+
+
+class _Ids:
+    """Ids in order with the kind of each; 0 until it has been found whole."""
+
+    def __init__(self, ids: bytes) -> None:
+        self.ids = ids
+        self.kinds = bytearray(len(ids) // 20)
+
+    def find(self, oid: bytes) -> int | None:
+        at = bisect_left(range(len(self.kinds)), oid, key=self.at)
+        return at if at < len(self.kinds) and self.at(at) == oid else None
+
+    def kind_of(self, oid: bytes) -> int:
+        at = self.find(oid)
+        return 0 if at is None else self.kinds[at]
+
+    def at(self, number: int) -> bytes:
+        return self.ids[20 * number : 20 * number + 20]
+
+
+class ObjectCheck:
+    """What was found in the files of one repository."""
+
+    def __init__(self, repository: str) -> None:
+        self._repository = repository
+        self._packs: dict[str, _Ids] = {}
+        self._loose: list[_Ids] = []
+        #: What appeared after its folder had been checked.
+        self._late: dict[bytes, int] = {}
+        self._last: _Ids | None = None
+        self._files = ObjectFiles(repository)
+        self.faults: list[Fault] = []
+        #: Packs without an index, which a kill between two renames may leave.
+        self.unindexed: list[str] = []
+
+    def close(self) -> None:
+        """Close the files."""
+        self._files.close()
+
+    @property
+    def objects(self) -> int:
+        """How many objects were found whole; one that is there twice counts twice."""
+        found = [*self._packs.values(), *self._loose]
+        return sum(len(ids.kinds) - ids.kinds.count(0) for ids in found) + len(self._late)
+
+    def read(self, oid: str) -> tuple[str, bytes] | None:
+        """Kind and content of an object; None if no copy of it is whole."""
+        try:
+            return self._files.read(oid)
+        except (Missing, Damaged):
+            return None
+
+    def kind_of(self, oid: str) -> str | None:
+        """The kind of an object of which a whole copy was found."""
+        key = bytes.fromhex(oid)
+        if self._last is not None:  # most objects lie together with those they belong to
+            kind = self._last.kind_of(key)
+            if kind:
+                return _KINDS[kind]
+        for ids in (*self._loose[key[0] : key[0] + 1], *self._packs.values()):
+            kind = ids.kind_of(key)
+            if kind:
+                self._last = ids
+                return _KINDS[kind]
+        return _KINDS[self._late.get(key, 0)] or None
+
+    # -- checking
+
+    def scan(self) -> None:
+        """Check every file."""
+        for first in range(256):
+            self._scan_folder(f"{first:02x}")
+        self._scan_packs()
+        self._look_for_lone_files()
+
+    def refresh(self, oid: str) -> None:
+        """An object was not found: look whether it has come, or moved, since."""
+        self._scan_packs()
+        if self.kind_of(oid) is None:
+            found = self.read(oid)
+            if found is not None:
+                self._late[bytes.fromhex(oid)] = _NUMBER[found[0]]
+
+    def _scan_folder(self, first: str) -> None:
+        names = loose_ids(self._repository, first)
+        ids = _Ids(bytes.fromhex("".join(names)))
+        self._loose.append(ids)
+        for number, oid in enumerate(names):
+            try:
+                kind, _ = read_loose(self._repository, oid)
+            except FileNotFoundError:
+                continue  # packed meanwhile
+            except Damaged as error:
+                self.faults.append(Fault("damaged_object", error.path, error.why, oid))
+            except OSError as error:
+                why = f"it can't be read: {error.strerror}"
+                self.faults.append(Fault("damaged_object", loose_name(oid), why, oid))
+            else:
+                ids.kinds[number] = _NUMBER[kind]
+
+    def _scan_packs(self) -> None:
+        for name in pack_names(self._repository):
+            if name in self._packs:
+                continue
+            self._packs[name] = _Ids(b"")
+            try:
+                pack = Pack(self._repository, name)
+            except FileNotFoundError:
+                continue  # joined with others meanwhile
+            except Damaged as error:
+                self._add_file_fault(error.path, error.why)
+                continue
+            except OSError as error:
+                self._add_file_fault(name + ".pack", f"it can't be read: {error.strerror}")
+                continue
+            try:
+                self._scan_pack(pack)
+            except Damaged as error:
+                self._add_file_fault(error.path, error.why)
+            except OSError as error:
+                self._add_file_fault(pack.pack_name, f"it can't be read: {error.strerror}")
+            finally:
+                pack.close()
+
+    def _add_file_fault(self, path: str, why: str) -> None:
+        kind = "damaged_index" if path.endswith(".idx") else "damaged_pack"
+        self.faults.append(Fault(kind, path, why))
+
+    def _scan_pack(self, pack: Pack) -> None:
+        self._check_sums(pack)
+        ids = _Ids(pack.index_bytes(INDEX_HEAD, 20 * pack.count))
+        self._check_order(pack, ids)
+        self._packs[pack.name] = ids
+        # In the order in which they lie, so that what deltas are based on is at hand.
+        offsets = _offsets(pack)
+        for number in sorted(range(pack.count), key=offsets.__getitem__):
+            oid = ids.at(number).hex()
+            try:
+                kind, _ = pack.read(number, oid)
+            except Damaged as error:
+                self.faults.append(Fault("damaged_object", error.path, error.why, oid))
+            else:
+                ids.kinds[number] = _NUMBER[kind]
+
+    def _check_sums(self, pack: Pack) -> None:
+        index_sums = os.pread(pack.index_fd, 40, pack.index_size - 40)
+        for path, fd, size, expected in (
+            (pack.index_name, pack.index_fd, pack.index_size, index_sums[20:]),
+            (pack.pack_name, pack.fd, pack.size, os.pread(pack.fd, 20, pack.size - 20)),
+        ):
+            checksum = hashlib.sha1(usedforsecurity=False)
+            for start in range(0, size - 20, _CHUNK):
+                checksum.update(os.pread(fd, min(_CHUNK, size - 20 - start), start))
+            if checksum.digest() != expected:
+                self._add_file_fault(path, "its checksum is wrong: a part of it was changed")
+            elif path == pack.pack_name and expected != index_sums[:20]:
+                self._add_file_fault(pack.index_name, "it is the index of another pack")
+
+    def _check_order(self, pack: Pack, ids: _Ids) -> None:
+        last, starts = b"", [0, *pack.fanout]
+        for number in range(pack.count):
+            oid = ids.at(number)
+            if oid <= last or not starts[oid[0]] <= number < starts[oid[0] + 1]:
+                raise Damaged(pack.index_name, "its ids are not in order")
+            last = oid
+
+    def _look_for_lone_files(self) -> None:
+        try:
+            names = sorted(os.listdir(os.path.join(self._repository, "objects", "pack")))
+        except OSError as error:
+            self._add_file_fault("objects/pack", f"it can't be read: {error.strerror}")
+            return
+        for name in names:
+            stem, ending = os.path.splitext(name)
+            if ending == ".idx" and stem + ".pack" not in names:
+                path = f"objects/pack/{stem}.pack"
+                self.faults.append(Fault("missing_pack", path, "it is gone; its index is there"))
+            if ending == ".pack" and stem + ".idx" not in names:
+                self.unindexed.append(f"objects/pack/{name}")
+
+
+def _offsets(pack: Pack) -> array[int]:
+    """Where each object lies, as the index says; unchecked."""
+    table = INDEX_HEAD + 24 * pack.count
+    found = array("I", pack.index_bytes(table, 4 * pack.count))
+    if sys.byteorder == "little":
+        found.byteswap()
+    return found

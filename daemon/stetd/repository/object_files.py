@@ -1,0 +1,496 @@
+"""Reading Git objects from their files: loose ones and packs, checked as they are read.
+
+This is the only way by which the daemon reads objects. libgit2 1.9 loops for ever on a loose
+object that was cut short (its issue 7342) and writes beyond its memory for one that is longer
+than it says (7177), with Python's interpreter lock held, so one damaged file would stop the
+daemon; and a pack cut short while it is mapped ends the process with SIGBUS. Here files are
+read with ``pread``, nothing is mapped, sizes are limited by what was declared, and the id of
+everything is computed again.
+
+Formats (Git's documentation, gitformat-pack and gitformat-loose):
+
+    loose   objects/ab/cdef..: deflated ``<kind> <length>\\0<content>``
+    pack    "PACK", version 2 or 3, count; entries; SHA-1 of all before
+    entry   type and size (7 bits a byte, the first with 3 bits of type and 4 of size); for a
+            delta where its base is: 20 bytes of id, or a distance back; deflated content
+    delta   sizes of base and result; then copies from the base (top bit set; the other bits
+            say which bytes of offset and length follow) and insertions (that many bytes)
+    idx     see :mod:`stetd.repository.packing`
+
+An instance belongs to one thread. Nothing here writes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import struct
+import zlib
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import pairwise
+
+_KINDS = {1: "commit", 2: "tree", 3: "blob", 4: "tag"}
+_OFFSET_DELTA, _ID_DELTA = 6, 7
+_LOOSE_HEADER = re.compile(rb"(blob|tree|commit|tag) (0|[1-9][0-9]{0,18})\0")
+_LOOSE_HEADER_BYTES = 32
+_LOOSE_NAME = re.compile(r"[0-9a-f]{38}")
+#: Nothing that stet writes is larger; a damaged length must not become an allocation.
+_LARGEST = 1 << 32
+#: A chain of deltas is 50 long as Git makes them, 4095 at most.
+_LONGEST_CHAIN = 4096
+_FANOUT = struct.Struct(">256I")
+INDEX_HEAD = 8 + _FANOUT.size
+_TRAILER = 20
+#: Bytes of objects that deltas are based on, kept for the next delta.
+_BASES_BYTES = 4 << 20
+#: Buckets of an index (those of ids with one first byte) that are kept.
+_BUCKETS = 64
+#: Packs that one instance keeps open.
+_MOST_OPEN = 8
+#: How often packs are looked for anew before an object counts as missing: others join them.
+_LOOKS = 3
+
+
+class Damaged(Exception):
+    """A file of the repository does not hold what it should.
+
+    ``path`` is relative to the repository.
+    """
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(f"{path}: {why}")
+        self.path = path
+        self.why = why
+
+
+class Missing(Exception):
+    """No file of the repository holds this object."""
+
+
+def digest(kind: str, content: bytes) -> bytes:
+    """The id of an object, as 20 bytes."""
+    head = f"{kind} {len(content)}\0".encode()
+    return hashlib.sha1(head + content, usedforsecurity=False).digest()
+
+
+def inflate(data: bytes, size: int, path: str, *, alone: bool) -> bytes:
+    """Exactly ``size`` bytes out of a deflated beginning of ``data``; Damaged otherwise.
+
+    ``alone``: nothing may follow in ``data``.
+    """
+    stream = zlib.decompressobj()
+    try:
+        content = stream.decompress(data, size + 1)
+        if not stream.eof and len(content) == size:
+            content += stream.decompress(stream.unconsumed_tail, 1)
+    except zlib.error as error:
+        raise Damaged(path, f"it can't be inflated ({error})") from error
+    if len(content) > size:
+        raise Damaged(path, f"it is longer than the {size} bytes that it says")
+    if not stream.eof:
+        raise Damaged(path, "it is cut short")
+    if len(content) < size:
+        raise Damaged(path, f"it holds {len(content)} bytes and says {size}")
+    if alone and stream.unused_data:
+        raise Damaged(path, f"{len(stream.unused_data)} bytes follow its end")
+    return content
+
+
+# -- loose objects
+
+
+def loose_name(oid: str) -> str:
+    """Where a loose object lies, relative to the repository."""
+    return f"objects/{oid[:2]}/{oid[2:]}"
+
+
+def read_loose(repository: str, oid: str) -> tuple[str, bytes]:
+    """Kind and content of a loose object. Raises FileNotFoundError, OSError, Damaged."""
+    name = loose_name(oid)
+    fd = os.open(os.path.join(repository, name), os.O_RDONLY | os.O_CLOEXEC)
+    with open(fd, "rb", buffering=0) as file:
+        data = file.readall()
+    if not data:
+        raise Damaged(name, "it is empty")
+    try:
+        head = zlib.decompressobj().decompress(data, _LOOSE_HEADER_BYTES)
+    except zlib.error as error:
+        raise Damaged(name, f"it can't be inflated ({error})") from error
+    found = _LOOSE_HEADER.match(head)
+    if found is None:
+        raise Damaged(name, "it does not begin as an object does")
+    length = int(found[2])
+    if length > _LARGEST:
+        raise Damaged(name, f"it claims a length of {length} bytes")
+    content = inflate(data, found.end() + length, name, alone=True)[found.end() :]
+    kind = found[1].decode()
+    if digest(kind, content).hex() != oid:
+        raise Damaged(name, f"its content is that of {digest(kind, content).hex()}")
+    return kind, content
+
+
+def loose_ids(repository: str, first: str) -> list[str]:
+    """The ids, in order, of the loose objects whose id begins with these two digits."""
+    try:
+        names = os.listdir(os.path.join(repository, "objects", first))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return sorted(first + name for name in names if _LOOSE_NAME.fullmatch(name))
+
+
+# -- packs
+
+
+def pack_names(repository: str) -> list[str]:
+    """The packs that have both files, as paths relative to the repository, without ending."""
+    try:
+        names = set(os.listdir(os.path.join(repository, "objects", "pack")))
+    except FileNotFoundError:
+        return []
+    return sorted(
+        f"objects/pack/{name[:-4]}"
+        for name in names
+        if name.endswith(".idx") and name[:-4] + ".pack" in names
+    )
+
+
+class Pack:
+    """One pack with its index.
+
+    Opening checks what a look-up relies on (sizes, counts), not the checksums. Raises
+    FileNotFoundError, OSError, Damaged.
+    """
+
+    def __init__(self, repository: str, name: str) -> None:
+        self.name = name
+        self.index_name, self.pack_name = name + ".idx", name + ".pack"
+        self._repository = repository
+        self.index_fd = self.fd = -1
+        self._bases: OrderedDict[int, tuple[str, bytes]] = OrderedDict()
+        self._bases_bytes = 0
+        self._buckets: OrderedDict[int, bytes] = OrderedDict()
+        self.fanout: tuple[int, ...] = ()
+        self.open()
+
+    def open(self) -> None:
+        """Open both files again after :meth:`close`. A name tells the content: what was read of
+        the index is still so.
+        """
+        if self.fd >= 0:
+            return
+        flags = os.O_RDONLY | os.O_CLOEXEC
+        try:
+            self.index_fd = os.open(os.path.join(self._repository, self.index_name), flags)
+            self.fd = os.open(os.path.join(self._repository, self.pack_name), flags)
+            if not self.fanout:
+                self._read_heads()
+        except BaseException:
+            self.close()
+            raise
+
+    def _read_heads(self) -> None:
+        head = os.pread(self.index_fd, INDEX_HEAD, 0)
+        if len(head) < INDEX_HEAD or head[:8] != b"\377tOc\0\0\0\2":
+            raise Damaged(self.index_name, "it is no index of version 2")
+        fanout = _FANOUT.unpack_from(head, 8)
+        if any(one > two for one, two in pairwise(fanout)):
+            raise Damaged(self.index_name, "its counts do not rise")
+        self.count = fanout[255]
+        self.index_size = os.fstat(self.index_fd).st_size
+        large = self.index_size - (INDEX_HEAD + 28 * self.count + 2 * _TRAILER)
+        if large < 0 or large % 8 or large // 8 > self.count:
+            raise Damaged(
+                self.index_name, f"it has {self.index_size} bytes, too few or too many for it"
+            )
+        self.size = os.fstat(self.fd).st_size
+        start = os.pread(self.fd, 12, 0)
+        if len(start) < 12 or start[:4] != b"PACK" or start[4:8] not in (b"\0\0\0\2", b"\0\0\0\3"):
+            raise Damaged(self.pack_name, "it does not begin as a pack does")
+        if int.from_bytes(start[8:12]) != self.count:
+            raise Damaged(self.pack_name, "its index has another number of objects")
+        self.fanout = fanout
+
+    def close(self) -> None:
+        """Close both files; what was read of the index is kept, so most look-ups need neither."""
+        for fd in (self.index_fd, self.fd):
+            if fd >= 0:
+                os.close(fd)
+        self.index_fd = self.fd = -1
+
+    def index_bytes(self, offset: int, length: int) -> bytes:
+        """A piece of the index; Damaged if it is cut short meanwhile."""
+        found = os.pread(self.index_fd, length, offset)
+        if len(found) < length:
+            raise Damaged(self.index_name, "it is cut short")
+        return found
+
+    def _bucket(self, first: int) -> tuple[int, bytes]:
+        start = self.fanout[first - 1] if first else 0
+        ids = self._buckets.get(first)
+        if ids is None:
+            self.open()
+            ids = self.index_bytes(INDEX_HEAD + 20 * start, 20 * (self.fanout[first] - start))
+            self._buckets[first] = ids
+            if len(self._buckets) > _BUCKETS:
+                self._buckets.popitem(last=False)
+        return start, ids
+
+    def find(self, oid: bytes) -> int | None:
+        """The number of an object in the order of ids; None if it is not in this pack."""
+        start, ids = self._bucket(oid[0])
+        at = ids.find(oid)  # quicker than halving in Python, however many there are
+        while at % 20 and at > 0:
+            at = ids.find(oid, at + 1)
+        return start + at // 20 if at >= 0 else None
+
+    def with_prefix(self, prefix: str) -> Iterator[str]:
+        """The ids that begin with these digits (two at least)."""
+        _, ids = self._bucket(int(prefix[:2], 16))
+        for at in range(0, len(ids), 20):
+            oid = ids[at : at + 20].hex()
+            if oid.startswith(prefix):
+                yield oid
+
+    def offset(self, number: int) -> int:
+        """Where the object with this number begins in the pack."""
+        table = INDEX_HEAD + 24 * self.count
+        small = int.from_bytes(self.index_bytes(table + 4 * number, 4))
+        if small >> 31:
+            place = table + 4 * self.count + 8 * (small & 0x7FFFFFFF)
+            if place + 8 > self.index_size - 2 * _TRAILER:
+                raise Damaged(self.index_name, "it points beyond its own end")
+            small = int.from_bytes(self.index_bytes(place, 8))
+        if not 12 <= small < self.size - _TRAILER:
+            raise Damaged(self.index_name, "it points beyond the end of its pack")
+        return small
+
+    def read(self, number: int, oid: str) -> tuple[str, bytes]:
+        """Kind and content of an object; Damaged if they don't make this id."""
+        kind, content = self._resolve(self.offset(number))
+        if digest(kind, content).hex() != oid:
+            raise Damaged(
+                self.pack_name, f"where {oid} should be it has {digest(kind, content).hex()}"
+            )
+        return kind, content
+
+    def _resolve(self, offset: int) -> tuple[str, bytes]:
+        """Kind and content of the entry at an offset, with the deltas it consists of."""
+        deltas: list[tuple[int, bytes]] = []
+        while (known := self._bases.get(offset)) is None:
+            kind, size, base, at = self.entry_head(offset)
+            data = self._inflated(at, size)
+            if kind in _KINDS:
+                known = _KINDS[kind], data
+                break
+            deltas.append((offset, data))
+            if len(deltas) > _LONGEST_CHAIN:
+                raise Damaged(self.pack_name, f"the deltas at offset {offset} go round in a circle")
+            if isinstance(base, bytes):
+                number = self.find(base)
+                if number is None:  # git allows that in no pack on disk
+                    raise Damaged(self.pack_name, f"it needs {base.hex()}, which it has not")
+                offset = self.offset(number)
+            else:
+                offset = base
+        name, content = known
+        for place, delta in reversed(deltas):
+            self._keep(offset, name, content)
+            offset, content = place, _apply_delta(content, delta, self.pack_name)
+        return name, content
+
+    def _keep(self, offset: int, kind: str, content: bytes) -> None:
+        if offset in self._bases or len(content) > _BASES_BYTES:
+            return
+        self._bases[offset] = kind, content
+        self._bases_bytes += len(content)
+        while self._bases_bytes > _BASES_BYTES:
+            _, (_, dropped) = self._bases.popitem(last=False)
+            self._bases_bytes -= len(dropped)
+
+    def entry_head(self, offset: int) -> tuple[int, int, int | bytes, int]:
+        """Type, size, base (an offset or an id; 0 for none), and where the content begins."""
+        head = os.pread(self.fd, 64, offset)
+        try:
+            byte, at = head[0], 1
+            kind, size, shift = byte >> 4 & 7, byte & 15, 4
+            while byte & 0x80:
+                byte = head[at]
+                size |= (byte & 0x7F) << shift
+                shift, at = shift + 7, at + 1
+            base: int | bytes = 0
+            if kind == _OFFSET_DELTA:
+                byte, at = head[at], at + 1
+                distance = byte & 0x7F
+                while byte & 0x80:
+                    byte, at = head[at], at + 1
+                    distance = (distance + 1) << 7 | byte & 0x7F
+                base = offset - distance
+                if distance == 0 or base < 12:
+                    raise Damaged(self.pack_name, f"the delta at offset {offset} has no base")
+            elif kind == _ID_DELTA:
+                base, at = head[at : at + 20], at + 20
+            elif kind not in _KINDS:
+                raise Damaged(self.pack_name, f"the entry at offset {offset} has no known type")
+        except IndexError as error:
+            raise Damaged(self.pack_name, "it is cut short") from error
+        if size > _LARGEST:
+            raise Damaged(self.pack_name, f"the entry at offset {offset} claims {size} bytes")
+        return kind, size, base, offset + at
+
+    def _inflated(self, at: int, size: int) -> bytes:
+        # What deflating adds at most, to content that can't be made smaller.
+        most = size + (size >> 8) + 64
+        available = max(self.size - _TRAILER - at, 0)
+        return inflate(
+            os.pread(self.fd, min(most, available), at), size, self.pack_name, alone=False
+        )
+
+
+def _apply_delta(base: bytes, delta: bytes, path: str) -> bytes:
+    try:
+        base_size, at = _delta_size(delta, 0)
+        size, at = _delta_size(delta, at)
+        if base_size != len(base):
+            raise Damaged(path, "a delta in it is for another base")
+        pieces = []
+        while at < len(delta):
+            command, at = delta[at], at + 1
+            if command & 0x80:
+                start = length = 0
+                for bit in range(4):
+                    if command >> bit & 1:
+                        start, at = start | delta[at] << 8 * bit, at + 1
+                for bit in range(3):
+                    if command >> 4 + bit & 1:
+                        length, at = length | delta[at] << 8 * bit, at + 1
+                pieces.append(base[start : start + (length or 0x10000)])
+            else:
+                pieces.append(delta[at : at + command])
+                at += command
+    except IndexError as error:
+        raise Damaged(path, "a delta in it is cut short") from error
+    content = b"".join(pieces)
+    if len(content) != size:
+        raise Damaged(path, "a delta in it gives another length than it says")
+    return content
+
+
+def _delta_size(delta: bytes, at: int) -> tuple[int, int]:
+    size = shift = 0
+    while True:
+        byte, at = delta[at], at + 1
+        size |= (byte & 0x7F) << shift
+        shift += 7
+        if not byte & 0x80:
+            return size, at
+
+
+# -- both
+
+
+class ObjectFiles:
+    """All objects of one repository, found by id."""
+
+    def __init__(self, repository: str) -> None:
+        self._repository = repository
+        self._packs: list[Pack] | None = None
+
+    def close(self) -> None:
+        """Close the packs; they are opened again when something is looked up."""
+        for pack in self._packs or ():
+            pack.close()
+        self._packs = None
+
+    def read(self, oid: str) -> tuple[str, bytes]:
+        """Kind and content of an object, which are whole. Raises Missing, Damaged.
+
+        Of several copies one that is whole is found; Damaged tells of the last.
+        """
+        damage: Damaged | None = None
+        for again in range(_LOOKS):
+            if again and not self._look_for_packs():
+                break
+            try:
+                # Packs first: that is where most are.
+                return self._read_packed(oid) or read_loose(self._repository, oid)
+            except FileNotFoundError:
+                continue  # perhaps it has been packed since the packs were looked for
+            except Damaged as error:
+                damage = error
+            except OSError as error:
+                damage = Damaged(loose_name(oid), f"it can't be read: {error.strerror}")
+        if damage is not None:
+            raise damage
+        raise Missing(oid)
+
+    def is_empty(self) -> bool:
+        """Whether there is no object at all."""
+        digits = "0123456789abcdef"
+        return not pack_names(self._repository) and not any(
+            loose_ids(self._repository, one + two) for one in digits for two in digits
+        )
+
+    def with_prefix(self, prefix: str) -> list[str]:
+        """The ids that begin with these digits, at least two, in order."""
+        self._look_for_packs()
+        found = {oid for oid in loose_ids(self._repository, prefix[:2]) if oid.startswith(prefix)}
+        for pack in self._packs or ():
+            with suppress(Damaged, OSError):
+                found.update(pack.with_prefix(prefix))
+        self._limit_open()
+        return sorted(found)
+
+    def _read_packed(self, oid: str) -> tuple[str, bytes] | None:
+        """An object out of a pack; None if no pack has it.
+
+        Raises Damaged, FileNotFoundError if it is not loose either.
+        """
+        if self._packs is None:
+            self._look_for_packs()
+        assert self._packs is not None, "BUG: packs that were not looked for"
+        damage: Damaged | None = None
+        for place, pack in enumerate(self._packs):
+            try:
+                number = pack.find(bytes.fromhex(oid))
+                if number is not None:
+                    pack.open()
+                    found = pack.read(number, oid)
+                    # The next one is most likely there as well.
+                    self._packs.insert(0, self._packs.pop(place))
+                    self._limit_open()
+                    return found
+            except FileNotFoundError:
+                continue  # it has been joined with others
+            except Damaged as error:
+                damage = error
+            except OSError as error:
+                damage = Damaged(pack.pack_name, f"it can't be read: {error.strerror}")
+        self._limit_open()
+        if damage is None:
+            return None
+        try:
+            return read_loose(self._repository, oid)
+        except (FileNotFoundError, Damaged):
+            raise damage from None
+
+    def _limit_open(self) -> None:
+        for pack in (self._packs or [])[_MOST_OPEN:]:
+            pack.close()
+
+    def _look_for_packs(self) -> bool:
+        """Learn which packs there are; whether any is new."""
+        names = pack_names(self._repository)
+        known = {pack.name: pack for pack in self._packs or ()}
+        new = []
+        for name in names:
+            if name not in known:
+                # A damaged one is left out: what was in it is missing, and verify tells why.
+                with suppress(Damaged, OSError):
+                    new.append(Pack(self._repository, name))
+        for gone in set(known) - set(names):
+            known.pop(gone).close()
+        self._packs = [*new, *known.values()]
+        return bool(new)

@@ -1,0 +1,133 @@
+"""The references of a shadow repository, read and written as files: the history's, and pins.
+
+A reference is a file with an id and a line end, or a line of ``packed-refs`` (which plain git
+makes, and this program never). ``refs/heads/history`` is moved by the background thread
+(:mod:`stetd.repository.shadow_repo`); pins are the person's names for commits:
+
+    refs/pins/<name>
+
+The reference itself is the truth about a pin: it is durable before the method is answered, and
+nothing else knows of it. Git's garbage collection keeps what a reference names.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from stetd.storage.disk import Disk, replace_file
+
+HISTORY = "refs/heads/history"
+PINS = "refs/pins"
+_ID = re.compile(rb"([0-9a-f]{40})\n?")
+_PACKED = re.compile(r"([0-9a-f]{40}) (\S+)")
+_PIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_COULD_BE_ID = re.compile(r"[0-9a-fA-F]{4,40}")
+
+
+class DamagedReference(Exception):
+    """The file of a reference does not hold an id."""
+
+
+def why_no_pin_name(name: str) -> str | None:
+    """Why this can't be a pin's name; None if it can."""
+    if not _PIN.fullmatch(name) or ".." in name or name.endswith((".", ".lock", ".tmp")):
+        return (
+            "a pin's name has letters, digits, '.', '_' and '-', at most 100, and begins with a "
+            "letter or digit"
+        )
+    if _COULD_BE_ID.fullmatch(name):
+        return "it could be the beginning of a commit's id"
+    if name.upper() == "HEAD":
+        return "HEAD is the newest commit"
+    return None
+
+
+def read_reference(repository: str, name: str) -> str | None:
+    """The id that a reference names; None if there is none. Raises DamagedReference, OSError."""
+    try:
+        with open(os.path.join(repository, name), "rb") as file:
+            content = file.read(4096)
+    except (FileNotFoundError, NotADirectoryError):
+        return _packed(repository).get(name)
+    except IsADirectoryError:
+        return None
+    found = _ID.fullmatch(content)
+    if found is None:
+        raise DamagedReference(name)
+    return found[1].decode()
+
+
+def _packed(repository: str) -> dict[str, str]:
+    try:
+        with open(os.path.join(repository, "packed-refs"), encoding="utf-8", errors="replace") as f:
+            lines = f.read().split("\n")
+    except FileNotFoundError:
+        return {}
+    matches = (_PACKED.fullmatch(line) for line in lines)
+    return {found[2]: found[1] for found in matches if found}
+
+
+def references_below(repository: str, folder: str) -> list[str]:
+    """The full names of all references below a folder such as ``refs/pins``, in order."""
+    names = {name for name in _packed(repository) if name.startswith(folder + "/")}
+    for below, _, files in os.walk(os.path.join(repository, folder)):
+        inner = os.path.relpath(below, repository)
+        names.update(f"{inner}/{name}" for name in files if not name.endswith((".lock", ".tmp")))
+    return sorted(names)
+
+
+def pin_names(repository: str) -> list[str]:
+    """The names of all pins, in order; also of those that are damaged."""
+    prefix = PINS + "/"
+    return [name.removeprefix(prefix) for name in references_below(repository, PINS)]
+
+
+def pinned(repository: str, name: str) -> str | None:
+    """The commit that a pin names; None if no pin is called so. Raises DamagedReference."""
+    return None if why_no_pin_name(name) else read_reference(repository, f"{PINS}/{name}")
+
+
+def set_pin(repository: str, name: str, oid: str, disk: Disk) -> None:
+    """Make or move a pin, durably. Raises OSError, SyncFailed."""
+    assert why_no_pin_name(name) is None, "BUG: a pin of a name that is none"
+    folder = os.path.join(repository, *PINS.split("/"))
+    if not os.path.isdir(folder):
+        os.makedirs(folder, mode=0o700)
+        disk.sync_directory(os.path.dirname(folder))
+    replace_file(os.path.join(folder, name), oid.encode() + b"\n", disk)
+
+
+def write_reference(repository: str, name: str, oid: str, disk: Disk) -> None:
+    """Let a reference that is there name another commit, durably. Raises OSError, SyncFailed."""
+    path = os.path.join(repository, *name.split("/"))
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    replace_file(path, oid.encode() + b"\n", disk)
+
+
+def delete_pin(repository: str, name: str, disk: Disk) -> None:
+    """Remove a pin, durably. Raises OSError, SyncFailed."""
+    assert why_no_pin_name(name) is None, "BUG: a pin of a name that is none"
+    reference = f"{PINS}/{name}"
+    if reference in _packed(repository):
+        _remove_packed(repository, reference, disk)
+    path = os.path.join(repository, *reference.split("/"))
+    if os.path.exists(path):
+        disk.unlink(path)
+        disk.sync_directory(os.path.dirname(path))
+
+
+def _remove_packed(repository: str, reference: str, disk: Disk) -> None:
+    path = os.path.join(repository, "packed-refs")
+    with open(path, "rb") as file:
+        lines = file.read().splitlines(keepends=True)
+    kept = [line for line in lines if line.split()[1:] != [reference.encode()]]
+    replace_file(path, b"".join(kept), disk)
+
+
+def named(shadow: str, name: str) -> str | None:
+    """What a pin names; "" if its reference is damaged, None if there is none."""
+    try:
+        return pinned(shadow, name)
+    except DamagedReference:
+        return ""

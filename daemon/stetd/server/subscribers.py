@@ -1,0 +1,154 @@
+"""Subscribers, and what they are told. Runs on the event loop.
+
+The notes of :mod:`stetd.state.events` are taken one after the other by one task, so that all
+subscribers see the order of the history. Which files a commit changed is known where a call
+made it; for others (outside edits, snapshots) the historian is asked. Where that fails, the
+event counts as lost.
+
+Who is told what: control.sock everything of its workspace, or of all when it has none;
+agent.sock the commits of its workspace, and modes and requests of its own session or of the
+workspace. A subscriber that does not take its events is nobody's burden: its connection drops
+and counts them (:meth:`stetd.server.connection.ClientConnection.notify`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from stet.wire.events import AnyEvent, CommitEvent, LostEvent
+from stet.wire.failures import Refused
+from stet.wire.results import FileChange
+from stetd.historian.client import Historian
+from stetd.historian.messages import Place
+from stetd.history.commits import commit_info, parse_commit
+from stetd.state.events import Committed, Events, ModeChanged, Note, Overflow, UpgradeRequested
+
+#: Files of one commit that an event lists.
+MOST_FILES = 1000
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class Subscriber:
+    """One connection's subscription.
+
+    ``workspace`` None: of all. ``session``: only what concerns it, of what concerns one;
+    None: of all. Nothing is sent before ``begin``, so that the answer to ``subscribe`` comes
+    first.
+    """
+
+    notify: Callable[[object], None]
+    events: Sequence[str]
+    workspace: str | None
+    session: str | None
+    #: Number of the last note that it is not told, because it was there before.
+    after: int = 0
+    _waiting: list[AnyEvent] | None = field(default_factory=list)
+
+    def begin(self) -> None:
+        """Send from now on, first what has come already."""
+        waiting, self._waiting = self._waiting or [], None
+        for event in waiting:
+            self.notify(event)
+
+    def tell(self, event: AnyEvent) -> None:
+        """Send an event, or keep it until ``begin``, which is a moment away."""
+        if self._waiting is None:
+            self.notify(event)
+        else:
+            self._waiting.append(event)
+
+    def lost(self, note: Note) -> int:
+        """How many events this subscriber misses if the note is not told."""
+        if isinstance(note, Overflow):
+            counts = note.counts
+            return sum(counts[name] for name in counts if self.workspace in (None, name))
+        return int(self.wants(note))
+
+    def wants(self, note: Note) -> bool:
+        """Whether what happened is this subscriber's affair."""
+        if isinstance(note, Overflow):
+            return self.lost(note) > 0
+        if self.workspace not in (None, note.workspace):
+            return False
+        if isinstance(note, Committed):
+            return "commit" in self.events
+        name = "mode" if isinstance(note, ModeChanged) else "upgrade_request"
+        own = self.session is None or note.event.session in (None, self.session)
+        return name in self.events and own
+
+
+class Feed:
+    """Takes the notes and tells the subscribers."""
+
+    def __init__(self, events: Events, historian: Historian) -> None:
+        self._events = events
+        self._historian = historian
+        self._subscribers: frozenset[Subscriber] = frozenset()
+        self._telling: asyncio.Task[None] | None = None
+
+    def add(self, subscriber: Subscriber) -> None:
+        """Tell this one too, all that happens from now on."""
+        subscriber.after = self._events.number
+        self._subscribers |= {subscriber}
+        self._events.listen(self._tell_soon)
+
+    def remove(self, subscriber: Subscriber) -> None:
+        """Tell this one nothing more."""
+        self._subscribers -= {subscriber}
+        if not self._subscribers:
+            self._events.listen(None)
+
+    def _tell_soon(self) -> None:
+        if self._telling is None or self._telling.done():
+            self._telling = asyncio.get_running_loop().create_task(self._tell_all())
+
+    async def _tell_all(self) -> None:
+        while (taken := self._events.take()) is not None:
+            try:
+                await self._tell(*taken)
+            except Exception:  # noqa: BLE001 - a defect must not end the feed
+                # The later events must be told all the same.
+                _log.exception("an event could not be told")
+            await asyncio.sleep(0)  # a long queue must not keep the loop from its clients
+
+    async def _tell(self, number: int, note: Note) -> None:
+        wanting = [s for s in self._subscribers if s.after < number and s.wants(note)]
+        if not wanting:
+            return
+        event = await self._event(note)
+        for subscriber in wanting:
+            if subscriber in self._subscribers:
+                subscriber.tell(event or LostEvent(subscriber.lost(note)))
+
+    async def _event(self, note: Note) -> AnyEvent | None:
+        """What to tell; None where it can't be told."""
+        if isinstance(note, Overflow):
+            return None
+        if isinstance(note, ModeChanged | UpgradeRequested):
+            return note.event
+        files = note.files
+        if files is None:
+            place = Place(
+                name=note.workspace, root=note.root, shadow=note.shadow, head=note.oid,
+                number=note.number,
+            )  # fmt: skip
+            try:
+                files = await self._historian.ask(
+                    "files of a commit", note.oid, list[FileChange], place
+                )
+            except Refused as error:
+                _log.warning("commit %s can't be told to subscribers: %s", note.oid, error)
+                return None
+        return _commit_event(note, files)
+
+
+def _commit_event(note: Committed, files: Sequence[FileChange]) -> CommitEvent:
+    commit = parse_commit(note.oid, note.content)
+    # As log gives it the moment it was made: nothing has undone it yet.
+    shown = sorted(files, key=lambda each: each.path)[:MOST_FILES]
+    return CommitEvent(note.root, commit_info(commit, shown), len(files) - len(shown))

@@ -1,0 +1,274 @@
+"""Modes and requests for write access: journalled first, then in force, then told.
+
+Every change is a record that is durable before it counts (:mod:`stetd.storage.journal_format`);
+the rules are values (:mod:`stetd.state.modes`, :mod:`stetd.state.upgrades`). That a change
+waits for the calls before it and binds the next one needs nothing here: the writer's queue gives
+it. That an ended grant binds the next call needs nothing either: whoever asks for a mode looks at
+the clock (:meth:`stetd.state.state.State.effective_mode`). :meth:`Modes.end` only tells that it has
+ended, when the writer's own wait is over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import uuid
+from collections.abc import Callable
+
+import msgspec
+
+from stet.wire.events import ModeEvent, UpgradeRequestEvent
+from stet.wire.failures import Kind, Refused, refuse
+from stetd.engine.refusals import workspace_restricted
+from stetd.history.commits import rfc3339
+from stetd.state.events import Events, ModeChanged, UpgradeRequested
+from stetd.state.modes import (
+    RESTRICTED,
+    UNRESTRICTED,
+    Grant,
+    Instant,
+    Standing,
+    granted,
+    mode_at,
+    remaining,
+    stricter,
+    until,
+)
+from stetd.state.sessions import Session
+from stetd.state.state import State
+from stetd.state.upgrades import (
+    DENIED,
+    MOST_PENDING,
+    PENDING,
+    UpgradeRequest,
+    decide,
+    latest_of,
+    pending_in,
+)
+from stetd.state.workspace import Workspace
+from stetd.storage.journal_format import ModeSet, Record, UpgradeSet
+
+_log = logging.getLogger(__name__)
+
+
+class Modes:
+    """Changes modes and requests. ``record`` makes records durable, or raises Refused."""
+
+    def __init__(self, state: State, events: Events, record: Callable[..., None]) -> None:
+        self._state = state
+        self._events = events
+        self._record = record
+        #: Called with a request that is new, and with one that was decided.
+        self.on_asked: Callable[[UpgradeRequest], None] = lambda _: None
+        self.on_decided: Callable[[UpgradeRequest], None] = lambda _: None
+
+    # -- modes
+
+    def set(self, workspace: Workspace, session: Session | None, standing: Standing) -> None:
+        """Set a session's mode, or (None) the workspace's. Raises Refused.
+
+        Requests of sessions that may write since are approved by it.
+        """
+        name = session.name if session else None
+        self._take(ModeSet(workspace.name, name, standing.mode, standing.grant))
+        self._tell_mode(workspace.name, name)
+        self._approve_what_may_write(workspace)
+
+    def due_in(self) -> float | None:
+        """Seconds until the first grant ends; None if none does."""
+        now = self._state.now()
+        left = [max(0.0, remaining(g, now)) for _, _, g in self._grants()]
+        return min(left, default=None)
+
+    def end(self) -> None:
+        """Record and tell the ends of grants that have ended.
+
+        Also so that a clock which is set back later does not bring one back.
+        """
+        if not self._state.granted:
+            return
+        now = self._state.now()
+        for name, session, grant in self._grants():
+            if remaining(grant, now) > 0:
+                continue
+            standing = self._state.standing_of(name, session)
+            assert standing is not None, "BUG: a grant on nothing"
+            ended = ModeSet(name, session, standing.mode)
+            try:
+                self._take(ended)
+            except Refused as error:
+                # It binds all the same; the next start finds that it has ended, too.
+                _log.warning("the end of a grant was not recorded: %s", error.message)
+                self._apply(ended)
+            if standing.mode == RESTRICTED:
+                self._tell_mode(name, session)
+
+    def _grants(self) -> list[tuple[str, str | None, Grant]]:
+        found = []
+        for name, session in list(self._state.granted):
+            standing = self._state.standing_of(name, session)
+            if standing is None or standing.grant is None:  # its session was removed
+                self._state.granted.discard((name, session))
+            else:
+                found.append((name, session, standing.grant))
+        return found
+
+    def session_ended(self, ended: Session, fresh: Session, denied: UpgradeRequest | None) -> None:
+        """Tell it; ``fresh`` is what its name stands for now, ``denied`` its request."""
+        if denied is not None:
+            self._decided(denied)
+        if mode_at(ended.standing, self._state.now()) != fresh.mode:
+            self._tell_mode(ended.workspace, ended.name, fresh)
+
+    # -- requests
+
+    def ask(self, workspace: Workspace, session: Session, reason: str | None) -> UpgradeRequest:
+        """The session's request: the pending one, a denied one not told yet, or a new one.
+
+        Raises Refused: overloaded, or what cannot be recorded.
+        """
+        requests = self._state.upgrades.values()
+        known = latest_of(requests, workspace.name, session.name)
+        if known is not None and known.status == PENDING:
+            if reason in (None, known.reason):
+                return known
+            return self._asked(msgspec.structs.replace(known, reason=reason))
+        if known is not None and known.status == DENIED and not known.told:
+            self.told(known)
+            return known
+        if len(pending_in(requests, workspace.name)) >= MOST_PENDING:
+            raise refuse(
+                Kind.OVERLOADED,
+                f"{MOST_PENDING} requests of this workspace wait for the person already. "
+                "Ask again when some of them are decided.",
+            )
+        request = UpgradeRequest(
+            id=uuid.uuid4().hex[:12],
+            workspace=workspace.name,
+            session=session.name,
+            agent=session.agent,
+            time=int(self._state.now().wall),
+            reason=reason or "",
+        )
+        self._asked(request)
+        self.on_asked(request)
+        return request
+
+    def told(self, request: UpgradeRequest) -> None:
+        """Note that the session knows of a denial."""
+        if request.status == DENIED:
+            with contextlib.suppress(Refused):  # then it is told once more
+                self._take(UpgradeSet(msgspec.structs.replace(request, told=True)))
+
+    def approve(
+        self, request: UpgradeRequest, *, note: str, seconds: float | None
+    ) -> UpgradeRequest:
+        """Lift the mode of the request's session, for good or for so long. Raises Refused."""
+        now = self._state.now()
+        workspace = self._state.open.get(request.workspace)
+        session = self._state.sessions.get((request.workspace, request.session))
+        if workspace is None or session is None:
+            gone = "workspace" if workspace is None else "session"
+            raise refuse(
+                Kind.INVALID_PARAMS,
+                f"the {gone} of request {request.id} is not there any more; deny it instead.",
+            )
+        if mode_at(workspace.standing, now) == RESTRICTED:
+            raise workspace_restricted(request.id, workspace.root)
+        standing = Standing(UNRESTRICTED)
+        if seconds is not None and session.mode == RESTRICTED:
+            standing = granted(session.standing, seconds, now)
+        end = standing.grant.until if standing.grant else None
+        decided = decide(request, True, time=int(now.wall), note=note, until=end)
+        self._take(UpgradeSet(decided, standing.mode, standing.grant))
+        self._tell_mode(workspace.name, session.name)
+        self._decided(decided)
+        return decided
+
+    def deny(self, request: UpgradeRequest, *, note: str) -> UpgradeRequest:
+        """Leave everything as it is. Raises Refused."""
+        decided = decide(request, False, time=int(self._state.now().wall), note=note)
+        self._take(UpgradeSet(decided))
+        self._decided(decided)
+        return decided
+
+    def _approve_what_may_write(self, workspace: Workspace) -> None:
+        """A session whose mode was lifted otherwise has got what it asked for."""
+        now = self._state.now()
+        for request in pending_in(self._state.upgrades.values(), workspace.name):
+            session = self._state.sessions.get((workspace.name, request.session))
+            if session is None or self._mode(session, workspace, now) == RESTRICTED:
+                continue
+            ends = [until(session.standing, now), until(workspace.standing, now)]
+            end = min((each for each in ends if each is not None), default=None)
+            decided = decide(request, True, time=int(now.wall), note="", until=end)
+            self._take(UpgradeSet(decided))
+            self._decided(decided)
+
+    @staticmethod
+    def _mode(session: Session, workspace: Workspace, now: Instant) -> str:
+        return stricter(mode_at(session.standing, now), mode_at(workspace.standing, now))
+
+    # -- durable, in force, told
+
+    def _take(self, record: ModeSet | UpgradeSet) -> None:
+        self._record(record)
+        self._apply(record)
+
+    def _apply(self, record: Record) -> None:
+        match record:
+            case ModeSet(name, session, mode, grant):
+                self._state.take_standing(name, session, Standing(mode, grant))
+            case UpgradeSet(request, mode, grant):
+                self._state.take_upgrade(request)
+                if mode is not None:
+                    standing = Standing(mode, grant)
+                    self._state.take_standing(request.workspace, request.session, standing)
+
+    def _asked(self, request: UpgradeRequest) -> UpgradeRequest:
+        self._take(UpgradeSet(request))
+        self._tell_request(request)
+        return request
+
+    def _decided(self, request: UpgradeRequest) -> None:
+        self._tell_request(request)
+        self.on_decided(request)
+
+    def _tell_mode(
+        self, name: str, session_name: str | None, session: Session | None = None
+    ) -> None:
+        workspace = self._state.open.get(name)
+        if workspace is None:
+            return
+        now = self._state.now()
+        if session is None and session_name is not None:
+            session = self._state.sessions.get((name, session_name))
+        own = mode_at(session.standing, now) if session else None
+        ceiling = mode_at(workspace.standing, now)
+        end = until(session.standing if session else workspace.standing, now)
+        self._events.tell(
+            ModeChanged(
+                name,
+                ModeEvent(
+                    workspace=workspace.root,
+                    session=session_name,
+                    mode=stricter(own, ceiling),
+                    session_mode=own,
+                    workspace_mode=ceiling,
+                    until=rfc3339(int(end)) if end is not None else None,
+                ),
+            )
+        )
+
+    def _tell_request(self, request: UpgradeRequest) -> None:
+        event = UpgradeRequestEvent(
+            workspace=self._state.known[request.workspace].root,
+            request=request.id,
+            session=request.session,
+            agent=request.agent,
+            reason=request.reason,
+            time=rfc3339(request.time),
+            status=request.status,
+            note=request.note,
+        )
+        self._events.tell(UpgradeRequested(request.workspace, event))

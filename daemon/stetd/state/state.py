@@ -1,0 +1,214 @@
+"""Everything that the engine has besides files: workspaces, sessions, recent requests.
+
+It is rebuilt at start from the last checkpoint and the journal records after it, and
+changed afterwards only by records that have been made durable first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import msgspec
+
+from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
+from stetd.repository.stored_objects import StoredObjects
+from stetd.state.modes import RESTRICTED, Instant, Standing, mode_at, stricter
+from stetd.state.sessions import Session, with_standing
+from stetd.state.upgrades import UpgradeRequest, kept
+from stetd.state.workspace import Workspace
+from stetd.storage.disk import Disk
+from stetd.storage.journal_format import Checkpoint, Cut, Rewritten, Unsettled, WorkspaceState
+from stetd.storage.request_record import RequestRecord
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+def workspace_name(root: str) -> str:
+    """The name of a workspace's directory in the state: readable, and unique by a hash."""
+    readable = _UNSAFE.sub("-", os.path.basename(root)).strip("-.")[:40] or "root"
+    return f"{readable}-{hashlib.sha256(os.fsencode(root)).hexdigest()[:12]}"
+
+
+def shadow_path(state_directory: str, name: str) -> str:
+    """Where a workspace's shadow repository lies."""
+    return os.path.join(state_directory, "workspaces", name)
+
+
+@dataclass(slots=True)
+class State:
+    """The writer's state."""
+
+    directory: str
+    disk: Disk
+    #: All workspaces that were ever allowed, by name; ``allowed`` tells which still are.
+    known: dict[str, WorkspaceState] = field(default_factory=dict)
+    #: The allowed ones whose directory could be opened.
+    open: dict[str, Workspace] = field(default_factory=dict)
+    sessions: dict[tuple[str, str], Session] = field(default_factory=dict)
+    #: Answered calls since the last checkpoint, by (workspace, session, request).
+    requests: dict[tuple[str, str, str], RequestRecord] = field(default_factory=dict)
+    #: Workspaces with records that still have to be brought to their files, by name.
+    unsettled: dict[str, Unsettled] = field(default_factory=dict)
+    #: Why an allowed workspace is put off (a sentence for who wants to work there), by name.
+    troubles: dict[str, str] = field(default_factory=dict)
+    #: Highest journal record number in use.
+    number: int = 0
+    #: Paths written since the last checkpoint, by workspace name.
+    unsynced: dict[str, set[str]] = field(default_factory=dict)
+    #: Which boot this is; grants are measured within one.
+    boot: str = ""
+    #: Requests for write access by their id, oldest first.
+    upgrades: dict[str, UpgradeRequest] = field(default_factory=dict)
+    #: What has a grant: (workspace, session), or (workspace, None) for the workspace itself.
+    granted: set[tuple[str, str | None]] = field(default_factory=set)
+    #: Files that no history keeps, as the configuration has it.
+    excludes: Excludes = NOTHING_EXCLUDED
+
+    def exclude(self, excludes: Excludes) -> None:
+        """Keep these files out of every history from now on."""
+        self.excludes = excludes
+        for workspace in self.open.values():
+            workspace.excludes = excludes
+
+    def set_cut(self, name: str, cut: Cut) -> None:
+        """Note where a history begins since retention has dropped what was before."""
+        self.known[name] = msgspec.structs.replace(self.known[name], cut=cut)
+
+    def set_forgetting(self, name: str, rewritten: Rewritten | None) -> None:
+        """Note that a history is another one, and what is still to be done about it."""
+        self.known[name] = msgspec.structs.replace(self.known[name], forgetting=rewritten)
+
+    def open_workspace(self, known: WorkspaceState, repository: StoredObjects) -> Workspace:
+        """Open an allowed workspace. OSError if its directory is not there."""
+        standing = Standing(known.mode, known.grant)
+        workspace = Workspace(known.name, known.root, repository, standing, self.disk)
+        workspace.excludes = self.excludes
+        workspace.worktree.leftovers.update(known.leftovers)
+        self.open[known.name] = workspace
+        return workspace
+
+    def find_workspace(self, path: str) -> tuple[Workspace, str] | None:
+        """The allowed workspace that holds a directory, and the directory relative to its root.
+
+        Of nested workspaces the innermost.
+        """
+        found: tuple[Workspace, str] | None = None
+        for workspace in self.open.values():
+            prefix = workspace.root.rstrip("/") + "/"
+            inside = path == workspace.root or path.startswith(prefix)
+            if inside and (found is None or len(workspace.root) > len(found[0].root)):
+                found = workspace, path[len(prefix) :]
+        return found
+
+    def unopened(self) -> list[WorkspaceState]:
+        """The allowed workspaces whose directory could not be opened."""
+        return [w for w in self.known.values() if w.allowed and w.name not in self.open]
+
+    def find_unopened(self, path: str) -> WorkspaceState | None:
+        """The innermost of them that holds a directory."""
+        holding = [
+            known
+            for known in self.unopened()
+            if path == known.root or path.startswith(known.root.rstrip("/") + "/")
+        ]
+        return max(holding, key=lambda known: len(known.root), default=None)
+
+    def now(self) -> Instant:
+        """The present, by the clocks that grants are measured with."""
+        return Instant(time.time(), time.clock_gettime(time.CLOCK_BOOTTIME), self.boot)
+
+    def session_mode(self, session: Session) -> str:
+        """A session's own mode at this moment."""
+        return mode_at(session.standing, self.now())
+
+    def workspace_mode(self, workspace: Workspace) -> str:
+        """A workspace's mode at this moment."""
+        return mode_at(workspace.standing, self.now())
+
+    def effective_mode(self, session: Session | None, workspace: Workspace) -> str:
+        """The mode that holds for a session: the stricter of its own and the workspace's."""
+        own = self.session_mode(session) if session else None
+        return stricter(own, self.workspace_mode(workspace))
+
+    def restricted_below(self, workspace: Workspace) -> Iterator[tuple[str, str]]:
+        """The workspaces inside this one that are restricted at this moment.
+
+        Each as the beginning of the paths in it, relative to this one's root, and its own root.
+        """
+        for path, known in self.inside(workspace):
+            if mode_at(Standing(known.mode, known.grant), self.now()) == RESTRICTED:
+                yield path, known.root
+
+    def inside(self, workspace: Workspace) -> Iterator[tuple[str, WorkspaceState]]:
+        """The workspaces inside this one, open or not, each with the beginning of its paths."""
+        prefix = workspace.root.rstrip("/") + "/"
+        for known in self.known.values():
+            if known.allowed and known.root.startswith(prefix):
+                yield known.root[len(prefix) :] + "/", known
+
+    def standing_of(self, name: str, session: str | None) -> Standing | None:
+        """The standing of a session, or (None) of its workspace; None where there is none."""
+        if session is not None:
+            found = self.sessions.get((name, session))
+            return found.standing if found else None
+        known = self.known.get(name)
+        return Standing(known.mode, known.grant) if known else None
+
+    def take_standing(self, name: str, session: str | None, standing: Standing) -> None:
+        """Note what has been made durable of a session's mode, or of its workspace's."""
+        if session is not None:
+            if (name, session) in self.sessions:
+                changed = with_standing(self.sessions[name, session], standing)
+                self.sessions[name, session] = changed
+        else:
+            self.known[name] = msgspec.structs.replace(
+                self.known[name], mode=standing.mode, grant=standing.grant
+            )
+            if name in self.open:
+                self.open[name].standing = standing
+        if standing.grant is not None:
+            self.granted.add((name, session))
+        else:
+            self.granted.discard((name, session))
+
+    def end_session(self, name: str, session: str, request: UpgradeRequest | None) -> None:
+        """Note that a session's end is durable; ``request``: the one that was denied by it."""
+        self.sessions.pop((name, session), None)
+        self.granted.discard((name, session))
+        if request is not None:
+            self.take_upgrade(request)
+
+    def take_upgrade(self, request: UpgradeRequest) -> None:
+        """Note what has been made durable of a request for write access."""
+        self.upgrades[request.id] = request
+        self.upgrades = kept(self.upgrades)
+
+    def find_grants(self) -> None:
+        """Gather what has a grant, after a checkpoint was read."""
+        self.granted = {key for key, session in self.sessions.items() if session.grant}
+        self.granted |= {(name, None) for name, known in self.known.items() if known.grant}
+
+    def checkpoint(self, segment: int, offset: int) -> Checkpoint:
+        """The state as a checkpoint record, with the watermark."""
+        workspaces = []
+        for known in self.known.values():
+            workspace = self.open.get(known.name)
+            if workspace is not None:
+                known = msgspec.structs.replace(
+                    known,
+                    head=workspace.head.commit,
+                    commits=workspace.head.commits,
+                    mode=workspace.standing.mode,
+                    grant=workspace.standing.grant,
+                    leftovers=sorted(workspace.worktree.leftovers),
+                )
+            unsettled = self.unsettled.get(known.name)
+            workspaces.append(msgspec.structs.replace(known, unsettled=unsettled))
+        sessions = list(self.sessions.values())
+        upgrades = list(self.upgrades.values())
+        return Checkpoint(segment, offset, self.number, workspaces, sessions, upgrades)

@@ -1,0 +1,134 @@
+"""One open workspace: an allowed directory, its history's head, its files."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from stet.wire.failures import Kind, refuse
+from stetd.engine.heads import Head
+from stetd.engine.transaction import Prepared
+from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
+from stetd.history.objects import EMPTY_TREE, Tree, stored_tree
+from stetd.repository.stored_objects import StoredObjects
+from stetd.state.modes import Standing
+from stetd.storage.disk import Disk
+from stetd.storage.journal_format import CommitRecord
+from stetd.storage.worktree import OnDisk, Worktree
+from stetd.workers.recorded_plans import Changed
+
+#: Records that a proposal may be behind.
+_REMEMBERED = 1000
+
+
+class Workspace:
+    """An allowed directory, its history's head and its files."""
+
+    def __init__(
+        self, name: str, root: str, repository: StoredObjects, standing: Standing, disk: Disk
+    ) -> None:
+        self.name = name
+        self.root = root
+        self.repository = repository
+        self.standing = standing
+        #: Files that the history does not keep.
+        self.excludes: Excludes = NOTHING_EXCLUDED
+        self.head = Head(None, Tree({}, EMPTY_TREE), 0)
+        #: Number of the last journal record that made a commit here.
+        self.number = 0
+        #: Paths that calls have touched since a snapshot was begun; None: none is being taken.
+        self.touched: set[str] | None = None
+        #: The newest records that made a commit here, with the paths that these have changed and
+        #: the ids of the commits that they have taken back.
+        self._recent: deque[tuple[int, set[str] | None]] = deque(maxlen=_REMEMBERED)
+        self._disk = disk
+        self.worktree = Worktree(root, disk)
+
+    def check_present(self) -> None:
+        """See to it that the root's handle is the directory at the root's path.
+
+        A root that was moved away and another put in its place is opened anew. Raises
+        Refused (workspace_not_allowed) while there is none.
+        """
+        if not self.worktree.gone():
+            return
+        try:
+            self.worktree = Worktree(self.root, self._disk)
+        except OSError as error:
+            raise refuse(
+                Kind.WORKSPACE_NOT_ALLOWED,
+                f"{self.root}: the workspace's directory is not there ({error.strerror}). "
+                "Its history is kept; it goes on when the directory is back.",
+            ) from error
+
+    def note(self, number: int, commits: Sequence[CommitRecord] | None) -> None:
+        """Remember what record ``number`` has added to the history; None: what is not said."""
+        touched = None
+        if commits is not None:
+            moved = (path for c in commits for pair in c.meta.moves for path in pair)
+            touched = {path for c in commits for path in c.changes}.union(moved)
+            touched.update(oid for c in commits for oid in c.meta.reverts)
+        self._recent.append((number, touched))
+
+    def check_unchanged(self, number: int, paths: Sequence[str], reverts: Sequence[str]) -> None:
+        """Raises Changed if a record after this one touched these paths, or took these back."""
+        forgotten = len(self._recent) == _REMEMBERED and self._recent[0][0] > number
+        later = (touched for each, touched in self._recent if each > number)
+        own = {*paths, *reverts}
+        if forgotten or any(each is None or not each.isdisjoint(own) for each in later):
+            raise Changed(paths[0] if paths else "")
+
+    def apart(self) -> Workspace:
+        """The same files through a handle of its own, for another thread to read; close that.
+
+        Raises OSError.
+        """
+        apart = Workspace(self.name, self.root, self.repository, self.standing, self._disk)
+        apart.excludes = self.excludes
+        return apart
+
+    @property
+    def shadow(self) -> str:
+        """Where the shadow repository lies."""
+        return self.repository.path
+
+    def close(self) -> None:
+        """Release the directory handle and the repository."""
+        self.worktree.close()
+        self.repository.close()
+
+
+def head_at(repository: StoredObjects, commit: str | None, commits: int) -> Head:
+    """Take up the history at a commit that the repository holds. Raises MissingObject."""
+    if commit is None:
+        return Head(None, Tree({}, EMPTY_TREE), 0)
+    stored = repository.commit(commit)
+    return Head(commit, stored_tree(stored.tree, repository.load_tree), commits)
+
+
+@dataclass(slots=True)
+class Base:
+    """What a call is planned on: the state that the calls before it will leave."""
+
+    head: Head
+    files: dict[str, OnDisk | None] = field(default_factory=dict)
+
+    def after(self, prepared: Prepared) -> Base:
+        """The base of the next call of the batch."""
+        files = dict(self.files)
+        for work in prepared.files:
+            if work.after is None or work.content is None:
+                files[work.target.path] = None
+                continue
+            files[work.target.path] = OnDisk(
+                data=work.content,
+                mode=work.after.mode,
+                links=1,
+                size=len(work.content),
+                inode=(0, 0),
+                mtime_ns=0,
+                read_at_ns=0,
+                oid=work.after.oid,
+            )
+        return Base(prepared.head, files)

@@ -1,0 +1,249 @@
+"""Forgetting a path: for a secret that got into the history.
+
+    look      which commits had it; whether anything stands in the way
+    rewrite   these commits and all after them, without it, into packs
+              (:mod:`stetd.historian.maintenance.forget_scan`)
+    switch    the commits made meanwhile; a commit of kind ``forget`` that names the path,
+              not its content; the old and new ids (:mod:`stetd.repository.rewritten`). All durable;
+              then one journal record lets the history go on from there
+    finish    a checkpoint in a new segment, so that nothing older stays in the journal;
+              references; replies by request id; query index; stat data; then what nothing needs
+              any more is collected
+
+Killed before the record, the history is the old one; after it, the new one, and the next start
+finishes. Files of the workspace are never touched: what still stands at the path is recorded
+again when it is edited.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+
+import msgspec
+
+from stet.wire.failures import Kind, refuse
+from stet.wire.results import ClipboardRef, ForgetResult, Peer
+from stetd import __version__
+from stetd.engine.writer import Writer
+from stetd.failpoints import hit, reached
+from stetd.historian.works import Finishing, LeavingOut, LeftOut
+from stetd.history.commits import CommitMeta, commit_object
+from stetd.repository.pack_stream import PackStream
+from stetd.repository.shallow import write_shallow
+from stetd.state.sessions import with_clipboards
+from stetd.state.workspace import Workspace, head_at
+from stetd.storage.journal_format import ClipboardSet, Cut, Rewritten
+from stetd.storage.progress import Progress
+from stetd.upkeep.schedule import Job, check_open, checkpoint, collect, record
+
+#: So often what calls have added meanwhile is rewritten.
+_ROUNDS = 20
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be forgotten, and who asks.
+
+    ``contents``: at any path. ``clipboards``: remove those that hold some of it, too.
+    """
+
+    path: str
+    contents: bool
+    clipboards: bool
+    preview: bool
+    message: str
+    agent: str | None
+    session: str | None
+    peer: Peer | None
+
+
+async def forget(
+    writer: Writer, workspace: Workspace, asked: Asked, progress: Progress
+) -> ForgetResult:
+    """Forget a path. Raises Refused, OSError."""
+    return await _Forgetting(writer, workspace, asked, progress).run()
+
+
+@dataclass(slots=True)
+class _Forgetting:
+    writer: Writer
+    workspace: Workspace
+    asked: Asked
+    progress: Progress
+
+    async def run(self) -> ForgetResult:
+        asked = self.asked
+        self._check_open()
+        self.writer.end_grace()
+        clipboards = self._clipboards()
+        texts = list(clipboards.values())
+        found = await self._left_out(texts)
+        holding = [list(clipboards)[number] for number in found.holding]
+        commit, contents_left = None, 0
+        if not asked.preview:
+            commit, found = await self._switch(found, holding)
+            await finish(self.writer, self.workspace, self.progress)
+            contents_left = await self.writer.historian.ask(
+                "still there", (self.workspace.shadow, found.blobs), int
+            )
+        return ForgetResult(
+            commit=commit,
+            paths=found.paths,
+            commits=found.touched,
+            rewritten=found.rewritten,
+            contents=len(found.blobs),
+            also_at=found.also_at,
+            in_workspace=[path for path in found.paths if self._is_there(path)],
+            clipboards=holding,
+            clipboards_removed=asked.clipboards and not asked.preview,
+            contents_left=contents_left,
+        )
+
+    def _check_open(self) -> None:
+        check_open(self.writer, self.workspace)
+        if self.writer.state.unsettled:
+            raise refuse(
+                Kind.IO_ERROR,
+                "forget: the journal keeps calls for a workspace that is put off, and perhaps with "
+                "them what is to be forgotten. Bring that workspace back, or forget it: stet "
+                "status names it and says how. Nothing was changed.",
+            )
+
+    async def _left_out(self, texts: list[str]) -> LeftOut:
+        """The history as far as it has come by now, without the path."""
+        cut = self.writer.state.known[self.workspace.name].cut
+        oldest = cut.oldest if cut is not None else None
+        asked = LeavingOut(self.asked.path, self.asked.contents, self.asked.preview, oldest, texts)
+        place = self.writer.place(self.workspace)
+        historian = self.writer.historian
+        return await historian.work("leave out", asked, LeftOut, self.progress, place)
+
+    def _clipboards(self) -> dict[ClipboardRef, str]:
+        sessions = sorted(self.writer.state.sessions.values(), key=lambda each: each.name)
+        return {
+            ClipboardRef(session.name, name): text
+            for session in sessions
+            if session.workspace == self.workspace.name
+            for name, text in sorted(session.clipboards.items())
+        }
+
+    def _remove_clipboards(self, holding: list[ClipboardRef]) -> None:
+        state = self.writer.state
+        for each in holding:
+            key = self.workspace.name, each.session
+            session = state.sessions.get(key)  # it may have been ended meanwhile
+            if session is not None and each.clipboard in session.clipboards:
+                self.writer.record(ClipboardSet(*key, each.clipboard, None))
+                state.sessions[key] = with_clipboards(session, {each.clipboard: None})
+
+    def _is_there(self, path: str) -> bool:
+        return os.path.lexists(os.path.join(self.workspace.root, path))
+
+    # -- the switch
+
+    async def _switch(self, found: LeftOut, holding: list[ClipboardRef]) -> tuple[str, LeftOut]:
+        """Let the history go on from the rewritten commits: the commit that says so."""
+        await reached("forget.rewritten")
+        if self.asked.clipboards:
+            self._remove_clipboards(holding)
+        # So that no call since the last checkpoint has to be settled on what is gone.
+        await _take_checkpoint(self.writer)
+        for _ in range(_ROUNDS):
+            if found.last == self.workspace.head.commit:
+                commit = self._record(found)
+                await reached("forget.recorded")
+                return commit, found
+            found = await self._left_out([])
+        raise refuse(
+            Kind.CONTENDED,
+            "forget: edits come faster than they can be followed; nothing was forgotten. Send the "
+            "call again when less is edited.",
+        )
+
+    def _record(self, found: LeftOut) -> str:
+        workspace, writer, state = self.workspace, self.writer, self.writer.state
+        self._check_open()
+        commit = self._forget_commit(found)
+        rewritten = Rewritten(commit, workspace.head.commits + 1, found.paths, found.blobs)
+        cut = self._moved_cut(found)
+        hit("forget.before_record")
+        number = record(writer, workspace.name, cut=cut, rewritten=rewritten)
+        state.set_forgetting(workspace.name, rewritten)
+        if cut is not None:
+            state.set_cut(workspace.name, cut)
+        workspace.repository.reopen()
+        workspace.head = head_at(workspace.repository, commit, rewritten.commits)
+        writer.committed(workspace, number, [])
+        return commit
+
+    def _forget_commit(self, found: LeftOut) -> str:
+        """Write the commit, durably; its id."""
+        asked = self.asked
+        meta = CommitMeta(
+            kind="forget",
+            time=int(time.time()),
+            subject=f"forget {asked.path}: {found.touched:,} commits changed it, "
+            f"{found.rewritten:,} have new ids",
+            why=asked.message,
+            method="forget",
+            agent=asked.agent,
+            session=asked.session,
+            peer=asked.peer,
+            version=__version__,
+        )
+        commit = commit_object(meta, found.tree, found.head)
+        packs = PackStream(self.workspace.shadow, self.writer.state.disk, "forget")
+        packs.add("commit", commit.oid, commit.content)
+        packs.flush()
+        return commit.oid
+
+    def _moved_cut(self, found: LeftOut) -> Cut | None:
+        """Where a history that was cut off begins then; both beginnings hold for the moment."""
+        cut = self.writer.state.known[self.workspace.name].cut
+        if cut is None or found.oldest is None or found.oldest == cut.oldest:
+            return None
+        write_shallow(self.workspace.shadow, found.oldest, self.writer.state.disk, cut.oldest)
+        return msgspec.structs.replace(cut, oldest=found.oldest)
+
+
+# -- afterwards
+
+
+def rest_of_forgetting(writer: Writer, workspace: Workspace) -> Job[None]:
+    """What a kill has left undone of forgetting a path."""
+    return Job("forget", workspace.root, lambda progress: finish(writer, workspace, progress))
+
+
+async def finish(writer: Writer, workspace: Workspace, progress: Progress) -> None:
+    """Do what has to be done when the history is another one; may be done again."""
+    state, historian = writer.state, writer.historian
+    rewritten = state.known[workspace.name].forgetting
+    if rewritten is None:
+        return
+    progress.begin("forgetting elsewhere")
+    # First of all: with "relaxed" durability a power cut could take the record, and what follows
+    # has no way back.
+    await _take_checkpoint(writer)
+    await reached("forget.checkpointed")
+    cut = state.known[workspace.name].cut
+    asked = Finishing(workspace.name, rewritten.paths, cut.oldest if cut is not None else None)
+    place = writer.place(workspace)
+    await historian.work("finish forgetting", asked, type(None), progress, place)
+    historian.remembered.forget(workspace.name)
+    await reached("forget.replies_changed")
+    await collect(writer, workspace, progress, drop=True)
+    record(writer, workspace.name, rewritten=Rewritten("", 0, []))
+    state.set_forgetting(workspace.name, None)
+
+
+async def _take_checkpoint(writer: Writer) -> None:
+    """Wait for one after which nothing older is in the journal."""
+    before = writer.journal.position.segment
+    recorded = await checkpoint(writer, fresh=True)
+    if recorded is None or recorded.segment <= before:
+        raise refuse(
+            Kind.IO_ERROR,
+            "forget: no checkpoint could be taken, so the journal still holds what is to be "
+            "forgotten. Send the call again.",
+        )

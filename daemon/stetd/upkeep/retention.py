@@ -1,0 +1,118 @@
+"""Retention: dropping the oldest commits of a history, when it is too old or too large.
+
+What is dropped is a beginning of the history, whole; the ids of what stays do not change. The
+commit that becomes the oldest one keeps its parent's id, and the file ``shallow`` says that the
+parent is not there, as in a shallow clone of plain git. Never dropped: the newest commit, any
+commit that a pin or another reference names, and all after it.
+
+    choose    the oldest commit that stays (:mod:`stetd.historian.maintenance.retention_choice`)
+    record    a commit of kind ``retention`` that says what is dropped, when and why;
+              its journal record has the same (:class:`Cut`), and so has every checkpoint
+    wait      for a checkpoint: recovery must not start from a commit that is gone
+    cut       the file ``shallow``
+    collect   what nothing needs any more (:mod:`stetd.historian.maintenance.gc`)
+
+Killed in between, the next start writes ``shallow`` if the record is there, and the next pass
+collects what is left.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from stet.wire.failures import Kind, refuse
+from stetd import __version__
+from stetd.engine.heads import History
+from stetd.engine.writer import Writer
+from stetd.failpoints import reached
+from stetd.historian.works import Choice, Choosing, named_commits
+from stetd.history.commits import CommitMeta, rfc3339
+from stetd.repository.shallow import write_shallow
+from stetd.state.workspace import Workspace
+from stetd.storage.journal_format import Cut
+from stetd.storage.progress import Progress
+from stetd.upkeep.schedule import check_open, checkpoint, collect, record
+
+
+class Policy(msgspec.Struct, frozen=True):
+    """How long and how much is kept: days, bytes; 0: for ever, any number."""
+
+    days: int
+    bytes: int
+
+    def __bool__(self) -> bool:
+        return bool(self.days or self.bytes)
+
+
+async def retain(
+    writer: Writer,
+    workspace: Workspace,
+    policy: Policy,
+    progress: Progress,
+    clock: Callable[[], float] = time.time,
+) -> int:
+    """Drop what a policy says; gives how many commits were dropped. Raises Refused, OSError."""
+    historian = writer.historian
+    while True:
+        asked = Choosing(policy.days, policy.bytes, clock())
+        place = writer.place(workspace)
+        found = await historian.work("what goes", asked, list[Choice], progress, place)
+        choice = found[0] if found else None
+        cut = _record(writer, workspace, choice) if choice is not None else None
+        if choice is None or cut is not None:
+            break
+    if choice is not None and cut is not None:
+        await reached("retention.recorded")
+        await _take_checkpoint(writer, workspace.name, cut)
+        await reached("retention.checkpointed")
+        write_shallow(workspace.shadow, choice.oldest, writer.state.disk)
+        await reached("retention.cut")
+        workspace.repository.reopen()
+        await historian.ask("rebuild", workspace.shadow, type(None))
+    if choice is not None or await historian.ask("has remains", workspace.shadow, bool):
+        await collect(writer, workspace, progress, drop=True)
+    return choice.dropped if choice is not None else 0
+
+
+def _record(writer: Writer, workspace: Workspace, choice: Choice) -> Cut | None:
+    """Say what will be dropped, in the history and in the journal.
+
+    None, and nothing is said, if by now references name other commits.
+    """
+    state = writer.state
+    check_open(writer, workspace)
+    if named_commits(workspace.shadow) != choice.named:
+        return None
+    now = int(time.time())
+    known = state.known[workspace.name]
+    dropped = choice.dropped + (known.cut.dropped if known.cut is not None else 0)
+    cut = Cut(choice.oldest, choice.parent, dropped, now, choice.why)
+    history = History(workspace.head, workspace.repository.load_tree, now)
+    meta = CommitMeta(
+        kind="retention",
+        time=now,
+        subject=f"retention: {choice.dropped:,} commits before {choice.oldest} are dropped",
+        why=f"{choice.why}. The history begins with {choice.oldest} from {rfc3339(now)} on; "
+        f"{dropped:,} commits have been dropped in all.",
+        method="retention",
+        version=__version__,
+    )
+    history.add(meta, {})
+    number = record(writer, workspace.name, commits=history.commits, cut=cut)
+    workspace.head = history.head
+    state.set_cut(workspace.name, cut)
+    writer.committed(workspace, number, history.objects)
+    return cut
+
+
+async def _take_checkpoint(writer: Writer, name: str, cut: Cut) -> None:
+    """Wait for a checkpoint that has the cut. Raises Refused where none can be had."""
+    recorded = await checkpoint(writer)
+    known = {each.name: each for each in recorded.workspaces} if recorded is not None else {}
+    if name not in known or known[name].cut != cut:
+        raise refuse(
+            Kind.IO_ERROR, "no checkpoint could be taken; nothing of the history was dropped yet"
+        )

@@ -1,0 +1,141 @@
+"""A snapshot: the whole workspace as one commit of kind ``snapshot``, beside the calls.
+
+    begin     the head; from now on the paths that calls touch are noted
+    look      stat data of every file; limits; nothing has been written until here
+    read      the files that may be other than the head has them, their contents into packs
+    look      again at those; what was saved meanwhile is read again
+    trees     directory by directory, into packs; all of it synced
+    commit    one small journal record without contents: a tree, and for every path that a call
+              touched meanwhile what the history says of it. Git follows
+
+All but the first and the last is the historian's (:mod:`stetd.historian.maintenance.snapshots`).
+What nobody has changed since the last snapshot is known by its stat data (the cache) and is not
+read. Killed before the record, nothing has happened but objects that nothing needs.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from itertools import islice
+
+import msgspec
+
+from stet.wire.results import Peer, SnapshotResult
+from stetd import __version__
+from stetd.engine.heads import Head, History
+from stetd.engine.writer import Writer
+from stetd.failpoints import hit, reached
+from stetd.historian.works import Taken, Taking
+from stetd.history.commits import CommitMeta
+from stetd.history.objects import Image, LoadTree, changed_paths, find_entry
+from stetd.state.workspace import Workspace
+from stetd.storage.journal_format import PathChange
+from stetd.storage.progress import Progress
+from stetd.upkeep.schedule import check_open, record
+
+#: Permissions that Git's modes can't say are kept for so many files, private ones first.
+_MOST_PERMISSIONS = 1000
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """Who asked for a snapshot, and why."""
+
+    agent: str | None
+    session: str | None
+    peer: Peer | None
+    message: str = ""
+
+
+async def snapshot(
+    writer: Writer, workspace: Workspace, asked: Asked, limits: Taking, progress: Progress
+) -> SnapshotResult:
+    """Take a snapshot. Raises Refused, OSError."""
+    check_open(writer, workspace)
+    workspace.check_present()
+    base = workspace.head
+    touched = workspace.touched = set[str]()
+    try:
+        place = writer.place(workspace)
+        taken = await writer.historian.work("snapshot", limits, Taken, progress, place)
+        await reached("snapshot.before_record")
+        touched.update(_changed(workspace, base))
+        commit = _commit(writer, workspace, asked, taken, touched)
+    finally:
+        workspace.touched = None
+    return SnapshotResult(
+        commit=commit,
+        files=taken.files,
+        bytes=taken.bytes,
+        added=taken.added,
+        modified=taken.modified,
+        removed=taken.removed,
+        skipped=taken.skipped,
+        skipped_count=taken.skipped_count,
+    )
+
+
+def _changed(workspace: Workspace, base: Head) -> set[str]:
+    """The paths that the history has changed since the beginning."""
+    load = workspace.repository.load_tree
+    return {path for path, _, _ in changed_paths(base.tree, workspace.head.tree, load)}
+
+
+def _commit(
+    writer: Writer, workspace: Workspace, asked: Asked, taken: Taken, touched: set[str]
+) -> str | None:
+    """Make the commit on what the head is by now."""
+    check_open(writer, workspace)
+    load, head = workspace.repository.load_tree, workspace.head
+    now = int(time.time())
+    history = History(head, load, now)
+    kept = (path for path in sorted(touched) if not workspace.excludes(path))
+    changes = {path: _image(head, path, load) for path in kept}
+    changed = taken.added + taken.modified + taken.removed
+    meta = CommitMeta(
+        kind="snapshot",
+        time=now,
+        subject=f"snapshot: {taken.files:,} files, {changed:,} changed",
+        why=asked.message,
+        method="snapshot",
+        agent=asked.agent,
+        session=asked.session,
+        request=uuid.uuid4().hex,
+        peer=asked.peer,
+        permissions=_kept(taken.permissions),
+        version=__version__,
+    )
+    commit = history.add(meta, changes, taken.tree)
+    if history.head.tree.oid == head.tree.oid:
+        return None
+    paths = _paths(writer, workspace, head, history.head)
+    number = record(writer, workspace.name, commits=history.commits, paths=paths)
+    hit("snapshot.recorded")
+    workspace.head = history.head
+    writer.committed(workspace, number, history.objects)
+    return commit
+
+
+def _kept(permissions: list[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
+    private_first = sorted(permissions, key=lambda each: (each[1] & 0o044 == 0o044, each))
+    return tuple(sorted(islice(private_first, _MOST_PERMISSIONS)))
+
+
+def _paths(writer: Writer, workspace: Workspace, head: Head, new: Head) -> list[PathChange]:
+    """What the snapshot found at paths that the journal's records are about: these are no
+    longer what recovery has to bring back.
+    """
+    load = workspace.repository.load_tree
+    changed = []
+    for path in sorted(writer.state.unsynced.get(workspace.name, ())):
+        if workspace.excludes(path):
+            continue  # that the snapshot lacks it says nothing about the disk
+        before, after = _image(head, path, load), _image(new, path, load)
+        if before != after:
+            changed.append(PathChange(path, before, after))
+    return changed
+
+
+def _image(head: Head, path: str, load: LoadTree) -> Image | None:
+    found = find_entry(head.tree, path, load)
+    return Image(found[1], found[0]) if found is not None else None

@@ -1,0 +1,336 @@
+"""Processes that plan: a call that takes long has an interpreter, and a processor, of its own.
+
+A thread would not do. Most of planning is Python, or C that keeps the interpreter, so the daemon
+would wait for it at every step; and nothing can stop a thread.
+
+:class:`Planner` is one such process, as the daemon has it: it is given the parameters of one call
+after the other, asks what it wants to know of the workspace, and answers with a plan or a
+refusal. It opens no file, and changes nothing.
+
+A planner lives on a *leash*: a pipe whose other end the daemon holds. When that is let go, on
+purpose or because the daemon was killed, the kernel ends the planner (SIGIO), whatever it is doing.
+
+What both say goes over a :mod:`stetd.workers.channel`. A process that lacks memory says so if it
+still can, and ends: nobody knows what it has left half-read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import resource
+import select
+import signal
+import socket
+import subprocess
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from typing import Any, Literal
+
+from msgspec.structs import replace
+
+from stet.wire.failures import Kind, Refused, refuse
+from stetd import __version__
+from stetd.editing.dialects import DIALECTS
+from stetd.editing.edits import Plan, SourceFile, World
+from stetd.workers.channel import (
+    Asked,
+    Call,
+    Channel,
+    ChannelBroken,
+    DaemonChannel,
+    Declined,
+    Exhausted,
+    Failed,
+    Message,
+    Planned,
+    Ready,
+    answered,
+    asked,
+    understood,
+)
+from stetd.workers.recorded_plans import Answer, Question, RecordedPlan, answer
+
+#: Others are more urgent: what takes long takes a little longer.
+_NICE = 5
+#: Bytes of address space that planning one call may take.
+_MOST_MEMORY = 4 << 30
+#: Seconds in which a process must be there.
+_READY_S = 10.0
+
+
+class NoPlanner(Exception):
+    """No process could be made."""
+
+
+class PlannerLost(Exception):
+    """The process that planned a call has ended."""
+
+
+class PlanningFailed(Exception):
+    """Planning a call has met a defect of ours: what it was, and its traceback."""
+
+
+async def begin_planner(most_memory: int = _MOST_MEMORY) -> Planner:
+    """A new process, whose address space has so many bytes. Raises NoPlanner."""
+    try:
+        planner = _started(most_memory)
+    except OSError as error:
+        raise NoPlanner(str(error)) from error
+    if not await planner.ready():
+        planner.close()
+        raise NoPlanner("it did not begin, or is of another version")
+    return planner
+
+
+def _started(most_memory: int) -> Planner:
+    with ExitStack() as ours, ExitStack() as theirs:
+        near, far = socket.socketpair()
+        ours.callback(near.close)
+        theirs.callback(far.close)
+        held, leash = os.pipe()
+        ours.callback(os.close, leash)
+        theirs.callback(os.close, held)
+        given = (far.fileno(), held)
+        # -P: the directory that the daemon was started in is not searched.
+        command = [sys.executable, "-P", "-m", __name__, *map(str, (*given, most_memory))]
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=given, cwd="/")
+        ours.pop_all()  # they are the planner's from now on
+        return Planner(DaemonChannel(near), leash, process)
+
+
+class Planner:
+    """One process that plans. One call at a time."""
+
+    def __init__(
+        self, channel: DaemonChannel, leash: int, process: subprocess.Popen[bytes] | None = None
+    ) -> None:
+        self._channel = channel
+        self._leash = leash
+        self._process = process
+        #: Of no use any more: close it.
+        self.spoilt = False
+
+    async def ready(self) -> bool:
+        """Whether the process is there."""
+        try:
+            async with asyncio.timeout(_READY_S):
+                said, _ = await self._channel.receive()
+        except (ChannelBroken, TimeoutError):
+            return False
+        return said == Ready(version=__version__)
+
+    async def plan(
+        self, method: str, params: Mapping[str, Any], world: World, until: float
+    ) -> RecordedPlan:
+        """Plan one call of a dialect, and record it; a refusal is an outcome as well.
+
+        ``until``: when (monotonic) it has taken too long, which is a refusal. Raises PlannerLost
+        PlanningFailed, and what the world raises but for refusals.
+        """
+        if self.spoilt:
+            raise PlannerLost("nobody knows where it is since the call before")
+        answers: list[tuple[Question, Answer]] = []
+        self.spoilt = True  # until it has said its last word on this call
+        outcome: Plan | Refused
+        try:
+            async with asyncio.timeout_at(until):
+                outcome = await self._outcome(method, params, world, answers)
+        except TimeoutError:
+            outcome = _TOO_LONG
+        except ChannelBroken as error:
+            raise PlannerLost(str(error)) from error
+        return RecordedPlan(method, tuple(answers), outcome)
+
+    async def _outcome(
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        world: World,
+        answers: list[tuple[Question, Answer]],
+    ) -> Plan | Refused:
+        await self._tell(Call(method=method, params=dict(params)))
+        loop = asyncio.get_running_loop()
+        while True:
+            said, contents = await self._channel.receive()
+            if isinstance(said, Asked):
+                # A large file takes its time to be read.
+                told = await loop.run_in_executor(None, answer, world, said.question)
+                answers.append((said.question, told))
+                message, held = answered(told)
+                await self._tell(message, *held)
+                continue
+            if isinstance(said, Exhausted):
+                return _TOO_MUCH_MEMORY
+            self.spoilt = not self._channel.speaks
+            match said:
+                case Declined():
+                    return said.refusal
+                case Planned():
+                    return _filled(said.plan, contents, answers)
+                case Failed():
+                    raise PlanningFailed(said.reason, said.traceback)
+                case _:
+                    raise ChannelBroken(f"{type(said).__name__} is no outcome")
+
+    async def _tell(self, message: Message, *contents: bytes) -> None:
+        with suppress(ChannelBroken):  # it may have said why it ended, which is heard next
+            await self._channel.send(message, *contents)
+
+    def end(self) -> None:
+        """End the process, whatever it is doing; a call that it plans is lost."""
+        if self._leash >= 0:
+            leash, self._leash = self._leash, -1
+            os.close(leash)
+        self._channel.end()  # one that is stopped (SIGSTOP) goes on living
+
+    def close(self) -> None:
+        """End the process, and forget it."""
+        self.end()
+        self._channel.close()
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+
+def _filled(
+    plan: Plan, contents: Sequence[bytes], answers: Sequence[tuple[Question, Answer]]
+) -> Plan:
+    """A plan as it was made, with what its files held and will hold. Raises ChannelBroken."""
+    if len(contents) != sum(planned.after is not None for planned in plan.files):
+        raise ChannelBroken("the contents are not those of the plan")
+    read = {said.path: said.data for _, said in answers if isinstance(said, SourceFile)}
+    after = iter(contents)
+    files = tuple(
+        replace(
+            planned,
+            before=None if planned.before is None else read.get(planned.path),
+            after=None if planned.after is None else next(after),
+        )
+        for planned in plan.files
+    )
+    return replace(plan, files=files)
+
+
+_TOO_LONG = refuse(
+    Kind.INPUT_TOO_LARGE,
+    "Planning this call took too long; it was stopped and nothing was changed. Send several "
+    "smaller calls, search for exact text, or edit a smaller file.",
+)
+_TOO_MUCH_MEMORY = refuse(
+    Kind.INPUT_TOO_LARGE,
+    "Planning this call takes too much memory; it was stopped and nothing was changed. Send "
+    "several smaller calls, search for exact text, or edit a smaller file.",
+)
+
+
+# -- in the other processes
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Plan one call after the other, until the daemon is gone."""
+    connected, leash, most_memory = map(int, arguments)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # the daemon says when it is over
+    fcntl.fcntl(leash, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(leash, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
+    if select.select([leash], [], [], 0)[0]:
+        return 0  # it was let go before the kernel knew
+    with suppress(OSError, ValueError):  # a hardened unit may forbid it
+        os.nice(_NICE)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_AS, (most_memory, most_memory))
+    channel = Channel(socket.socket(fileno=connected))
+    channel.send(Ready(version=__version__))
+    try:
+        while True:
+            _plan(channel)
+    except ChannelBroken:
+        return 0
+    except MemoryError:
+        pass  # wherever it was: what was being heard is lost, so nothing more is read
+    if channel.speaks:
+        channel.send(Exhausted())
+    return 0
+
+
+def _plan(channel: Channel) -> None:
+    """Plan the next call. Raises ChannelBroken, MemoryError: then there can be no other."""
+    call, _ = channel.receive()
+    if not isinstance(call, Call):
+        raise ChannelBroken(f"{type(call).__name__} is no call")
+    message, contents = _planned(call, _AskedWorld(channel))
+    try:
+        channel.send(message, *contents)
+    except UnicodeEncodeError as error:  # half a character, which no reply could hold either
+        channel.send(_defect(error))
+
+
+def _planned(call: Call, world: World) -> tuple[Message, Sequence[bytes]]:
+    """What comes of a call, to be said."""
+    try:
+        plan = DIALECTS[call.method](call.params, world)
+    except Refused as refusal:
+        return Declined.of(refusal), ()
+    except (MemoryError, ChannelBroken):
+        raise
+    except Exception as error:  # noqa: BLE001 - the daemon logs it and answers
+        return _defect(error), ()
+    files = tuple(
+        replace(
+            planned,
+            before=None if planned.before is None else b"",
+            after=None if planned.after is None else b"",
+        )
+        for planned in plan.files
+    )
+    contents = [planned.after for planned in plan.files if planned.after is not None]
+    return Planned(plan=replace(plan, files=files)), contents
+
+
+def _defect(error: Exception) -> Failed:
+    return Failed(reason=repr(error), traceback=traceback.format_exc())
+
+
+class _AskedWorld:
+    """The world as the daemon answers for it."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+
+    def read(self, path: str) -> SourceFile:
+        return self._file("read", path)
+
+    def look(self, path: str) -> SourceFile:
+        return self._file("look", path)
+
+    @property
+    def root(self) -> str:
+        said = self._ask(("root", ""))
+        assert isinstance(said, str), "BUG: the root is not a path"
+        return said
+
+    @property
+    def clipboards(self) -> Mapping[str, str]:
+        said = self._ask(("clipboards", ""))
+        assert isinstance(said, dict), "BUG: clipboards are not by name"
+        return said
+
+    def _file(self, kind: Literal["read", "look"], path: str) -> SourceFile:
+        said = self._ask((kind, path))
+        assert isinstance(said, SourceFile), "BUG: a path is no file"
+        return said
+
+    def _ask(self, question: Question) -> Answer:
+        self._channel.send(asked(question))
+        said = understood(*self._channel.receive())
+        if isinstance(said, Refused):
+            raise said
+        return said
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
