@@ -169,8 +169,8 @@ def _run(
 ) -> int:
     # pygit2 and the rest take their time to load; a usage error need not wait for it.
     from stetd.daemon import Daemon, StartError, UnreadableState
+    from stetd.engine.long_planning import PlanningBeside
     from stetd.server import supervision
-    from stetd.workers.pool import PlanningBeside
 
     beside = PlanningBeside()
     try:

@@ -18,17 +18,18 @@ from stetd import __version__
 from stetd.config.directories import Directories
 from stetd.config.settings import Settings
 from stetd.engine.checkpointing import WriterLimits
-from stetd.engine.world import CallLimits
+from stetd.engine.long_planning import PlanningBeside
 from stetd.engine.writer import Writer
-from stetd.historian.client import Base, Historian, HistorianProcess
-from stetd.historian.messages import Options
 from stetd.historian.thread import InThread
 from stetd.history.excluding import Excludes
 from stetd.history.protecting import Protection
 from stetd.methods.dispatch import Handlers
+from stetd.methods.registry import Workspaces
+from stetd.planning.world import CallLimits
+from stetd.processes.historian_client import Base, Historian, HistorianProcess
+from stetd.processes.historian_messages import Options
 from stetd.recovery.startup import Recovery, contents
 from stetd.recovery.workspaces import TakingUp
-from stetd.state.registry import Workspaces
 from stetd.state.state import State
 from stetd.state.workspace import Workspace
 from stetd.storage.disk import Disk
@@ -38,7 +39,6 @@ from stetd.storage.request_record import check_version
 from stetd.upkeep.forget import rest_of_forgetting
 from stetd.upkeep.retention import Policy, retain
 from stetd.upkeep.schedule import Retain, Upkeep
-from stetd.workers.pool import PlanningBeside
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")

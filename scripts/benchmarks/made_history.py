@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from stetd import __version__
-from stetd.engine.heads import Head, History
 from stetd.historian.index.history_index import HistoryIndex
 from stetd.historian.index.writer import GrowingIndex
 from stetd.historian.index_writer import catch_up
@@ -31,6 +30,7 @@ from stetd.state.state import shadow_path, workspace_name
 from stetd.storage.disk import Disk
 from stetd.storage.journal import Journal
 from stetd.storage.journal_format import Checkpoint, WorkspaceState
+from stetd.transaction.heads import Head, History
 
 FAR = 60
 VERSIONS = 50

@@ -27,7 +27,7 @@ WRAPPED = [
     (DECODE, "stetd.server.connection", "ClientConnection.buffer_updated"),
     (QUEUE, "stetd.engine.writer", "Writer._turn"),
     (PLAN, "stetd.engine.writer", "Writer._plan"),
-    (SEAL, "stetd.engine.sealing", "seal"),
+    (SEAL, "stetd.transaction.sealing", "seal"),
     (APPEND, "stetd.storage.journal", "Journal.append"),
     (SYNC, "stetd.storage.journal", "Journal.sync"),
     (PUBLISH, "stetd.engine.writer", "Writer._publish_all"),

@@ -18,8 +18,8 @@ from stetd.editing.tools.inputs.base import ToolInput, fields_of, in_snake_case
 from stetd.editing.tools.inputs.patch import PatchInput
 from stetd.editing.tools.inputs.patch_block import PatchBlockInput
 from stetd.editing.tools.inputs.patch_file import PatchFileInput
-from stetd.engine import parameters as params
 from stetd.methods import METHODS
+from stetd.transaction import parameters as params
 
 #: Methods that are not sent as they are, and what does it.
 OTHERWISE = {

@@ -21,7 +21,7 @@ from own_peer import own_peer
 from stet.wire.failures import Refused
 from stetd.config.directories import Directories
 from stetd.config.settings import Settings
-from stetd.state import idling
+from stetd.session import idling
 
 Json = dict[str, Any]
 REPLACE = [{"operation": "replace", "oldText": "one", "newText": "two"}]

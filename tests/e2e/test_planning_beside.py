@@ -113,7 +113,7 @@ def planners(daemon: DaemonProcess) -> list[int]:
 
 def is_planner(pid: int) -> bool:
     with suppress(OSError):
-        return b"stetd.workers.process" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"stetd.processes.planner" in Path(f"/proc/{pid}/cmdline").read_bytes()
     return False
 
 

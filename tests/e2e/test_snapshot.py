@@ -18,7 +18,7 @@ from own_peer import own_peer
 from stet.wire.failures import Kind
 from stetd.config.directories import Directories
 from stetd.config.settings import Settings
-from stetd.historian.works import Taking
+from stetd.processes.works import Taking
 from stetd.storage.progress import Progress
 from stetd.upkeep.snapshot import Asked, snapshot
 

@@ -28,7 +28,7 @@ from own_peer import own_peer
 from stet.wire.failures import Refused
 from stetd.config.directories import Directories
 from stetd.config.settings import load_settings
-from stetd.historian import git_writer as background
+from stetd.repository import git_writer as background
 from stetd.storage.disk import Disk, SyncFailed
 
 Json = dict[str, Any]

@@ -12,17 +12,18 @@ from concurrent.futures import Future
 from typing import Any
 
 from rigs.crashable_disk import CrashableDisk
-from stetd.engine import transaction, writer
+from stetd.engine import writer
 from stetd.engine.checkpointing import Checkpoints
-from stetd.engine.file_replacement import FileWork
 from stetd.engine.writer import Writer
-from stetd.historian import git_writer as background
 from stetd.recovery import files as settling
+from stetd.repository import git_writer as background
 from stetd.repository.shadow_repo import ShadowRepository
 from stetd.storage.journal import Journal
 from stetd.storage.journal_format import Checkpoint
 from stetd.storage.paths_on_disk import Target
 from stetd.storage.worktree import OnDisk, Worktree
+from stetd.transaction import transaction
+from stetd.transaction.file_replacement import FileWork
 
 
 def no_fsync() -> None:

@@ -21,12 +21,12 @@ import pytest
 from rigs import findings
 from rigs.swapping import PRECIOUS, Shared, arrange, contents, picture, swapping, times_away
 from stet.wire.failures import Refused
-from stetd.engine.file_replacement import Displaced, FileWork, clear_temporary, install
-from stetd.engine.transaction import PutBack
 from stetd.history.objects import Image, object_id
 from stetd.storage.disk import Disk
 from stetd.storage.paths_on_disk import Resolver, Target
 from stetd.storage.worktree import OnDisk, Worktree, temporary_name
+from stetd.transaction.file_replacement import Displaced, FileWork, clear_temporary, install
+from stetd.transaction.transaction import PutBack
 
 OPERATIONS = 10_000
 _LIMIT = 1 << 20

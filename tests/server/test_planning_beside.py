@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from stet.wire.failures import Refused
-from stetd.workers.pool import Beside, PlanningBeside
-from stetd.workers.process import NoPlanner, Planner, PlannerLost
+from stetd.engine.long_planning import Beside, PlanningBeside
+from stetd.processes.planner import NoPlanner, Planner, PlannerLost
 
 
 class Lost:

@@ -18,7 +18,7 @@ import pytest
 from memory_world import MemoryWorld
 from stet.wire.failures import Kind, Refused, refuse
 from stetd.editing.edits import Plan, PlannedFile, SourceFile
-from stetd.workers.channel import (
+from stetd.processes.channel import (
     Call,
     Channel,
     ChannelBroken,
@@ -35,8 +35,8 @@ from stetd.workers.channel import (
     asked,
     understood,
 )
-from stetd.workers.process import Planner, PlannerLost, begin_planner
-from stetd.workers.recorded_plans import Answer, Question
+from stetd.processes.planner import Planner, PlannerLost, begin_planner
+from stetd.processes.recorded_plans import Answer, Question
 
 WORLD = MemoryWorld({"a.txt": b"one\n"})
 EDIT = {"path": "a.txt", "patches": [{"operation": "replace", "oldText": "one", "newText": "2"}]}

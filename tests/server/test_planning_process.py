@@ -17,8 +17,8 @@ from memory_world import MemoryWorld
 from stet.wire.failures import Kind, Refused, refuse
 from stetd.editing.dialects import DIALECTS
 from stetd.editing.edits import Plan, SourceFile
-from stetd.workers.process import NoPlanner, Planner, PlannerLost, PlanningFailed, begin_planner
-from stetd.workers.recorded_plans import Changed, RecordedPlan, Replay
+from stetd.processes.planner import NoPlanner, Planner, PlannerLost, PlanningFailed, begin_planner
+from stetd.processes.recorded_plans import Changed, RecordedPlan, Replay
 
 TEXT = "".join(f"def f{n}(x):\n\treturn x + {n}  \n" for n in range(200)).encode()
 FILES = {

@@ -21,8 +21,8 @@ from stet.wire.failures import Kind, Refused
 from stetd.config.directories import Directories
 from stetd.config.settings import Settings
 from stetd.engine.fair_queue import MOST_FORSAKEN, Lane
-from stetd.workers.pool import PlanningBeside
-from stetd.workers.process import PlannerLost, begin_planner
+from stetd.engine.long_planning import PlanningBeside
+from stetd.processes.planner import PlannerLost, begin_planner
 
 #: Large enough not to be planned on the writer.
 LARGE = "".join(f"line {n} of a large file\n" for n in range(30_000))
@@ -47,7 +47,7 @@ def planning() -> int:
     """The process that plans."""
     for pid in Path(f"/proc/{os.getpid()}/task").glob("*/children"):
         for child in map(int, pid.read_text().split()):
-            if b"stetd.workers.process" in Path(f"/proc/{child}/cmdline").read_bytes():
+            if b"stetd.processes.planner" in Path(f"/proc/{child}/cmdline").read_bytes():
                 return child
     raise AssertionError("nothing plans")
 

@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from stetd.state.modes import (
+from stetd.session.modes import (
     RESTRICTED,
     UNRESTRICTED,
     Grant,
@@ -20,7 +20,7 @@ from stetd.state.modes import (
     stricter,
     until,
 )
-from stetd.state.sessions import Session, with_standing
+from stetd.session.sessions import Session, with_standing
 from stetd.state.state import State
 from stetd.storage.disk import Disk
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stetd.state.upgrades import (
+from stetd.session.upgrades import (
     APPROVED,
     DENIED,
     MOST_DECIDED,

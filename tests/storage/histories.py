@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from stetd.engine.heads import Head, History
 from stetd.history.commits import CommitMeta
 from stetd.history.objects import EMPTY_TREE, Image, NewObject, Tree, object_id
 from stetd.repository.making_repository import create_repository
 from stetd.repository.shadow_repo import ShadowRepository
 from stetd.storage.disk import Disk
+from stetd.transaction.heads import Head, History
 
 
 class Histories:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from stetd.historian.git_writer import Background, Unwritten
 from stetd.history.commits import CommitMeta, commit_object
 from stetd.history.objects import EMPTY_TREE, NewObject, object_id
+from stetd.repository.git_writer import Background, Unwritten
 from stetd.repository.making_repository import create_repository
 from stetd.repository.shadow_repo import ShadowRepository
 from stetd.repository.stored_objects import MissingObject

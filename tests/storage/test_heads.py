@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from stetd.engine.heads import few_names, outside_changes, permissions_of, regraded
 from stetd.history.objects import Image, object_id
+from stetd.transaction.heads import few_names, outside_changes, permissions_of, regraded
 from storage.histories import Histories
 
 X, Y = (Image(object_id("blob", data), 0o100644) for data in (b"x\n", b"y\n"))

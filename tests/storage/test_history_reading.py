@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from stet.wire.results import LogResult
-from stetd.engine.parameters import Log
 from stetd.historian.queries import log as history_reading
-from stetd.historian.reading_place import Place
+from stetd.state.reading_place import Place
 from stetd.storage.disk import Disk
 from stetd.storage.worktree import Worktree
+from stetd.transaction.parameters import Log
 from storage.histories import Histories
 
 

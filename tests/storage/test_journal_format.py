@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from stet.wire.results import Peer
 from stetd.history.commits import CommitMeta
 from stetd.history.objects import Image
-from stetd.state.sessions import Session
+from stetd.session.sessions import Session
 from stetd.storage.journal_format import (
     LEVEL,
     MAGIC,

@@ -11,9 +11,9 @@ import pytest
 
 from stet.wire.results import VerifyResult
 from stetd.historian.queries.verify import Subject, read_history_reference, verify
-from stetd.historian.verify_claims import Claim
 from stetd.history.commits import CommitMeta, commit_object
 from stetd.history.objects import EMPTY_TREE, NewObject, object_id
+from stetd.processes.verify_claims import Claim
 from stetd.repository.packing import write_pack
 from stetd.repository.references import set_pin
 from stetd.storage.disk import Disk

@@ -3,7 +3,7 @@
 The writer plans most calls itself, which takes a millisecond or two. It does so ``with
 limited(SECONDS):``, and whatever may take long asks meanwhile whether it may go on. A call that may
 not is left as if it had never been begun (planning changes nothing) and planned anew where nobody
-waits (:mod:`stetd.workers.pool`). The limit never changes what a call does, only where.
+waits (:mod:`stetd.engine.long_planning`). The limit never changes what a call does, only where.
 
 A machine that has other things to do is no reason to give up: half of the seconds are by the clock,
 and where those are over, the other half are what this thread computes from then on. (What it has

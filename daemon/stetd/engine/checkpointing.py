@@ -14,11 +14,11 @@ from collections.abc import Callable
 import msgspec
 
 from stet.wire.failures import Refused
-from stetd.engine.world import CallLimits
 from stetd.failpoints import hit
-from stetd.historian.client import Base, Historian, HistorianLost
 from stetd.history.protecting import NOTHING_PROTECTED, Protection
-from stetd.state.modes import UNRESTRICTED
+from stetd.planning.world import CallLimits
+from stetd.processes.historian_client import Base, Historian, HistorianLost
+from stetd.session.modes import UNRESTRICTED
 from stetd.state.state import State
 from stetd.storage.disk import SyncFailed
 from stetd.storage.journal import Journal, JournalBroken

@@ -19,11 +19,11 @@ from dataclasses import dataclass
 import msgspec
 
 from stet.wire.failures import Refused
-from stetd.engine.file_replacement import FileWork
-from stetd.engine.heads import Found, seal_found
 from stetd.history.objects import Image, find_entry, object_id
 from stetd.state.workspace import Workspace
 from stetd.storage.worktree import read_descriptor
+from stetd.transaction.file_replacement import FileWork
+from stetd.transaction.heads import Found, seal_found
 
 _log = logging.getLogger(__name__)
 _MAX_WATCHED = 256

@@ -28,14 +28,36 @@ from stet.wire.first_use import known
 from stet.wire.results import EditResult, FileChange
 from stetd.editing.patience import TakesLong, limited
 from stetd.engine.checkpointing import Checkpoints, WriterLimits
-from stetd.engine.drafts import Draft, Who
 from stetd.engine.fair_queue import FairQueue, Lane, Waiting
-from stetd.engine.file_replacement import Displaced
 from stetd.engine.late_writes import GraceWatch, LateWrite, seal_late_write
-from stetd.engine.parameters import check_label
-from stetd.engine.planning import check_if_match, plan_call, plan_here
-from stetd.engine.proposals import Proposal, Proposing
-from stetd.engine.refusals import (
+from stetd.engine.long_planning import AT_ONCE_BYTES, AT_ONCE_S, Beside, PlanningBeside
+from stetd.failpoints import hit
+from stetd.history.commits import rfc3339
+from stetd.history.objects import NewObject
+from stetd.observing.before_note import BeforeNote
+from stetd.observing.recording import NOTE_SECONDS, note_id, observe, read_note
+from stetd.planning.calls import check_if_match, plan_call, plan_here
+from stetd.planning.proposals import Proposal, Proposing
+from stetd.planning.world import OBSERVE, EditCall
+from stetd.processes.historian_client import Historian
+from stetd.processes.historian_messages import Place
+from stetd.processes.recorded_plans import Changed, PlanDialect, Replay, refused_anew
+from stetd.processes.remembered import Key
+from stetd.repository.stored_objects import MissingObject
+from stetd.session.modes import RESTRICTED
+from stetd.session.sessions import Session, clipboard_bytes
+from stetd.state.events import Events
+from stetd.state.mode_records import Modes
+from stetd.state.session_records import Sessions
+from stetd.state.state import State
+from stetd.state.workspace import Base, Workspace
+from stetd.storage.journal import Journal, JournalBroken
+from stetd.storage.journal_format import CommitRecord, Record
+from stetd.storage.request_record import RequestRecord, answered
+from stetd.transaction.drafts import Draft, Who
+from stetd.transaction.file_replacement import Displaced
+from stetd.transaction.parameters import check_label
+from stetd.transaction.refusals import (
     TOOL_DISABLED,
     after_dropping,
     contended,
@@ -47,30 +69,8 @@ from stetd.engine.refusals import (
     outcome_unknown,
     read_only,
 )
-from stetd.engine.sealing import seal
-from stetd.engine.transaction import Prepared, abort, mark_published
-from stetd.engine.world import OBSERVE, EditCall
-from stetd.failpoints import hit
-from stetd.historian.client import Historian
-from stetd.historian.messages import Place
-from stetd.history.commits import rfc3339
-from stetd.history.objects import NewObject
-from stetd.observing.before_note import BeforeNote
-from stetd.observing.recording import NOTE_SECONDS, note_id, observe, read_note
-from stetd.repository.stored_objects import MissingObject
-from stetd.state.events import Events
-from stetd.state.mode_records import Modes
-from stetd.state.modes import RESTRICTED
-from stetd.state.remembered import Key
-from stetd.state.session_records import Sessions
-from stetd.state.sessions import Session, clipboard_bytes
-from stetd.state.state import State
-from stetd.state.workspace import Base, Workspace
-from stetd.storage.journal import Journal, JournalBroken
-from stetd.storage.journal_format import CommitRecord, Record
-from stetd.storage.request_record import RequestRecord, answered
-from stetd.workers.pool import AT_ONCE_BYTES, AT_ONCE_S, Beside, PlanningBeside
-from stetd.workers.recorded_plans import Changed, PlanDialect, Replay, refused_anew
+from stetd.transaction.sealing import seal
+from stetd.transaction.transaction import Prepared, abort, mark_published
 
 _log = logging.getLogger(__name__)
 

@@ -13,10 +13,9 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from stetd.engine.heads import Head, History, RecordContradicts, remake
-from stetd.historian.git_writer import Background
-from stetd.historian.messages import Begin
 from stetd.history.objects import NewObject
+from stetd.processes.historian_messages import Begin
+from stetd.repository.git_writer import Background
 from stetd.repository.references import HISTORY, write_reference
 from stetd.repository.stored_objects import MissingObject, StoredObjects
 from stetd.state.state import shadow_path
@@ -35,6 +34,7 @@ from stetd.storage.journal_format import (
     payloads,
 )
 from stetd.storage.request_record import RequestRecord, answered
+from stetd.transaction.heads import Head, History, RecordContradicts, remake
 
 _log = logging.getLogger(__name__)
 

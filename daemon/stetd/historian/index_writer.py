@@ -21,8 +21,8 @@ import msgspec
 from stetd.historian.index.history_index import HistoryIndex
 from stetd.historian.index.schema import remove
 from stetd.historian.index.writer import GrowingIndex, is_damage
-from stetd.historian.priority import BEHIND_EDITS, give_way
 from stetd.historian.queries.commit_changes import commit_parts, commit_row
+from stetd.repository.priority import BEHIND_EDITS, give_way
 from stetd.repository.shallow import read_shallow
 from stetd.repository.stored_objects import StoredObjects
 

@@ -1,7 +1,7 @@
 """The historian's end: it listens to the engine, and does what it says.
 
 Following the journal is quick and done as it is told. What takes longer has threads: one writes
-Git (:mod:`stetd.historian.git_writer`), one keeps the index (:mod:`stetd.historian.index_writer`),
+Git (:mod:`stetd.repository.git_writer`), one keeps the index (:mod:`stetd.historian.index_writer`),
 some answer questions. None of them can delay an edit: the engine is another process.
 """
 
@@ -25,15 +25,15 @@ import msgspec
 from stet.wire.failures import Refused
 from stetd import __version__, failpoints
 from stetd.config import logs
-from stetd.historian import messages
 from stetd.historian.following import Following
-from stetd.historian.git_writer import Background
 from stetd.historian.index.request_store import RequestStore
 from stetd.historian.index_writer import Indexer
-from stetd.historian.priority import BEHIND_ALL, give_way
 from stetd.historian.questions import Library, answer, is_work
 from stetd.history.excluding import Excludes
-from stetd.state.remembered import IdFilter
+from stetd.processes import historian_messages as messages
+from stetd.processes.remembered import IdFilter
+from stetd.repository.git_writer import Background
+from stetd.repository.priority import BEHIND_ALL, give_way
 from stetd.storage.disk import Disk, SyncFailed
 from stetd.storage.progress import Progress
 

@@ -11,11 +11,6 @@ import msgspec
 
 from stet.wire.failures import Kind, refuse
 from stet.wire.results import EditResult, FileChange
-from stetd.engine.parameters import Blame, Diff, Export, Log, Read, Show
-from stetd.engine.proposals import Proposal, Proposing
-from stetd.engine.refusals import damaged_history, history_unwritable, io_failure
-from stetd.historian import messages
-from stetd.historian.git_writer import Background, Unwritten
 from stetd.historian.index.history_index import HistoryIndex
 from stetd.historian.index.request_store import RequestStore
 from stetd.historian.index.schema import remove
@@ -29,11 +24,16 @@ from stetd.historian.queries import files as reading
 from stetd.historian.queries import log as history_reading
 from stetd.historian.queries.commit_lookup import Past
 from stetd.historian.queries.export import exported
+from stetd.historian.queries.pins import described_pin, pinned_commits
 from stetd.historian.queries.verify import claimed, verified
-from stetd.historian.reading_place import Place
 from stetd.historian.undo.proposals import proposed
-from stetd.historian.verify_claims import Claimed, Claiming, Verifying
-from stetd.historian.works import (
+from stetd.history.excluding import Excludes
+from stetd.observing.changed_files import KnownFiles, look_at_workspace
+from stetd.observing.current_content import Differing, Looking
+from stetd.planning.proposals import Proposal, Proposing
+from stetd.processes import historian_messages as messages
+from stetd.processes.verify_claims import Claimed, Claiming, Verifying
+from stetd.processes.works import (
     Choice,
     Choosing,
     Collected,
@@ -43,20 +43,20 @@ from stetd.historian.works import (
     Taken,
     Taking,
 )
-from stetd.history.excluding import Excludes
-from stetd.observing.changed_files import KnownFiles, look_at_workspace
-from stetd.observing.current_content import Differing, Looking
+from stetd.repository.git_writer import Background, Unwritten
 from stetd.repository.kept_handles import KeptHandles
 from stetd.repository.object_files import Damaged
 from stetd.repository.reachable import BrokenHistory
 from stetd.repository.stored_objects import MissingObject, StoredObjects
-from stetd.state.pins import described_pin, pinned_commits
+from stetd.state.reading_place import Place
 from stetd.state.replies import recorded_diff
 from stetd.storage.disk import Disk
 from stetd.storage.progress import Progress
 from stetd.storage.request_record import RequestRecord
 from stetd.storage.stat_cache import stat_cache_path
 from stetd.storage.worktree import Worktree
+from stetd.transaction.parameters import Blame, Diff, Export, Log, Read, Show
+from stetd.transaction.refusals import damaged_history, history_unwritable, io_failure
 
 T = TypeVar("T")
 

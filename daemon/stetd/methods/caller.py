@@ -25,21 +25,21 @@ from stet.wire.results import EditResult, LoggedError, Peer
 from stetd.config.reloading import Reloading
 from stetd.config.settings import Settings
 from stetd.engine.fair_queue import Lane
-from stetd.engine.parameters import Common, check_label, convert
-from stetd.engine.world import OBSERVE, EditCall
 from stetd.engine.writer import Writer
-from stetd.historian import messages
-from stetd.historian.client import Historian
-from stetd.historian.reading_place import Place
+from stetd.methods.registry import Workspaces, check_root
 from stetd.observing.watched_tools import WatchedTools
+from stetd.planning.world import OBSERVE, EditCall
+from stetd.processes import historian_messages as messages
+from stetd.processes.historian_client import Historian
 from stetd.server.desktop_notices import Notice, Notices
 from stetd.server.subscribers import Feed, Subscriber
+from stetd.session.sessions import Entrant, Session
+from stetd.session.upgrades import UpgradeRequest
 from stetd.state.decisions import Wait, Waits
-from stetd.state.registry import Workspaces, check_root
-from stetd.state.sessions import Entrant, Session
+from stetd.state.reading_place import Place
 from stetd.state.state import State
-from stetd.state.upgrades import UpgradeRequest
 from stetd.state.workspace import Workspace
+from stetd.transaction.parameters import Common, check_label, convert
 from stetd.upkeep.schedule import Retain, Upkeep
 
 PROTOCOL = 1

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from stet.wire.failures import Kind, refuse
 from stet.wire.results import ClipboardInfo, ClipboardList, ClipboardName, ClipboardText
-from stetd.engine.parameters import ClipboardKey, ClipboardSetting, NoParams, check_label, convert
 from stetd.methods.caller import Caller, Method, Params
-from stetd.state.sessions import clipboard_bytes, with_clipboards
+from stetd.session.sessions import clipboard_bytes, with_clipboards
 from stetd.storage.journal_format import ClipboardSet
+from stetd.transaction.parameters import (
+    ClipboardKey,
+    ClipboardSetting,
+    NoParams,
+    check_label,
+    convert,
+)
 
 
 async def _clipboard_list(caller: Caller, params: Params) -> ClipboardList:

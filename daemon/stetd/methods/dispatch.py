@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable
 
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import Peer
-from stetd.engine.parameters import not_permitted
 from stetd.methods import METHODS
 from stetd.methods.caller import Caller, Params, Shared
 from stetd.server.peer import PeerProcess
+from stetd.transaction.parameters import not_permitted
 
 
 class Handlers(Shared):

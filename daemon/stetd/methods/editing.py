@@ -6,7 +6,9 @@ import msgspec
 
 from stet.wire.failures import Kind, refuse
 from stet.wire.results import EditResult
-from stetd.engine.parameters import (
+from stetd.methods.caller import Caller, Method, Params, Writes
+from stetd.planning.calls import EDIT_METHODS
+from stetd.transaction.parameters import (
     Redo,
     Restore,
     Rollback,
@@ -15,8 +17,6 @@ from stetd.engine.parameters import (
     not_permitted,
     split_common,
 )
-from stetd.engine.planning import EDIT_METHODS
-from stetd.methods.caller import Caller, Method, Params, Writes
 
 
 async def _undo(caller: Caller, params: Params) -> EditResult:

@@ -6,9 +6,9 @@ import asyncio
 
 from stet.wire.events import EVENTS, Subscribed
 from stet.wire.failures import Kind, refuse
-from stetd.engine.parameters import Subscribe, convert
 from stetd.methods.caller import Caller, Method, Params
 from stetd.server.subscribers import Subscriber
+from stetd.transaction.parameters import Subscribe, convert
 
 
 async def _subscribe(caller: Caller, params: Params) -> Subscribed:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from stet.wire.failures import Kind, refuse
 from stet.wire.results import ExportResult
-from stetd.engine.parameters import Export, convert
 from stetd.methods.caller import Caller, Method, Params
+from stetd.transaction.parameters import Export, convert
 
 
 async def _export(caller: Caller, params: Params) -> ExportResult:

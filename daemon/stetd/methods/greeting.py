@@ -11,15 +11,15 @@ from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import HelloResult, ServerInfo, Tools, WorkspaceRef
 from stetd import __version__
 from stetd.editing.tools.schemas import tool_definitions
-from stetd.engine.parameters import Hello, ToolStyle, check_label, convert
 from stetd.failpoints import hit
 from stetd.methods.caller import PROTOCOL, Caller, Method, Params
 from stetd.server.peer import start_of
 from stetd.server.peer_access import sees
-from stetd.state.sessions import Entrant
+from stetd.session.sessions import Entrant
 from stetd.state.state import State
 from stetd.state.workspace import Workspace
 from stetd.storage.real_directories import nearest_real
+from stetd.transaction.parameters import Hello, ToolStyle, check_label, convert
 
 
 async def _hello(caller: Caller, params: Params) -> HelloResult:

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from stet.wire.failures import Kind, Refused
 from stet.wire.results import BlameResult, DiffResult, LogResult, ReadResult, ShowResult
-from stetd.engine.file_reading import read_now
-from stetd.engine.parameters import Blame, Diff, Log, Read, Show, convert
 from stetd.methods.caller import Caller, Method, Params
+from stetd.planning.file_reading import read_now
+from stetd.transaction.parameters import Blame, Diff, Log, Read, Show, convert
 
 #: A file of no more bytes is read at once.
 _SMALL_BYTES = 128 * 1024

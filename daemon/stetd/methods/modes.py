@@ -6,10 +6,9 @@ import math
 
 from stet.wire.failures import Kind, refuse
 from stet.wire.results import ModeResult
-from stetd.engine.parameters import ModeSetting, NoParams, convert, not_permitted
 from stetd.history.commits import rfc3339
 from stetd.methods.caller import Caller, Method, Params
-from stetd.state.modes import (
+from stetd.session.modes import (
     MODES,
     RESTRICTED,
     NothingToEnd,
@@ -19,8 +18,9 @@ from stetd.state.modes import (
     stricter,
     until,
 )
-from stetd.state.sessions import Session
+from stetd.session.sessions import Session
 from stetd.state.workspace import Workspace
+from stetd.transaction.parameters import ModeSetting, NoParams, convert, not_permitted
 
 #: Seconds for which a person's restriction waits for calls that have changed nothing yet.
 _RESTRICTS_WITHIN_S = 5.0

@@ -16,13 +16,13 @@ import msgspec
 from stet.wire.failures import Kind, refuse
 from stet.wire.observations import ObservedFile, ObserveResult
 from stet.wire.results import EditResult
-from stetd.engine.parameters import Observe, check_label, convert, split_common
-from stetd.engine.world import OBSERVE
 from stetd.methods.caller import Caller, Method, Params
 from stetd.observing.before_note import BeforeNote
 from stetd.observing.current_content import Differing, Looking, few
 from stetd.observing.recording import NOT_TOLD, Observation, ObservedBefore, note_id
 from stetd.observing.watched_tools import Late, WatchedTools
+from stetd.planning.world import OBSERVE
+from stetd.transaction.parameters import Observe, check_label, convert, split_common
 
 #: Seconds that looking at a whole workspace takes at most, whatever is asked.
 _MOST_SECONDS = 10.0

@@ -7,8 +7,6 @@ from functools import partial
 
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import PinInfo, PinList
-from stetd.engine.parameters import NoParams, PinName, PinSetting, convert
-from stetd.engine.refusals import io_failure, read_only
 from stetd.methods.caller import Caller, Method, Params
 from stetd.repository.references import delete_pin, named, pin_names, set_pin, why_no_pin_name
 from stetd.repository.rewritten import read_pending
@@ -16,6 +14,8 @@ from stetd.repository.shallow import read_shallow
 from stetd.state.workspace import Workspace
 from stetd.storage.disk import SyncFailed
 from stetd.storage.journal_format import Cut
+from stetd.transaction.parameters import NoParams, PinName, PinSetting, convert
+from stetd.transaction.refusals import io_failure, read_only
 
 #: So often, and so many seconds apart, a commit is looked at while the history is being cut.
 _ATTEMPTS, _PAUSE_S = 50, 0.2

@@ -12,9 +12,9 @@ from stet.wire.results import ReloadResult, StatusResult, WorkInfo
 from stetd import __version__
 from stetd.editing.tokens import MAX_TOKENS
 from stetd.editing.tools.inputs.base import MAX_ELEMENTS
-from stetd.engine.parameters import NoParams, convert
-from stetd.engine.planning import MAX_CALLS
 from stetd.methods.caller import PROTOCOL, Caller, Method, Params
+from stetd.planning.calls import MAX_CALLS
+from stetd.transaction.parameters import NoParams, convert
 
 #: Limits that are no options.
 _FIXED_LIMITS = {

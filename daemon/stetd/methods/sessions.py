@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from stet.wire.results import EndedSession, SessionInfo, SessionList
-from stetd.engine.parameters import SessionEnding, SessionListing, convert
 from stetd.history.commits import rfc3339
 from stetd.methods.caller import Caller, Method, Params
+from stetd.transaction.parameters import SessionEnding, SessionListing, convert
 
 
 async def _session_list(caller: Caller, params: Params) -> SessionList:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import UpgradeInfo, UpgradeList, UpgradeResult
-from stetd.engine.parameters import UpgradeAsking, UpgradeDeciding, UpgradeListing, convert
 from stetd.history.commits import rfc3339
 from stetd.methods.caller import Caller, Method, Params
-from stetd.state.decisions import Wait
-from stetd.state.modes import RESTRICTED, until
-from stetd.state.upgrades import (
+from stetd.session.modes import RESTRICTED, until
+from stetd.session.upgrades import (
     APPROVED,
     DENIED,
     PENDING,
@@ -18,6 +16,8 @@ from stetd.state.upgrades import (
     latest_of,
     matching,
 )
+from stetd.state.decisions import Wait
+from stetd.transaction.parameters import UpgradeAsking, UpgradeDeciding, UpgradeListing, convert
 
 _SAID = {
     PENDING: "The person has been asked and has not decided yet. Reading works meanwhile; ask "

@@ -7,12 +7,12 @@ from typing import TypeVar
 
 from stet.wire.failures import Kind, refuse
 from stet.wire.results import ForgetResult, GcResult, SnapshotResult
-from stetd.engine.parameters import Forget, OneWorkspace, TakeSnapshot, convert
-from stetd.engine.refusals import io_failure
-from stetd.historian.works import Taking
 from stetd.methods.caller import Caller, Method, Params, Shared
+from stetd.processes.works import Taking
 from stetd.state.workspace import Workspace
 from stetd.storage.progress import Progress
+from stetd.transaction.parameters import Forget, OneWorkspace, TakeSnapshot, convert
+from stetd.transaction.refusals import io_failure
 from stetd.upkeep import forget as forgetting
 from stetd.upkeep.schedule import Job, collect
 from stetd.upkeep.snapshot import Asked, snapshot

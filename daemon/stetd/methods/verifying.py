@@ -6,11 +6,11 @@ import os
 from collections.abc import Callable
 
 from stet.wire.results import VerifyResult
-from stetd.engine.parameters import Verify, convert
-from stetd.historian.verify_claims import Claim, Claimed, Claiming, Moment, Verifying
 from stetd.methods.caller import Caller, Method, Params
-from stetd.state.registry import check_root
+from stetd.methods.registry import check_root
+from stetd.processes.verify_claims import Claim, Claimed, Claiming, Moment, Verifying
 from stetd.storage.journal_format import Reached, WorkspaceState
+from stetd.transaction.parameters import Verify, convert
 
 #: Checkpoints drop journal segments while they are read; that often in a row hardly.
 _ATTEMPTS = 5

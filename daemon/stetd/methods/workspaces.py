@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 
 from stet.wire.results import WorkspaceInfo, WorkspaceList
-from stetd.engine.parameters import NoParams, Root, convert
 from stetd.methods.caller import Caller, Method, Params
-from stetd.state.modes import Standing, mode_at
-from stetd.state.registry import check_root
+from stetd.methods.registry import check_root
+from stetd.session.modes import Standing, mode_at
 from stetd.state.state import shadow_path
 from stetd.state.workspace import Workspace
 from stetd.storage.journal_format import WorkspaceState
+from stetd.transaction.parameters import NoParams, Root, convert
 
 
 async def _workspace_allow(caller: Caller, params: Params) -> WorkspaceInfo:

@@ -13,15 +13,15 @@ import time
 from collections.abc import Iterator
 
 from stet.wire.failures import Refused
-from stetd.engine.heads import unusual_permissions
-from stetd.historian.reading_place import Place
 from stetd.history.ignoring import is_left_out
 from stetd.history.objects import EMPTY_TREE, TREE, Image, files_under, stored_tree
 from stetd.observing.current_content import Differing, Looking
 from stetd.repository.stored_objects import StoredObjects
+from stetd.state.reading_place import Place
 from stetd.storage.scanning import Folder, Scan
 from stetd.storage.stat_cache import Known, Stamp, StatCache
 from stetd.storage.worktree import RACY_NS, OnDisk
+from stetd.transaction.heads import unusual_permissions
 
 #: So many permissions that Git can't say are noted.
 _MOST_MODES = 1000

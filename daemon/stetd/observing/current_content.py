@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 import msgspec
 
 from stet.wire.failures import Kind, Refused
-from stetd.engine.world import CallLimits
 from stetd.history.objects import Image
+from stetd.planning.world import CallLimits
 from stetd.state.workspace import Workspace
 from stetd.storage.paths_on_disk import Target
 from stetd.storage.scanning import MOST_PASSED

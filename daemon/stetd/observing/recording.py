@@ -28,17 +28,24 @@ from stet.wire.first_use import known
 from stet.wire.results import EditResult, FileChange
 from stetd import __version__
 from stetd.editing.paths import directories_above
-from stetd.engine.heads import Head, History, few_names, outside_changes, permissions_of, regraded
-from stetd.engine.transaction import Prepared
-from stetd.engine.world import CallLimits, EditCall
 from stetd.history.commits import CommitMeta
 from stetd.history.objects import Image, LoadTree, NewObject, find_entry, has_directory, object_id
 from stetd.history.protecting import Protection
 from stetd.observing.before_note import BeforeNote, StoodBefore
 from stetd.observing.current_content import Seen, few, look
-from stetd.state.sessions import Session
+from stetd.planning.world import CallLimits, EditCall
+from stetd.session.sessions import Session
 from stetd.state.workspace import Base, Workspace
 from stetd.storage.journal_format import Change, PathChange
+from stetd.transaction.heads import (
+    Head,
+    History,
+    few_names,
+    outside_changes,
+    permissions_of,
+    regraded,
+)
+from stetd.transaction.transaction import Prepared
 
 #: What commits say of how they came about.
 METHOD = "observed"

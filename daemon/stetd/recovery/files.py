@@ -20,10 +20,6 @@ from dataclasses import dataclass, field
 import msgspec
 
 from stet.wire.failures import Refused
-from stetd.engine.file_replacement import Displaced, FileWork, install
-from stetd.engine.heads import History, seal_found
-from stetd.engine.sealing import seal_restoring
-from stetd.engine.transaction import PutBack, mark_published
 from stetd.failpoints import hit
 from stetd.history.commits import CommitMeta
 from stetd.history.objects import Image, NewObject, find_entry, same_image
@@ -34,6 +30,10 @@ from stetd.state.workspace import Workspace
 from stetd.storage.journal import Journal
 from stetd.storage.journal_format import Change, CommitRecord, Rewritten
 from stetd.storage.worktree import OnDisk
+from stetd.transaction.file_replacement import Displaced, FileWork, install
+from stetd.transaction.heads import History, seal_found
+from stetd.transaction.sealing import seal_restoring
+from stetd.transaction.transaction import PutBack, mark_published
 
 _log = logging.getLogger(__name__)
 

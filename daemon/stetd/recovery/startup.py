@@ -14,13 +14,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from stetd.engine.heads import Head, History, RecordContradicts, remake
 from stetd.history.objects import NewObject, same_image
 from stetd.recovery.files import Emptied, Recovered, Replay, Settling, Temporary
 from stetd.recovery.table import Link
 from stetd.repository.stored_objects import StoredObjects
-from stetd.state.modes import UNRESTRICTED, Standing
-from stetd.state.sessions import with_clipboards
+from stetd.session.modes import UNRESTRICTED, Standing
+from stetd.session.sessions import with_clipboards
 from stetd.state.state import State
 from stetd.state.workspace import Workspace, head_at
 from stetd.storage.journal import Journal, ReadSegment
@@ -45,6 +44,7 @@ from stetd.storage.journal_format import (
     WorkspaceState,
 )
 from stetd.storage.request_record import answered
+from stetd.transaction.heads import Head, History, RecordContradicts, remake
 
 
 class Placed(msgspec.Struct, frozen=True):

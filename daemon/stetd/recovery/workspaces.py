@@ -22,7 +22,6 @@ from typing import NamedTuple
 import msgspec
 
 from stet.wire.failures import Kind, Refused, refuse
-from stetd.engine.heads import Head, RecordContradicts
 from stetd.history.objects import NewObject
 from stetd.recovery.startup import Recovery
 from stetd.repository.making_repository import create_repository
@@ -34,6 +33,7 @@ from stetd.state.workspace import Workspace
 from stetd.storage.disk import Disk, SyncFailed
 from stetd.storage.journal import Journal, JournalBroken
 from stetd.storage.journal_format import WorkspaceState
+from stetd.transaction.heads import Head, RecordContradicts
 
 _log = logging.getLogger(__name__)
 #: What says that something is wrong with this repository, and not with the disk or the daemon.

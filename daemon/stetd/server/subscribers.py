@@ -21,9 +21,9 @@ from dataclasses import dataclass, field
 from stet.wire.events import AnyEvent, CommitEvent, LostEvent
 from stet.wire.failures import Refused
 from stet.wire.results import FileChange
-from stetd.historian.client import Historian
-from stetd.historian.messages import Place
 from stetd.history.commits import commit_info, parse_commit
+from stetd.processes.historian_client import Historian
+from stetd.processes.historian_messages import Place
 from stetd.state.events import Committed, Events, ModeChanged, Note, Overflow, UpgradeRequested
 
 #: Files of one commit that an event lists.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 
-from stetd.state.upgrades import UpgradeRequest
+from stetd.session.upgrades import UpgradeRequest
 
 
 class Wait:

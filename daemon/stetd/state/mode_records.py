@@ -1,7 +1,7 @@
 """Modes and requests for write access: journalled first, then in force, then told.
 
 Every change is a record that is durable before it counts (:mod:`stetd.storage.journal_format`);
-the rules are values (:mod:`stetd.state.modes`, :mod:`stetd.state.upgrades`). That a change
+the rules are values (:mod:`stetd.session.modes`, :mod:`stetd.session.upgrades`). That a change
 waits for the calls before it and binds the next one needs nothing here: the writer's queue gives
 it. That an ended grant binds the next call needs nothing either: whoever asks for a mode looks at
 the clock (:meth:`stetd.state.state.State.effective_mode`). :meth:`Modes.end` only tells that it has
@@ -19,10 +19,8 @@ import msgspec
 
 from stet.wire.events import ModeEvent, UpgradeRequestEvent
 from stet.wire.failures import Kind, Refused, refuse
-from stetd.engine.refusals import workspace_restricted
 from stetd.history.commits import rfc3339
-from stetd.state.events import Events, ModeChanged, UpgradeRequested
-from stetd.state.modes import (
+from stetd.session.modes import (
     RESTRICTED,
     UNRESTRICTED,
     Grant,
@@ -34,9 +32,8 @@ from stetd.state.modes import (
     stricter,
     until,
 )
-from stetd.state.sessions import Session
-from stetd.state.state import State
-from stetd.state.upgrades import (
+from stetd.session.sessions import Session
+from stetd.session.upgrades import (
     DENIED,
     MOST_PENDING,
     PENDING,
@@ -45,8 +42,11 @@ from stetd.state.upgrades import (
     latest_of,
     pending_in,
 )
+from stetd.state.events import Events, ModeChanged, UpgradeRequested
+from stetd.state.state import State
 from stetd.state.workspace import Workspace
 from stetd.storage.journal_format import ModeSet, Record, UpgradeSet
+from stetd.transaction.refusals import workspace_restricted
 
 _log = logging.getLogger(__name__)
 

@@ -17,9 +17,9 @@ import msgspec
 
 from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
 from stetd.repository.stored_objects import StoredObjects
-from stetd.state.modes import RESTRICTED, Instant, Standing, mode_at, stricter
-from stetd.state.sessions import Session, with_standing
-from stetd.state.upgrades import UpgradeRequest, kept
+from stetd.session.modes import RESTRICTED, Instant, Standing, mode_at, stricter
+from stetd.session.sessions import Session, with_standing
+from stetd.session.upgrades import UpgradeRequest, kept
 from stetd.state.workspace import Workspace
 from stetd.storage.disk import Disk
 from stetd.storage.journal_format import Checkpoint, Cut, Rewritten, Unsettled, WorkspaceState

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from stet.wire.failures import Kind, refuse
-from stetd.engine.heads import Head
-from stetd.engine.transaction import Prepared
 from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
 from stetd.history.objects import EMPTY_TREE, Tree, stored_tree
+from stetd.processes.recorded_plans import Changed
 from stetd.repository.stored_objects import StoredObjects
-from stetd.state.modes import Standing
+from stetd.session.modes import Standing
 from stetd.storage.disk import Disk
 from stetd.storage.journal_format import CommitRecord
 from stetd.storage.worktree import OnDisk, Worktree
-from stetd.workers.recorded_plans import Changed
+from stetd.transaction.heads import Head
+from stetd.transaction.transaction import Prepared
 
 #: Records that a proposal may be behind.
 _REMEMBERED = 1000

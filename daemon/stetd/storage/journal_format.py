@@ -32,9 +32,9 @@ import msgspec
 
 from stetd.history.commits import CommitMeta
 from stetd.history.objects import Image
-from stetd.state.modes import Grant
-from stetd.state.sessions import Session
-from stetd.state.upgrades import UpgradeRequest
+from stetd.session.modes import Grant
+from stetd.session.sessions import Session
+from stetd.session.upgrades import UpgradeRequest
 
 FORMAT_VERSION = 1
 #: Of everything in the state directory: each start of a daemon writes it, before anything else.

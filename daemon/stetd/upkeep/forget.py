@@ -28,11 +28,11 @@ from stet.wire.results import ClipboardRef, ForgetResult, Peer
 from stetd import __version__
 from stetd.engine.writer import Writer
 from stetd.failpoints import hit, reached
-from stetd.historian.works import Finishing, LeavingOut, LeftOut
 from stetd.history.commits import CommitMeta, commit_object
+from stetd.processes.works import Finishing, LeavingOut, LeftOut
 from stetd.repository.pack_stream import PackStream
 from stetd.repository.shallow import write_shallow
-from stetd.state.sessions import with_clipboards
+from stetd.session.sessions import with_clipboards
 from stetd.state.workspace import Workspace, head_at
 from stetd.storage.journal_format import ClipboardSet, Cut, Rewritten
 from stetd.storage.progress import Progress

@@ -25,15 +25,15 @@ import msgspec
 
 from stet.wire.failures import Kind, refuse
 from stetd import __version__
-from stetd.engine.heads import History
 from stetd.engine.writer import Writer
 from stetd.failpoints import reached
-from stetd.historian.works import Choice, Choosing, named_commits
 from stetd.history.commits import CommitMeta, rfc3339
+from stetd.processes.works import Choice, Choosing, named_commits
 from stetd.repository.shallow import write_shallow
 from stetd.state.workspace import Workspace
 from stetd.storage.journal_format import Cut
 from stetd.storage.progress import Progress
+from stetd.transaction.heads import History
 from stetd.upkeep.schedule import check_open, checkpoint, collect, record
 
 

@@ -18,9 +18,8 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from stet.wire.failures import Kind, Refused, refuse
-from stetd.engine.refusals import read_only
 from stetd.engine.writer import Writer
-from stetd.historian.works import Collected
+from stetd.processes.works import Collected
 from stetd.state.workspace import Workspace
 from stetd.storage.journal_format import (
     Change,
@@ -31,6 +30,7 @@ from stetd.storage.journal_format import (
     Rewritten,
 )
 from stetd.storage.progress import Progress
+from stetd.transaction.refusals import read_only
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -23,15 +23,15 @@ import msgspec
 
 from stet.wire.results import Peer, SnapshotResult
 from stetd import __version__
-from stetd.engine.heads import Head, History
 from stetd.engine.writer import Writer
 from stetd.failpoints import hit, reached
-from stetd.historian.works import Taken, Taking
 from stetd.history.commits import CommitMeta
 from stetd.history.objects import Image, LoadTree, changed_paths, find_entry
+from stetd.processes.works import Taken, Taking
 from stetd.state.workspace import Workspace
 from stetd.storage.journal_format import PathChange
 from stetd.storage.progress import Progress
+from stetd.transaction.heads import Head, History
 from stetd.upkeep.schedule import check_open, record
 
 #: Permissions that Git's modes can't say are kept for so many files, private ones first.

@@ -8,14 +8,14 @@ from contextlib import suppress
 from stet.wire.failures import Kind, refuse
 from stetd.failpoints import hit
 from stetd.historian.maintenance.rewriting import Rewriting, Unwanted
-from stetd.historian.reading_place import Place
-from stetd.historian.works import Finishing, LeavingOut, LeftOut
 from stetd.history.objects import files_under, stored_tree
+from stetd.processes.works import Finishing, LeavingOut, LeftOut
 from stetd.repository.pack_stream import PackStream
 from stetd.repository.references import HISTORY, read_reference, references_below, write_reference
 from stetd.repository.rewritten import read_pending, take_next, write_next
 from stetd.repository.shallow import write_shallow
 from stetd.repository.stored_objects import MissingObject, StoredObjects
+from stetd.state.reading_place import Place
 from stetd.storage.disk import Disk
 from stetd.storage.progress import Progress
 from stetd.storage.stat_cache import stat_cache_path

@@ -11,8 +11,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from stetd.historian.git_writer import Background
-from stetd.historian.works import Collected
+from stetd.processes.works import Collected
+from stetd.repository.git_writer import Background
 from stetd.repository.object_files import Damaged, pack_names
 from stetd.repository.reachable import all_loose_ids
 from stetd.repository.repacking import Repacking

@@ -5,9 +5,9 @@ many.
 from __future__ import annotations
 
 from stetd.failpoints import hit
-from stetd.historian.git_writer import Background
 from stetd.historian.maintenance.gc import collected, directory_bytes
-from stetd.historian.works import Choice, Choosing, named_commits
+from stetd.processes.works import Choice, Choosing, named_commits
+from stetd.repository.git_writer import Background
 from stetd.repository.object_files import ObjectFiles
 from stetd.repository.reachable import Marking, Marks
 from stetd.repository.shallow import read_shallow

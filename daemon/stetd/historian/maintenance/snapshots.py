@@ -7,10 +7,7 @@ import shutil
 
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import SkippedPath
-from stetd.engine.heads import unusual_permissions
 from stetd.failpoints import hit
-from stetd.historian.reading_place import Place
-from stetd.historian.works import Taken, Taking
 from stetd.history.objects import (
     EMPTY_TREE,
     TREE,
@@ -21,13 +18,16 @@ from stetd.history.objects import (
     object_id,
     stored_tree,
 )
+from stetd.processes.works import Taken, Taking
 from stetd.repository.pack_stream import PackStream
 from stetd.repository.stored_objects import StoredObjects
+from stetd.state.reading_place import Place
 from stetd.storage.disk import Disk
 from stetd.storage.progress import Progress
 from stetd.storage.scanning import Folder, Scan
 from stetd.storage.stat_cache import Stamp, StatCache, StatCacheWriter, stat_cache_path
 from stetd.storage.worktree import RACY_NS, OnDisk
+from stetd.transaction.heads import unusual_permissions
 
 #: Files that change while they are read are read so often again, then taken as they were last.
 _ROUNDS = 3

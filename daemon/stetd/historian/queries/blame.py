@@ -13,21 +13,21 @@ from collections.abc import Sequence
 from stet.wire.failures import Kind, refuse
 from stet.wire.results import BlameLines, BlameResult
 from stetd.editing.text import looks_binary
-from stetd.engine.file_reading import canonical, content_now
-from stetd.engine.parameters import Blame
 from stetd.historian.index.writer import GrowingIndex
 from stetd.historian.queries.commit_changes import PathChange, changes_of, commit_row, uncompared
 from stetd.historian.queries.commit_lookup import Past, unknown_commit
 from stetd.historian.queries.files import looking_back, no_such_file_at
 from stetd.historian.queries.indexed_lookup import IndexedPast
 from stetd.historian.queries.numbered_history import NumberedHistory
-from stetd.historian.reading_place import Place as Workspace
 from stetd.history.blaming import Piece, Place, Run, Step, blame, joined, split
 from stetd.history.commit_rows import CommitRow, FileRow, Hunk, Part
 from stetd.history.commits import StoredCommit, rfc3339
 from stetd.history.line_diffs import compare_lines
 from stetd.history.undoing import TAKES_BACK
+from stetd.planning.file_reading import canonical, content_now
 from stetd.repository.stored_objects import StoredObjects
+from stetd.state.reading_place import Place as Workspace
+from stetd.transaction.parameters import Blame
 
 _LINE = re.compile(rb"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 _BOM = "\ufeff"

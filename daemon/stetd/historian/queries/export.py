@@ -25,20 +25,20 @@ import msgspec
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import ExportResult, ShowResult
 from stetd import __version__
-from stetd.engine.file_reading import canonical
-from stetd.engine.parameters import Export
 from stetd.historian.queries.commit_changes import trees_around
 from stetd.historian.queries.commit_lookup import Found, Known, Past
 from stetd.historian.queries.files import looking_back
 from stetd.historian.queries.log import seconds, show_found
-from stetd.historian.reading_place import Place
 from stetd.history.commit_rows import Wanted, meets
 from stetd.history.commits import StoredCommit
 from stetd.history.git_patch import FileState, file_patch
 from stetd.history.line_diffs import unified_hunks
 from stetd.history.mailbox import message
 from stetd.history.undoing import FOUND
+from stetd.planning.file_reading import canonical
 from stetd.repository.stored_objects import StoredObjects
+from stetd.state.reading_place import Place
+from stetd.transaction.parameters import Export
 
 #: A page ends with the commit that makes it so large. Characters.
 _PAGE = 4 << 20

@@ -13,13 +13,9 @@ from typing import TypeVar
 
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import DiffResult, FileChange, ReadResult
-from stetd.engine.file_reading import canonical, read_now, told
-from stetd.engine.parameters import Diff, Read
-from stetd.engine.refusals import after_dropping
 from stetd.historian.queries.commit_changes import PathChange, described
 from stetd.historian.queries.commit_lookup import Past
 from stetd.historian.queries.indexed_lookup import look_back
-from stetd.historian.reading_place import Place
 from stetd.history.commits import rfc3339
 from stetd.history.line_diffs import line_diff
 from stetd.history.objects import (
@@ -29,7 +25,11 @@ from stetd.history.objects import (
     files_under,
     stored_tree,
 )
+from stetd.planning.file_reading import canonical, read_now, told
 from stetd.repository.stored_objects import StoredObjects
+from stetd.state.reading_place import Place
+from stetd.transaction.parameters import Diff, Read
+from stetd.transaction.refusals import after_dropping
 
 T = TypeVar("T")
 

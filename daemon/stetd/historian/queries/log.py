@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import CommitInfo, Dropped, LogResult, ShowResult
-from stetd.engine.file_reading import canonical
-from stetd.engine.parameters import Log
 from stetd.historian.queries.commit_changes import changes_of, described
 from stetd.historian.queries.commit_lookup import Found, Past, UnknownCursor
 from stetd.historian.queries.files import looking_back
-from stetd.historian.reading_place import Place
 from stetd.history.commit_rows import Wanted, meets
 from stetd.history.commits import commit_info, rfc3339
+from stetd.planning.file_reading import canonical
+from stetd.state.reading_place import Place
+from stetd.transaction.parameters import Log
 
 _DEFAULT_LIMIT = 50
 #: Commits that are searched for a text before a page is given as it is.

@@ -23,7 +23,6 @@ import msgspec
 
 from stet.wire.failures import Kind, Refused
 from stet.wire.results import Problem, VerifyResult
-from stetd.historian.verify_claims import Claim, Claimed, Claiming, Verifying
 from stetd.history.checking import (
     TREE_MODE,
     CheckedCommit,
@@ -32,6 +31,7 @@ from stetd.history.checking import (
     check_tree,
 )
 from stetd.history.commits import rfc3339
+from stetd.processes.verify_claims import Claim, Claimed, Claiming, Verifying
 from stetd.repository.object_checking import Fault, ObjectCheck
 from stetd.repository.references import (
     HISTORY,

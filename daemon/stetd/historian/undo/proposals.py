@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from stetd.engine.drafts import Draft
-from stetd.engine.heads import Head
-from stetd.engine.proposals import Proposal, ProposedFile, Proposing
-from stetd.engine.world import CallWorld
 from stetd.failpoints import hit
-from stetd.historian.messages import Place as Told
 from stetd.historian.queries.indexed_lookup import look_back
-from stetd.historian.reading_place import Place
 from stetd.historian.undo.restore import plan_restore
 from stetd.historian.undo.rollback import plan_rollback
 from stetd.historian.undo.undo import plan_redo, plan_undo
 from stetd.history.objects import EMPTY_TREE, Tree
+from stetd.planning.proposals import Proposal, ProposedFile, Proposing
+from stetd.planning.world import CallWorld
+from stetd.processes.historian_messages import Place as Told
 from stetd.repository.stored_objects import StoredObjects
-from stetd.state.modes import UNRESTRICTED, Standing
+from stetd.session.modes import UNRESTRICTED, Standing
+from stetd.state.reading_place import Place
 from stetd.state.workspace import Base, Workspace
 from stetd.storage.disk import Disk
+from stetd.transaction.drafts import Draft
+from stetd.transaction.heads import Head
 
 _PLANNERS = {
     "undo": plan_undo,

@@ -18,14 +18,14 @@ from __future__ import annotations
 import msgspec
 
 from stet.wire.failures import Kind, Refused, refuse
-from stetd.engine.drafts import Draft
-from stetd.engine.world import CallWorld, EditCall
 from stetd.historian.queries.commit_lookup import Past, Touch, Touches
 from stetd.historian.undo.reverting import conflict, full_mode, look
 from stetd.history.file_undoing import FileConflict, Version
 from stetd.history.taking_back import InTheWay
 from stetd.history.undoing import FOUND
+from stetd.planning.world import CallWorld, EditCall
 from stetd.state.workspace import Workspace
+from stetd.transaction.drafts import Draft
 
 
 class _Then(msgspec.Struct, frozen=True):

@@ -13,16 +13,16 @@ from dataclasses import dataclass, field
 import msgspec
 
 from stet.wire.failures import Failure, Kind, Refused, refuse
-from stetd.engine.drafts import Draft, DraftFile
-from stetd.engine.world import CallWorld
 from stetd.historian.queries.commit_lookup import Past
 from stetd.history.commits import CommitMeta, StoredCommit
 from stetd.history.file_undoing import FileConflict, Version
 from stetd.history.objects import EXECUTABLE, LINK
 from stetd.history.taking_back import InTheWay, TakingBack
 from stetd.history.undoing import FOUND, TAKES_BACK, UndoneTwice, undone_twice
+from stetd.planning.world import CallWorld
 from stetd.repository.merging import merge_file
 from stetd.storage.worktree import OnDisk
+from stetd.transaction.drafts import Draft, DraftFile
 
 #: Commits that the message lists; more are only counted.
 _LISTED = 50

@@ -8,14 +8,14 @@ was not recorded yet when the call came is kept in any case, as after every undo
 from __future__ import annotations
 
 from stet.wire.failures import Kind, refuse
-from stetd.engine.drafts import Draft
-from stetd.engine.world import CallWorld, EditCall
 from stetd.historian.queries.commit_lookup import Past
 from stetd.historian.undo.reverting import counted, listed, take_back, would_undo_twice
 from stetd.historian.undo.undo import paths_of, session_of
 from stetd.history.commits import StoredCommit
 from stetd.history.undoing import FOUND, TAKES_BACK, choose_for_rollback, is_edit
+from stetd.planning.world import CallWorld, EditCall
 from stetd.state.workspace import Workspace
+from stetd.transaction.drafts import Draft
 
 
 def plan_rollback(past: Past, workspace: Workspace, call: EditCall, world: CallWorld) -> Draft:

@@ -9,14 +9,14 @@ from __future__ import annotations
 from itertools import islice
 
 from stet.wire.failures import Kind, Refused, refuse
-from stetd.engine.drafts import Draft
-from stetd.engine.world import CallWorld, EditCall
 from stetd.historian.queries.commit_lookup import Found, Past
 from stetd.historian.undo.reverting import counted, listed, named, shortened, take_back
 from stetd.history.commit_rows import Wanted
 from stetd.history.commits import StoredCommit
 from stetd.history.undoing import ABOUT_HISTORY, FOUND, REDOABLE, TAKES_BACK
+from stetd.planning.world import CallWorld, EditCall
 from stetd.state.workspace import Workspace
+from stetd.transaction.drafts import Draft
 
 
 def plan_undo(past: Past, workspace: Workspace, call: EditCall, world: CallWorld) -> Draft:

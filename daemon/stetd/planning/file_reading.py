@@ -8,9 +8,9 @@ import stat
 from stet.wire.failures import Kind, refuse
 from stet.wire.results import ReadResult
 from stetd.editing.text import Document, looks_binary
-from stetd.engine.parameters import Read
-from stetd.historian.reading_place import Place
 from stetd.history.objects import object_id
+from stetd.state.reading_place import Place
+from stetd.transaction.parameters import Read
 
 
 def read_now(place: Place, params: Read) -> ReadResult:

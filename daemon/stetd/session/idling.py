@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stetd.state.modes import RESTRICTED
-from stetd.state.sessions import Session
+from stetd.session.modes import RESTRICTED
+from stetd.session.sessions import Session
 
 #: Idle sessions that are kept, of all workspaces together: those that were seen last.
 MOST_IDLE = 1000

@@ -22,13 +22,13 @@ import msgspec
 from stet.wire.failures import Kind, refuse
 from stet.wire.first_use import known
 from stetd import __version__
-from stetd.historian import messages
-from stetd.state.remembered import Remembered
+from stetd.processes import historian_messages as messages
+from stetd.processes.recorded_plans import refused_anew
+from stetd.processes.remembered import Remembered
 from stetd.storage.disk import SyncFailed
 from stetd.storage.journal import Position
 from stetd.storage.journal_format import Checkpoint, Reached
 from stetd.storage.progress import Progress
-from stetd.workers.recorded_plans import refused_anew
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -10,17 +10,17 @@ import msgspec
 
 from stet.wire.failures import Kind, Refused, refuse
 from stetd.config.workspace_roots import OwnPlaces, why_not
-from stetd.engine.refusals import damaged_history, io_failure, read_only
 from stetd.engine.writer import Writer
 from stetd.recovery.startup import begun_anew
 from stetd.recovery.workspaces import TakingUp, open_repository
 from stetd.repository.stored_objects import BrokenRepository, MissingObject
-from stetd.state.modes import UNRESTRICTED
+from stetd.session.modes import UNRESTRICTED
 from stetd.state.state import workspace_name
 from stetd.state.workspace import Workspace, head_at
 from stetd.storage.disk import SyncFailed
 from stetd.storage.journal import JournalBroken
 from stetd.storage.journal_format import WorkspaceAllowed, WorkspaceForgotten, WorkspaceState
+from stetd.transaction.refusals import damaged_history, io_failure, read_only
 
 
 class Workspaces(msgspec.Struct, frozen=True):

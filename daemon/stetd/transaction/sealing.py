@@ -13,18 +13,18 @@ import msgspec
 
 from stet.wire.results import EditResult, FileChange
 from stetd import __version__
-from stetd.engine.drafts import Draft, DraftFile, Who
-from stetd.engine.file_replacement import FileWork
-from stetd.engine.heads import Found, Head, History, outside_changes, permissions_of, regraded
-from stetd.engine.transaction import Prepared
 from stetd.history.commits import CommitMeta
 from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
 from stetd.history.line_diffs import line_diff
 from stetd.history.objects import Image, LoadTree, NewObject, object_id
-from stetd.state.sessions import Session, with_clipboards
+from stetd.session.sessions import Session, with_clipboards
 from stetd.storage.journal_format import Change, PathChange
 from stetd.storage.paths_on_disk import Target
 from stetd.storage.worktree import OnDisk, Worktree, mode_for_new_file, temporary_name
+from stetd.transaction.drafts import Draft, DraftFile, Who
+from stetd.transaction.file_replacement import FileWork
+from stetd.transaction.heads import Found, Head, History, outside_changes, permissions_of, regraded
+from stetd.transaction.transaction import Prepared
 
 _NOT_KEPT = (
     "This call was carried out. What it answered is not kept, because it changed a file that is "

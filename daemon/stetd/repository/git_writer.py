@@ -30,9 +30,9 @@ from itertools import takewhile
 import msgspec
 
 from stetd.failpoints import hit
-from stetd.historian.priority import BEHIND_EDITS, give_way
 from stetd.history.objects import NewObject
 from stetd.repository.packing import merge_packs, write_pack
+from stetd.repository.priority import BEHIND_EDITS, give_way
 from stetd.repository.shadow_repo import ShadowRepository
 from stetd.storage.disk import Disk, SyncFailed
 

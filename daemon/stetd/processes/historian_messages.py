@@ -169,7 +169,7 @@ class NewCommits(Message, frozen=True):
 
 class Answered(Message, frozen=True):
     """The ids of all answered calls that are remembered
-    (:class:`stetd.state.remembered.IdFilter`).
+    (:class:`stetd.processes.remembered.IdFilter`).
     """
 
     bits: bytes

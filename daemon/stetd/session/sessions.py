@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from stetd.state.modes import Grant, Standing
+from stetd.session.modes import Grant, Standing
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ refusal. It opens no file, and changes nothing.
 A planner lives on a *leash*: a pipe whose other end the daemon holds. When that is let go, on
 purpose or because the daemon was killed, the kernel ends the planner (SIGIO), whatever it is doing.
 
-What both say goes over a :mod:`stetd.workers.channel`. A process that lacks memory says so if it
+What both say goes over a :mod:`stetd.processes.channel`. A process that lacks memory says so if it
 still can, and ends: nobody knows what it has left half-read.
 """
 
@@ -36,7 +36,7 @@ from stet.wire.failures import Kind, Refused, refuse
 from stetd import __version__
 from stetd.editing.dialects import DIALECTS
 from stetd.editing.edits import Plan, SourceFile, World
-from stetd.workers.channel import (
+from stetd.processes.channel import (
     Asked,
     Call,
     Channel,
@@ -52,7 +52,7 @@ from stetd.workers.channel import (
     asked,
     understood,
 )
-from stetd.workers.recorded_plans import Answer, Question, RecordedPlan, answer
+from stetd.processes.recorded_plans import Answer, Question, RecordedPlan, answer
 
 #: Others are more urgent: what takes long takes a little longer.
 _NICE = 5

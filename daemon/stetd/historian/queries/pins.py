@@ -5,10 +5,10 @@ from __future__ import annotations
 from stet.wire.results import PinInfo, PinList
 from stetd.historian.queries.commit_lookup import Past
 from stetd.historian.queries.files import looking_back
-from stetd.historian.reading_place import Place
 from stetd.history.commits import rfc3339
 from stetd.repository.references import named, pin_names
 from stetd.repository.stored_objects import MissingObject
+from stetd.state.reading_place import Place
 
 
 def described_pin(place: Place, name: str, commit: str) -> PinInfo:

@@ -15,12 +15,12 @@ from stet.wire.failures import Failure, Kind, Refused, refuse
 from stet.wire.results import Peer
 from stetd.editing import patience
 from stetd.editing.edits import Plan, SourceFile
-from stetd.engine.drafts import DraftFile
 from stetd.history.objects import object_id
-from stetd.state.sessions import Entrant, Session
+from stetd.session.sessions import Entrant, Session
 from stetd.state.workspace import Base, Workspace
 from stetd.storage.paths_on_disk import Target
 from stetd.storage.worktree import OnDisk
+from stetd.transaction.drafts import DraftFile
 
 #: Methods whose planning reads commits, which must then all have reached Git.
 READS_HISTORY = frozenset({"undo", "redo", "rollback", "restore"})

@@ -1,7 +1,7 @@
 """Planning calls that take long beside the writer, which goes on with others meanwhile.
 
 The writer begins with every call itself, but not for long (:mod:`stetd.editing.patience`). A call
-that needs longer is planned here, in a process of its own (:mod:`stetd.workers.process`), on
+that needs longer is planned here, in a process of its own (:mod:`stetd.processes.planner`), on
 what stands on the disk now; what planning has asked and what came of it is recorded. Then the call
 is the writer's again: there the same questions are asked, and if all answers are the same (which
 they nearly always are), what was planned is what the writer would have planned. So all that a call
@@ -25,14 +25,14 @@ from typing import Any, TypeAlias
 
 from stet.wire.failures import Kind, Refused, refuse
 from stetd.editing.edits import Plan, World
-from stetd.engine.planning import plan_dialects
-from stetd.engine.proposals import Proposal
-from stetd.engine.world import CallLimits, EditCall
 from stetd.failpoints import reached
-from stetd.state.sessions import Session
+from stetd.planning.calls import plan_dialects
+from stetd.planning.proposals import Proposal
+from stetd.planning.world import CallLimits, EditCall
+from stetd.processes.planner import NoPlanner, Planner, PlannerLost, begin_planner
+from stetd.processes.recorded_plans import RecordedPlan, refused_anew
+from stetd.session.sessions import Session
 from stetd.state.workspace import Workspace
-from stetd.workers.process import NoPlanner, Planner, PlannerLost, begin_planner
-from stetd.workers.recorded_plans import RecordedPlan, refused_anew
 
 #: Seconds for which the writer plans a call itself.
 AT_ONCE_S = 0.01

@@ -12,11 +12,11 @@ from itertools import combinations
 
 from stet.wire.failures import Failure, Kind, Refused
 from stetd.editing.paths import REPOSITORY_PARTS, folded_path, in_repository, repositories_made
-from stetd.engine.drafts import Draft, DraftFile
-from stetd.engine.world import EditCall
 from stetd.history.protecting import Protection
+from stetd.planning.world import EditCall
 from stetd.state.workspace import Base
 from stetd.storage.paths_on_disk import repository_parts
+from stetd.transaction.drafts import Draft, DraftFile
 
 
 def admit(draft: Draft, base: Base, call: EditCall, protection: Protection) -> None:

@@ -2,8 +2,9 @@
 
 sealing.seal(draft)    what the call will do, as one journal record. Nothing has changed.
 (the writer appends the records of a batch and syncs once; from here on they happen)
-Prepared.publish()     per path: stage, swap, compare what came out (stetd.engine.file_replacement).
-abort(...)             something else came out, or the disk refused: one synced record
+Prepared.publish()     per path: stage, swap, compare what came out
+(stetd.transaction.file_replacement). abort(...)             something else came out, or the disk
+refused: one synced record
                        voids the call and the later ones of its batch, then the files
                        are put back.
 """
@@ -17,7 +18,15 @@ from dataclasses import dataclass
 import msgspec
 
 from stet.wire.results import EditResult
-from stetd.engine.file_replacement import (
+from stetd.failpoints import hit
+from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
+from stetd.history.objects import Image, LoadTree, NewObject
+from stetd.session.sessions import Session
+from stetd.storage.journal import Journal, JournalBroken
+from stetd.storage.journal_format import Abort, Change, CommitRecord, Published
+from stetd.storage.paths_on_disk import Target
+from stetd.storage.worktree import OnDisk, Worktree
+from stetd.transaction.file_replacement import (
     Displaced,
     FileWork,
     Stage,
@@ -26,15 +35,7 @@ from stetd.engine.file_replacement import (
     is_image,
     keep_displaced,
 )
-from stetd.engine.heads import Head, History, outside_changes, parted, seal_found
-from stetd.failpoints import hit
-from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
-from stetd.history.objects import Image, LoadTree, NewObject
-from stetd.state.sessions import Session
-from stetd.storage.journal import Journal, JournalBroken
-from stetd.storage.journal_format import Abort, Change, CommitRecord, Published
-from stetd.storage.paths_on_disk import Target
-from stetd.storage.worktree import OnDisk, Worktree
+from stetd.transaction.heads import Head, History, outside_changes, parted, seal_found
 
 _log = logging.getLogger(__name__)
 

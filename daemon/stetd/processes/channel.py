@@ -8,7 +8,7 @@ A *channel* on which anything went wrong in the middle of a piece is of no use a
 direction, whatever the reason (a lack of memory, say): whoever read on would take what is inside a
 file for a message. It refuses to.
 
-Nothing is planned here; see :mod:`stetd.workers.process`.
+Nothing is planned here; see :mod:`stetd.processes.planner`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import msgspec
 
 from stet.wire.failures import Failure, Refused
 from stetd.editing.edits import Plan, SourceFile
-from stetd.workers.recorded_plans import Answer, Question
+from stetd.processes.recorded_plans import Answer, Question
 
 #: What a piece is, and its bytes.
 _HEAD = struct.Struct("!4sQ")

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import msgspec
 
-from stetd.engine.drafts import Draft
-from stetd.engine.world import CallLimits, CallWorld, EditCall
 from stetd.history.objects import Image
-from stetd.workers.recorded_plans import Changed
+from stetd.planning.world import CallLimits, CallWorld, EditCall
+from stetd.processes.recorded_plans import Changed
+from stetd.transaction.drafts import Draft
 
 
 class Proposing(msgspec.Struct, frozen=True):
@@ -33,7 +33,7 @@ class ProposedFile(msgspec.Struct, frozen=True):
 
 
 class Proposal(msgspec.Struct, frozen=True):
-    """A draft (:class:`stetd.engine.drafts.Draft`) as data."""
+    """A draft (:class:`stetd.transaction.drafts.Draft`) as data."""
 
     kind: str
     subject: str

@@ -18,17 +18,17 @@ from stetd.editing import patience
 from stetd.editing.dialects import DIALECTS
 from stetd.editing.edits import Plan, World
 from stetd.editing.paths import directories_above
-from stetd.engine.drafts import Draft
-from stetd.engine.excluded_contents import check_plan
-from stetd.engine.parameters import Common, IfMatch, convert, split_common
-from stetd.engine.plan_checks import admit
-from stetd.engine.proposals import Proposal, draft_of
-from stetd.engine.world import CallLimits, CallWorld, EditCall
 from stetd.history.excluding import Excludes
 from stetd.history.protecting import NOTHING_PROTECTED, Protection
-from stetd.state.sessions import Session
+from stetd.planning.excluded_contents import check_plan
+from stetd.planning.plan_checks import admit
+from stetd.planning.proposals import Proposal, draft_of
+from stetd.planning.world import CallLimits, CallWorld, EditCall
+from stetd.processes.recorded_plans import PlanDialect
+from stetd.session.sessions import Session
 from stetd.state.workspace import Base, Workspace
-from stetd.workers.recorded_plans import PlanDialect
+from stetd.transaction.drafts import Draft
+from stetd.transaction.parameters import Common, IfMatch, convert, split_common
 
 TRANSACTION = "transaction"
 #: Methods that edit files in a dialect, alone or several at once.
