@@ -45,19 +45,19 @@ if TYPE_CHECKING:
 #: Where each name is defined that is not an error.
 _HOMES = {
     "Call": "calls",
-    "Change": "changes",
-    "Patch": "patches",
-    "Reindent": "patches",
-    "Session": "session",
-    "append_eof": "patches",
-    "change": "changes",
-    "connect": "session",
-    "overwrite": "patches",
-    "prepend_bof": "patches",
-    "replace": "patches",
+    "Change": "session.changes",
+    "Patch": "session.patches",
+    "Reindent": "session.patches",
+    "Session": "session.blocking",
+    "append_eof": "session.patches",
+    "change": "session.changes",
+    "connect": "session.blocking",
+    "overwrite": "session.patches",
+    "prepend_bof": "session.patches",
+    "replace": "session.patches",
 }
-#: What is a module of the package, and was always there with it.
-_MODULES = frozenset({"aio", "calls", "changes", "errors", "patches", "session"})
+#: The public modules of the package.
+_MODULES = frozenset({"aio", "calls", "errors"})
 
 
 def __getattr__(name: str) -> Any:

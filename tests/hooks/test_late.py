@@ -9,7 +9,7 @@ import pytest
 from e2e.running_daemon import Site
 from hooks.test_observe import after, before, told, whole
 from stet.wire.failures import Kind
-from stetd.observing.recording import watched_tools
+from stetd.observing import watched_tools
 from stetd.observing.watched_tools import Late, WatchedTools
 
 

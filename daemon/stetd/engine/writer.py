@@ -326,6 +326,11 @@ class Writer:
                 for waiting in late:
                     self._begin_beside(waiting.item)
             self._last_work = time.monotonic()
+        # Replies first: those who wait for them are next on the loop.
+        self._next = self._loop.call_soon(self._end_turn)
+
+    def _end_turn(self) -> None:
+        """Do what nobody waits for, and say when the next turn is."""
         self.historian.follow()
         try:
             self._housekeeping()
