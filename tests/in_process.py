@@ -27,24 +27,24 @@ class InProcess:
         settings: Settings,
         directories: Directories,
         disk: Disk | None = None,
-        beside: Any = None,
+        planners: Any = None,
     ) -> None:
         self._opened = threading.Event()
         self._failure: BaseException | None = None
         self.daemon: Daemon
         self._thread = threading.Thread(
-            target=self._run, args=(settings, directories, disk, beside), daemon=True
+            target=self._run, args=(settings, directories, disk, planners), daemon=True
         )
         self._thread.start()
         self._opened.wait()
         self._raise_failure()
 
     def _run(
-        self, settings: Settings, directories: Directories, disk: Disk | None, beside: Any
+        self, settings: Settings, directories: Directories, disk: Disk | None, planners: Any
     ) -> None:
         try:
             # The historian is a thread, and is killed with the rest.
-            self.daemon = Daemon.open(settings, directories, disk or Disk(), beside=beside)
+            self.daemon = Daemon.open(settings, directories, disk or Disk(), planners=planners)
             self._opened.set()
             self.daemon.loop.run_forever()
             self.daemon.close()

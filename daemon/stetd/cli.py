@@ -169,15 +169,15 @@ def _run(
 ) -> int:
     # pygit2 and the rest take their time to load; a usage error need not wait for it.
     from stetd.daemon import Daemon, StartError, UnreadableState
-    from stetd.engine.long_planning import PlanningBeside
+    from stetd.engine.long_planning import Planners
     from stetd.server import supervision
 
-    beside = PlanningBeside()
+    planners = Planners()
     try:
         with supervision.MoreTime():
             tell = supervision.tell_status
             daemon = Daemon.open(
-                reloading.settings, directories, tell=tell, beside=beside, keep=lock.descriptors
+                reloading.settings, directories, tell=tell, planners=planners, keep=lock.descriptors
             )
     except UnreadableState as error:
         return _complain(str(error), EXIT_UNREADABLE_STATE)

@@ -18,7 +18,7 @@ from stetd import __version__
 from stetd.config.directories import Directories
 from stetd.config.settings import Settings
 from stetd.engine.checkpointing import WriterLimits
-from stetd.engine.long_planning import PlanningBeside
+from stetd.engine.long_planning import Planners
 from stetd.engine.writer import Writer
 from stetd.historian.thread import InThread
 from stetd.history.excluding import Excludes
@@ -80,7 +80,7 @@ class Daemon:
     writer: Writer
     historian: Historian
     upkeep: Upkeep
-    _beside: PlanningBeside | None
+    _planners: Planners | None
 
     @classmethod
     def open(
@@ -89,14 +89,14 @@ class Daemon:
         directories: Directories,
         disk: Disk | None = None,
         tell: Callable[[str], None] = lambda _: None,
-        beside: PlanningBeside | None = None,
+        planners: Planners | None = None,
         keep: Sequence[int] = (),
     ) -> Daemon:
         """Recover the state, start to work. The caller holds the lock. Raises StartError.
 
         ``disk``: what all writing goes through, if not the real one; the historian is a thread
         then. ``keep``: descriptors that are open until the last process has ended. ``tell`` is
-        told in words what is being done. ``beside``: where calls are planned that take long, if
+        told in words what is being done. ``planners``: where calls are planned that take long, if
         not on the loop; it is closed with the daemon.
         """
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
@@ -104,7 +104,7 @@ class Daemon:
         # For what may hang in the kernel: syncs of a checkpoint, looking at a peer's mounts.
         loop.set_default_executor(ThreadPoolExecutor(_HELPERS, thread_name_prefix="stet-help"))
         try:
-            return cls._open(loop, settings, directories, disk, tell, beside, keep)
+            return cls._open(loop, settings, directories, disk, tell, planners, keep)
         except FormatError as error:
             raise UnreadableState(str(error)) from error
         except JournalBroken as error:
@@ -121,7 +121,7 @@ class Daemon:
         directories: Directories,
         other_disk: Disk | None,
         tell: Callable[[str], None],
-        beside: PlanningBeside | None,
+        planners: Planners | None,
         keep: Sequence[int],
     ) -> Daemon:
         disk, own_process = other_disk or Disk(), other_disk is None
@@ -154,7 +154,7 @@ class Daemon:
         for request in state.requests.values():
             historian.remembered.add(request)
         loop.run_until_complete(historian.start())
-        writer = Writer(loop, state, journal, historian, limits, beside)
+        writer = Writer(loop, state, journal, historian, limits, planners)
         report = recovery.report
         if report.records:
             tell("Writing a checkpoint")
@@ -181,7 +181,7 @@ class Daemon:
         for workspace in state.open.values():
             upkeep.follow(workspace.shadow)
             resume(workspace)
-        return cls(loop, handlers, writer, historian, upkeep, beside)
+        return cls(loop, handlers, writer, historian, upkeep, planners)
 
     def reconfigure(self, settings: Settings) -> None:
         """Go by other settings from now on, but for those that need a restart."""
@@ -213,9 +213,9 @@ class Daemon:
         await self.writer.drain()
         self.writer.end_grace()
         await _checkpoint_now(self.writer)
-        self.writer.stop()
-        if self._beside is not None:
-            await self._beside.close()
+        await self.writer.stop()
+        if self._planners is not None:
+            self._planners.close()
         await self.historian.close()
         self.handlers.close()
         self.writer.journal.close()

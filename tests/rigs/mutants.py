@@ -23,7 +23,7 @@ from stetd.storage.journal_format import Checkpoint
 from stetd.storage.paths_on_disk import Target
 from stetd.storage.worktree import OnDisk, Worktree
 from stetd.transaction import transaction
-from stetd.transaction.file_replacement import FileWork
+from stetd.transaction.transaction import FileWork
 
 
 def no_fsync() -> None:

@@ -25,8 +25,7 @@ from stetd.history.objects import Image, object_id
 from stetd.storage.disk import Disk
 from stetd.storage.paths_on_disk import Resolver, Target
 from stetd.storage.worktree import OnDisk, Worktree, temporary_name
-from stetd.transaction.file_replacement import Displaced, FileWork, clear_temporary, install
-from stetd.transaction.transaction import PutBack
+from stetd.transaction.transaction import Displaced, FileWork, PutBack, clear_temporary, install
 
 OPERATIONS = 10_000
 _LIMIT = 1 << 20

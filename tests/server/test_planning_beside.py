@@ -1,4 +1,4 @@
-"""What becomes of a call whose planning has no process."""
+"""What becomes of a call that is planned in another process if there is none; whose turn it is."""
 
 from __future__ import annotations
 
@@ -6,39 +6,37 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from stet.wire.failures import Refused
-from stetd.engine.long_planning import Beside, PlanningBeside
+from stetd.engine.long_planning import Planners
 from stetd.processes.planner import NoPlanner, Planner, PlannerLost
 
 
 class Lost:
-    """A workspace that can't be looked at any more because the process is gone."""
+    """A workspace that can't be read any more because the process is gone."""
 
     def apart(self) -> None:
         raise PlannerLost("it was ended")
 
 
-async def planned(beside: PlanningBeside) -> object:
-    """What comes of a call whose process is lost each time."""
-    done = asyncio.Event()
+async def planned(planners: Planners) -> object:
     call, workspace = cast("Any", SimpleNamespace(method="patch")), cast("Any", Lost())
-    unused = cast("Any", None)
-    asked = Beside(call, workspace, None, unused, done.set, wanted=lambda: True, over=lambda: False)
-    beside.submit(asked)
-    await asyncio.wait_for(done.wait(), 30)
-    asked.taken.set()
-    return asked.recorded
+    return await planners.plan(call, workspace, None, cast("Any", None))
 
 
 def test_each_call_whose_process_was_lost_gets_a_refusal_of_its_own() -> None:
-    async def main() -> list[object]:
-        beside = PlanningBeside()
-        refusals = [await planned(beside), await planned(beside)]
-        await beside.close()
+    async def main() -> list[Refused]:
+        planners = Planners()
+        refusals = []
+        for _ in range(2):
+            with pytest.raises(Refused) as refused:
+                await planned(planners)
+            refusals.append(refused.value)
+        planners.close()
         return refusals
 
     refusals = asyncio.run(main())
-    assert all(isinstance(refusal, Refused) for refusal in refusals)
     assert refusals[0] is not refusals[1]
 
 
@@ -47,9 +45,31 @@ def test_without_a_process_the_writer_plans_itself() -> None:
         async def none() -> Planner:
             raise NoPlanner("as many processes as there may be")
 
-        beside = PlanningBeside(none)
-        recorded = await planned(beside)
-        await beside.close()
-        return recorded
+        return await planned(Planners(none))
 
     assert asyncio.run(main()) is None
+
+
+def test_two_have_their_turn_at_a_time_and_calls_that_nobody_waits_for_come_last() -> None:
+    async def main() -> list[str]:
+        planners, had = Planners(), list[str]()
+        goes_on = asyncio.Event()
+
+        async def call(name: str, *, wanted: bool) -> None:
+            async with planners.turn(lambda: wanted):
+                had.append(name)
+                await goes_on.wait()
+
+        names = {"first": True, "second": True, "forsaken": False, "given up": True, "third": True}
+        tasks = {name: asyncio.create_task(call(name, wanted=w)) for name, w in names.items()}
+        await asyncio.sleep(0)
+        assert had == ["first", "second"]
+        tasks["given up"].cancel()
+        tasks["first"].cancel()
+        await asyncio.sleep(0.01)
+        assert had == ["first", "second", "third"]
+        goes_on.set()
+        await asyncio.gather(*tasks.values(), return_exceptions=True)
+        return had
+
+    assert asyncio.run(main())[-1] == "forsaken"

@@ -21,7 +21,7 @@ from stet.wire.failures import Kind, Refused
 from stetd.config.directories import Directories
 from stetd.config.settings import Settings
 from stetd.engine.fair_queue import MOST_FORSAKEN, Lane
-from stetd.engine.long_planning import PlanningBeside
+from stetd.engine.long_planning import Planners
 from stetd.processes.planner import PlannerLost, begin_planner
 
 #: Large enough not to be planned on the writer.
@@ -56,7 +56,7 @@ def planning() -> int:
 def daemon(base: Path) -> Iterator[InProcess]:
     directories = Directories(*(str(base / name) for name in ("run", "state", "c.toml")))
     settings = Settings(grace_s=0.01, checkpoint_idle_s=3600)  # nothing else wakes the writer
-    daemon = InProcess(settings, directories, beside=PlanningBeside())
+    daemon = InProcess(settings, directories, planners=Planners())
     yield daemon
     daemon.close()
 
@@ -84,7 +84,6 @@ def test_a_call_whose_planning_does_not_end_is_refused_when_a_stop_has_waited(
         with pytest.raises(Refused) as refused:
             await asyncio.wait_for(call, 60)
         assert Kind.SHUTTING_DOWN == refused.value.kind
-        os.kill(process, signal.SIGCONT)
 
     asyncio.run(stop())
     assert LARGE.replace("line 1 of", "line one of") == (base / "w" / "large.txt").read_text()

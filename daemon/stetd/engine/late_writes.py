@@ -22,8 +22,8 @@ from stet.wire.failures import Refused
 from stetd.history.objects import Image, find_entry, object_id
 from stetd.state.workspace import Workspace
 from stetd.storage.worktree import read_descriptor
-from stetd.transaction.file_replacement import FileWork
 from stetd.transaction.heads import Found, seal_found
+from stetd.transaction.transaction import FileWork
 
 _log = logging.getLogger(__name__)
 _MAX_WATCHED = 256

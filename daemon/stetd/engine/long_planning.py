@@ -1,15 +1,10 @@
-"""Planning calls that take long beside the writer, which goes on with others meanwhile.
+"""Calls that take long to plan are planned in processes of their own, while the writer goes on.
 
 The writer begins with every call itself, but not for long (:mod:`stetd.editing.patience`). A call
-that needs longer is planned here, in a process of its own (:mod:`stetd.processes.planner`), on
-what stands on the disk now; what planning has asked and what came of it is recorded. Then the call
-is the writer's again: there the same questions are asked, and if all answers are the same (which
-they nearly always are), what was planned is what the writer would have planned. So all that a call
-must be checked for is checked by the writer, at the time when it is carried out.
-
-A few calls are planned at a time, one of a client, in the order in which they came; calls of
-clients that are gone only when nobody else's wait. No new one is begun before the last one was
-carried out or some seconds have passed, so hardly more results wait than are planned at a time.
+that needs longer is planned by a planner (:mod:`stetd.processes.planner`), on the files as they are
+now. What planning asked and what came of it is recorded. Then the writer asks the same questions
+again, and if all answers are the same (nearly always), the recorded plan is what it would have
+planned. So every check of a call is made by the writer, when the call is carried out.
 """
 
 from __future__ import annotations
@@ -17,17 +12,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 from stet.wire.failures import Kind, Refused, refuse
 from stetd.editing.edits import Plan, World
 from stetd.failpoints import reached
 from stetd.planning.calls import plan_dialects
-from stetd.planning.proposals import Proposal
 from stetd.planning.world import CallLimits, EditCall
 from stetd.processes.planner import NoPlanner, Planner, PlannerLost, begin_planner
 from stetd.processes.recorded_plans import RecordedPlan, refused_anew
@@ -44,8 +36,6 @@ MOST_S = 120.0
 _AT_A_TIME = 2
 #: Seconds without such a call after which a process is ended.
 _IDLE_S = 20.0
-#: Seconds that a result is waited for to be used before the next call is planned.
-_TAKEN_S = 5.0
 
 _log = logging.getLogger(__name__)
 _LOST = refuse(
@@ -54,129 +44,97 @@ _LOST = refuse(
     "smaller calls, search for exact text, or edit a smaller file.",
 )
 
-#: What was planned; or why that can't be: an answer, a defect, None where no process could be had.
-Recorded: TypeAlias = list[RecordedPlan] | Proposal | Exception | None
 
-
-@dataclass(slots=True, eq=False)
-class Beside:
-    """One call that is to be planned here."""
-
-    call: EditCall
-    workspace: Workspace
-    session: Session | None
-    limits: CallLimits
-    #: Called once ``recorded`` is there.
-    done: Callable[[], None]
-    #: Whether somebody still waits for the answer.
-    wanted: Callable[[], bool]
-    #: Whether it was answered otherwise.
-    over: Callable[[], bool]
-    #: It was submitted.
-    begun: bool = False
-    recorded: Recorded = None
-    #: To be set once the result was used, or is of no use any more.
-    taken: asyncio.Event = field(default_factory=asyncio.Event)
-
-
-class PlanningBeside:
-    """Has calls planned, each in a process of its own; on the event loop."""
+class Planners:
+    """The processes that plan, and whose turn it is."""
 
     def __init__(self, begin: Callable[[], Awaitable[Planner]] = begin_planner) -> None:
-        self._begin_planner = begin
-        self._waiting: deque[Beside] = deque()
-        self._tasks: set[asyncio.Task[None]] = set()
-        #: Processes that plan, and those that wait for a call.
+        self._begin = begin
+        self._working = 0
+        #: Calls that wait for their turn: whether somebody still waits for the answer.
+        self._waiting: dict[asyncio.Future[None], Callable[[], bool]] = {}
         self._planners: set[Planner] = set()
         self._idle: list[Planner] = []
-        self._idle_since = 0.0
         self._ending: asyncio.TimerHandle | None = None
         self._closed = False
 
-    def submit(self, beside: Beside) -> None:
-        """Plan this when its turn has come."""
-        self._waiting.append(beside)
-        self._begin()
+    @asynccontextmanager
+    async def turn(self, wanted: Callable[[], bool]) -> AsyncIterator[None]:
+        """Wait until few calls are planned; calls that nobody waits for come last."""
+        if self._working >= _AT_A_TIME:
+            turn = asyncio.get_running_loop().create_future()
+            self._waiting[turn] = wanted
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if turn.done() and not turn.cancelled():
+                    self._give_turn()  # it came too late
+                raise
+            finally:
+                self._waiting.pop(turn, None)
+        else:
+            self._working += 1
+        try:
+            yield
+        finally:
+            self._give_turn()
 
-    async def close(self) -> None:
-        """End the processes; what waits is not planned."""
+    def _give_turn(self) -> None:
+        """Hand the turn that ends to the next one that waits."""
+        waiting = [(turn, wanted) for turn, wanted in self._waiting.items() if not turn.done()]
+        if waiting:
+            next((turn for turn, wanted in waiting if wanted()), waiting[0][0]).set_result(None)
+        else:
+            self._working -= 1
+
+    async def plan(
+        self, call: EditCall, workspace: Workspace, session: Session | None, limits: CallLimits
+    ) -> list[RecordedPlan] | None:
+        """The plans of a call's dialects; None if no process can be had. Raises Refused."""
+        try:
+            return await self._planned(call, workspace, session, limits)
+        except NoPlanner as error:
+            _log.error("no process to plan in, so the writer does it: %s", error)
+            return None
+        except PlannerLost as error:
+            _log.error("the process that planned %s ended: %s", call.method, error)
+            raise refused_anew(_LOST) from None
+
+    def close(self) -> None:
+        """End the processes."""
         self._closed = True
         if self._ending is not None:
             self._ending.cancel()
         for planner in list(self._planners):
-            planner.end()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        for planner in list(self._planners):
             self._end(planner)
 
-    def _begin(self) -> None:
-        while not self._closed and len(self._tasks) < _AT_A_TIME:
-            beside = self._next()
-            if beside is None:
-                break
-            task = asyncio.get_running_loop().create_task(self._carry_out(beside))
-            self._tasks.add(task)
-            task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        self._begin()
-
-    def _next(self) -> Beside | None:
-        for over in [each for each in self._waiting if each.over()]:
-            self._waiting.remove(over)
-            over.done()
-        if not self._waiting:
-            return None
-        chosen = next((each for each in self._waiting if each.wanted()), self._waiting[0])
-        self._waiting.remove(chosen)
-        return chosen
-
-    async def _carry_out(self, beside: Beside) -> None:
-        """Plan one call, give it back, and wait until it was used."""
-        try:
-            beside.recorded = await self._planned(beside)
-        except NoPlanner as error:
-            _log.error("no process to plan in, so the writer does it: %s", error)
-        except PlannerLost as error:
-            _log.error("the process that planned %s ended: %s", beside.call.method, error)
-            beside.recorded = refused_anew(_LOST)
-        except Exception as error:  # noqa: BLE001 - the writer answers with it
-            beside.recorded = error
-        await reached("beside.planned")
-        beside.done()
-        with suppress(TimeoutError):
-            await asyncio.wait_for(beside.taken.wait(), _TAKEN_S)
-
-    async def _planned(self, beside: Beside) -> list[RecordedPlan]:
-        """Raises NoPlanner, PlannerLost, and what planning does."""
+    async def _planned(
+        self, call: EditCall, workspace: Workspace, session: Session | None, limits: CallLimits
+    ) -> list[RecordedPlan]:
         new = not self._idle
         planner = await self._new() if new else self._idle.pop()
         try:
             await reached("beside.planning")
-            recorded = await _recorded(beside, planner)
+            recorded = await _recorded(call, workspace, session, limits, planner)
         except PlannerLost:
             self._end(planner)
             if new or self._closed:
                 raise
-            return await self._planned(beside)  # it may have ended long ago
+            return await self._planned(call, workspace, session, limits)  # it ended long ago
         except BaseException:
             self._end(planner)
             raise
-        if planner.spoilt:
+        if planner.spoilt or self._closed:
             self._end(planner)
         else:
             self._idle.append(planner)
-            loop = asyncio.get_running_loop()
-            self._idle_since = loop.time()
-            if self._ending is None:
-                self._ending = loop.call_later(_IDLE_S, self._end_idle)
+            if self._ending is not None:
+                self._ending.cancel()
+            self._ending = asyncio.get_running_loop().call_later(_IDLE_S, self._end_idle)
         return recorded
 
     async def _new(self) -> Planner:
-        planner = await self._begin_planner()
+        planner = await self._begin()
         self._planners.add(planner)
         return planner
 
@@ -185,19 +143,18 @@ class PlanningBeside:
         planner.close()
 
     def _end_idle(self) -> None:
-        """End the processes that nobody has needed for a while."""
-        self._ending = None
-        loop = asyncio.get_running_loop()
-        left = self._idle_since + _IDLE_S - loop.time()
-        if left > 0:
-            self._ending = loop.call_later(left, self._end_idle)
-            return
         while self._idle:
             self._end(self._idle.pop())
 
 
-async def _recorded(beside: Beside, planner: Planner) -> list[RecordedPlan]:
-    """All calls of dialects that the call consists of, planned on what stands on the disk now."""
+async def _recorded(
+    call: EditCall,
+    workspace: Workspace,
+    session: Session | None,
+    limits: CallLimits,
+    planner: Planner,
+) -> list[RecordedPlan]:
+    """The plans of all dialects of a call, made on the files as they are on the disk now."""
     recorded: list[RecordedPlan] = []
     until = time.monotonic() + MOST_S
 
@@ -208,11 +165,10 @@ async def _recorded(beside: Beside, planner: Planner) -> list[RecordedPlan]:
             raise refused_anew(known.outcome)
         return known.outcome
 
-    workspace = beside.workspace.apart()
+    apart = workspace.apart()
     try:
-        await plan_dialects(workspace, beside.call, beside.session, beside.limits, plan)
-    except Refused:
-        pass  # the writer will come to the same
+        with suppress(Refused):  # the writer will come to the same
+            await plan_dialects(apart, call, session, limits, plan)
     finally:
-        workspace.worktree.close()
+        apart.worktree.close()
     return recorded

@@ -17,7 +17,7 @@ import logging
 import math
 import time
 from asyncio import Future
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -30,8 +30,8 @@ from stetd.editing.patience import TakesLong, limited
 from stetd.engine.checkpointing import Checkpoints, WriterLimits
 from stetd.engine.fair_queue import FairQueue, Lane, Waiting
 from stetd.engine.late_writes import GraceWatch, LateWrite, seal_late_write
-from stetd.engine.long_planning import AT_ONCE_BYTES, AT_ONCE_S, Beside, PlanningBeside
-from stetd.failpoints import hit
+from stetd.engine.long_planning import AT_ONCE_BYTES, AT_ONCE_S, Planners
+from stetd.failpoints import hit, reached
 from stetd.history.commits import rfc3339
 from stetd.history.objects import NewObject
 from stetd.observing.before_note import BeforeNote
@@ -41,7 +41,7 @@ from stetd.planning.proposals import Proposal, Proposing
 from stetd.planning.world import OBSERVE, EditCall
 from stetd.processes.historian_client import Historian
 from stetd.processes.historian_messages import Place
-from stetd.processes.recorded_plans import Changed, PlanDialect, Replay, refused_anew
+from stetd.processes.recorded_plans import Changed, PlanDialect, RecordedPlan, Replay, refused_anew
 from stetd.processes.remembered import Key
 from stetd.repository.stored_objects import MissingObject
 from stetd.session.modes import RESTRICTED
@@ -55,7 +55,6 @@ from stetd.storage.journal import Journal, JournalBroken
 from stetd.storage.journal_format import CommitRecord, Record
 from stetd.storage.request_record import RequestRecord, answered
 from stetd.transaction.drafts import Draft, Who
-from stetd.transaction.file_replacement import Displaced
 from stetd.transaction.parameters import check_label
 from stetd.transaction.refusals import (
     TOOL_DISABLED,
@@ -70,7 +69,7 @@ from stetd.transaction.refusals import (
     read_only,
 )
 from stetd.transaction.sealing import seal
-from stetd.transaction.transaction import Prepared, abort, mark_published
+from stetd.transaction.transaction import Displaced, Prepared, abort, mark_published
 
 _log = logging.getLogger(__name__)
 
@@ -87,9 +86,11 @@ LONGEST_TURN_S = 0.1
 #: Where a sync takes longer than this, calls are waited for that may share it: so long a part of
 #: it, and no longer than that.
 _LONG_SYNC_S, _GATHERED, _MOST_GATHERED_S = 0.002, 0.1, 0.005
-#: How often a call is planned beside the writer at most, while its files change each time.
+#: How often a call is planned elsewhere at most, while its files change each time.
 _MAX_OVERTAKEN = 5
-#: Seconds between two looks at calls that are planned beside the writer, before a stop.
+#: Seconds that a plan from elsewhere may wait to be used before the next call is planned.
+_USED_S = 5.0
+#: Seconds between two looks at calls that are planned elsewhere, before a stop.
 _LOOK_S = 0.05
 #: Bytes that the journal may have while the history can't be written, and while it only takes
 #: long; more if checkpoints are to be rarer than that.
@@ -106,14 +107,19 @@ class _EditJob:
     seconds: float = 0.0
     begun: bool = False
     answered: bool = False
-    #: It is to be planned beside the writer, or was: then it has the result.
-    beside: Beside | None = None
+    #: In which it was planned last.
+    session: Session | None = None
+    #: It can't go on here: a planner or the historian is to be asked.
+    asks: bool = False
+    #: It was planned elsewhere, by ``asking``; what came of that: plans, a proposal, why there are
+    #: none; None if no process could be had.
+    planned: bool = False
+    found: list[RecordedPlan] | Proposal | Exception | None = None
+    asking: asyncio.Task[None] | None = None
     #: What the historian has said of calls that may have been answered long ago.
     recalled: dict[Key, RequestRecord | None] = field(default_factory=dict)
-    #: How often what was planned beside did not hold any more.
+    #: How often what was planned elsewhere did not hold any more.
     overtaken: int = 0
-    #: It was answered while it was being planned.
-    withdrawn: bool = False
 
 
 @dataclass(slots=True)
@@ -163,7 +169,7 @@ class Writer:
         journal: Journal,
         historian: Historian,
         limits: WriterLimits,
-        beside: PlanningBeside | None = None,
+        planners: Planners | None = None,
     ) -> None:
         self._loop = loop
         self.state = state
@@ -180,7 +186,7 @@ class Writer:
         self.git_number = 0
         self._limits = limits
         #: Where calls are planned that take long; None: here.
-        self._beside = beside
+        self._planners = planners
         self._queue = FairQueue()
         #: Where the daemon's own work waits, which is little and not to wait for anybody.
         self._own_lane = Lane(estimate=0.0, new=False)
@@ -264,18 +270,21 @@ class Writer:
         self._wake()
 
     async def drain(self) -> None:
-        """Wait until no call is being planned beside the writer."""
+        """Wait until nothing is asked for a call any more."""
         drained: Future[None] = self._loop.create_future()
         self._drained.append(drained)
         self._wake()
         await drained
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         """Take no more turns. What is queued stays undone: drain before."""
         self._grace.close()
         if self._next is not None:
             self._next.cancel()
         self._awake = True
+        for task in self._asking:
+            task.cancel()
+        await asyncio.gather(*self._asking, return_exceptions=True)
 
     def _wake(self) -> None:
         """Have a turn, after all that is readable now was read."""
@@ -324,7 +333,8 @@ class Writer:
                 self._queue.put_back([*late, *items])
                 items = []
                 for waiting in late:
-                    self._begin_beside(waiting.item)
+                    if waiting.item.asks:
+                        self._ask(waiting.item)
             self._last_work = time.monotonic()
         # Replies first: those who wait for them are next on the loop.
         self._next = self._loop.call_soon(self._end_turn)
@@ -458,24 +468,24 @@ class Writer:
         number: int,
         now: int,
     ) -> _Outcome | None:
-        """Plan a job; None if it is to be planned beside the writer (:meth:`_begin_beside`)."""
+        """Plan a job; None if something is to be asked for it first (:meth:`_ask`)."""
         call = job.call
         try:
             # First: a call that was applied is answered so, whatever the mode is by now.
             replayed = self._replay(workspace, job)
             if replayed is not None:
                 return _Outcome(job, answer=replayed)
-            session = self._admitted(workspace, call, session)
+            job.session = session = self._admitted(workspace, call, session)
             prepared = self._prepare(workspace, base, job, session, number, now)
             self._keep(session, prepared)
         except TakesLong:
-            job.beside = self._asked_beside(job, workspace, session)
+            job.asks = True
             return None
         except Changed as change:
             job.overtaken += 1
             if job.overtaken == _MAX_OVERTAKEN:
                 return _Outcome(job, answer=contended(change.path, _MAX_OVERTAKEN))
-            job.beside = self._asked_beside(job, workspace, session)
+            job.asks = True
             return None
         except Refused as refusal:
             cut = self.state.known[workspace.name].cut
@@ -576,58 +586,71 @@ class Writer:
     def _draft(
         self, workspace: Workspace, base: Base, job: _EditJob, session: Session | None
     ) -> Draft:
-        """Plan a call, or take what was planned beside. Raises Refused, TakesLong, Changed."""
-        call, limits = job.call, self._limits
+        """Plan a call, or take what was planned elsewhere. Raises Refused, TakesLong, Changed."""
+        call, limits, found = job.call, self._limits, job.found
 
         def plan(plan_dialect: PlanDialect = plan_here) -> Draft:
             return plan_call(
                 workspace, base, call, session, limits.call, limits.protection, plan_dialect
             )
 
-        recorded = job.beside.recorded if job.beside is not None else None
-        if isinstance(recorded, Exception):
-            raise recorded
+        if isinstance(found, Exception):
+            raise found
         if call.needs_history:
-            if not isinstance(recorded, Proposal):
+            if not isinstance(found, Proposal):
                 check_if_match(workspace, base, call, session, limits.call)
                 raise TakesLong
-            paths = [file.path for file in recorded.files]
-            workspace.check_unchanged(recorded.number, paths, recorded.reverts)
+            paths = [file.path for file in found.files]
+            workspace.check_unchanged(found.number, paths, found.reverts)
             return plan_call(
-                workspace, base, call, session, limits.call, limits.protection, proposal=recorded
+                workspace, base, call, session, limits.call, limits.protection, proposal=found
             )
-        if isinstance(recorded, list):
-            return plan(Replay(recorded))
-        if self._beside is None or job.beside is not None:
+        if isinstance(found, list):
+            return plan(Replay(found))
+        if self._planners is None or job.planned:
             return plan()
         if call.size > AT_ONCE_BYTES:
             raise TakesLong
         with limited(AT_ONCE_S):
             return plan()
 
-    def _asked_beside(self, job: _EditJob, workspace: Workspace, session: Session | None) -> Beside:
-        if job.beside is not None:
-            job.beside.taken.set()
+    # -- calls for which something is asked
 
-        def done() -> None:
-            if not job.withdrawn:
-                self._queue.let_go(job.lane)
-                self._wake()
+    def _ask(self, job: _EditJob) -> None:
+        """Have a job planned elsewhere. It is the first in its lane, which is held meanwhile."""
+        job.asks, job.found = False, None
+        if job.asking is not None:
+            job.asking.cancel()
+        self._queue.hold(job.lane)
+        job.asking = self._loop.create_task(self._asked(job))
+        self._asking.add(job.asking)
+        job.asking.add_done_callback(self._asking.discard)
 
-        return Beside(
-            job.call,
-            workspace,
-            session,
-            self._limits.call,
-            done=done,
-            wanted=lambda: self._is_wanted(job),
-            over=lambda: job.answered,
-        )
+    async def _asked(self, job: _EditJob) -> None:
+        call, limits = job.call, self._limits.call
+        try:
+            workspace = self.state.open[call.workspace]
+            if self._unknown(job):
+                await self._recall(job)
+            elif call.needs_history:
+                asked, place = Proposing(call, limits), self.place(workspace, call.directory)
+                job.found = await self.historian.ask("take back", asked, Proposal, place)
+            elif self._planners is not None:
+                job.planned = True
+                async with self._planners.turn(lambda: self._is_wanted(job)):
+                    job.found = await self._planners.plan(call, workspace, job.session, limits)
+                    await reached("beside.planned")
+                    self._go_on(job)
+                    await asyncio.sleep(_USED_S)  # this task is cancelled when the plan is used
+                return
+        except Exception as error:  # noqa: BLE001 - the call is answered with it
+            job.found = error
+        self._go_on(job)
 
-    def _begin_task(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self._loop.create_task(work)
-        self._asking.add(task)
-        task.add_done_callback(self._asking.discard)
+    def _go_on(self, job: _EditJob) -> None:
+        if not job.answered:
+            self._queue.let_go(job.lane)
+            self._wake()
 
     def _unknown(self, job: _EditJob) -> list[Key]:
         """The ids that the historian is to be asked for before a job can be planned."""
@@ -648,27 +671,10 @@ class Writer:
         ]
 
     async def _recall(self, job: _EditJob) -> None:
-        """Ask the historian for calls that may have been answered long ago; then go on."""
-        beside, job.beside = job.beside, None
-        assert beside is not None, "BUG: nothing to go on with"
+        """Ask the historian for calls that may have been answered long ago. Raises Refused."""
         for key in self._unknown(job):
-            try:
-                found = await self.historian.ask("answered call", key, list[RequestRecord])
-                job.recalled[key] = found[0] if found else None
-            except Refused as refusal:
-                job.beside, beside.recorded = beside, refusal
-        beside.done()
-
-    async def _propose(self, beside: Beside) -> None:
-        """Have a call that takes something back planned by the historian."""
-        workspace = beside.workspace
-        asked = Proposing(beside.call, beside.limits)
-        try:
-            place = self.place(workspace, beside.call.directory)
-            beside.recorded = await self.historian.ask("take back", asked, Proposal, place)
-        except Exception as error:  # noqa: BLE001 - the writer answers with it
-            beside.recorded = error
-        beside.done()
+            found = await self.historian.ask("answered call", key, list[RequestRecord])
+            job.recalled[key] = found[0] if found else None
 
     def place(self, workspace: Workspace, directory: str = "") -> Place:
         """Where the historian is to look."""
@@ -697,7 +703,6 @@ class Writer:
                 self._check_mode(workspace, job.call, session)
             except Refused as refusal:
                 if self._queue.withdraw(lane, job):
-                    job.withdrawn = True
                     self._answer(job, _light(refusal))
 
     def _is_wanted(self, job: _EditJob) -> bool:
@@ -706,19 +711,6 @@ class Writer:
             return True
         entry = self._in_flight.get((job.call.workspace, job.call.session or "", job.call.request))
         return entry is not None and bool(entry.followers)
-
-    def _begin_beside(self, job: _EditJob) -> None:
-        """Have a job planned that takes long. It is the first in its lane, which is held."""
-        if job.beside is None or job.beside.begun:
-            return
-        job.beside.begun = True
-        self._queue.hold(job.lane)
-        if self._unknown(job):
-            self._begin_task(self._recall(job))
-        elif job.call.needs_history:
-            self._begin_task(self._propose(job.beside))
-        elif self._beside is not None:
-            self._beside.submit(job.beside)
 
     def _check_mode(self, workspace: Workspace, call: EditCall, session: Session | None) -> None:
         if call.control and call.needs_history:
@@ -771,8 +763,8 @@ class Writer:
         found = self.state.requests.get(key) or self.historian.remembered.find(key)
         if found is None and self.historian.remembered.may_be_old(key):
             if key not in job.recalled:
-                if job.beside is not None and isinstance(job.beside.recorded, Refused):
-                    raise job.beside.recorded  # nobody knows: it must not be done twice
+                if isinstance(job.found, Refused):
+                    raise job.found  # nobody knows: it must not be done twice
                 raise TakesLong
             found = job.recalled[key]
         return found
@@ -930,10 +922,11 @@ class Writer:
             key = (job.call.workspace, job.call.session or "", job.call.request)
             entry = self._in_flight.pop(key, None)
             followers = entry.followers if entry else []
-        if job.beside is not None:
-            job.beside.taken.set()
         hit("reply.before")
         job.answered = True
+        if job.asking is not None:
+            job.asking.cancel()
+            self._queue.let_go(job.lane)
         for number, future in enumerate([job.future, *followers]):
             if isinstance(answer, Exception):
                 _fail(future, answer)

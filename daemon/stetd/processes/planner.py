@@ -158,7 +158,12 @@ class Planner:
             said, contents = await self._channel.receive()
             if isinstance(said, Asked):
                 # A large file takes its time to be read.
-                told = await loop.run_in_executor(None, answer, world, said.question)
+                reading = loop.run_in_executor(None, answer, world, said.question)
+                try:
+                    told = await asyncio.shield(reading)
+                except asyncio.CancelledError:
+                    await asyncio.wait([reading])  # else its handles are closed under it
+                    raise
                 answers.append((said.question, told))
                 message, held = answered(told)
                 await self._tell(message, *held)

@@ -30,10 +30,9 @@ from stetd.state.workspace import Workspace
 from stetd.storage.journal import Journal
 from stetd.storage.journal_format import Change, CommitRecord, Rewritten
 from stetd.storage.worktree import OnDisk
-from stetd.transaction.file_replacement import Displaced, FileWork, install
 from stetd.transaction.heads import History, seal_found
 from stetd.transaction.sealing import seal_restoring
-from stetd.transaction.transaction import PutBack, mark_published
+from stetd.transaction.transaction import Displaced, FileWork, PutBack, install, mark_published
 
 _log = logging.getLogger(__name__)
 

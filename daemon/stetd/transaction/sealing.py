@@ -22,9 +22,8 @@ from stetd.storage.journal_format import Change, PathChange
 from stetd.storage.paths_on_disk import Target
 from stetd.storage.worktree import OnDisk, Worktree, mode_for_new_file, temporary_name
 from stetd.transaction.drafts import Draft, DraftFile, Who
-from stetd.transaction.file_replacement import FileWork
 from stetd.transaction.heads import Found, Head, History, outside_changes, permissions_of, regraded
-from stetd.transaction.transaction import Prepared
+from stetd.transaction.transaction import FileWork, Prepared
 
 _NOT_KEPT = (
     "This call was carried out. What it answered is not kept, because it changed a file that is "
