@@ -34,7 +34,7 @@ from stetd.config.ownership import check_above, check_configuration, check_socke
 
 LOCK_NAME = "stetd.lock"
 #: Seconds in which the historian of a daemon that was killed ends; until then it holds the locks.
-_HISTORIAN_S, _POLL_S = 10.0, 0.005
+_HISTORIAN_S, _ENDING_S, _POLL_S = 10.0, 1.0, 0.005
 
 
 class AlreadyRunning(Exception):
@@ -88,7 +88,7 @@ class InstanceLock:
 
     @classmethod
     def acquire(cls, directories: Directories) -> InstanceLock:
-        """Lock the state and the runtime directory, without waiting.
+        """Lock the state and the runtime directory; a moment is waited for a daemon that ends.
 
         Raises AlreadyRunning, or OSError if a lock file can't be opened.
         """
@@ -111,7 +111,7 @@ class InstanceLock:
 
 def _lock(directory: str) -> int:
     path = os.path.join(directory, LOCK_NAME)
-    deadline = time.monotonic() + _HISTORIAN_S
+    began = time.monotonic()
     while True:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         descriptor = os.open(path, flags, 0o600)
@@ -124,8 +124,10 @@ def _lock(directory: str) -> int:
         except BlockingIOError as error:
             holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
             os.close(descriptor)
-            if _has_ended(holder) and time.monotonic() < deadline:
-                time.sleep(_POLL_S)  # its historian has not yet heard of it
+            # One that has ended leaves a historian that has not yet heard of it; one that is just
+            # ending looks as if it ran.
+            if time.monotonic() - began < (_HISTORIAN_S if _has_ended(holder) else _ENDING_S):
+                time.sleep(_POLL_S)
                 continue
             raise AlreadyRunning(
                 f"another stetd{f' (process {holder})' if holder else ''} is using {directory}. "
