@@ -1,4 +1,4 @@
-"""Resolving a path under a workspace's directory handle (ARCHITECTURE.md 1.8).
+"""Resolving a path under a workspace's directory handle (ARCHITECTURE.md 1).
 
 What is checked and what is used are the same object: resolution ends in an open handle
 on the directory that holds the file, and every operation uses that handle with the

@@ -1,6 +1,6 @@
 """Reading and replacing the files of one workspace, under its directory handle.
 
-Replacing a file is exchange-and-verify (ARCHITECTURE.md 1.3): the new content is staged
+Replacing a file is exchange-and-verify (ARCHITECTURE.md 1): the new content is staged
 in a temporary file beside it, the two names are swapped atomically, and what came out is
 compared with what was read. Nothing is ever overwritten, so nothing can be lost between
 reading and replacing; the caller (the transaction) decides what to do about a difference.
