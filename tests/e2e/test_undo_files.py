@@ -1,4 +1,4 @@
-"""What undo does about one file, row by row of the table in docs/decisions/0010-taking-back.md, through a real daemon."""
+"""What undo does about one file, row by row of the table in docs/decisions/0010-taking-back.md."""
 
 from __future__ import annotations
 

@@ -25,6 +25,14 @@ CHECKOUT = Path(__file__).parents[2]
 README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
 
 
+def page(name: str) -> str:
+    return (CHECKOUT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+
+
+def rows(text: str) -> str:
+    return "\n".join(line for line in text.splitlines() if line.startswith("|"))
+
+
 def test_it_begins_with_the_two_commands() -> None:
     _, _, commands = README.partition("# stet\n\n")
 
@@ -32,36 +40,47 @@ def test_it_begins_with_the_two_commands() -> None:
     assert commands.splitlines()[1].split("#")[0].split() == ["scripts/run", "DIR"]
 
 
-def test_it_has_every_option_with_its_default() -> None:
-    section = README.partition("## Configuration")[2].partition("\n## ")[0]
-    written = "\n".join(line for line in section.splitlines() if line.startswith("|"))
+def test_it_is_short() -> None:
+    assert len(README.splitlines()) <= 200
 
+
+def test_the_page_has_every_option_with_its_default() -> None:
     # What it should be: python -c "from stetd.config.options import table; print(table())"
-    assert table() == written
+    assert table() == rows(page("configuration"))
 
 
-def test_it_has_every_kind_of_error_and_no_other() -> None:
-    section = README.partition("## Errors")[2].partition("\n## ")[0]
-    table = "\n".join(line for line in section.splitlines() if line.startswith("|"))
+def test_the_page_has_every_kind_of_error_and_no_other() -> None:
+    kinds = re.findall(
+        r"`(\w+_\w+|conflict|stale|internal|contended|overloaded)`", rows(page("errors"))
+    )
 
-    assert sorted(
-        set(re.findall(r"`(\w+_\w+|conflict|stale|internal|contended|overloaded)`", table))
-        - {"request_id"}
-    ) == sorted(kind.value for kind in Kind)
+    assert sorted(set(kinds) - {"request_id"}) == sorted(kind.value for kind in Kind)
 
 
-def test_it_has_the_rungs_in_their_order() -> None:
-    section = README.partition("### Matching")[2].partition("\n## ")[0]
+def test_the_page_has_the_rungs_in_their_order() -> None:
+    section = page("dialects").partition("### Matching")[2].partition("\n## ")[0]
 
     assert re.findall(r"^\| `([\w+]+)` \|", section, re.MULTILINE) == [rung.value for rung in Rung]
 
 
-def test_it_names_every_method_of_a_session() -> None:
-    section = README.partition("## Python")[2].partition("\n## ")[0]
+def test_the_page_names_every_method_of_a_session() -> None:
+    section = page("python").partition("## Methods of a session")[2]
     public = {name for name in dir(stet.Session) if not name.startswith("_")}
     rest = {"open", "close", "perform", "perform_all", "request", "session", "workspace"}
 
     assert public - rest - set(re.findall(r"`(\w+)`", section)) == set()
+
+
+PAGES = [CHECKOUT / "README.md", CHECKOUT / "ARCHITECTURE.md", *CHECKOUT.glob("docs/**/*.md")]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(CHECKOUT)))
+def test_links_lead_to_files(path: Path) -> None:
+    text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    targets = {target.partition("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", text)}
+    local = {target for target in targets if target and "://" not in target}
+
+    assert {target for target in local if not (path.parent / target).exists()} == set()
 
 
 @pytest.mark.parametrize("name", re.findall(r"\b([A-Z]+\.md)\b", README))
@@ -71,19 +90,24 @@ def test_documents_that_it_names_are_there(name: str) -> None:
 
 def test_its_commands_print_what_it_says(tmp_path: Path) -> None:
     programs = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    init, agent, lines, history, restricted, tolerant, refused = (
-        block for block in re.findall(r"```console\n(.*?)```", README, re.DOTALL)
-    )
+    init, agent, history, restricted = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
+    (lines,) = re.findall(r"```console\n(.*?)```", page("sockets"), re.DOTALL)
+    (client,) = re.findall(r"```python\n(.*?)```", page("sockets"), re.DOTALL)
+    (tolerant,) = re.findall(r"```console\n(.*?)```", page("dialects"), re.DOTALL)
+    (refused,) = re.findall(r"```console\n(.*?)```", page("errors"), re.DOTALL)
     with Reader(tmp_path) as reader:
         reader.save("hello.py", programs[0])
         reader.follow(init)
         reader.save("agent.py", programs[1])
         reader.follow(agent)
-        reader.save("lines.py", programs[2])
-        reader.follow(lines)
         reader.save("hello.py", "# greets\n" + (reader.project / "hello.py").read_text())
-        for block in (history, refused, tolerant, restricted):
-            reader.follow(block)
+        reader.follow(history)
+        reader.follow(refused)
+        reader.follow(tolerant)
+        reader.save("hello.py", programs[0])
+        reader.save("lines.py", client)
+        reader.follow(lines)
+        reader.follow(restricted)
 
 
 class Reader:
