@@ -1,7 +1,8 @@
 """What must stay bounded while calls go on: memory, file handles, the journal.
 
 The daemon keeps things to be fast, each with a bound
-(docs/decisions/0016-memory.md). So its memory grows until they are full, and then no more: that is what is measured here. The warm-up fills those that
+(docs/decisions/0016-memory.md). So its memory grows until they are
+full, and then no more: that is what is measured here. The warm-up fills those that
 these calls use. A history from an earlier life of the daemon, whose index is lost, is indexed in
 one go, which takes all that indexing may take; the others fill as calls are made.
 
