@@ -88,6 +88,17 @@ def test_documents_that_it_names_are_there(name: str) -> None:
     assert (CHECKOUT / name).is_file()
 
 
+#: Where a page's file names begin.
+ROOTS = ("", "daemon/stetd", "client/stet", "tests", "daemon", "client")
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(CHECKOUT)))
+def test_files_that_are_named_are_there(path: Path) -> None:
+    names = set(re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.py)", path.read_text(encoding="utf-8")))
+
+    assert {n for n in names if not any((CHECKOUT / r / n).is_file() for r in ROOTS)} == set()
+
+
 def test_its_commands_print_what_it_says(tmp_path: Path) -> None:
     programs = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     init, agent, history, restricted = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
