@@ -149,6 +149,8 @@ def _add_history(commands: _Commands) -> None:
     diff.add_argument("commits", nargs="*", metavar="COMMIT")
     diff.set_defaults(paths=[])
 
+    commands.add("ui", "look at the history, search it, take edits back", "ui.ui")
+
     seen = commands.add("watch", "follow edits as they happen, until Ctrl-C", "watch.watch")
     seen.add_argument("--session", metavar="S", help="of this session only")
     seen.add_argument("--agent", metavar="A", help="of this agent only")

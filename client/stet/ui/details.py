@@ -1,0 +1,148 @@
+"""The right side: the diff of a commit, one below the other or side by side, or a file's blame."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Sequence
+
+from rich.text import Text
+from textual.containers import VerticalScroll
+from textual.widgets import Static
+
+from stet.terminal import blame_lines, diff_colours
+from stet.terminal.diff_lines import FileDiff, Hunk, files_of
+from stet.terminal.log_lines import subject_and_why
+from stet.terminal.spans import (
+    Line,
+    Span,
+    ago,
+    line_columns,
+    name_style,
+    short,
+    shortened,
+    visible,
+    who,
+)
+from stet.ui.timeline import text_of
+from stet.wire.results import BlameResult, ShowResult
+
+#: Columns from which the old and the new text stand side by side.
+SIDE_BY_SIDE = 110
+#: Lines of a diff that are shown.
+_MOST_LINES = 4000
+
+
+class Details(VerticalScroll, can_focus=True):
+    """What is to be seen of the commit under the cursor."""
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - textual's name
+        super().__init__(id=id)
+        self._text = Static(id="text")
+
+    def compose(self) -> Iterator[Static]:
+        """One text, scrolled as a whole."""
+        yield self._text
+
+    def show_commit(self, commit: ShowResult | None, *, dark: bool) -> None:
+        """A commit: who, when, why, and its diff."""
+        lines = list(facts(commit)) if commit is not None else [(Span("No edits.", "dim"),)]
+        if commit is not None:
+            lines += list(diff_lines(commit.diff, self._width(), dark=dark))
+        self.show_lines(lines)
+
+    def show_blame(self, blame: BlameResult) -> None:
+        """Who wrote each line of a file."""
+        now = datetime.datetime.now(datetime.UTC)
+        tokens = diff_colours.lexed_lines
+        self.show_lines(list(blame_lines.blame(blame, now, self._width(), tokens)))
+
+    def show_lines(self, lines: Sequence[Line]) -> None:
+        """Any lines."""
+        shown = lines[:_MOST_LINES]
+        text = Text("\n").join(text_of(line) for line in shown)
+        if len(lines) > len(shown):
+            text.append(f"\n{len(lines) - len(shown)} more lines: stet show", "dim")
+        self._text.update(text)
+        self.scroll_home(animate=False)
+
+    def _width(self) -> int:
+        return max(20, self.size.width - 2)
+
+
+def facts(commit: ShowResult) -> Iterator[Line]:
+    """What a commit says of itself."""
+    now = datetime.datetime.now(datetime.UTC)
+    subject, why = subject_and_why(commit.message)
+    yield (
+        Span(short(commit.commit), "yellow"),
+        Span("  "),
+        Span(who(commit), name_style(commit.agent, commit.session)),
+        Span(f"  {ago(commit.time, now)}  {commit.method or commit.kind}", "dim"),
+    )
+    yield (Span(subject, "bold"),)
+    for line in why:
+        yield (Span(line, "italic"),)
+    if commit.reverted_by:
+        yield (Span(f"undone by {short(commit.reverted_by)}", "magenta"),)
+    if commit.reverts:
+        ids = ", ".join(map(short, commit.reverts[:8]))
+        yield (Span(f"takes back {ids}{' ..' if len(commit.reverts) > 8 else ''}", "magenta"),)
+    yield ()
+
+
+def diff_lines(text: str, width: int, *, dark: bool) -> Iterator[Line]:
+    """A diff in so many columns; side by side where there is room."""
+    grounds = diff_colours.DARK if dark else diff_colours.LIGHT
+    if width < SIDE_BY_SIDE:
+        yield from diff_colours.coloured(text, width, grounds)
+        return
+    half = (width - 3) // 2
+    coloured = diff_colours.coloured(text, half, grounds, titles=False)
+    for file in files_of(text):
+        yield (Span(f"── {visible(_path(file))} ", "bold"), Span("─" * (width // 2), "dim"))
+        for hunk in file.hunks:
+            yield next(coloured)  # its header
+            for left, right in _pairs(hunk, [next(coloured) for _ in hunk.lines]):
+                yield (*_cut(left, half), Span(" │ ", "dim"), *_cut(right, half))
+
+
+def _path(file: FileDiff) -> str:
+    return next((line for line in file.header if line.startswith("diff ")), "").partition(" b/")[2]
+
+
+def _pairs(hunk: Hunk, lines: Sequence[Line]) -> Iterator[tuple[Line, Line]]:
+    """Old beside new: context beside itself, a run of removed lines beside the added ones."""
+    removed: list[Line] = []
+    added: list[Line] = []
+
+    def run() -> Iterator[tuple[Line, Line]]:
+        for number in range(max(len(removed), len(added))):
+            yield (
+                removed[number] if number < len(removed) else (),
+                added[number] if number < len(added) else (),
+            )
+        removed.clear()
+        added.clear()
+
+    for raw, line in zip(hunk.lines, lines, strict=True):
+        if raw[:1] == "-":
+            if added:
+                yield from run()
+            removed.append(line)
+        elif raw[:1] == "+":
+            added.append(line)
+        else:
+            yield from run()
+            yield line, line
+    yield from run()
+
+
+def _cut(line: Line, width: int) -> Iterator[Span]:
+    room = width
+    for span in line:
+        text = shortened(span.text, room) if room > 0 else ""
+        if text:
+            yield Span(text, span.style)
+        room -= line_columns((Span(text),))
+    if room > 0:
+        yield Span(" " * room)

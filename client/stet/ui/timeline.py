@@ -1,0 +1,235 @@
+"""The edits of a history, newest first, under a heading for each burst of a session."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from rich.style import Style
+from rich.text import Text
+from textual.binding import Binding, BindingType
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from stet.terminal.log_lines import subject_line
+from stet.terminal.spans import Line, Span, ago, name_style, plural, short, shortened, who
+from stet.wire.results import CommitInfo
+
+#: Seconds without an edit that end a burst.
+PAUSE_S = 300
+#: Rows below the cursor at which more edits are wanted.
+_AHEAD = 60
+
+
+@dataclass(slots=True)
+class Burst:
+    """Edits of one session that follow each other without a long pause, newest first."""
+
+    commits: list[CommitInfo] = field(default_factory=list)
+
+    def takes(self, commit: CommitInfo) -> bool:
+        """Whether an older commit belongs to it."""
+        last = self.commits[-1]
+        if (last.agent, last.session, last.kind) != (commit.agent, commit.session, commit.kind):
+            return False
+        pause = _time(last) - _time(commit)
+        return pause.total_seconds() <= PAUSE_S
+
+    def heading(self, now: datetime.datetime) -> Line:
+        """Who, how many, when."""
+        newest = self.commits[0]
+        name = name_style(newest.agent, newest.session)
+        count = plural(len(self.commits), "edit" if newest.session else "change")
+        return (
+            Span(who(newest), f"bold {name}".strip()),
+            Span(f"  {count}  {ago(newest.time, now)}", "dim"),
+        )
+
+
+def _time(commit: CommitInfo) -> datetime.datetime:
+    return datetime.datetime.fromisoformat(commit.time)
+
+
+def is_first_seen(commit: CommitInfo) -> bool:
+    """Whether it only records what was there before the first edit of a file."""
+    return commit.kind == "outside" and commit.message.startswith("first seen")
+
+
+def text_of(line: Line) -> Text:
+    """A line for textual."""
+    text = Text(no_wrap=True, end="")
+    for span in line:
+        text.append(span.text, span.style or "")
+    return text
+
+
+class Timeline(ScrollView, can_focus=True):
+    """The list; only rows that are visible are rendered."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", "up", show=False),
+        Binding("down,j", "move(1)", "down", show=False),
+        Binding("pageup", "page(-1)", "page up", show=False),
+        Binding("pagedown", "page(1)", "page down", show=False),
+        Binding("home,g", "first", "newest", show=False),
+        Binding("end,G", "last", "oldest", show=False),
+        Binding("space", "mark", "mark"),
+    ]
+
+    class Selected(Message):
+        """Another commit is under the cursor; None: there is none."""
+
+        def __init__(self, commit: CommitInfo | None) -> None:
+            super().__init__()
+            self.commit = commit
+
+    class WantsMore(Message):
+        """The end is near."""
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - textual's name
+        super().__init__(id=id)
+        #: Headings (a Burst) and commits.
+        self.rows: list[Burst | CommitInfo] = []
+        self.cursor = 0
+        self.marked: dict[str, CommitInfo] = {}
+        #: Whether to show what was only recorded before an edit.
+        self.everything = False
+        self._bursts: list[Burst] = []
+
+    # -- content
+
+    @property
+    def selected(self) -> CommitInfo | None:
+        """The commit under the cursor."""
+        row = self.rows[self.cursor] if self.cursor < len(self.rows) else None
+        return row if isinstance(row, CommitInfo) else None
+
+    @property
+    def commits(self) -> list[CommitInfo]:
+        """All that are loaded and shown."""
+        return [row for row in self.rows if isinstance(row, CommitInfo)]
+
+    def show(self, commits: Iterable[CommitInfo]) -> None:
+        """Begin anew with these, newest first; the cursor stays on its commit if it can."""
+        before = self.selected.commit if self.selected else None
+        self.rows, self._bursts = [], []
+        self.add(commits)
+        ids = [row.commit if isinstance(row, CommitInfo) else None for row in self.rows]
+        found = ids.index(before) if before and before in ids else self._first_commit()
+        loaded = {each: row for each, row in zip(ids, self.rows, strict=True) if each}
+        self.marked = {each: loaded[each] for each in self.marked if each in loaded}  # type: ignore[misc]
+        self._go_to(found, tell=True)
+
+    def add(self, commits: Iterable[CommitInfo]) -> None:
+        """Put older commits below."""
+        for commit in commits:
+            if not self.everything and is_first_seen(commit):
+                continue
+            if not (self._bursts and self._bursts[-1].takes(commit)):
+                self._bursts.append(Burst())
+                self.rows.append(self._bursts[-1])
+            self._bursts[-1].commits.append(commit)
+            self.rows.append(commit)
+        self.virtual_size = Size(self.size.width, len(self.rows))
+        self.refresh()
+
+    def _first_commit(self) -> int:
+        return 1 if len(self.rows) > 1 else 0
+
+    # -- the cursor
+
+    def action_move(self, by: int) -> None:
+        """Go to the next commit in this direction; headings are passed over."""
+        at = self.cursor + by
+        while 0 <= at < len(self.rows) and isinstance(self.rows[at], Burst):
+            at += by
+        if 0 <= at < len(self.rows):
+            self._go_to(at)
+
+    def action_page(self, by: int) -> None:
+        """Go a screen up or down."""
+        at = self.cursor + by * max(1, self.size.height - 1)
+        self._go_to(self._nearest(max(0, min(at, len(self.rows) - 1))))
+
+    def action_first(self) -> None:
+        """Go to the newest commit."""
+        self._go_to(self._first_commit())
+
+    def action_last(self) -> None:
+        """Go to the oldest commit that is loaded."""
+        self._go_to(max(0, len(self.rows) - 1))
+
+    def action_mark(self) -> None:
+        """Mark the commit, or take the mark away, and go on."""
+        commit = self.selected
+        if commit is None:
+            return
+        if self.marked.pop(commit.commit, None) is None:
+            self.marked[commit.commit] = commit
+        self.refresh()
+        self.action_move(1)
+
+    def _nearest(self, at: int) -> int:
+        if at < len(self.rows) and isinstance(self.rows[at], Burst):
+            return at + 1
+        return at
+
+    def _go_to(self, at: int, *, tell: bool = False) -> None:
+        changed = at != self.cursor
+        self.cursor = at
+        if changed or tell:
+            self.post_message(self.Selected(self.selected))
+        heading = at > 0 and isinstance(self.rows[at - 1], Burst)
+        self.scroll_to_region(Region(0, at - heading, 1, 1 + heading), animate=False, force=True)
+        if len(self.rows) - at < _AHEAD:
+            self.post_message(self.WantsMore())
+        self.refresh()
+
+    def on_click(self, event: object) -> None:
+        """Go to the row that was clicked."""
+        at = int(getattr(event, "y", 0)) + int(self.scroll_offset.y)
+        if at < len(self.rows):
+            self._go_to(self._nearest(at))
+
+    # -- drawing
+
+    def on_resize(self) -> None:
+        """Rows are as wide as the list."""
+        self.virtual_size = Size(self.size.width, len(self.rows))
+
+    def render_line(self, y: int) -> Strip:
+        """One row of the screen."""
+        at = y + int(self.scroll_offset.y)
+        width = self.size.width
+        if at >= len(self.rows):
+            return Strip.blank(width)
+        text = text_of(self._line(self.rows[at], width))
+        strip = Strip(
+            [segment for segment in text.render(self.app.console) if segment.text]
+        ).adjust_cell_length(width)
+        if at == self.cursor:
+            strip = strip.apply_style(Style(reverse=True) if self.has_focus else Style(bold=True))
+        return strip
+
+    def _line(self, row: Burst | CommitInfo, width: int) -> Line:
+        if isinstance(row, Burst):
+            now = datetime.datetime.now(datetime.UTC)
+            return row.heading(now)
+        mark = "*" if row.commit in self.marked else " "
+        head = (Span(f"{mark} ", "bold red"), Span(short(row.commit) + "  ", "yellow"))
+        room = width - sum(len(span.text) for span in head)
+        return (*head, *_fitting(subject_line(row, room), room))
+
+
+def _fitting(line: Line, room: int) -> list[Span]:
+    spans = []
+    for span in line:
+        text = shortened(span.text, room)
+        if text:
+            spans.append(Span(text, span.style))
+        room -= len(text)
+    return spans
