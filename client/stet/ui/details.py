@@ -27,7 +27,7 @@ from stet.ui.timeline import text_of
 from stet.wire.results import BlameResult, ShowResult
 
 #: Columns from which the old and the new text stand side by side.
-SIDE_BY_SIDE = 110
+SIDE_BY_SIDE = 90
 #: Lines of a diff that are shown.
 _MOST_LINES = 4000
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 from textual.binding import Binding, BindingType
@@ -23,6 +24,14 @@ from stet.wire.results import CommitInfo
 PAUSE_S = 300
 #: Rows below the cursor at which more edits are wanted.
 _AHEAD = 60
+
+#: The ground of the row under the cursor: on a dark theme, with the focus.
+_CURSOR = {
+    (True, True): "#24507a",
+    (True, False): "#3a3f45",
+    (False, True): "#bcd8f5",
+    (False, False): "#dcdfe3",
+}
 
 
 @dataclass(slots=True)
@@ -208,11 +217,11 @@ class Timeline(ScrollView, can_focus=True):
         if at >= len(self.rows):
             return Strip.blank(width)
         text = text_of(self._line(self.rows[at], width))
-        strip = Strip(
-            [segment for segment in text.render(self.app.console) if segment.text]
-        ).adjust_cell_length(width)
+        segments = [segment for segment in text.render(self.app.console) if segment.text]
+        strip = Strip(segments).adjust_cell_length(width)
         if at == self.cursor:
-            strip = strip.apply_style(Style(reverse=True) if self.has_focus else Style(bold=True))
+            ground = _CURSOR[self.app.current_theme.dark, self.has_focus]
+            strip = Strip(Segment.apply_style(strip, post_style=Style(bgcolor=ground)), width)
         return strip
 
     def _line(self, row: Burst | CommitInfo, width: int) -> Line:
