@@ -231,6 +231,16 @@ def _add_auditing(commands: _Commands) -> None:
     )
     export.add_argument("-o", "--output", metavar="FILE", help="write to a file")
 
+    page = commands.add(
+        "report", "write a page with the edits, to look at or hand on", "report.report"
+    )
+    page.add_argument("paths", nargs="*", metavar="PATH", help="of these files only")
+    page.add_argument("--session", metavar="S", help="of this session only")
+    page.add_argument("--agent", metavar="A", help="of this agent only")
+    page.add_argument("--since", metavar="TIME", help="RFC 3339, seconds, or 30m, 2h, 3d")
+    page.add_argument("--until", metavar="TIME", help="likewise")
+    page.add_argument("-o", "--output", metavar="FILE", default="stet-report.html")
+
     pin = commands.add("pin", "name a commit, or list the names", "auditing.pin")
     pin.add_argument("name", nargs="?", metavar="NAME")
     pin.add_argument("commit", nargs="?", metavar="COMMIT", help="default HEAD")

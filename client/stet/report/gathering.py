@@ -1,0 +1,56 @@
+"""What a report is made of, asked of the daemon."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import msgspec
+
+import stet
+from stet import calls
+from stet.wire.results import BlameResult, ShowResult
+
+#: Files whose lines are told by who wrote them: those changed most often.
+MOST_BLAMED = 30
+
+
+class Report(msgspec.Struct, frozen=True):
+    """The commits, oldest first, and who wrote the files that they changed."""
+
+    workspace: str
+    made: datetime.datetime
+    #: What was asked for, as words: "session conv-1", "since 2026-11-01".
+    filters: list[str]
+    commits: list[ShowResult]
+    blames: list[BlameResult]
+
+
+def gather(session: stet.Session, filters: dict[str, Any]) -> Report:
+    """Ask for all commits that pass the filters of ``export``. Raises StetError."""
+    commits: list[ShowResult] = []
+    cursor: str | None = None
+    while True:
+        call = calls.export("jsonl", **filters, cursor=cursor)
+        page = session.perform(call)
+        commits += msgspec.json.Decoder(ShowResult).decode_lines(page.content)
+        cursor = page.cursor
+        if cursor is None:
+            break
+    said = [f"{name} {value}" for name, value in filters.items() if value not in (None, True)]
+    now = datetime.datetime.now(datetime.UTC)
+    return Report(session.workspace or "", now, said, commits, _blames(session, commits))
+
+
+def _blames(session: stet.Session, commits: list[ShowResult]) -> list[BlameResult]:
+    counts: dict[str, int] = {}
+    for commit in commits:
+        for change in commit.files:
+            counts[change.path] = counts.get(change.path, 0) + 1
+    found = []
+    for path in sorted(counts, key=lambda each: (-counts[each], each))[:MOST_BLAMED]:
+        try:
+            found.append(session.blame(path))
+        except stet.StetError:
+            continue  # it is gone, or no text
+    return found

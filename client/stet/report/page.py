@@ -1,0 +1,239 @@
+"""The page of a report. Pure: from values to one HTML file that loads nothing.
+
+Everything that comes from agents and files is escaped, and control characters are spelled out. The
+content security policy allows the page's own style and nothing else: no script, no network.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import hashlib
+import os
+import zlib
+from collections.abc import Iterator, Sequence
+from html import escape
+
+from stet.report.gathering import Report
+from stet.terminal.diff_lines import files_of
+from stet.terminal.log_lines import subject_and_why
+from stet.terminal.spans import plural, short, shortened, visible
+from stet.wire.results import BlameResult, CommitInfo, ShowResult
+
+#: Lines of one commit's diff and of one file that are shown.
+_MOST_LINES, _MOST_BLAMED_LINES = 400, 2000
+#: Colours of agents: by name, the same on every page.
+_COLOURS = 8
+
+with open(os.path.join(os.path.dirname(__file__), "page.css"), encoding="utf-8") as _file:
+    STYLE = _file.read()
+
+
+def html(report: Report) -> Iterator[str]:
+    """The page, piece by piece."""
+    digest = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    name = _text(report.workspace.rpartition("/")[2] or report.workspace)
+    yield (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>Edits of {name}</title>\n<style>{STYLE}</style></head>\n<body>\n"
+    )
+    yield from _head(report, name)
+    yield "<h2>Timeline</h2>\n"
+    yield from _timeline(report.commits)
+    yield '<h2 id="sessions">Sessions</h2>\n'
+    sessions = _by_session(report.commits)
+    yield from _sessions(sessions)
+    for number, commits in enumerate(sessions.values()):
+        when = f'<span class="dim">{_span(commits)}</span>'
+        yield f'<h3 id="s{number}">{_who(commits[0])} {when}</h3>\n'
+        for commit in commits:
+            yield from _commit(commit)
+    yield '<h2 id="files">Files</h2>\n'
+    yield from _files(report.commits)
+    if report.blames:
+        yield '<h2 id="lines">Who wrote each line</h2>\n'
+        for blame in report.blames:
+            yield from _blame(blame)
+    yield "</body></html>\n"
+
+
+# -- parts
+
+
+def _head(report: Report, name: str) -> Iterator[str]:
+    commits = report.commits
+    edits = sum(commit.session is not None for commit in commits)
+    undone = sum(commit.reverted_by is not None for commit in commits)
+    added = sum(change.added for commit in commits for change in commit.files)
+    removed = sum(change.removed for commit in commits for change in commit.files)
+    files = {change.path for commit in commits for change in commit.files}
+    asked = f" ({_text(', '.join(report.filters))})" if report.filters else ""
+    yield f"<h1>Edits of {name}</h1>\n"
+    yield f'<p class="dim">{_text(report.workspace)}{asked}, made {_time(report.made)}</p>\n'
+    yield (
+        f"<p>{plural(edits, 'edit')}, {undone:,} undone, in {plural(len(files), 'file')}, "
+        f"+{added:,} -{removed:,}.</p>\n"
+    )
+    yield '<p><a href="#sessions">Sessions</a> · <a href="#files">Files</a>'
+    yield ' · <a href="#lines">Lines</a></p>\n' if report.blames else "</p>\n"
+
+
+def _timeline(commits: Sequence[ShowResult]) -> Iterator[str]:
+    """One dot a commit, from the first to the last; a row for each agent."""
+    if not commits:
+        yield "<p>No edits.</p>\n"
+        return
+    agents = list(dict.fromkeys(_agent(commit) for commit in commits))
+    times = [datetime.datetime.fromisoformat(commit.time).timestamp() for commit in commits]
+    first, last = min(times), max(times)
+    scale = 820 / (last - first) if last > first else 0.0
+    height = 24 * len(agents) + 24
+    yield f'<svg viewBox="0 0 1000 {height}" role="img" aria-label="Edits over time">\n'
+    for row, agent in enumerate(agents):
+        y = 24 * row + 14
+        yield f'<line x1="160" x2="985" y1="{y}" y2="{y}"/>'
+        yield f'<text x="0" y="{y + 4}">{_text(agent[:24])}</text>\n'
+    for commit, time in zip(commits, times, strict=True):
+        x, y = 165 + (time - first) * scale, 24 * agents.index(_agent(commit)) + 14
+        faded = " faded" if commit.reverted_by else ""
+        yield f'<circle class="{_colour(_agent(commit))}{faded}" cx="{x:.1f}" cy="{y}" r="4"/>'
+    left, right = _time(commits[0].time), _time(commits[-1].time)
+    yield f'\n<text x="160" y="{height - 2}">{left}</text>'
+    yield f'<text x="985" y="{height - 2}" text-anchor="end">{right}</text>\n</svg>\n'
+
+
+def _by_session(commits: Sequence[ShowResult]) -> dict[tuple[str, str | None], list[ShowResult]]:
+    sessions: dict[tuple[str, str | None], list[ShowResult]] = {}
+    for commit in commits:
+        sessions.setdefault((_agent(commit), commit.session), []).append(commit)
+    return sessions
+
+
+def _sessions(sessions: dict[tuple[str, str | None], list[ShowResult]]) -> Iterator[str]:
+    yield "<table><tr><th>who</th><th>commits</th><th>undone</th><th>lines</th><th>when</th></tr>\n"
+    for number, commits in enumerate(sessions.values()):
+        added = sum(change.added for commit in commits for change in commit.files)
+        removed = sum(change.removed for commit in commits for change in commit.files)
+        undone = sum(commit.reverted_by is not None for commit in commits)
+        yield (
+            f'<tr><td><a href="#s{number}">{_who(commits[0])}</a></td><td>{len(commits):,}</td>'
+            f"<td>{undone:,}</td><td>+{added:,} -{removed:,}</td><td>{_span(commits)}</td></tr>\n"
+        )
+    yield "</table>\n"
+
+
+def _commit(commit: ShowResult) -> Iterator[str]:
+    subject, why = subject_and_why(commit.message)
+    undone = f" · undone by {short(commit.reverted_by)}" if commit.reverted_by else ""
+    yield f'<details id="{_id(commit)}"{_class("undone" if commit.reverted_by else "")}><summary>'
+    yield f'<span class="id">{_id(commit)}</span> {_text(subject)} <code>{_changed(commit)}</code> '
+    yield f'<span class="dim">{_time(commit.time)}{undone}</span></summary>\n'
+    if why:
+        yield f'<div class="why">{"<br>".join(_text(line) for line in why)}</div>\n'
+    yield from _diff(commit.diff)
+    yield "</details>\n"
+
+
+def _changed(commit: ShowResult) -> str:
+    """The first line that it added, or else removed."""
+    lines = [line for file in files_of(commit.diff) for hunk in file.hunks for line in hunk.lines]
+    for sign in "+-":
+        for line in lines:
+            if line[:1] == sign and line[1:].strip():
+                return _text(shortened(f"{sign} {line[1:].strip()}", 80))
+    return ""
+
+
+def _diff(text: str) -> Iterator[str]:
+    yield "<pre>"
+    left = _MOST_LINES
+    for file in files_of(text):
+        for line in file.header:
+            if not line.startswith("index "):
+                yield f'<span class="at">{_text(line)}</span>'
+        for hunk in file.hunks:
+            yield f'<span class="at">{_text(hunk.header)}</span>'
+            for line in hunk.lines[: max(left, 0)]:
+                kind = {"+": "add", "-": "del", "\\": "at"}.get(line[:1], "")
+                yield f"<span{_class(kind)}>{_text(line)}</span>"
+            left -= len(hunk.lines)
+    if left < 0:
+        yield f'<span class="at">{-left:,} more lines: stet show</span>'
+    yield "</pre>\n"
+
+
+def _files(commits: Sequence[ShowResult]) -> Iterator[str]:
+    by_path: dict[str, list[ShowResult]] = {}
+    for commit in commits:
+        for change in commit.files:
+            by_path.setdefault(change.path, []).append(commit)
+    for path, touching in sorted(by_path.items()):
+        changes = [c for commit in touching for c in commit.files if c.path == path]
+        added, removed = sum(c.added for c in changes), sum(c.removed for c in changes)
+        yield f"<details><summary><code>{_text(path)}</code> "
+        yield f'<span class="dim">{plural(len(touching), "commit")} +{added:,} -{removed:,}</span>'
+        yield "</summary>\n<pre>"
+        for commit in touching:
+            subject, _ = subject_and_why(commit.message)
+            link = f'<a href="#{_id(commit)}">{_id(commit)}</a>'
+            yield f"<span>{link} {_time(commit.time)} {_who(commit)} {_text(subject)}</span>"
+        yield "</pre></details>\n"
+
+
+def _blame(blame: BlameResult) -> Iterator[str]:
+    last = blame.lines[-1] if blame.lines else None
+    count = last.line + last.count - 1 if last is not None else 0
+    yield f"<details><summary><code>{_text(blame.path)}</code> "
+    yield f'<span class="dim">{plural(count, "line")}</span></summary>\n<pre class="blame">'
+    for run in blame.lines:
+        if run.line > _MOST_BLAMED_LINES:
+            yield f'<span class="at">{count - run.line + 1:,} more lines: stet blame</span>'
+            break
+        name = run.agent or run.session
+        kind = f"by {_colour(name)}" if name else ""
+        for offset, line in enumerate(run.text.split("\n")[: run.count]):
+            who = f"{name or run.kind} {short(run.commit) if run.commit else ''}"
+            margin = f"{run.line + offset:>5}  {_text(who if not offset else ''):<28.28} "
+            yield f"<span{_class(kind)}><b>{margin}</b><i>{_text(line)}</i></span>"
+    yield "</pre></details>\n"
+
+
+# -- words
+
+
+def _agent(commit: CommitInfo) -> str:
+    return commit.agent or commit.session or commit.kind
+
+
+def _who(commit: CommitInfo) -> str:
+    names = "/".join(name for name in (commit.agent, commit.session) if name) or commit.kind
+    return f'<span class="name {_colour(_agent(commit))}">{_text(names)}</span>'
+
+
+def _colour(agent: str | None) -> str:
+    return f"c{zlib.crc32((agent or '').encode('utf-8', 'replace')) % _COLOURS}"
+
+
+def _class(name: str) -> str:
+    return f' class="{name}"' if name else ""
+
+
+def _id(commit: CommitInfo) -> str:
+    return _text(commit.commit[:12])
+
+
+def _text(text: str) -> str:
+    return escape(visible(text))
+
+
+def _time(time: str | datetime.datetime) -> str:
+    moment = datetime.datetime.fromisoformat(time) if isinstance(time, str) else time
+    return moment.strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _span(commits: Sequence[CommitInfo]) -> str:
+    first, last = _time(commits[0].time), _time(commits[-1].time)
+    return first if first == last else f"{first} to {last}"

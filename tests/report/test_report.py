@@ -1,0 +1,130 @@
+"""``stet report``: one page that loads nothing, in which nothing of an agent's text is markup."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import hashlib
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import stet
+from client.live import installation
+from stet.report import page
+from stet.report.gathering import Report, gather
+from stet.wire.results import FileChange, ShowResult
+
+NASTY = "<script>alert('x')</script> & \"quoted\" \x1b[31m \u202e"
+
+
+class Outline(HTMLParser):
+    """The elements of a page, their attributes and the text between them."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def commit(number: int = 1, **fields: object) -> ShowResult:
+    given = {
+        "commit": f"{number:040x}",
+        "parent": None,
+        "time": f"2026-11-23T10:{number // 60 % 60:02}:{number % 60:02}Z",
+        "kind": "edit",
+        "method": "patch",
+        "agent": "bot",
+        "session": "conv",
+        "message": "patch a.py: 1 edit",
+        "files": [FileChange("a.py", "M", "1", "2", 1, 1)],
+        "diff": "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-old\n+new\n",
+    }
+    return ShowResult(**{**given, **fields})  # type: ignore[arg-type]
+
+
+def made(*commits: ShowResult) -> str:
+    now = datetime.datetime(2026, 11, 23, 12, tzinfo=datetime.UTC)
+    return "".join(page.html(Report("/home/me/w", now, [], list(commits), [])))
+
+
+def test_text_of_agents_and_files_is_never_markup() -> None:
+    diff = f"diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -0,0 +1 @@\n+{NASTY}\n"
+    text = made(
+        commit(
+            agent=NASTY,
+            session=NASTY,
+            message=f"{NASTY}\n\n{NASTY}",
+            files=[FileChange(NASTY, "M", "1", "2", 1, 1)],
+            diff=diff,
+        )
+    )
+    outline = Outline(text)
+
+    assert not {tag for tag, _ in outline.elements} & {"script", "img", "iframe", "link"}
+    assert "<script>alert('x')</script>" in "".join(outline.text)
+    assert not re.search("[\x00-\x08\x0b-\x1f\u202a-\u202e]", text)
+
+
+def test_the_policy_allows_the_pages_own_style_and_nothing_else() -> None:
+    text = made(commit())
+    (style,) = re.findall("<style>(.*?)</style>", text, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    policy = next(a for t, a in Outline(text).elements if a.get("http-equiv"))["content"]
+
+    assert policy is not None
+    assert policy.split("; ")[:2] == ["default-src 'none'", f"style-src 'sha256-{digest}'"]
+    links = [value for _, a in Outline(text).elements for key, value in a.items() if key in LOADS]
+    assert all(value is not None and value.startswith("#") for value in links)
+    assert not any("style" in attributes for _, attributes in Outline(text).elements)
+
+
+LOADS = ("src", "href", "data", "action")
+
+
+def test_what_was_undone_is_said_and_links_lead_to_commits() -> None:
+    text = made(commit(1, reverted_by=f"{2:040x}"), commit(2, kind="undo", reverts=[f"{1:040x}"]))
+    outline = Outline(text)
+    ids = {attributes["id"] for _, attributes in outline.elements if "id" in attributes}
+
+    assert "undone by 00000000" in "".join(outline.text)
+    targets = {str(a["href"])[1:] for _, a in outline.elements if "href" in a} - {"lines"}
+    assert targets <= ids
+
+
+def test_a_thousand_edits_take_less_than_five_megabytes() -> None:
+    diff = "diff --git a/a.py b/a.py\n@@ -1,40 +1,40 @@\n" + "".join(
+        f"{'-+ '[number % 3]}a line of text that is not short, number {number}\n"
+        for number in range(40)
+    )
+    assert len(made(*(commit(number, diff=diff) for number in range(1000)))) < 5_000_000
+
+
+def test_no_edits_are_a_page_too() -> None:
+    assert "No edits." in made()
+
+
+def test_the_command_writes_the_page_of_a_session(tmp_path: Path) -> None:
+    with installation() as own:
+        own.stet("init")
+        with stet.connect(own.workspace, session="one", agent="a", endpoint=own.endpoint()) as s:
+            s.patch("a.py", [stet.overwrite("x = 1\n")], message="begin")
+        with stet.connect(own.workspace, session="two", agent="b", endpoint=own.endpoint()) as s:
+            s.patch("b.py", [stet.overwrite("y = 2\n")])
+        person = own.endpoint(control=True)
+        with stet.connect(own.workspace, control=True, endpoint=person) as p:
+            report = gather(p, {})
+        done = own.stet("report", "--session", "one", "-o", str(tmp_path / "r.html"))
+
+        assert done.returncode == 0, done.stderr
+        text = (tmp_path / "r.html").read_text(encoding="utf-8")
+        assert "x = 1" in text
+        assert "y = 2" not in text
+        assert {blame.path for blame in report.blames} == {"a.py", "b.py"}
