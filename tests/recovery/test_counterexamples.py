@@ -6,6 +6,7 @@ cut is a kill, what it may have left on disk (written by hand), and a start in a
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 from recovery.crashes import KILLED, Place
 from recovery.scenarios import CONTESTED_CALLS, CONTESTED_FILES
 from recovery.test_outside_saves import blobs_of_history
+from stetd import __version__
 
 NewPlace = Callable[..., Place]
 
@@ -44,6 +46,12 @@ def recovered(place: Place, boot: str = "boot-1") -> dict[str, Any]:
 def kinds(world: dict[str, Any]) -> list[str]:
     """Kinds of the commits, newest first."""
     return [kind for kind, _, _ in world["commits"]]
+
+
+def newest_message(place: Place) -> str:
+    (shadow,) = (place.base / "state" / "workspaces").iterdir()
+    command = ["git", "--git-dir", str(shadow), "log", "-1", "--format=%B", "history"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 def content(place: Place, path: str = "a.txt") -> str:
@@ -195,6 +203,9 @@ def test_torn_file_is_recorded_and_restored_after_a_power_cut(
             assert place.run("recover_meddled", script, boot="boot-2") == KILLED
         world = recovered(place, "boot-2")
         assert kinds(world) == ["restore", "outside", "edit", "outside"]
+        subject, _, trailers = newest_message(place).partition("\n")
+        assert subject == "restore after a power cut: a.txt"
+        assert f"Stet-Version: {__version__}" in trailers
         assert content(place) == EDITED
         assert TORN[shape] in blobs_of_history(place)
 

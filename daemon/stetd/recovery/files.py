@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from stet.wire.failures import Refused
+from stetd import __version__
 from stetd.failpoints import hit
 from stetd.history.commits import CommitMeta
 from stetd.history.objects import Image, NewObject, find_entry, same_image
@@ -330,8 +331,9 @@ class Settling:
         meta = CommitMeta(
             kind="restore",
             time=int(time.time()),
-            subject="restore after a power cut",
+            subject=f"restore after a power cut: {write[0]}" if write is not None else "",
             method="recovery",
+            version=__version__,
         )
         found = seal_found(
             steps,
