@@ -122,8 +122,9 @@ def test_a_refusal_is_exit_status_1_with_the_error_on_standard_error(ws: Install
 @pytest.mark.parametrize(
     ("arguments", "stdin", "complaint"),
     [
-        ([], "", "required: COMMAND"),
-        (["nonsense"], "", "invalid choice: 'nonsense'"),
+        (["nonsense"], "", "there is no command 'nonsense'. stet help lists them"),
+        (["undoo"], "", "there is no command 'undoo'. Did you mean: stet undo?"),
+        (["clip"], "", "required: COMMAND"),
         (["patch"], "[1, 2", "standard input is not JSON"),
         (["patch"], "[]", "without --path the input must be the params"),
         (["patch", "missing.json"], "", "cannot read missing.json"),

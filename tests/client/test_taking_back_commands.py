@@ -173,7 +173,7 @@ def test_oops_takes_back_what_a_session_did_with_tools_of_its_own_too(ws: Instal
 def test_oops_asks_on_a_terminal(ws: Installation) -> None:
     ws.patch("src/a.py", "return 1", "return 10")
     for answer, after in ((b"n\n", TEN), (b"\n", TEN), (b"y\n", A)):
-        assert b"Undo it? [y/N] " in on_terminal(ws, answer, "oops")
+        assert b"in 1 file? [y/N] " in on_terminal(ws, answer, "oops")
         assert ws.text("src/a.py") == after
 
 

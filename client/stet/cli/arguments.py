@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
+from stet.cli.help import EXAMPLES, check_command, examples, ordered, overview
 from stet.cli.usage import CLIENTS, SHELLS, duration
 from stet.version import __version__
 
@@ -18,7 +19,11 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     the command out. Ends the process with 2 on wrong usage.
     """
     own, paths = _split(argv)
-    arguments = parser().parse_args(own)
+    whole = parser()
+    own = ordered(own, whole.groups)
+    if not own[0].startswith("-"):
+        check_command(own[0], [*whole.known, "overview"])
+    arguments = whole.parse_args(own)
     if paths:
         arguments.paths = paths
     return arguments
@@ -32,33 +37,72 @@ def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
     return list(argv), []
 
 
+class _Parser(argparse.ArgumentParser):
+    """The parser of all commands, whose help has them in groups."""
+
+    def __init__(self) -> None:
+        super().__init__(prog="stet", allow_abbrev=False, add_help=True)
+        self.add_argument("--version", action="version", version=f"stet {__version__}")
+        self.commands = _Commands(self)
+
+    @property
+    def known(self) -> list[str]:
+        """The names of the commands."""
+        return [name for name in self.commands.told if name != "overview"]
+
+    @property
+    def groups(self) -> frozenset[str]:
+        """Those that have commands of their own."""
+        return frozenset(self.commands.groups)
+
+    def format_help(self) -> str:
+        """All commands by what one wants to do."""
+        return overview(self.commands.told)
+
+
 class _Commands:
     """The subcommands of one parser, each with the options that all have."""
 
     def __init__(self, parser: argparse.ArgumentParser) -> None:
-        self._parsers = parser.add_subparsers(metavar="COMMAND", required=True)
+        self._parsers = parser.add_subparsers(
+            metavar="COMMAND", required=True, parser_class=argparse.ArgumentParser
+        )
+        #: What each command does, and the parsers by name.
+        self.told: dict[str, str] = {}
+        self.parsers: dict[str, argparse.ArgumentParser] = {}
+        self.groups: list[str] = []
 
     def add(self, name: str, what: str, run: str) -> argparse.ArgumentParser:
         # No abbreviations: a script's --pre would mean something else once --prefix exists.
-        command = self._parsers.add_parser(name, help=what, description=what, allow_abbrev=False)
+        command = self._add(name, what)
         command.set_defaults(run=run)
         _add_common(command)
         return command
 
     def group(self, name: str, what: str) -> _Commands:
-        return _Commands(self._parsers.add_parser(name, help=what, description=what))
+        self.groups.append(name)
+        return _Commands(self._add(name, what))
+
+    def _add(self, name: str, what: str) -> argparse.ArgumentParser:
+        command: argparse.ArgumentParser = self._parsers.add_parser(
+            name,
+            help=what,
+            description=f"{what[:1].upper()}{what[1:]}.",
+            epilog=examples(name) if name in EXAMPLES else None,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        self.told[name], self.parsers[name] = what, command
+        return command
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> _Parser:
     """The parser of all commands."""
-    whole = argparse.ArgumentParser(
-        prog="stet",
-        allow_abbrev=False,
-        description="See what agents did to your files, and take any of it back.",
-        epilog="stet COMMAND --help tells more about a command.",
-    )
-    whole.add_argument("--version", action="version", version=f"stet {__version__}")
-    commands = _Commands(whole)
+    whole = _Parser()
+    commands = whole.commands
+    commands.add("overview", "say where you are", "overview.overview")
+    named = commands.add("help", "say what a command does, or which there are", "overview.help_")
+    named.add_argument("command", nargs="?", metavar="COMMAND")
     _add_editing(commands)
     _add_history(commands)
     _add_taking_back(commands)
@@ -169,6 +213,7 @@ def _add_taking_back(commands: _Commands) -> None:
     undo.add_argument("commits", nargs="*", metavar="COMMIT")
     undo.add_argument("--last", type=int, metavar="N", help="the N newest not undone (default 1)")
     undo.add_argument("--request", metavar="ID", help="the call with this request id")
+    undo.add_argument("-y", "--yes", action="store_true", help="do not ask")
     _add_filters(undo)
     _add_writing(undo)
 
@@ -274,6 +319,7 @@ def _add_administration(commands: _Commands) -> None:
 
     _add_granting(commands)
     commands.add("status", "print the daemon's health", "administration.status")
+    commands.add("stop", "stop the daemon; calls in work are finished first", "overview.stop")
     listing = commands.add(
         "workspaces", "print the allowed workspaces", "administration.workspaces"
     )

@@ -55,3 +55,11 @@ def ask(session: stet.Session, call: Call[T], output: Output, **more: Any) -> T 
     result = session.perform(untyped)
     output.value({**result, **more} if more else result)
     return None
+
+
+def agreed(question: str) -> bool:
+    """Whether the person at the terminal says yes."""
+    yes = input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+    if not yes:
+        print("Nothing was changed.")
+    return yes

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import os
+import re
+import sys
 import time
 
 from stet import calls
 from stet.cli import asking
+from stet.cli.commits import all_named, named
 from stet.cli.output import Output
 from stet.cli.usage import UsageError
 from stet.terminal import render
@@ -15,6 +19,7 @@ from stet.wire.results import LogResult
 #: Commits of a page, if --limit does not say.
 _PAGE = 50
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_AGO = re.compile(r"(\d{1,12}) ?([smhdw])(?:ec(?:ond)?s?|in(?:ute)?s?|ours?|ays?|eeks?)?(?: ago)?")
 
 
 def log(arguments: argparse.Namespace, output: Output) -> None:
@@ -29,6 +34,8 @@ def log(arguments: argparse.Namespace, output: Output) -> None:
             call = _log(arguments, wanted - len(page.commits), page.cursor)
             more = session.perform(call)
             page = LogResult([*page.commits, *more.commits], more.cursor, more.dropped)
+    if arguments.path is not None and not page.commits:
+        _say_why_none(arguments)
     lines = list(render.log(page.commits, output.now, output.width))
     if page.cursor is not None and output.terminal:
         older = f"older commits: stet log --cursor {page.cursor}"
@@ -38,6 +45,12 @@ def log(arguments: argparse.Namespace, output: Output) -> None:
         text = f"{gone.commits:,} older commits were dropped on {gone.time}: {gone.why}"
         lines.append((render.Span(render.visible(text), "dim"),))
     output.lines(lines, long=True)
+
+
+def _say_why_none(arguments: argparse.Namespace) -> None:
+    path = os.path.join(arguments.directory, arguments.path)
+    there = "no commit has changed it" if os.path.lexists(path) else "there is no such file, either"
+    print(f"stet: nothing of {arguments.path!r} in the history; {there}", file=sys.stderr)
 
 
 def _log(
@@ -60,7 +73,7 @@ def _log(
 def show(arguments: argparse.Namespace, output: Output) -> None:
     """Print one commit with its diff."""
     with asking.person(arguments) as session:
-        commit = asking.ask(session, calls.show(arguments.commit), output)
+        commit = asking.ask(session, calls.show(named(session, arguments.commit)), output)
     if commit is not None:
         output.lines(render.show(commit, output.now, output.diff), long=True)
 
@@ -69,20 +82,31 @@ def diff(arguments: argparse.Namespace, output: Output) -> None:
     """Print what differs between two commits, or a commit and the workspace."""
     if len(arguments.commits) > 2:
         raise UsageError("at most two commits; paths stand after --: stet diff A B -- PATH")
-    first, second = [*arguments.commits, None, None][:2]
-    call = calls.diff(first, second, paths=arguments.paths or None)
     with asking.person(arguments) as session:
+        first, second = [*all_named(session, arguments.commits), None, None][:2]
+        call = calls.diff(first, second, paths=arguments.paths or None)
         result = asking.ask(session, call, output)
     if result is not None:
         output.lines(output.diff(result.diff), long=True)
 
 
 def moment(text: str | None) -> str | float | None:
-    """``30m``, ``2h``, ``3d``: that long ago, as seconds since 1970; else as it stands."""
+    """A time as people write it, for ``since`` and ``until``.
+
+    ``30m``, ``2h``, ``3d``, ``2 days ago``: so long ago, as seconds since 1970; ``today`` and
+    ``yesterday``: when that day began here; else as it is.
+    """
     if text is None:
         return None
-    if text[-1:] in _UNITS and text[:-1].isascii() and text[:-1].isdigit():
-        return time.time() - int(text[:-1]) * _UNITS[text[-1]]
+    ago = _AGO.fullmatch(text.strip().lower())
+    if ago:
+        return time.time() - int(ago[1]) * _UNITS[ago[2]]
+    day = {"now": None, "today": 0, "yesterday": 1}.get(text.strip().lower(), -1)
+    if day is None:
+        return time.time()
+    if day >= 0:
+        now = time.localtime()
+        return time.mktime((now.tm_year, now.tm_mon, now.tm_mday - day, 0, 0, 0, 0, 0, -1))
     try:
         return float(text)
     except ValueError:

@@ -45,7 +45,7 @@ def oops(arguments: argparse.Namespace, output: Output) -> None:
             if arguments.preview:
                 output.lines(render.edited(preview, preview=True, show_diff=output.diff))
                 return
-            if not (arguments.yes or _agreed(len(ids))):
+            if not (arguments.yes or _agreed(edits)):
                 return
         call = calls.undo(ids, message=arguments.message, preview=arguments.preview)
         result = asking.ask(session, call, output, also_changed=also)
@@ -134,14 +134,12 @@ def _shown(edits: list[CommitInfo], also: dict[str, int], output: Output) -> Ite
         yield (Span(f"also changed these files since: {', '.join(names)}", "yellow"),)
 
 
-def _agreed(count: int) -> bool:
+def _agreed(edits: list[CommitInfo]) -> bool:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("nothing was undone: there is no terminal to ask on. Add --yes")
-    answer = input(f"Undo {'it' if count == 1 else 'them'}? [y/N] ")
-    agreed = answer.strip().lower() in ("y", "yes")
-    if not agreed:
-        print("Nothing was changed.")
-    return agreed
+    files = {path for edit in edits for path in _paths(edit)}
+    count = "1 file" if len(files) == 1 else f"{len(files)} files"
+    return asking.agreed(f"Undo {_edits(len(edits))} by {render.who(edits[0])} in {count}?")
 
 
 def _edits(count: int) -> str:

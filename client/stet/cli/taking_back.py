@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
+import re
+import sys
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -11,6 +14,7 @@ import stet
 from stet import calls
 from stet.calls import Call
 from stet.cli import asking
+from stet.cli.commits import all_named, named
 from stet.cli.output import Output
 from stet.cli.usage import UsageError
 from stet.terminal import render
@@ -22,50 +26,76 @@ LISTED = 50
 
 
 def undo(arguments: argparse.Namespace, output: Output) -> None:
-    """Take back edits, or with --preview show which and how."""
+    """Take back edits, or with --preview show which and how.
+
+    Without a commit a person on a terminal is shown what it would be, and asked.
+    """
     if arguments.commits and arguments.last is not None:
         raise UsageError("undo takes commits or --last N, not both")
-    call = calls.undo(
-        arguments.commits or None,
-        last=arguments.last,
-        request=arguments.request,
-        session=arguments.session,
-        agent=arguments.agent,
-        paths=arguments.paths or None,
-        message=arguments.message,
-        preview=arguments.preview,
-    )
-    _take_back(call, arguments, output, ("Would undo:", "Undone:"))
+    with asking.person(arguments) as session:
+        commits = _commits(session, arguments.commits)
+
+        def call(*, preview: bool) -> Call[EditResult]:
+            return calls.undo(
+                commits or None,
+                last=arguments.last,
+                request=arguments.request,
+                session=arguments.session,
+                agent=arguments.agent,
+                paths=arguments.paths or None,
+                message=arguments.message,
+                preview=preview,
+            )
+
+        said = commits or arguments.last or arguments.request or arguments.yes
+        if not (said or arguments.preview or output.as_json) and sys.stdin.isatty():
+            _report(session, session.perform(call(preview=True)), output, "Would undo:", True)
+            if not asking.agreed("Undo it?"):
+                return
+        result = asking.ask(session, call(preview=arguments.preview), output)
+        if result is not None:
+            title = "Would undo:" if arguments.preview else "Undone:"
+            _report(session, result, output, title, arguments.preview)
 
 
 def redo(arguments: argparse.Namespace, output: Output) -> None:
     """Take undos back, so that what they took back stands again."""
-    call = calls.redo(
-        arguments.commits or None, message=arguments.message, preview=arguments.preview
-    )
-    _take_back(call, arguments, output, ("Would redo:", "Redone:"))
+    with asking.person(arguments) as session:
+        commits = _commits(session, arguments.commits)
+        call = calls.redo(commits or None, message=arguments.message, preview=arguments.preview)
+        result = asking.ask(session, call, output)
+        if result is not None:
+            title = "Would redo:" if arguments.preview else "Redone:"
+            _report(session, result, output, title, arguments.preview)
 
 
 def rollback(arguments: argparse.Namespace, output: Output) -> None:
     """Take back everything after a commit."""
-    call = calls.rollback(
-        arguments.to,
-        session=arguments.session,
-        agent=arguments.agent,
-        paths=arguments.paths or None,
-        include_outside=arguments.include_outside,
-        message=arguments.message,
-        preview=arguments.preview,
-    )
-    _take_back(call, arguments, output, ("Would roll back:", "Rolled back:"))
+    with asking.person(arguments) as session:
+        call = calls.rollback(
+            named(session, arguments.to),
+            session=arguments.session,
+            agent=arguments.agent,
+            paths=arguments.paths or None,
+            include_outside=arguments.include_outside,
+            message=arguments.message,
+            preview=arguments.preview,
+        )
+        result = asking.ask(session, call, output)
+        if result is not None:
+            title = "Would roll back:" if arguments.preview else "Rolled back:"
+            _report(session, result, output, title, arguments.preview)
 
 
 def restore(arguments: argparse.Namespace, output: Output) -> None:
     """Make a file what it was right after a commit."""
-    call = calls.restore(
-        arguments.path, arguments.at, message=arguments.message, preview=arguments.preview
-    )
     with asking.person(arguments) as session:
+        call = calls.restore(
+            arguments.path,
+            named(session, arguments.at),
+            message=arguments.message,
+            preview=arguments.preview,
+        )
         result = asking.ask(session, call, output)
     if result is not None:
         output.lines(
@@ -73,16 +103,24 @@ def restore(arguments: argparse.Namespace, output: Output) -> None:
         )
 
 
-def _take_back(
-    call: Call[EditResult], arguments: argparse.Namespace, output: Output, titles: tuple[str, str]
+def _commits(session: stet.Session, words: Sequence[str]) -> list[str]:
+    """The commits that were named; a file that was named instead is said to be one."""
+    for word in words:
+        if os.path.exists(word) and not re.fullmatch("[0-9a-f]{4,40}", word):
+            raise UsageError(
+                f"{word} is a file. To undo the newest edit of it: stet undo --last 1 --path {word}"
+                f"; to make it what it was: stet restore {word} --at COMMIT; its edits: stet log "
+                f"{word}"
+            )
+    return all_named(session, words)
+
+
+def _report(
+    session: stet.Session, result: EditResult, output: Output, title: str, preview: bool
 ) -> None:
-    with asking.person(arguments) as session:
-        result = asking.ask(session, call, output)
-        if result is None:
-            return
-        taken_back = commits_taken_back(session, result)
-    title = titles[0] if arguments.preview else titles[1]
-    lines = report(result, taken_back, output, title=title, preview=arguments.preview)
+    lines = report(
+        result, commits_taken_back(session, result), output, title=title, preview=preview
+    )
     output.lines(lines, long=True)
 
 

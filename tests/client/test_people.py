@@ -1,0 +1,141 @@
+"""What people type, and slips of theirs: the way in, help, commits and times in words."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Iterator
+
+import pytest
+
+import stet
+from client.live import Installation, installation
+from client.test_taking_back_commands import on_terminal
+from stet.cli.arguments import parse, parser
+from stet.cli.commits import named
+from stet.cli.help import EXAMPLES, GROUPS
+from stet.cli.history import moment
+
+FILE = "one\ntwo\nthree\n"
+
+
+@pytest.fixture(scope="module")
+def ws() -> Iterator[Installation]:
+    with installation() as own:
+        own.stet("init")
+        with stet.connect(own.workspace, session="c", agent="bot", endpoint=own.endpoint()) as s:
+            s.patch("a.txt", [stet.overwrite(FILE)])
+            s.patch("a.txt", [stet.replace("two", "2")])
+            s.patch("a.txt", [stet.replace("three", "3")])
+        yield own
+
+
+def test_every_command_is_in_one_group_and_has_two_examples() -> None:
+    named_ = [name for names in GROUPS.values() for name in names]
+
+    assert sorted(named_) == sorted(set(parser().known))
+    assert set(EXAMPLES) == set(named_)
+
+
+@pytest.mark.parametrize("example", [e for pair in EXAMPLES.values() for e in pair])
+def test_examples_are_what_the_parser_takes(example: str) -> None:
+
+    words = shlex.split(example.partition("  #")[0].partition(" | ")[0].partition(" < ")[0])
+    assert parse(words).run
+
+
+def test_stet_alone_says_where_one_is(ws: Installation) -> None:
+    said = ws.stet().stdout.splitlines()
+
+    assert len(said) == 5
+    assert said[0].split() == ["workspace", ws.workspace]
+    assert "unrestricted" in said[1]
+    assert "3 edits by bot/c in 1 file" in said[2]
+
+
+def test_stet_alone_where_agents_may_not_edit_says_how_to_let_them(ws: Installation) -> None:
+    said = ws.stet("-C", "/").stdout
+
+    assert "stet init" in said
+
+
+@pytest.mark.parametrize("words", [["help"], ["--help"], ["help", "undo"], ["undo", "--help"]])
+def test_help_is_shown(ws: Installation, words: list[str]) -> None:
+    done = ws.stet(*words)
+
+    assert done.returncode == 0
+    assert "undo" in done.stdout
+
+
+def test_options_of_all_commands_may_stand_in_front() -> None:
+    before = parse(["-C", "/tmp", "--json", "log", "a.py"])
+    behind = parse(["log", "a.py", "-C", "/tmp", "--json"])
+    assert before == behind
+    assert parse(["-C", "/tmp", "clip", "list"]).directory == "/tmp"
+
+
+@pytest.mark.parametrize(
+    ("word", "steps"), [("@", 0), ("HEAD", 0), ("HEAD^", 1), ("@~2", 2), ("HEAD^^", 2)]
+)
+def test_commits_are_named_as_in_git(ws: Installation, word: str, steps: int) -> None:
+    ids = [each["commit"] for each in ws.json("log")["commits"]]
+
+    assert ws.json("show", word)["commit"] == ids[steps]
+    assert ws.json("show", f"{ids[0][:8]}~{steps}")["commit"] == ids[steps]
+
+
+def test_what_is_too_far_back_is_an_unknown_commit(ws: Installation) -> None:
+    newest = ws.json("log")["commits"][0]["commit"]
+    person = ws.endpoint(control=True)
+    with (
+        stet.connect(ws.workspace, control=True, endpoint=person) as s,
+        pytest.raises(stet.UnknownCommit),
+    ):
+        named(s, f"{newest[:8]}~9")
+
+
+@pytest.mark.parametrize(
+    ("word", "seconds"),
+    [("30m", 1800), ("2 hours ago", 7200), ("3 days", 259200), ("1w", 604800), ("now", 0)],
+)
+def test_times_in_words(word: str, seconds: float) -> None:
+    assert moment(word) == pytest.approx(time.time() - seconds, abs=5)
+
+
+def test_yesterday_is_a_day_before_today() -> None:
+    today, yesterday = moment("today"), moment("yesterday")
+    assert isinstance(today, float)
+    assert isinstance(yesterday, float)
+    assert 82800 <= today - yesterday <= 90000
+    assert moment("2026-11-01") == "2026-11-01"
+
+
+def test_a_file_in_place_of_a_commit_is_told_apart(ws: Installation) -> None:
+    done = ws.stet("undo", "a.txt")
+
+    assert done.returncode == 2
+    assert "stet undo --last 1 --path a.txt" in done.stderr
+
+
+def test_no_history_of_a_file_says_whether_there_is_one(ws: Installation) -> None:
+    assert "there is no such file, either" in ws.stet("log", "nowhere.txt").stderr
+
+
+def test_undo_alone_asks_on_a_terminal(ws: Installation) -> None:
+    assert b"Undo it? [y/N]" in on_terminal(ws, b"n\n", "undo")
+    assert ws.text("a.txt") == "one\n2\n3\n"
+    assert ws.stet("undo", "--yes").returncode == 0
+    assert ws.text("a.txt") == "one\n2\nthree\n"
+    ws.stet("redo")
+
+
+def test_stop_ends_the_daemon_and_the_next_command_starts_it() -> None:
+    with installation() as own:
+        own.stet("init")
+        assert own.stet("stop").returncode == 0
+        assert own.stet("status").returncode == 0
+
+
+def test_no_daemon_is_started_to_be_stopped() -> None:
+    with installation() as own:
+        assert own.stet("stop").returncode == 3
