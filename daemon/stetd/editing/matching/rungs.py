@@ -8,6 +8,7 @@ A whole-line place takes the last line's terminator exactly when the text ends w
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -311,6 +312,10 @@ def nearest(search: Search, rung: Rung, places: Sequence[Place], line: int) -> l
         if rung is not Rung.EXACT or "\r" in search.document.text:
             return list(places)
         places = list(_exact_places(search.document, search.wanted))
+        starts = [*search.document.line_starts, len(search.document.text)]
+        middle = starts[min(line, len(starts)) - 1]
+        at = bisect_left([place.start for place in places], middle)
+        places = places[max(0, at - 2) : at + 2]  # two before the line, two in or after it
     return nearest_of(search.document, places, line)
 
 
