@@ -22,8 +22,8 @@ from mutations.sending import IN_LINES, Answer, ask, can_send, dialects, texts
 from mutations.sources import sources
 from stetd.editing.apply_patch.seeking import FileLines, Found, Run
 from stetd.editing.matching import ladder as matching
+from stetd.editing.matching.normal_forms import folded_text
 from stetd.editing.matching.rungs import Rung
-from stetd.editing.matching.typography import folded_text
 from stetd.editing.text import with_newlines
 
 

@@ -13,11 +13,15 @@ import stet
 from stet import calls
 from stet.calls import Call
 from stet.session.methods import SessionMethods
-from stetd.editing.tools.inputs.apply_patch import ApplyPatchInput
-from stetd.editing.tools.inputs.base import ToolInput, fields_of, in_snake_case
-from stetd.editing.tools.inputs.patch import PatchInput
-from stetd.editing.tools.inputs.patch_block import PatchBlockInput
-from stetd.editing.tools.inputs.patch_file import PatchFileInput
+from stetd.editing.tools.inputs import (
+    ApplyPatchInput,
+    PatchBlockInput,
+    PatchFileInput,
+    PatchInput,
+    ToolInput,
+    fields_of,
+    in_snake_case,
+)
 from stetd.methods import METHODS
 from stetd.transaction import parameters as params
 

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from e2e.running_daemon import Site
-from stetd.editing.patch_file.search_time import SECONDS
+from stetd.editing.patch_file.regex_search import SECONDS
 
 RUNAWAY = {"search": "(?:a|a)*$", "replace": "x", "regex": True}
 

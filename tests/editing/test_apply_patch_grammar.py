@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.lark import from_lark
 
-from stetd.editing.apply_patch.grammar import parse
-from stetd.editing.apply_patch.model_grammar import APPLY_PATCH_LARK
-from stetd.editing.apply_patch.operations import Add, Delete, Operation
+from stetd.editing.apply_patch.grammar import Add, Delete, Operation, parse
+from stetd.editing.tools.descriptions import APPLY_PATCH_LARK
 from stetd.editing.tools.schemas import tool_definitions
 
 

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from patch_calls import after, patch, planned, refused, updated
 from stet.wire.failures import Refused
-from stetd.editing.apply_patch.envelope import Malformed
-from stetd.editing.apply_patch.grammar import parse
+from stetd.editing.apply_patch.grammar import Malformed, parse
 from stetd.editing.text import Document
 from tree_world import Tree
 

@@ -8,10 +8,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from stetd.editing.matching.indentation import Change, spaces_unit
 from stetd.editing.matching.ladder import Match, Rung, Several, locate
-from stetd.editing.matching.line_replacement import shared_lines
-from stetd.editing.matching.typography import JOINING_STARTERS, SINGLETONS, TABLE, fold
+from stetd.editing.matching.line_replacement import Change, shared_lines, spaces_unit
+from stetd.editing.matching.normal_forms import JOINING_STARTERS, SINGLETONS, TABLE, fold
 from stetd.editing.text import Document
 
 
@@ -260,3 +259,16 @@ class TestCost:
         assert isinstance(found, Several)
         far = locate(document("        a\n        b\n" + "a\n  b\n" * 3000), "  a\n  b", "c")
         assert isinstance(far, Several)
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new"),
+    [
+        ("  gamma\ngamma\ntail", "  gamma\n    gamma\n", "  gamma\n  newer word here\n"),
+        ('head\n    "q"\n\n\t"q"\ntail', '\t"q"\n\n\t"q"\n', '\t"q"\n  new word here\n\t"q"\n'),
+    ],
+)
+def test_one_passage_that_either_edge_leads_to_does_not_stand_twice(
+    text: str, old: str, new: str
+) -> None:
+    assert locate(document(text), old, new) is None

@@ -177,3 +177,12 @@ def test_the_search_is_bounded(old_lines: int) -> None:
     start = time.process_time()
     explain_miss(document, old, "    value_0 = 1\n")
     assert time.process_time() - start < 2
+
+
+def test_short_lines_lead_to_the_nearest_passage_when_nothing_else_does() -> None:
+    nearest = explain_miss(Document(False, "10\n20\n30\n40\n"), "21\n30\n40\n", None).nearest
+    assert nearest is not None
+    assert (nearest.line, nearest.end_line) == (2, 4)
+    assert nearest.first_difference == (
+        'line 2 is the first that differs: the file has "20", oldText has "21".'
+    )

@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from stetd.editing.patch_block.envelope import NamedFile, named_files
-from stetd.editing.patch_block.grammar import Prose
+from stetd.editing.patch_block.grammar import NamedFile, Prose, named_files
 
 
 def named(text: str) -> list[str]:

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from memory_world import MemoryWorld
 from stetd.editing.dialects import DIALECTS
-from stetd.editing.matching.choosing import TooFew, nth_place
-from stetd.editing.matching.rungs import Rung
+from stetd.editing.matching.rungs import Rung, TooFew, nth_place
 from stetd.editing.patch_file.sequential import Step, Succession, changed_lines, report_steps
 from stetd.editing.text import Document
 
@@ -42,7 +41,7 @@ def test_no_occurrence_splits_a_terminator(text: str, wanted: str) -> None:
 
 @st.composite
 def successions(draw: st.DrawFn) -> Succession:
-    steps = Succession.of(draw(st.text("ab\n", max_size=30)))
+    steps = Succession(draw(st.text("ab\n", max_size=30)))
     for index in range(draw(st.integers(1, 6))):
         start = draw(st.integers(0, len(steps.text)))
         end = draw(st.integers(start, min(len(steps.text), start + 8)))

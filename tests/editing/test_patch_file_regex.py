@@ -9,8 +9,13 @@ import pytest
 from memory_world import MemoryWorld
 from stet.wire.failures import Refused
 from stetd.editing.dialects import DIALECTS
-from stetd.editing.patch_file.pattern_reading import BadPattern, ReadPattern, read_pattern
-from stetd.editing.patch_file.search_time import SECONDS, Allowance
+from stetd.editing.patch_file.regex_search import (
+    SECONDS,
+    Allowance,
+    BadPattern,
+    ReadPattern,
+    read_pattern,
+)
 
 
 def patched(data: bytes, search: str, replace: str, **fields: object) -> bytes:

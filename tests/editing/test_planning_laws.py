@@ -10,8 +10,14 @@ from hypothesis import strategies as st
 
 from memory_world import append, plan_patch, refusal, replace
 from stet.wire.failures import Refused
-from stetd.editing.applying import apply_changes, line_numbers
-from stetd.editing.planning import LocatedEdit, Rank, arrange, changed_parts
+from stetd.editing.planning import (
+    LocatedEdit,
+    Rank,
+    apply_changes,
+    arrange,
+    changed_parts,
+    line_numbers,
+)
 from stetd.editing.text import Document
 
 #: Few characters, so that repetitions, shared edges and terminators are common.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stetd.editing.patch.reindent import StripFailed, reindent
+from stetd.editing.patch.dialect import StripFailed, reindent
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stet.wire.failures import Refused
-from stetd.editing.tools.inputs.patch import PatchInput
+from stetd.editing.tools.inputs import PatchInput
 from stetd.editing.tools.schemas import tool_definitions
 from stetd.editing.tools.validation import validated
 

@@ -20,7 +20,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from stet.wire.failures import Refused
-from stetd.editing.tools.inputs.patch import PatchInput
+from stetd.editing.tools.inputs import PatchInput
 from stetd.editing.tools.schemas import tool_definitions
 from stetd.editing.tools.validation import validated
 

@@ -24,11 +24,13 @@ from stet.wire.messages import (
 )
 from stetd.editing.dialects import DIALECTS
 from stetd.editing.edits import Plan
-from stetd.editing.tools.inputs.apply_patch import ApplyPatchInput
-from stetd.editing.tools.inputs.base import ToolInput
-from stetd.editing.tools.inputs.patch import PatchInput
-from stetd.editing.tools.inputs.patch_block import PatchBlockInput
-from stetd.editing.tools.inputs.patch_file import PatchFileInput
+from stetd.editing.tools.inputs import (
+    ApplyPatchInput,
+    PatchBlockInput,
+    PatchFileInput,
+    PatchInput,
+    ToolInput,
+)
 from stetd.editing.tools.schemas import tool_definitions
 from stetd.editing.tools.validation import validated
 from tree_world import Tree, TreeWorld

@@ -13,7 +13,7 @@ from stetd.editing.dialects import DIALECTS
 from stetd.editing.matching.locating import explained_miss
 from stetd.editing.refusals import Subject
 from stetd.editing.text import Document
-from stetd.editing.tools.inputs.patch import PatchInput
+from stetd.editing.tools.inputs import PatchInput
 from stetd.editing.tools.validation import validated
 from tree_world import Tree, TreeWorld
 

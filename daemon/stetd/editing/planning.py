@@ -1,35 +1,26 @@
-"""From located edits to the changes that carry them out, for every dialect.
+"""From located edits to the changes that carry them out, and the text that they make.
 
-An edit says which stretch of the original text it matched and what is to stand there. This
-module decides whether several edits of one call can all take effect, and in which order
-insertions at one place go in. Nothing is located here (``matching``) and nothing is
-assembled (``applying``).
-
-What counts as the same bytes
-    Edits may share context. An edit's matched text is compared, line by line, with what
-    replaces it; the lines that stay are context, the others are its *changes*. Two edits
-    overlap when their changes do. Inside a line no such comparison is made, except that two
-    edits may meet in text that both keep at their edges: of ``foo`` to ``foobar`` and ``foo``
-    to ``foobaz`` neither keeps anything, and both could otherwise be carried out, as
-    ``foobarbaz``, which nobody asked for.
-
-Insertions at one place
-    go in as the call lists them; what is put at the beginning of the file comes before all
-    others there, what is put at its end after them. The same text twice at one place is an
-    overlap: a patch that was sent twice by mistake must not insert twice.
+Edits may share context: the lines that an edit keeps are no change, and two edits overlap when
+their changes do. Inside a line no such comparison is made, but two edits may meet in text that
+both keep at their edges: ``foo`` to ``foobar`` and to ``foobaz`` must not become ``foobarbaz``.
+Insertions at one place go in as the call lists them; the same text twice is an overlap, because
+a patch that was sent twice by mistake must not insert twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from enum import IntEnum
+from itertools import accumulate
 
 import msgspec
 from msgspec.structs import replace
 
+from stet.wire.results import EditReport
 from stetd.editing import patience
-from stetd.editing.text import TERMINATOR, split_lines
+from stetd.editing.text import TERMINATOR, common_ends, whole_lines
 
 #: Products of line counts above this are not aligned (difflib is quadratic at worst): the
 #: stretch from the first to the last line that differs then counts as changed.
@@ -112,8 +103,11 @@ def changed_parts(old: str, new: str) -> Iterator[tuple[int, int, int, int]]:
     """
     patience.go_on()
     tail = _open_end(old, new)
-    before, after = _whole_lines(old + tail), _whole_lines(new + tail)
-    old_at, new_at = _offsets(before), _offsets(after)
+    before, after = whole_lines(old + tail), whole_lines(new + tail)
+    old_at, new_at = (
+        list(accumulate(map(len, before), initial=0)),
+        list(accumulate(map(len, after), initial=0)),
+    )
     for i1, i2, j1, j2 in _differing_lines(before, after):
         start, end, new_start, new_end = old_at[i1], old_at[i2], new_at[j1], new_at[j2]
         if tail and i2 == len(before):
@@ -202,27 +196,11 @@ def _open_end(old: str, new: str) -> str:
     return found.group() if found else "\n"
 
 
-def _whole_lines(text: str) -> list[str]:
-    """The lines of ``text`` with their terminators."""
-    return [content + terminator for content, terminator in zip(*split_lines(text), strict=True)]
-
-
-def _offsets(lines: Sequence[str]) -> list[int]:
-    """Where each line begins, and where the last one ends."""
-    offsets = [0]
-    for line in lines:
-        offsets.append(offsets[-1] + len(line))
-    return offsets
-
-
 def _differing_lines(
     before: Sequence[str], after: Sequence[str]
 ) -> Iterator[tuple[int, int, int, int]]:
     """Ranges of line numbers, from 0, in which two lists of lines differ."""
-    shorter = min(len(before), len(after))
-    head = next((n for n in range(shorter) if before[n] != after[n]), shorter)
-    room = shorter - head
-    tail = next((n for n in range(room) if before[-1 - n] != after[-1 - n]), room)
+    head, tail = common_ends(before, after)
     old, new = before[head : len(before) - tail], after[head : len(after) - tail]
     if not old and not new:
         return
@@ -232,3 +210,100 @@ def _differing_lines(
     for tag, i1, i2, j1, j2 in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if tag != "equal":
             yield head + i1, head + i2, head + j1, head + j2
+
+
+class Applied(msgspec.Struct, frozen=True):
+    """``text`` after the changes; ``places``: where each change stands in it, (start, end)."""
+
+    text: str
+    places: tuple[tuple[int, int], ...]
+
+
+def apply_changes(text: str, changes: Sequence[Change]) -> Applied:
+    """``text`` with ``changes`` carried out; they are in order and do not overlap."""
+    pieces: list[str] = []
+    places: list[tuple[int, int]] = []
+    position = length = 0
+    for change in changes:
+        assert position <= change.start, "BUG: overlapping changes reached assembly"
+        pieces += (text[position : change.start], change.text)
+        length += change.start - position
+        places.append((length, length + len(change.text)))
+        length += len(change.text)
+        position = change.end
+    pieces.append(text[position:])
+    return Applied("".join(pieces), tuple(places))
+
+
+def report_edits(
+    path: str, edits: Sequence[LocatedEdit], changes: Sequence[Change], applied: Applied
+) -> tuple[EditReport, ...]:
+    """One report an edit, in the order of the call: the lines where its text now stands.
+
+    An edit that only removes is reported at the line that follows what is gone (the last
+    line, at the end of the file).
+    """
+    spans = _spans(edits, changes, applied)
+    last_offset = max(0, len(applied.text) - 1)
+    ends = {
+        index: (min(start, last_offset), min(max(start, end - 1), last_offset))
+        for index, (start, end) in spans.items()
+    }
+    lines = line_numbers(applied.text, (offset for pair in ends.values() for offset in pair))
+    reports = []
+    for edit in sorted(edits, key=lambda each: each.index):
+        first, last = ends[edit.index]
+        reports.append(EditReport(edit.index, path, lines[first], lines[last], edit.rung))
+    return tuple(reports)
+
+
+def line_numbers(text: str, offsets: Iterable[int]) -> Mapping[int, int]:
+    """The line, from 1, that holds each of ``offsets``.
+
+    Counts terminators and splits nothing: a Document would list every line of a large file
+    to tell the place of one edit.
+    """
+    numbers: dict[int, int] = {}
+    ended = position = 0
+    returns = "\r" in text
+    for offset in sorted(set(offsets)):
+        ended += text.count("\n", position, offset)
+        if returns:
+            ended += text.count("\r", position, offset)
+            ended -= text.count("\r\n", max(0, position - 1), offset)
+        inside_pair = text[max(0, offset - 1) : offset + 1] == "\r\n"
+        numbers[offset] = ended - inside_pair + 1
+        position = offset
+    return numbers
+
+
+def _spans(
+    edits: Sequence[LocatedEdit], changes: Sequence[Change], applied: Applied
+) -> Mapping[int, tuple[int, int]]:
+    """Where each edit's replacement stands in the new text, context that it kept included."""
+    if len(edits) == len(changes) == 1 and (
+        (edits[0].start, edits[0].end) == (changes[0].start, changes[0].end)
+    ):
+        return {edits[0].index: applied.places[0]}
+    ends = [change.end for change in changes]
+    growth = [0, *accumulate(len(each.text) - (each.end - each.start) for each in changes)]
+    own: dict[int, list[int]] = {}
+    for number, change in enumerate(changes):
+        own.setdefault(change.index, []).append(number)
+
+    def moved(offset: int) -> int:
+        return offset + growth[bisect_right(ends, offset)]
+
+    spans: dict[int, tuple[int, int]] = {}
+    for edit in edits:
+        numbers = own.get(edit.index, [])
+        if numbers and changes[numbers[0]].start == edit.start:
+            start = applied.places[numbers[0]][0]
+        else:
+            start = moved(edit.start)
+        if numbers and changes[numbers[-1]].end == edit.end:
+            end = applied.places[numbers[-1]][1]
+        else:
+            end = moved(edit.end - 1) + 1 if edit.end > edit.start else start
+        spans[edit.index] = (start, max(start, end))
+    return spans

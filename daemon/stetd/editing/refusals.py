@@ -1,21 +1,21 @@
-"""Why a call is refused, in words for a language model: one constructor per failure.
+"""Why a call is refused, in words for a language model: what is wrong, where, what to send instead.
 
-Every dialect that edits text builds its failures here, so that the same mistake reads the
-same everywhere: what was wrong, where, and what to send instead. What is written in this
-module is sentences only; the decision that something is wrong is made where it is noticed.
-
-A failure is about one edit of the call. In sentences edits count from 1 (``patch 2``), in
-``Failure.index`` from 0 (CONTRACT.md 4).
+The sentences that dialects share. Edits count from 1 in them, in ``Failure.index`` from 0.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from stet.wire.failures import Failure, Kind, Nearest
+from stet.wire.failures import Failure, Kind, Nearest, refuse
+from stet.wire.results import EditReport
+from stetd.editing import refusals, tokens
+from stetd.editing.matching.rungs import Rung
+from stetd.editing.planning import Arrangement, LocatedEdit
+from stetd.editing.text import Document
 
 #: How many line numbers a sentence spells out; ``candidates`` carries all of them.
 _SPELLED_LINES = 20
@@ -73,13 +73,13 @@ def old_text_not_found(subject: Subject, explanation: str, nearest: Nearest | No
     )
 
 
-def inserted_by_another(failure: Failure, other: Subject, path: str) -> Failure:
+def inserted_by_another(failure: Failure, other: Subject) -> Failure:
     """The same miss, when ``other`` would put the text there: edits of a call don't see that."""
     return msgspec.structs.replace(
         failure,
         message=f"{failure.message}\nThis text stands in the new text of {other.label}, but all "
-        f"are applied to {path} as it was before the call: join the two into one {other.noun}, "
-        "or send them in two calls.",
+        f"are applied to {failure.path} as it was before the call: join the two into one "
+        f"{other.noun}, or send them in two calls.",
     )
 
 
@@ -204,12 +204,16 @@ def no_change(subject: Subject) -> Failure:
     )
 
 
-def input_too_large(path: str | None, count: int, limit: int, *, exact: bool) -> Failure:
-    """``count`` tokens where ``limit`` are allowed; not ``exact``: at least so many."""
-    return Failure(
-        Kind.INPUT_TOO_LARGE.value,
-        f"the texts of this call are {'' if exact else 'more than '}{count:,} tokens long; the "
-        f"limit is {limit:,}. Break the edit into smaller patches and send them in several calls.",
+def check_size(path: str | None, texts: Iterable[str]) -> None:
+    """Raise Refused (input_too_large) if ``texts`` are over the token limit (REQ-PATCH-008)."""
+    found = tokens.excess(texts)
+    if found is None:
+        return
+    raise refuse(
+        Kind.INPUT_TOO_LARGE,
+        f"the texts of this call are {'' if found.exact else 'more than '}{found.tokens:,} tokens "
+        f"long; the limit is {tokens.MAX_TOKENS:,}. Break the edit into smaller patches and send "
+        "them in several calls.",
         path=path,
     )
 
@@ -232,3 +236,74 @@ def visible(text: str, limit: int = 80) -> str:
 
 def _either(words: Sequence[str]) -> str:
     return f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
+
+
+#: How many old texts that were not found are told the nearest passage.
+EXPLAINED_MISSES = 20
+
+#: After so many failed edits the others are not looked at: a miss in a large file takes
+#: tens of milliseconds, and everybody waits.
+MOST_FAILED = 200
+
+#: What each tolerant rung means for the caller; ``{old}`` and ``{new}`` are the dialect's words.
+_TOLERANCE = {
+    Rung.LINE_ENDINGS: "the line endings differ",
+    Rung.TRAILING_SPACE: "white space at the ends of lines differs",
+    Rung.INDENT: "the indentation differs, and {new} was shifted to fit",
+    Rung.TYPOGRAPHY: "quotes, dashes or spaces differ",
+    Rung.INDENT_TYPOGRAPHY: (
+        "the indentation and quotes, dashes or spaces differ, and {new} was shifted to fit"
+    ),
+    Rung.TRIM_EDGES: "without the first or last lines of {old}, which were left alone",
+}
+
+
+def given_up(subject: Subject, last: Failure) -> Failure:
+    """The failure that stands for every edit from ``subject`` on; ``last`` is the one before."""
+    return subject.failure(
+        Kind(last.kind),
+        f"this {subject.noun} and those after it were not looked at: too many have failed.",
+    )
+
+
+def overlap_failures(
+    document: Document, subjects: Mapping[int, Subject], arrangement: Arrangement
+) -> Iterator[Failure]:
+    """One failure for every two edits that get in each other's way."""
+    reported: set[tuple[int, int]] = set()
+    for overlap in arrangement.overlaps:
+        if (overlap.index, overlap.other) in reported:
+            continue
+        reported.add((overlap.index, overlap.other))
+        yield refusals.overlapping_edits(
+            subjects[overlap.index],
+            subjects[overlap.other],
+            document.line_at(overlap.offset),
+            identical=overlap.identical,
+        )
+
+
+def tolerance_notes(subject: Subject, report: EditReport) -> Iterator[str]:
+    """For an edit that was matched with tolerance, a line for the model that says so."""
+    rung = Rung(report.rung)
+    if rung is not Rung.EXACT:
+        how = _TOLERANCE[rung].format(old=subject.old, new=subject.new)
+        yield (
+            f"{subject.label}: {subject.old} was matched with tolerance ({rung.value}) at "
+            f"line {report.line}: {how}."
+        )
+
+
+def is_idle(edit: LocatedEdit, text: str) -> bool:
+    """Whether an edit puts into ``text`` what stands there."""
+    return edit.replacement == text[edit.start : edit.end]
+
+
+def idle_warning(subject: Subject) -> str:
+    """What is said of such an edit when others of the call do change the file."""
+    return f"{subject.label}: changes nothing; its new text is what stands there already."
+
+
+def counted(number: int, what: str) -> str:
+    """``1 edit``, ``2 edits``."""
+    return f"1 {what}" if number == 1 else f"{number} {what}s"

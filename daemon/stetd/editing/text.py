@@ -1,27 +1,21 @@
 """A file's text: lines that carry their own terminators, and bytes that survive the round trip.
 
-What lives here is what every dialect must agree on before it looks for anything
-(DIALECTS.md 0, "Text"):
-
-* A line ends with ``\\n``, ``\\r\\n`` or a lone ``\\r``, and with nothing else. Python's
-  ``str.splitlines`` also splits at ``\\x0b``, ``\\x0c``, ``\\x1c``-``\\x1e``, U+0085 and
-  U+2028/9, which would shift line numbers and tear lines apart; it is not used.
-* White space is Unicode White_Space without the terminators. Python's ``str.strip``
-  also takes U+001C-001F; it is not used either.
-* Bytes that are not UTF-8 become lone surrogates U+DC80-DCFF (``surrogateescape``) and
-  turn back into the same bytes.
-
-Nothing here searches for text; that is matching.
+A line ends with ``\\n``, ``\\r\\n`` or a lone ``\\r`` and nothing else, and white space is Unicode
+White_Space (DIALECTS.md 0): Python's ``splitlines`` and ``strip`` take more, and are not used.
+Bytes that are not UTF-8 become lone surrogates and turn back into the same bytes.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
-from typing import Any
+from typing import Any, TypeVar
+
+Form = TypeVar("Form")
 
 #: Unicode White_Space (PropList) without U+000A and U+000D, which end lines.
 WHITE_SPACE = (
@@ -75,6 +69,11 @@ def split_lines(text: str) -> tuple[list[str], list[str]]:
     return contents, terminators
 
 
+def whole_lines(text: str) -> list[str]:
+    """The lines with their terminators."""
+    return [content + end for content, end in zip(*split_lines(text), strict=True)]
+
+
 def adopt_terminators(text: str, terminator: str) -> str:
     """New text for a place whose lines end with ``terminator``: a bare ``\\n`` becomes it.
 
@@ -97,7 +96,7 @@ class Document:
     bom: bool
     text: str
     #: Normal forms that other modules derive, by the class that derives them.
-    derived: dict[type, Any] = field(default_factory=dict, compare=False, repr=False)
+    derived: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Document:
@@ -105,6 +104,13 @@ class Document:
         bom = data.startswith(_BOM)
         body = data[len(_BOM) :] if bom else data
         return cls(bom, body.decode("utf-8", "surrogateescape"))
+
+    def form(self, kind: Callable[[Document], Form]) -> Form:
+        """A form that another module derives from the document, made once and kept."""
+        if kind not in self.derived:
+            self.derived[kind] = kind(self)
+        form: Form = self.derived[kind]
+        return form
 
     def to_bytes(self, text: str | None = None) -> bytes:
         """The file's bytes with ``text`` (default: the document's own) after its BOM.
@@ -137,10 +143,6 @@ class Document:
     def line_starts(self) -> list[int]:
         """The offset in ``text`` at which each line begins."""
         if "\r" not in self.text:
-            return self.lf_starts
-        if self.eol == "crlf":
-            return starts_of_lines(self.lines, 2)
-        if self.eol == "cr":
             return self.lf_starts
         starts = [0, *(end.end() for end in TERMINATOR.finditer(self.text))]
         return starts[: len(self.lines)]
@@ -230,3 +232,12 @@ def starts_of_lines(lines: list[str], terminator_length: int = 1) -> list[int]:
     if not lines:
         return []
     return list(accumulate([len(line) + terminator_length for line in lines[:-1]], initial=0))
+
+
+def common_ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
+    """How many lines or characters two texts share at the beginning, and then at the end."""
+    shorter = min(len(old), len(new))
+    head = next((n for n in range(shorter) if old[n] != new[n]), shorter)
+    room = shorter - head
+    tail = next((n for n in range(room) if old[-1 - n] != new[-1 - n]), room)
+    return head, tail

@@ -110,7 +110,6 @@ def load_encoding() -> tiktoken.Encoding:
 
 
 def _unpacked(packed: bytes) -> bytes:
-    """The vocabulary's text, once its hash has been checked."""
     try:
         vocabulary = lzma.decompress(packed)
     except lzma.LZMAError as error:

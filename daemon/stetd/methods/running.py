@@ -11,7 +11,7 @@ from stet.wire.messages import MAX_DEPTH, MAX_VALUES
 from stet.wire.results import ReloadResult, StatusResult, WorkInfo
 from stetd import __version__
 from stetd.editing.tokens import MAX_TOKENS
-from stetd.editing.tools.inputs.base import MAX_ELEMENTS
+from stetd.editing.tools.inputs import MAX_ELEMENTS
 from stetd.methods.caller import PROTOCOL, Caller, Method, Params
 from stetd.planning.calls import MAX_CALLS
 from stetd.transaction.parameters import NoParams, convert

@@ -20,28 +20,343 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cached_property
+from typing import NamedTuple
 
-from stetd.editing.apply_patch.envelope import (
-    END,
-    HEREDOC,
-    Malformed,
-    PatchLine,
-    stripped,
-    unexpected,
-    unwrap,
-)
-from stetd.editing.apply_patch.hunk_reading import END_OF_FILE, RANGE, HunkReader
-from stetd.editing.apply_patch.operations import (
-    ADDED,
-    CONTEXT,
-    REMOVED,
-    Add,
-    Delete,
-    Operation,
-    Update,
-)
+import msgspec
+from msgspec.structs import replace
+
 from stetd.editing.refusals import visible
 from stetd.editing.text import WHITE_SPACE, is_blank
+
+CONTEXT, REMOVED, ADDED = " ", "-", "+"
+BOM = "\ufeff"
+
+
+class HunkLine(msgspec.Struct, frozen=True):
+    """A line of a hunk: its sign, its content.
+
+    ``end``: ``\\n``, or another terminator that an added line is to have. ``bare``: nothing
+    at all stood there, not even a sign. ``unended``: followed by Git's remark that the file
+    has no newline after it. ``number``: its line in the request.
+    """
+
+    sign: str
+    text: str
+    number: int
+    end: str = "\n"
+    bare: bool = False
+    unended: bool = False
+
+
+class Hunk(msgspec.Struct, frozen=True, dict=True):
+    """A hunk as it was sent.
+
+    ``line``: where it begins in the request. ``index``: its place among the edits of the call,
+    from 0; ``number``: among the hunks of its operation, from 1. ``anchors``: the texts after
+    ``@@``, outermost first. ``range``: old start and old length of Git's ``@@ -1,3 +1,3 @@``.
+    """
+
+    line: int
+    index: int
+    number: int
+    anchors: tuple[str, ...]
+    lines: tuple[HunkLine, ...]
+    end_of_file: bool = False
+    range: tuple[int, int] | None = None
+
+    @cached_property
+    def old(self) -> tuple[str, ...]:
+        """What must stand in the file."""
+        return tuple(line.text for line in self.lines if line.sign != ADDED)
+
+    @cached_property
+    def changes(self) -> bool:
+        """Whether there is anything but context."""
+        return any(line.sign != CONTEXT for line in self.lines)
+
+    def without_bom(self) -> Hunk:
+        """The hunk without a byte order mark at the beginning of its lines."""
+        if not any(line.text.startswith(BOM) for line in self.lines):
+            return self
+        lines = (replace(line, text=line.text.removeprefix(BOM)) for line in self.lines)
+        return replace(self, lines=tuple(lines))
+
+    def without_edges(self, lead: int, tail: int) -> tuple[HunkLine, ...]:
+        """The lines without so many at the beginning and at the end."""
+        return self.lines[lead : len(self.lines) - tail]
+
+    @cached_property
+    def bare_edges(self) -> tuple[int, int]:
+        """How many bare lines stand at the beginning and at the end."""
+        flags = [line.bare for line in self.lines]
+        lead = flags.index(False) if False in flags else len(flags)
+        tail = flags[::-1].index(False) if False in flags else 0
+        return lead, tail
+
+    @cached_property
+    def blank_context_at_end(self) -> int:
+        """How many blank context lines stand at the end."""
+        count = 0
+        for line in reversed(self.lines):
+            if line.sign != CONTEXT or not is_blank(line.text):
+                break
+            count += 1
+        return count
+
+
+class Add(msgspec.Struct, frozen=True):
+    """``*** Add File``; ``text`` is the content."""
+
+    line: int
+    index: int
+    path: str
+    text: str
+
+
+class Delete(msgspec.Struct, frozen=True):
+    """``*** Delete File``."""
+
+    line: int
+    index: int
+    path: str
+
+
+class Update(msgspec.Struct, frozen=True):
+    """``*** Update File``; without hunks there is a ``move_to``. ``index``: of its first edit."""
+
+    line: int
+    index: int
+    path: str
+    hunks: tuple[Hunk, ...]
+    move_to: str | None = None
+    move_line: int = 0
+
+
+Operation = Add | Delete | Update
+
+
+BEGIN = "*** Begin Patch"
+END = "*** End Patch"
+
+_FENCE = re.compile(r"(`{3,}|~{3,})[ \t]*[\w+.-]*")
+#: Groups: quotation mark, word.
+HEREDOC = re.compile(r"<<[ \t]*(['\"]?)(\w+)\1")
+_SHELL_LINE = re.compile(r"(?:\$[ \t]+)?(?:apply_patch|applypatch)?[ \t]*" + HEREDOC.pattern)
+_BOM = "\ufeff"
+
+
+class PatchLine(NamedTuple):
+    """A line of the request: its number from 1, its content, how it ends."""
+
+    number: int
+    text: str
+    end: str
+
+
+class Malformed(Exception):
+    """A text that is no patch: at which line, what was received, what was expected."""
+
+    def __init__(self, line: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.line = line
+        self.sentence = sentence
+
+
+def unexpected(line: PatchLine, expected: str) -> Malformed:
+    """The error over a line that does not belong where it stands."""
+    return Malformed(line.number, f"received {visible(line.text)}; expected {expected}.")
+
+
+def stripped(line: PatchLine) -> str:
+    """The line's content without white space around it."""
+    return line.text.strip(WHITE_SPACE)
+
+
+def unwrap(text: str) -> Sequence[PatchLine]:
+    """The lines from ``*** Begin Patch``, which is left out, to ``*** End Patch``, which is not.
+
+    Raises Malformed.
+    """
+    lines = _without_blank_edges(_lines(text.removeprefix(_BOM)))
+    if not lines:
+        raise Malformed(1, f'received no text; expected "{BEGIN}".')
+    lines = _unwrapped(lines)
+    if stripped(lines[0]) != BEGIN:
+        raise unexpected(lines[0], f'"{BEGIN}" as the first line')
+    if len(lines) == 1 or stripped(lines[-1]) != END:
+        raise _unended(lines)
+    ends_alike = lines[0].end == "\r\n"
+    inside = [line._replace(end="\n") for line in lines[1:]] if ends_alike else list(lines[1:])
+    inside[-1] = inside[-1]._replace(text=END)
+    return inside
+
+
+def _lines(text: str) -> list[PatchLine]:
+    """All lines of the request; one without ``\\n`` is taken for one with lone ``\\r``."""
+    if "\n" not in text:
+        text = text.replace("\r", "\n")
+    contents = text.split("\n")
+    lines = [
+        PatchLine(number, content[:-1], "\r\n")
+        if content.endswith("\r")
+        else PatchLine(number, content, "\n")
+        for number, content in enumerate(contents, 1)
+    ]
+    if not lines[-1].text:
+        lines.pop()
+    return lines
+
+
+def _without_blank_edges(lines: Sequence[PatchLine]) -> Sequence[PatchLine]:
+    start, end = 0, len(lines)
+    while start < end and is_blank(lines[start].text):
+        start += 1
+    while start < end and is_blank(lines[end - 1].text):
+        end -= 1
+    return lines[start:end]
+
+
+def _unwrapped(lines: Sequence[PatchLine]) -> Sequence[PatchLine]:
+    forms = {_FENCE: "the fence", _SHELL_LINE: "the heredoc"}
+    while True:
+        opening = stripped(lines[0])
+        form = next((each for each in forms if each.fullmatch(opening)), None)
+        if form is None:
+            return lines
+        what = forms.pop(form)
+        found = form.fullmatch(opening)
+        assert found, "BUG: a pattern matches once only"
+        closing = found[1] if form is _FENCE else found[2]
+        last = lines[-1]
+        if len(lines) == 1 or not _closes(stripped(last), closing, fence=form is _FENCE):
+            raise unexpected(last, f'"{closing}", which ends {what} of line {lines[0].number}')
+        lines = _without_blank_edges(lines[1:-1])
+        if not lines:
+            raise unexpected(last, f'"{BEGIN}"')
+
+
+def _closes(text: str, closing: str, *, fence: bool) -> bool:
+    if not fence:
+        return text == closing
+    return len(text) >= len(closing) and not text.strip(closing[0])
+
+
+def _unended(lines: Sequence[PatchLine]) -> Malformed:
+    """The error over a patch whose last line is not its end."""
+    ends = [index for index, line in enumerate(lines) if line.text.rstrip(WHITE_SPACE) == END]
+    if not ends:
+        return unexpected(lines[-1], f'"{END}" as the last line')
+    after = _without_blank_edges(lines[ends[-1] + 1 :])
+    return unexpected(after[0], f'nothing after "{END}" in line {lines[ends[-1]].number}')
+
+
+END_OF_FILE = "*** End of File"
+#: Git's line numbers. Groups: old start, old length, what stands after them.
+RANGE = re.compile(r"@@+ -(\d{1,9})(?:,(\d{1,9}))?(?: [-+]\d+(?:,\d+)?)+ @@+(?: ?(.*))?")
+
+
+class HunkReader:
+    """Puts the lines of an update together to hunks."""
+
+    def __init__(self, first_index: int) -> None:
+        self.hunks: list[Hunk] = []
+        #: ``*** End of File`` has been read, and no hunk begun since.
+        self.ended = False
+        self._first_index = first_index
+        self._places: list[PatchLine] = []
+        self._anchors: list[str] = []
+        self._range: tuple[int, int] | None = None
+        self._lines: list[HunkLine] = []
+
+    def place(self, line: PatchLine) -> None:
+        """``@@``, with or without a text."""
+        if any(not each.bare for each in self._lines):
+            self.close(line)
+        self._lines.clear()
+        self.ended = False
+        self._places.append(line)
+        found = RANGE.fullmatch(line.text.rstrip(WHITE_SPACE))
+        if found:
+            self._range = int(found[1]), int(found[2] or 1)
+        anchor = found[3] or "" if found else line.text[2:].removeprefix(" ")
+        if not is_blank(anchor):
+            self._anchors.append(anchor)
+
+    def line(self, line: PatchLine) -> None:
+        """A line with a sign."""
+        self._refuse_after_end(line)
+        *inner, last = line.text[1:].split("\r")
+        sign = line.text[0]
+        self._lines += (HunkLine(sign, text, line.number, "\r") for text in inner)
+        self._lines.append(HunkLine(sign, last, line.number, line.end))
+
+    def blank(self, line: PatchLine) -> None:
+        """A line without anything."""
+        if not self.ended:
+            self._lines.append(HunkLine(CONTEXT, "", line.number, bare=True))
+
+    def unended(self, line: PatchLine) -> None:
+        """Git's remark on the line before."""
+        self._refuse_after_end(line)
+        if not self._lines:
+            raise unexpected(line, "a line of a hunk before it")
+        self._lines[-1] = replace(self._lines[-1], unended=True)
+
+    def end_of_file(self, line: PatchLine | None = None) -> None:
+        """``*** End of File``: the last hunk stands at the end."""
+        if line is not None and not self.hunks:
+            raise unexpected(line, f"a hunk before {visible(END_OF_FILE)}")
+        self.ended = True
+        if self.hunks:
+            self.hunks[-1] = replace(self.hunks[-1], end_of_file=True)
+
+    def close(self, following: PatchLine) -> None:
+        """End the hunk that is being read, if there is one."""
+        lines = self._lines
+        if all(line.bare for line in lines):
+            if self._places:
+                place = self._places[-1]
+                raise unexpected(
+                    following, f"a line of the hunk {visible(place.text)} in line {place.number}"
+                )
+            lines.clear()
+            return
+        start = self._places[0].number if self._places else lines[0].number
+        number = len(self.hunks)
+        hunk = Hunk(
+            start,
+            self._first_index + number,
+            number + 1,
+            tuple(self._anchors),
+            _normalized(lines),
+            range=self._range,
+        )
+        self.hunks.append(hunk)
+        self._places, self._anchors, self._lines, self._range = [], [], [], None
+
+    def _refuse_after_end(self, line: PatchLine) -> None:
+        if self.ended:
+            raise unexpected(line, f'a line "@@" before another hunk, after "{END_OF_FILE}"')
+
+
+def _normalized(lines: Sequence[HunkLine]) -> tuple[HunkLine, ...]:
+    """The lines of a hunk, without bare ones that can't be meant, terminators settled."""
+    if all(line.end == "\r\n" or line.bare for line in lines):
+        lines = [replace(line, end="\n") for line in lines]
+    if any(line.sign != ADDED and not line.bare for line in lines):
+        return tuple(lines)
+    first = next(index for index, line in enumerate(lines) if not line.bare)
+    last = next(index for index in range(len(lines) - 1, -1, -1) if not lines[index].bare)
+    inner = lines[first : last + 1]
+    forgotten = next((line for line in inner if line.bare), None)
+    if forgotten is not None:
+        raise Malformed(
+            forgotten.number,
+            'received "" among added lines; expected "+" also before a blank line that is added.',
+        )
+    return tuple(inner)
+
 
 ADD, DELETE, UPDATE = "*** Add File:", "*** Delete File:", "*** Update File:"
 MOVE = "*** Move to:"
@@ -270,7 +585,6 @@ class _Parser:
         return self._lines[self._at - 1]
 
     def _next_telling(self) -> PatchLine:
-        """The next line that is not blank."""
         following = (line for line in self._lines[self._at :] if not is_blank(line.text))
         return next(following, self._lines[-1])
 

@@ -1,60 +1,232 @@
 """Which place each hunk of an update takes.
 
 Hunks are placed in the order of the patch, each from a *cursor* on: the end of the hunk before.
-For each the rungs of ``seeking`` are tried in order; the first with a place decides.
-
-One place after the cursor: that is it. Several are settled by
-
-* ``@@``: under a line that stands once, the nearest place after it. A line that stands several
-  times is settled when all its places lead to one; one before the cursor counts while the
-  cursor is in its block, of a stacked one all in the block of the line before it. A hunk may
-  also hold the line itself. A place behind the end of the block that the line opens is not
-  settled by it, nor a tolerant place that is not the only one in that block;
-* ``*** End of File``: only a place at the end counts, blank lines after it forgiven;
-* the count: as many identical hunks, not placed yet, as there are places;
-* ``ambiguous: "first"``: the first one.
-
-No place after the cursor, but exactly one before it: that one, if it leaves all other hunks
-alone, and it is reported. Hunks leave each other alone when they share nothing but context.
-Identical are hunks with the same old lines under the same ``@@`` lines.
-
-An ``@@`` text that stands nowhere in the file describes, and has no say.
-
-Two rules are stricter than the order of the rungs alone would be:
-
-* A tolerant place after the cursor, or after an ``@@`` line, is not taken when a place by a
-  stricter rung stands free elsewhere, nor one by ``indent`` when there is another by
-  ``typography``: which one was meant can't be told.
-* Under ``@@`` lines that stand before the cursor, a place before the cursor and one after it
-  are two.
+The first rung of ``seeking`` with a place after the cursor decides. Several places are settled
+by ``@@`` lines (the nearest place after one, within its block), by ``*** End of File``, by as
+many identical hunks as places, or by ``ambiguous: "first"``. Without a place after the cursor
+the only one before it is taken, if it shares no more than context with other hunks. A tolerant
+place is refused while a stricter rung finds a free one elsewhere: which was meant can't be told.
+An ``@@`` text that stands nowhere in the file only describes. (DIALECTS.md 4)
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
 from functools import cached_property
 from itertools import pairwise
 
+import msgspec
 from msgspec.structs import replace
 
-from stetd.editing.apply_patch.blocks import block_end
-from stetd.editing.apply_patch.forms import (
-    ORDER,
-    Filter,
-    Form,
-    Option,
-    Search,
-    forms_of,
-    options_of,
-)
-from stetd.editing.apply_patch.operations import ADDED, REMOVED, Hunk
-from stetd.editing.apply_patch.placed import Placed, Problem, Reason
+from stetd.editing.apply_patch.grammar import ADDED, CONTEXT, REMOVED, Hunk, HunkLine
 from stetd.editing.apply_patch.seeking import FileLines, Found, Run
 from stetd.editing.matching.ladder import tells
+from stetd.editing.matching.normal_forms import indentation_of
 from stetd.editing.matching.rungs import PLACES, Rung
 from stetd.editing.text import Document, is_blank
+
+_TAB = 8
+_GO_ON = tuple("()[]{}#/*")
+
+
+def block_end(lines: Sequence[str], opening: int) -> int | None:
+    """The line after the block that line ``opening`` opens, from 0; None where it opens none.
+
+    Then what the line is about can't be told.
+    """
+    depth = _depth(lines[opening])
+    opens = False
+    for number in range(opening + 1, len(lines)):
+        if is_blank(lines[number]) or lines[number].lstrip().startswith(_GO_ON):
+            opens = opens or not is_blank(lines[number])
+        elif _depth(lines[number]) > depth:
+            opens = True
+        else:
+            return number if opens else None
+    return len(lines) if opens else None
+
+
+def _depth(line: str) -> int:
+    return len(indentation_of(line).expandtabs(_TAB))
+
+
+class Reason(Enum):
+    """Why a hunk has no place."""
+
+    ABSENT = auto()
+    SEVERAL = auto()
+    #: It stands in several places, and the text after ``@@`` that might settle it in none.
+    NO_ANCHOR = auto()
+    #: The ``@@`` lines stand in the file, but not in this order.
+    ANCHORS_APART = auto()
+    NOT_UNDER_ANCHOR = auto()
+    NOT_AT_END = auto()
+    OVERLAP = auto()
+    #: It only adds lines, and all that tells the place is Git's ``@@ -1,3 +1,3 @@``.
+    RANGE_ALONE = auto()
+    #: How its added lines are to be indented can't be told.
+    SHIFT = auto()
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """A hunk that has no place; ``places``: where it might have had one."""
+
+    reason: Reason
+    hunk: Hunk
+    places: tuple[int, ...] = ()
+    rung: Rung = Rung.EXACT
+    anchor: str = ""
+    other: Hunk | None = None
+    identical: bool = False
+
+
+class Group(msgspec.Struct, frozen=True):
+    """Lines ``start`` to ``end`` (not included) give way to ``added``."""
+
+    start: int
+    end: int
+    added: tuple[HunkLine, ...]
+
+
+class Placed(msgspec.Struct, frozen=True, dict=True):
+    """A hunk at its place: ``lines``, which are what is left of it, from line ``start`` on.
+
+    ``size``: how many lines of the file it covers; for a hunk that only adds this is the line
+    after which it does, if any. ``early``: it changes lines before those that a hunk above it
+    changes. ``described``: a text after its ``@@`` stands nowhere.
+    """
+
+    hunk: Hunk
+    lines: tuple[HunkLine, ...]
+    start: int
+    size: int
+    rung: Rung
+    early: bool = False
+    described: bool = False
+
+    @property
+    def end(self) -> int:
+        """The line after the last one that it covers."""
+        return self.start + self.size
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        """Where lines change, in order."""
+        groups: list[Group] = []
+        only_adds = all(line.sign == ADDED for line in self.lines)
+        at = begins = self.end if only_adds else self.start
+        added: list[HunkLine] = []
+        for line in (*self.lines, HunkLine(CONTEXT, "", 0)):
+            if line.sign == ADDED:
+                added.append(line)
+            elif line.sign == REMOVED:
+                at += 1
+            else:
+                if added or at > begins:
+                    groups.append(Group(begins, at, tuple(added)))
+                at += 1
+                begins, added = at, []
+        return groups
+
+    def disturbs(self, other: Placed) -> bool:
+        """Whether the two share more than context."""
+        low, high = max(self.start, other.start), min(self.end, other.end)
+        if low >= high:
+            return False
+        mine, theirs = ({(each.start, each.end) for each in one.groups} for one in (self, other))
+        if any(start < high and end > low for start, end in mine | theirs):
+            return True
+        both_only_add = not self.hunk.old and not other.hunk.old
+        return bool(mine & theirs) and not both_only_add
+
+
+#: The rungs from the strictest on.
+ORDER = {rung: number for number, rung in enumerate(Rung)}
+
+
+@dataclass(frozen=True)
+class Form:
+    """A hunk without some lines at its edges.
+
+    ``kept``: bare lines left at the beginning; ``cost``: at how many edges lines were dropped.
+    """
+
+    lines: tuple[HunkLine, ...]
+    kept: int
+    cost: int
+
+    @cached_property
+    def run(self) -> Run:
+        """The old lines."""
+        return Run(tuple(line.text for line in self.lines if line.sign != ADDED))
+
+    @property
+    def size(self) -> int:
+        """How many lines of the file it covers."""
+        return len(self.run.lines)
+
+
+class Option(msgspec.Struct, frozen=True):
+    """A place for a form. ``sure``: all other places are known too."""
+
+    form: Form
+    place: int
+    rung: Rung
+    sure: bool = True
+
+    @property
+    def core(self) -> int:
+        """The line at which that part of the hunk begins that every form has."""
+        return self.place + self.form.kept
+
+
+#: What the rungs find for a form.
+Search = Callable[[Form], Iterator[Found]]
+#: Which of the places that a rung found for a form count.
+Filter = Callable[[Form, Found], list[int]]
+
+
+def forms_of(hunk: Hunk) -> list[Form]:
+    """The hunk as it is, and without what may be dropped, the least dropped first."""
+    lead, tail = hunk.bare_edges
+    edges = [(0, 0), (lead, 0), (0, tail), (lead, tail)]
+    if hunk.end_of_file:
+        edges.append((0, hunk.blank_context_at_end))
+    forms: list[Form] = []
+    for head, foot in edges:
+        lines = hunk.without_edges(head, foot)
+        known = any(lines == form.lines for form in forms)
+        if not known and any(line.sign != ADDED for line in lines):
+            forms.append(Form(lines, lead - head, bool(head) + bool(foot)))
+    return forms
+
+
+def options_of(
+    forms: Sequence[Form], search: Search, counting: Filter, *, nearest: bool = False
+) -> list[Option]:
+    """The places with the least dropped, by the strictest rung.
+
+    ``nearest``: ``counting`` chooses among the places itself, so that it does not matter
+    whether there are more of them further on.
+    """
+    for cost in sorted({form.cost for form in forms}):
+        options: list[Option] = []
+        for form in forms:
+            if form.cost != cost:
+                continue
+            counted = ((each, counting(form, each)) for each in search(form))
+            found, places = next((each for each in counted if each[1]), (None, []))
+            if found is not None:
+                sure = found.all or nearest
+                options += (Option(form, place, found.rung, sure) for place in places)
+        if options:
+            order = min(ORDER[option.rung] for option in options)
+            return [option for option in options if ORDER[option.rung] == order]
+    return []
 
 
 class Placer:
@@ -68,7 +240,7 @@ class Placer:
         #: Where they begin, with their numbers, ascending; and the most lines that one covers.
         self._starts: list[tuple[int, int]] = []
         self._largest = 0
-        self._file = FileLines.of(document)
+        self._file = document.form(FileLines)
         self._first = first
         self._cursor = 0
         #: The line after the last one that has been changed, but for lines put at the end.
@@ -123,16 +295,10 @@ class Placer:
                 return Problem(Reason.ABSENT, placed.hunk)
         return placed
 
-    def stands(self, hunk: Hunk) -> bool:
-        """Whether the hunk's old lines stand anywhere."""
-        return any(self._file.stands(form.run) for form in forms_of(hunk))
-
     def _signature(self, hunk: Hunk) -> object:
-        """By what identical hunks are told."""
         return hunk.old, tuple(self._known[hunk.index]), hunk.end_of_file
 
     def _sought(self, hunk: Hunk) -> Placed | Problem:
-        """A hunk with old lines."""
         forms, anchors = forms_of(hunk), self._known[hunk.index]
         described = len(anchors) < len(hunk.anchors)
         if anchors:
@@ -162,10 +328,10 @@ class Placer:
         return Problem(Reason.ABSENT, hunk)
 
     def _disturbed(self, hunk: Hunk, option: Option) -> Placed | None:
-        """The hunk that this one would get in the way of."""
         return self._disturbed_by(self._at(hunk, option))
 
     def _disturbed_by(self, placed: Placed) -> Placed | None:
+        """The hunk that this one would get in the way of."""
         low = bisect_left(self._starts, (placed.start - self._largest, 0))
         high = bisect_left(self._starts, (placed.end, 0))
         near = (self.placed[number] for _, number in self._starts[low:high])
@@ -180,12 +346,11 @@ class Placer:
         chosen = self._settled(hunk, options)
         if isinstance(chosen, Problem) or chosen.rung is Rung.EXACT or self._first:
             return chosen
-        stricter = self._stricter(hunk, forms, chosen)
-        rival = next((option for option in stricter if option.core != chosen.core), None)
+        rival = self._rival(hunk, forms, chosen)
         return _several(hunk, [chosen, rival]) if rival else chosen
 
-    def _stricter(self, hunk: Hunk, forms: Sequence[Form], than: Option) -> Iterator[Option]:
-        """Free places anywhere by rungs above that of ``than``, or that are no less strict.
+    def _rival(self, hunk: Hunk, forms: Sequence[Form], than: Option) -> Option | None:
+        """Another free place, anywhere, by a rung above that of ``than`` or no less strict.
 
         Indentation and typography relax different things: neither is stricter.
         """
@@ -197,8 +362,11 @@ class Placer:
                     break
                 if found.rung is than.rung:
                     continue
-                options = (Option(form, place, found.rung) for place in ending(form, found))
-                yield from (each for each in options if self._disturbed(hunk, each) is None)
+                for place in ending(form, found):
+                    option = Option(form, place, found.rung)
+                    if option.core != than.core and self._disturbed(hunk, option) is None:
+                        return option
+        return None
 
     def _before_cursor(self, hunk: Hunk, forms: Sequence[Form]) -> Option | Problem | None:
         """The only place there is, but for those that identical hunks have taken."""
@@ -301,8 +469,7 @@ class Placer:
         """
         if isinstance(chosen, Problem) or self._first or chosen.rung is Rung.EXACT:
             return chosen
-        stricter = self._stricter(hunk, forms, chosen)
-        rival = next((option for option in stricter if option.core != chosen.core), None)
+        rival = self._rival(hunk, forms, chosen)
         if rival:
             return _several(hunk, [chosen, rival])
         end = self._end_of_block_above(anchors, chosen.place)

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 
 from stet.wire.failures import Failure, Kind
 from stetd.editing import refusals
-from stetd.editing.apply_patch.envelope import Malformed
-from stetd.editing.apply_patch.operations import ADDED, REMOVED, Add, Delete, Hunk, Update
-from stetd.editing.apply_patch.placed import Problem, Reason
+from stetd.editing.apply_patch.grammar import ADDED, REMOVED, Add, Delete, Hunk, Malformed, Update
+from stetd.editing.apply_patch.hunks import Problem, Reason
 from stetd.editing.matching import locating
 from stetd.editing.matching.rungs import Rung
 from stetd.editing.refusals import Subject, spelled_lines, visible

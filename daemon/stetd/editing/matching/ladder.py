@@ -1,38 +1,22 @@
 """Where a text stands in a file, and what is written there: the ladder of DIALECTS.md 0.
 
-:func:`locate` tries the rungs in order. The first rung with at least one place decides:
-one place is the match, several are a refusal. Exact text that stands several times is final.
-A rung whose only place can't take the new text (a line with less indentation than is to be
-taken away) does not apply, and the next one is tried.
+:func:`locate` tries the rungs in order; the first with a place decides, and several places are
+a refusal. A rung whose only place can't take the new text does not apply. An edit lands exactly
+where it was meant or is refused: no rung lets a word differ, and a tolerant place is not taken
+where something speaks for another (scripts/mutation_benchmark sets the traps): the new text
+stands in the file already, the text was found within a line without its indentation, or it
+stands elsewhere with other terminators, which nobody sees.
 
-The promise is that an edit lands exactly where it was meant or is refused. No rung lets a
-word differ. Nothing here reads files or writes messages.
-
-A place that a tolerant rung has found alone is still not taken where something speaks for
-another (each of these was a wrong edit once; scripts/mutation_benchmark sets the traps):
-
-* the new text stands in the file already: the edit was made before, and what is like the text
-  now is a sibling, or the inside of what was put around it;
-* the text was found within a line, without its indentation, by terminators or typography, and
-  further lines, or what follows, would get the wrong one: rungs for whole lines can tell;
-* an exact text stands elsewhere with other terminators, which nobody sees.
-
-``trim_edges``, the last rung, looks for what is left when lines at the edges are dropped
-(trimming). The less is dropped, the earlier it is tried; what is left must match whole lines
-by a rung above. Less of the text is left to tell the place by, so this rung is stricter:
-
-* what is left must stand once even if blank edges, white space and typography are ignored;
-* a line that is dropped because both texts have it must stand nowhere in the file. If it
-  does, the text was meant for that place, or stands here with other lines in between, or
-  with an indentation that no rung accepts; dropping it must not make that acceptable;
-* no line like it may stand in its place: no rung lets a word differ, also not in this way;
-* lines that are added beside dropped blank lines must not leave in doubt where they belong.
+``trim_edges``, the last rung, drops lines at the edges (blank ones, then one line that old and
+new text share), the least first; models add blank lines or misremember an edge. Less of the
+text is left to tell the place by, so what is left must match whole lines and stand once even in
+its bare form, no dropped line may stand in the file, and no line like one in its place.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import dropwhile
 
 import msgspec
@@ -40,17 +24,112 @@ from msgspec.structs import replace
 from rapidfuzz import fuzz
 
 from stetd.editing import patience
-from stetd.editing.matching import choosing, line_replacement, rungs
+from stetd.editing.matching import line_replacement, rungs
 from stetd.editing.matching.normal_forms import (
     INDENTATION,
     NormalForms,
     bare,
+    folded_text,
     indentation_of,
 )
 from stetd.editing.matching.rungs import Finder, Place, Rung, Search
-from stetd.editing.matching.trimming import Trimmed, trimmings
-from stetd.editing.matching.typography import folded_text
-from stetd.editing.text import Document, is_blank, split_lines
+from stetd.editing.text import Document, is_blank, split_lines, whole_lines
+
+_NOTHING, _BLANK_LINES, _SHARED_LINE = range(3)
+
+
+class Trimmed(msgspec.Struct, frozen=True):
+    """What is left of old and new text.
+
+    ``cost``: how much was dropped. ``dropped_first`` and ``dropped_last``: the line dropped at
+    that edge because both texts have it, or "". ``core``: the old text without any blank lines
+    at its edges, by which it must be told apart from other places. ``grows_up`` and
+    ``grows_down``: lines are added between the remainder and blank lines that were dropped there.
+    """
+
+    old: str
+    new: str
+    core: str
+    cost: int
+    dropped_first: str
+    dropped_last: str
+    grows_up: bool
+    grows_down: bool
+
+
+def trimmings(old: str, new: str) -> Iterator[Trimmed]:
+    """Every way to trim that leaves something worth looking for."""
+    old_lines, new_lines = whole_lines(old), whole_lines(new)
+    for at_head in (_NOTHING, _BLANK_LINES, _SHARED_LINE):
+        for at_tail in (_NOTHING, _BLANK_LINES, _SHARED_LINE):
+            trimmed = _trimmed(old_lines, new_lines, at_head, at_tail)
+            if trimmed is not None and trimmed.cost:
+                yield trimmed
+
+
+def _trimmed(old: list[str], new: list[str], at_head: int, at_tail: int) -> Trimmed | None:
+    head = _without_first(old, new, at_head)
+    if head is None:
+        return None
+    old, new, first = head
+    tail = _without_first(old[::-1], new[::-1], at_tail)
+    if tail is None:
+        return None
+    old, new, last = tail[0][::-1], tail[1][::-1], tail[2]
+    blank = _leading_blanks(old)
+    if blank == len(old) or ((first or last) and not _telling(old, new)):
+        return None
+    if at_tail and new and _terminated(old[-1]) != _terminated(new[-1]):
+        return None
+    core = old[blank : len(old) - _leading_blanks(old[::-1])]
+    return Trimmed(
+        "".join(old),
+        "".join(new),
+        "".join(core),
+        at_head + at_tail,
+        first,
+        last,
+        grows_up=at_head == _BLANK_LINES and _grows(old, new),
+        grows_down=at_tail == _BLANK_LINES and _grows(old[::-1], new[::-1]),
+    )
+
+
+def _without_first(
+    old: list[str], new: list[str], amount: int
+) -> tuple[list[str], list[str], str] | None:
+    """Trim one edge, and what was shared there; None when there is nothing of that kind."""
+    if amount == _NOTHING:
+        return old, new, ""
+    blank = _leading_blanks(old)
+    if amount == _BLANK_LINES and not blank:
+        return None
+    old, new = old[blank:], new[min(blank, _leading_blanks(new)) :]
+    if amount == _BLANK_LINES:
+        return old, new, ""
+    if not old or not new or old[0] != new[0]:
+        return None
+    return old[1:], new[1:], old[0]
+
+
+def _leading_blanks(lines: list[str]) -> int:
+    for index, line in enumerate(lines):
+        if not is_blank(line.rstrip("\r\n")):
+            return index
+    return len(lines)
+
+
+def _telling(old: list[str], new: list[str]) -> bool:
+    return old != new and any(map(str.isalnum, "".join(old)))
+
+
+def _grows(old: list[str], new: list[str]) -> bool:
+    """Whether the first old line stays and new ones are put before it."""
+    return bool(new) and new[0] != old[0] and old[0] in new
+
+
+def _terminated(line: str) -> bool:
+    return line.endswith(("\n", "\r"))
+
 
 __all__ = ["Match", "Rung", "Several", "locate", "match_at", "tells"]
 
@@ -191,7 +270,7 @@ def _climb(
         patience.go_on()
         places = find(search)
         if len(places) > 1 and near_line is not None:
-            places = choosing.nearest(search, rung, places, near_line)
+            places = rungs.nearest(search, rung, places, near_line)
         if len(places) > 1:
             return Several(rung, tuple(document.line_at(place.start) for place in places))
         if places:
@@ -236,14 +315,15 @@ def _replacement(document: Document, place: Place, old: str, new: str, rung: Run
         return None
     matched = document.text[place.start : place.end]
     terminator = document.terminator_near(place.end)
-    if place.change is not None:
-        around = indentations_around(document, place)
-        return line_replacement.reindented_replacement(
-            old, new, matched, terminator, place.change, around, forgiven=place.forgiven
-        )
-    literal = rung is Rung.EXACT
     return line_replacement.replacement(
-        old, new, matched, terminator, literal=literal, forgiven=place.forgiven
+        old,
+        new,
+        matched,
+        terminator,
+        forgiven=place.forgiven,
+        literal=rung is Rung.EXACT,
+        change=place.change,
+        around=indentations_around(document, place) if place.change else (),
     )
 
 
@@ -284,6 +364,8 @@ def _trim_edges(document: Document, old: str, new: str) -> Match | Several | Non
                 lines.update(first + 1 for first in Search(document, one.core).candidates)
             if isinstance(found, Match):
                 matches[found.start, found.end, found.replacement] = found, one
+        if len(lines) > 1 and _is_one_passage(document, old, lines):
+            return None
         if len(lines) > 1 or len(matches) > 1:
             return Several(Rung.TRIM_EDGES, tuple(sorted(lines)[: rungs.PLACES]))
         for match, one in matches.values():
@@ -297,6 +379,17 @@ def _trim_edges(document: Document, old: str, new: str) -> Match | Several | Non
             match = replace(match, rung=Rung.TRIM_EDGES)
             return None if _is_applied(document, match, one.old, one.new) else match
     return None
+
+
+def _is_one_passage(document: Document, old: str, lines: set[int]) -> bool:
+    """Whether these are lines of the only place where the whole text stands, white space aside.
+
+    Then no rung accepts that place, and dropping one edge or the other leads back to it.
+    """
+    wanted = whole_lines(old)[_leading_blanks(whole_lines(old)) :]
+    found = Search(document, "".join(wanted[: len(wanted) - _leading_blanks(wanted[::-1])]))
+    places = found.candidates
+    return len(places) == 1 and places[0] < min(lines) <= max(lines) <= places[0] + len(found.lines)
 
 
 def _differs_by_words(document: Document, match: Match, trimmed: Trimmed) -> bool:
@@ -345,4 +438,4 @@ def _blank_after_others(lines: list[str]) -> bool:
 def _stands(document: Document, line: str) -> bool:
     """Whether a line stands in the file, however indented."""
     key = bare(folded_text(line.rstrip("\r\n")))
-    return next(NormalForms.of(document).find_bare([key]), None) is not None
+    return next(document.form(NormalForms).find_bare([key]), None) is not None

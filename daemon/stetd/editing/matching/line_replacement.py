@@ -9,36 +9,230 @@ exactly when whoever sent it left it unchanged.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 
 import msgspec
 from rapidfuzz.distance import LCSseq
 
-from stetd.editing.matching.indentation import Change
 from stetd.editing.matching.normal_forms import INDENTATION, indentation_of
-from stetd.editing.text import is_blank, split_lines
+from stetd.editing.text import common_ends, is_blank, split_lines
+
+_LIKELY_UNITS = range(2, 5)
+_LARGEST_UNIT = 8
+#: A step that makes up less than this share of all steps is alignment, not the unit.
+_COMMON_SHARE = 0.25
+
+
+class Change(msgspec.Struct, frozen=True):
+    """How the indentation of the text became that of the place, line by line.
+
+    ``text`` and ``place`` are the indentations of the non-blank lines of the old text and
+    of the lines it matched: equally many, at least one.
+    """
+
+    text: tuple[str, ...]
+    place: tuple[str, ...]
+
+    @property
+    def verbatim(self) -> tuple[str, str] | None:
+        """What is taken from and what is put before every line (one is ""), or None."""
+        first, target = self.text[0], self.place[0]
+        if target.endswith(first):
+            put = target[: len(target) - len(first)]
+            same = all(put + a == b for a, b in zip(self.text, self.place, strict=True))
+            return ("", put) if same else None
+        if first.endswith(target):
+            take = first[: len(first) - len(target)]
+            same = all(a == take + b for a, b in zip(self.text, self.place, strict=True))
+            return (take, "") if same else None
+        return None
+
+    @property
+    def uniform(self) -> bool:
+        """Whether this is one uniform change, verbatim or converted."""
+        return self.verbatim is not None or self._descends_alike()
+
+    def _descends_alike(self) -> bool:
+        """Whether spaces on one side and tabs on the other descend by the same levels."""
+        kinds = {_pure_kind(self.text), _pure_kind(self.place)}
+        return kinds == {" ", "\t"} and self.spaces_per_tab != 0
+
+    @property
+    def spaces_per_tab(self) -> int | None:
+        """How many spaces stand for one tab, by lines that differ in depth.
+
+        None when all lines are equally deep and say nothing; 0 when they contradict
+        each other. Only meaningful when one side is tabs and the other spaces.
+        """
+        spaces, tabs = self.text, self.place
+        if _pure_kind(self.text) == "\t":
+            spaces, tabs = tabs, spaces
+        ratio: int | None = None
+        for wide, deep in zip(spaces, tabs, strict=True):
+            width, depth = len(wide) - len(spaces[0]), len(deep) - len(tabs[0])
+            if not width and not depth:
+                continue
+            if not depth or width % depth or width // depth != (ratio or width // depth):
+                return 0
+            ratio = width // depth
+        if ratio is not None and not 1 < ratio <= _LARGEST_UNIT:
+            return 0
+        return ratio
+
+    def apply(self, new: Sequence[str], around: Sequence[str]) -> list[str] | None:
+        """The new lines' indentations at the place, or None when they can't be told.
+
+        ``new`` are those of the non-blank lines that are added, in order; ``around`` those
+        of the non-blank lines of the file around the place, which tell the file's unit.
+        """
+        if self.verbatim == ("", ""):
+            return list(new)
+        if self.verbatim is not None:
+            take, put = self.verbatim
+            if not all(line.startswith(take) for line in new):
+                return None
+            kept = [line[len(take) :] for line in new]
+            if self._in_another_unit(new, around):
+                return None
+            if not self._foreign(kept, around):
+                return [put + line for line in kept]
+        if self._tabs_for_spaces(new):
+            return self._to_tabs(new)
+        if self._spaces_for_tabs(new):
+            return self._to_spaces(new, around)
+        return None
+
+    def _in_another_unit(self, new: Sequence[str], around: Sequence[str]) -> bool:
+        """Whether the new lines seem to descend in steps of spaces that are not the file's.
+
+        Steps that are a whole part of the file's unit; or steps by which the text is as many
+        levels deep as the place is by another usual unit. Shifted as they are, such lines would
+        stand between the file's levels.
+        """
+        if _pure_kind([*self.text, *new]) != " ":
+            return False
+        unit = spaces_unit(around)
+        steps = {len(b) - len(a) for a, b in pairwise([self.text[0], *new]) if len(b) > len(a)}
+        if unit is not None and any(step < unit and unit % step == 0 for step in steps):
+            return True
+        told = any(len(set(pair)) > 1 for pair in pairwise(map(len, around)))
+        return any(self._explained_by(step, unit if told else None) for step in steps)
+
+    def _explained_by(self, step: int, unit: int | None) -> bool:
+        """Whether text and place are equally many levels deep, if one of the text has ``step``."""
+        levels, odd = divmod(len(self.text[0]), step)
+        if odd or not levels or len(self.place[0]) % levels:
+            return False
+        other = len(self.place[0]) // levels
+        return other != step and (other in _LIKELY_UNITS if unit is None else other == unit)
+
+    def _foreign(self, kept: Sequence[str], around: Sequence[str]) -> bool:
+        """Whether what the change leaves alone is indentation of another kind than the place's.
+
+        The place's kind is what its lines begin with, and what the old lines have in common
+        with them beyond the change: alignment with spaces behind a tab is copied.
+        """
+        taken = bool(self.verbatim and self.verbatim[0])
+        kinds = {line[0] for line in (self.place if taken else self.text) if line}
+        kinds |= {_main_kind(self.place)} - {""}
+        kinds = kinds or {_main_kind(around)} - {""}
+        return bool(kinds) and any(line and line[0] not in kinds for line in kept)
+
+    def _tabs_for_spaces(self, new: Sequence[str]) -> bool:
+        return _pure_kind([*self.text, *new]) == " " and _pure_kind(self.place) in ("\t", "")
+
+    def _spaces_for_tabs(self, new: Sequence[str]) -> bool:
+        return _pure_kind([*self.text, *new]) == "\t" and _pure_kind(self.place) in (" ", "")
+
+    def _to_tabs(self, new: Sequence[str]) -> list[str] | None:
+        width, depth = len(self.text[0]), len(self.place[0])
+        if all(len(line) == width for line in new):
+            return [self.place[0]] * len(new)
+        unit = self.spaces_per_tab if _pure_kind(self.place) else None
+        if unit is None:
+            unit = self._guessed_text_unit(new)
+        if not unit or any(len(line) % unit for line in (*self.text, *new)):
+            return None
+        return _levels("\t", [depth + (len(line) - width) // unit for line in new])
+
+    def _guessed_text_unit(self, new: Sequence[str]) -> int | None:
+        """The text's unit by its smallest step, or None when it is not beyond doubt.
+
+        Beyond doubt: the step explains the depth that the place already has; or it is a
+        usual one, not smaller than what would explain the depth, and the new lines never
+        descend by several steps at once, as they would if the step were mere alignment.
+        """
+        widths = sorted({0, *map(len, self.text), *map(len, new)})
+        unit = min(b - a for a, b in pairwise(widths))
+        width, depth = len(self.text[0]), len(self.place[0])
+        if width and unit * depth == width:
+            return unit
+        if unit * depth < width and depth:
+            return None
+        before = [self.text[0], *new]
+        leaps = any(len(b) - len(a) > unit for a, b in pairwise(before))
+        return unit if unit in _LIKELY_UNITS and not leaps else None
+
+    def _to_spaces(self, new: Sequence[str], around: Sequence[str]) -> list[str] | None:
+        depth, width = len(self.text[0]), len(self.place[0])
+        if all(len(line) == depth for line in new):
+            return [self.place[0]] * len(new)
+        unit = spaces_unit(around)
+        told = self.spaces_per_tab if _pure_kind(self.text) and _pure_kind(self.place) else None
+        if not unit or told not in (None, unit) or any(len(line) % unit for line in self.place):
+            return None
+        if told is None and unit * depth != width:
+            explained = depth and width % depth == 0 and unit * depth < width
+            if unit not in _LIKELY_UNITS or (explained and width // depth in _LIKELY_UNITS):
+                return None
+        return _levels(" ", [width + (len(line) - depth) * unit for line in new])
+
+
+def spaces_unit(around: Sequence[str]) -> int | None:
+    """The unit of lines indented with spaces: their smallest step that is no rarity.
+
+    A step is how much deeper a line is than the one before it; where all lines are equally
+    deep, their depth is the step if it is a usual one. None when there is none, when most
+    lines are indented with tabs, or when it can't be told from alignment: a larger step is
+    more common, or many lines are indented by no whole number of such steps.
+    """
+    if _main_kind(around) != " ":
+        return None
+    widths = [len(line) for line in around if "\t" not in line]
+    steps = Counter(b - a for a, b in pairwise(widths) if b - a > 1)
+    if not steps:
+        smallest = min((width for width in widths if width), default=0)
+        return smallest if smallest in _LIKELY_UNITS else None
+    total = steps.total()
+    smallest = min(step for step, count in steps.items() if count >= total * _COMMON_SHARE)
+    uneven = sum(1 for width in widths if width % smallest)
+    doubtful = steps[smallest] < max(steps.values()) or uneven > len(widths) * _COMMON_SHARE
+    return None if doubtful else smallest
+
+
+def _levels(char: str, counts: Sequence[int]) -> list[str] | None:
+    return [char * count for count in counts] if min(counts) >= 0 else None
+
+
+def _pure_kind(lines: Sequence[str]) -> str | None:
+    """Space or tab when no line is indented with anything else; "" for no indentation."""
+    chars = set("".join(lines))
+    return None if len(chars) > 1 else "".join(chars)
+
+
+def _main_kind(lines: Sequence[str]) -> str:
+    """What most indented lines begin with; "" when none is indented."""
+    first = Counter(line[0] for line in lines if line)
+    if not first:
+        return ""
+    return "\t" if first["\t"] > first[" "] else " "
+
 
 #: Beyond this many comparisons of changed old with changed new lines, only common
 #: beginnings and ends count as shared: the table of the comparison would grow too large.
 _COMPARISONS = 50_000_000
-
-
-class Given(msgspec.Struct, frozen=True):
-    """One text as lines: contents and terminators, equally many."""
-
-    contents: list[str]
-    terminators: list[str]
-
-    @classmethod
-    def of(cls, text: str, count: int = 0) -> Given:
-        """Split a text; only the last line may lack a terminator.
-
-        ``count`` lines at least: a match that ends with a blank line whose terminator stays
-        outside does not show that line.
-        """
-        contents, terminators = split_lines(text)
-        missing = [""] * (count - len(contents))
-        return cls(contents + missing, terminators + missing)
 
 
 def shared_lines(old: Sequence[str], new: Sequence[str]) -> list[int | None]:
@@ -46,12 +240,7 @@ def shared_lines(old: Sequence[str], new: Sequence[str]) -> list[int | None]:
 
     Indexes ascend. Common lines at both ends are taken first.
     """
-    head = 0
-    while head < min(len(old), len(new)) and old[head] == new[head]:
-        head += 1
-    tail = 0
-    while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
-        tail += 1
+    head, tail = common_ends(old, new)
     shared: list[int | None] = [*range(head), *[None] * (len(new) - head)]
     for back in range(1, tail + 1):
         shared[-back] = len(old) - back
@@ -68,47 +257,46 @@ def shared_lines(old: Sequence[str], new: Sequence[str]) -> list[int | None]:
 
 
 def replacement(
-    old: str, new: str, matched: str, terminator: str, *, literal: bool, forgiven: bool
-) -> str:
+    old: str,
+    new: str,
+    matched: str,
+    terminator: str,
+    *,
+    forgiven: bool,
+    literal: bool = False,
+    change: Change | None = None,
+    around: Sequence[str] = (),
+) -> str | None:
     """The text to write over ``matched``, which has as many lines as ``old``.
 
     ``terminator`` is that of the file's line in which the match ends. ``literal`` (the exact
     rung) leaves ``\\r\\n`` and ``\\r`` of the new text alone. ``forgiven``: the old text ends
     with a terminator that the file's last line lacks, so the new text's falls away too.
+
+    With ``change`` every line that is added and not blank gets this change of indentation; the
+    answer is None when one can't.
     """
-    given, sent = Given.of(old), Given.of(new)
-    found = Given.of(matched, len(given.contents))
-    shared = shared_lines(given.contents, sent.contents)
-    return _written(found, sent, shared, sent.contents, terminator, literal, forgiven)
-
-
-def reindented_replacement(
-    old: str,
-    new: str,
-    matched: str,
-    terminator: str,
-    change: Change,
-    around: Sequence[str],
-    *,
-    forgiven: bool,
-) -> str | None:
-    """As :func:`replacement`, with the change of indentation applied to every line added.
-
-    None when such a line can't get that change; blank lines are exempt and gain nothing.
-    """
-    given, sent = Given.of(old), Given.of(new)
-    found = Given.of(matched, len(given.contents))
-    shared = shared_lines(given.contents, sent.contents)
-    contents = list(sent.contents)
-    filled = [
-        index for index, line in enumerate(contents) if shared[index] is None and not is_blank(line)
-    ]
-    changed = change.apply([indentation_of(contents[index]) for index in filled], around)
-    if (filled and changed is None) or _only_first_lacks_indentation(change, contents):
-        return None
-    for index, indentation in zip(filled, changed or [], strict=True):
-        contents[index] = indentation + contents[index].lstrip(INDENTATION)
-    return _written(found, sent, shared, contents, terminator, False, forgiven)
+    contents, given_ends = split_lines(new)
+    old_lines = split_lines(old)[0]
+    found, found_ends = split_lines(matched)
+    # A match that ends with a blank line whose terminator stays outside does not show that line.
+    missing = [""] * (len(old_lines) - len(found))
+    shared = shared_lines(old_lines, contents)
+    if change is not None:
+        filled = [n for n, line in enumerate(contents) if shared[n] is None and not is_blank(line)]
+        changed = change.apply([indentation_of(contents[n]) for n in filled], around)
+        if (filled and changed is None) or _only_first_lacks_indentation(change, contents):
+            return None
+        for n, indentation in zip(filled, changed or [], strict=True):
+            contents[n] = indentation + contents[n].lstrip(INDENTATION)
+    ends = _terminators_of_place(found_ends + missing, given_ends, shared, terminator, literal)
+    if forgiven and ends:
+        ends[-1] = ""
+    found += missing
+    return "".join(
+        (content if origin is None else found[origin]) + end
+        for origin, content, end in zip(shared, contents, ends, strict=True)
+    )
 
 
 def _only_first_lacks_indentation(change: Change, contents: Sequence[str]) -> bool:
@@ -123,51 +311,26 @@ def _only_first_lacks_indentation(change: Change, contents: Sequence[str]) -> bo
     return any(indentation_of(line).startswith(change.place[0]) for line in later)
 
 
-def _written(
-    found: Given,
-    sent: Given,
+def _terminators_of_place(
+    found: Sequence[str],
+    given: Sequence[str],
     shared: Sequence[int | None],
-    contents: Sequence[str],
     terminator: str,
     literal: bool,
-    forgiven: bool,
-) -> str:
-    ends = _terminators_of_place(found, sent, shared, terminator, literal)
-    if forgiven and ends:
-        ends[-1] = ""
-    pieces: list[str] = []
-    for origin, content, end in zip(shared, contents, ends, strict=True):
-        pieces += (content if origin is None else found.contents[origin]), end
-    return "".join(pieces)
-
-
-def _terminators_of_place(
-    found: Given, sent: Given, shared: Sequence[int | None], terminator: str, literal: bool
 ) -> list[str]:
-    """A terminator for each new line that has one.
+    """A terminator for each new line that has one; ``found`` are those of the matched lines.
 
     That of the matched line which it leaves or replaces; for a line that is put between
     two, that of the line before it. ``terminator`` stands for the last matched line's when
     that lies outside the match.
     """
+    next_shared = [len(found)]
+    for origin in reversed(shared):
+        next_shared.append(next_shared[-1] if origin is None else origin)
     ends: list[str] = []
     place = -1
-    gap_end = _next_shared(shared, len(found.contents))
-    for index, (origin, given) in enumerate(zip(shared, sent.terminators, strict=True)):
-        place = origin if origin is not None else min(place + 1, gap_end[index] - 1)
-        if not given or (literal and given != "\n"):
-            ends.append(given)
-        else:
-            ends.append(found.terminators[max(place, 0)] or terminator)
+    for origin, end, following in zip(shared, given, next_shared[-2::-1], strict=True):
+        place = origin if origin is not None else min(place + 1, following - 1)
+        keeps = not end or (literal and end != "\n")
+        ends.append(end if keeps else found[max(place, 0)] or terminator)
     return ends
-
-
-def _next_shared(shared: Sequence[int | None], count: int) -> list[int]:
-    """For each new line the index of the old line that the next shared one comes from."""
-    following = count
-    answer = [0] * len(shared)
-    for index in range(len(shared) - 1, -1, -1):
-        answer[index] = following
-        origin = shared[index]
-        following = following if origin is None else origin
-    return answer

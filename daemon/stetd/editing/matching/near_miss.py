@@ -1,14 +1,8 @@
 """What to tell a model whose old text stands nowhere: the nearest passage, and how it differs.
 
-Nothing here decides about an edit. It looks for the passage that the text was probably meant
-to be, names its lines, spells out the first difference (tabs, trailing spaces, carriage
-returns, typographic characters), and notices when the *new* text already stands in the file.
-
-The search is bounded. Candidates come from what is rare: lines of the old text that stand in
-the file but for white space and typography, and, where too few do, words of it. Each find
-votes for the line at which the whole text would begin; only the best few passages are then
-compared by similarity. A text that shares no line and no word with the file has no nearest
-passage.
+Nothing here decides about an edit. Lines of the text that stand in the file but for white space
+and typography vote for where it would begin; where too few do, its words; where none do, its
+shortest lines. Only the best few passages are compared by similarity.
 """
 
 from __future__ import annotations
@@ -25,8 +19,7 @@ from rapidfuzz import fuzz
 from stet.wire.failures import Nearest
 from stetd.editing import patience
 from stetd.editing.matching.ladder import Match, Rung, locate
-from stetd.editing.matching.normal_forms import NormalForms, bare
-from stetd.editing.matching.typography import TABLE, folded_text
+from stetd.editing.matching.normal_forms import TABLE, NormalForms, bare, folded_text
 from stetd.editing.text import WHITE_SPACE, Document, is_blank, presentable, split_lines
 
 #: Votes: a line or word that stands more often than this tells nothing.
@@ -94,7 +87,6 @@ def describe_miss(miss: Miss) -> str:
 
 
 def _numbered(nearest: Nearest) -> str:
-    """The passage with line numbers, as the reader of a file sees it."""
     lines = split_lines(nearest.text)[0]
     width = len(str(nearest.end_line))
     shown = [
@@ -140,24 +132,29 @@ def _starts(document: Document, keys: Sequence[str]) -> list[int]:
     for index, line, weight in _shared_lines(document, keys):
         votes[line - index] += weight
     if len(votes) < 2:
-        text = NormalForms.of(document).folded.text
+        text = document.form(NormalForms).folded.text
         for index, line, weight in _shared_words(document, text, keys):
             votes[line - index] += weight
         lower = text.lower() if not votes else ""
         if len(lower) == len(text):  # else its offsets are others
             for index, line, weight in _shared_words(document, lower, [k.lower() for k in keys]):
                 votes[line - index] += weight
+    if not votes:  # short lines tell little, but more than nothing
+        for index, line, weight in _shared_lines(document, keys, shortest=1):
+            votes[line - index] += weight
     return [first for first, _ in votes.most_common(_PASSAGES)]
 
 
-def _shared_lines(document: Document, keys: Sequence[str]) -> Iterator[tuple[int, int, int]]:
+def _shared_lines(
+    document: Document, keys: Sequence[str], shortest: int = _TELLING
+) -> Iterator[tuple[int, int, int]]:
     """Lines of the text that stand in the file: index in the text, line, weight."""
-    forms = NormalForms.of(document)
+    forms = document.form(NormalForms)
     longest = sorted(range(len(keys)), key=lambda index: len(keys[index]), reverse=True)
     for index in longest[:_LINES]:
         patience.go_on()
         key = keys[index]
-        if len(key) < _TELLING:
+        if len(key) < shortest:
             break
         found = forms.find_bare([key])
         lines = [line for line, _ in zip(found, range(_RARE + 1), strict=False)]
@@ -180,7 +177,7 @@ def _shared_words(
         places = _places(text, word)
         if not 0 < len(places) <= _RARE:
             continue
-        starts = starts if starts is not None else NormalForms.of(document).folded_starts
+        starts = starts if starts is not None else document.form(NormalForms).folded_starts
         for at in places:
             line = bisect_right(starts, at) - 1
             for index in words[word][:_RARE]:
@@ -200,7 +197,7 @@ def _places(text: str, word: str) -> list[int]:
 def _similarity(document: Document, keys: Sequence[str], first: int) -> float:
     """How alike the text and the lines from ``first`` on are, 0 to 100."""
     patience.go_on()
-    lines = NormalForms.of(document).folded_lines[max(0, first) : first + len(keys)]
+    lines = document.form(NormalForms).folded_lines[max(0, first) : first + len(keys)]
     passage = "\n".join(bare(line) for line in lines[:_SHOWN_LINES])[:_SHOWN_CHARS]
     wanted = "\n".join(keys[:_SHOWN_LINES])[:_SHOWN_CHARS]
     whole = fuzz.ratio(wanted, passage)
@@ -221,7 +218,6 @@ def _shown(document: Document, old: str, called: str, first: int) -> Nearest:
 def _first_difference(
     document: Document, wanted: Sequence[str], ends: Sequence[str], called: str, first: int
 ) -> str:
-    """Which line differs first, and how."""
     for index, line in enumerate(wanted):
         number = first + index
         if number >= document.line_count:
@@ -269,7 +265,6 @@ def _differing(line: str, here: str) -> str:
 
 
 def _counted(line: str) -> str:
-    """``2 tabs``, ``4 spaces``, ``no indentation``."""
     indentation = line[: len(line) - len(line.lstrip(WHITE_SPACE))]
     parts = []
     for name, char in (("tab", "\t"), ("space", " ")):

@@ -1,25 +1,161 @@
-"""The normal forms of a document's lines, and where a run of lines may stand at all.
+"""Normal forms of a document's lines, by which tolerant rungs compare them.
 
-A rung takes two lines for the same when their *keys* are equal: the line without its
-trailing space, without its indentation, folded, or all of that (*bare*). Bare is the form
-that forgives most: a run of lines that does not stand there stands by no rung.
-
-So one search serves every rung. The bare keys of all lines are joined with ``\\n`` (no key
-holds one) and a run is looked for with ``str.find``, whose worst case is linear: a 50-line
-pattern against 100,000 equal lines costs what one pass over the text costs. What is found
-are candidates; rungs look at each with keys of their own. Forms are derived on first use and
-kept with the document, since many patches of a call look at the same one.
+Folding (DIALECTS.md 0) takes typographic dashes, quotes, spaces and the ellipsis for their plain
+forms, and composed for decomposed characters; look-alikes, such as the Kelvin sign, stay apart.
+It works on characters as a reader sees them, and a match that begins or ends inside one is none.
+*Bare* is the form that forgives most: a run of lines that stands by any rung stands there, so
+one linear search finds the candidates of all rungs.
 """
 
 from __future__ import annotations
 
+import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from stetd.editing.matching.typography import Folded, fold
 from stetd.editing.text import WHITE_SPACE, Document, is_blank, starts_of_lines
+
+_FOLDS = {
+    "-": "\u2010\u2011\u2012\u2013\u2014\u2015\u2212",
+    "'": "\u2018\u2019\u201a\u201b\u2032",
+    '"': "\u201c\u201d\u201e\u201f\u2033",
+    " ": (
+        "\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+        "\u202f\u205f\u3000"
+    ),
+    "...": "\u2026",
+}
+TABLE = {char: plain for plain, chars in _FOLDS.items() for char in chars}
+
+#: Code points of combining class 0 that still join what stands before them: vowel signs and
+#: length marks that compose, the conjoining Hangul vowels and finals, and three Tibetan
+#: signs that decompose into marks. (A test derives this list from unicodedata.)
+JOINING_STARTERS = frozenset(
+    "\u09be\u09d7\u0b3e\u0b56\u0b57\u0bbe\u0bd7\u0cc2\u0cd5\u0cd6\u0d3e\u0d57\u0dcf\u0ddf"
+    "\u0f73\u0f75\u0f81\u0fb5\u0fb7\u102e\u1b35"
+    "\U00011127\U0001133e\U00011357\U000114b0\U000114ba\U000114bd\U000115af\U00011930"
+    + "".join(map(chr, range(0x1161, 0x1176)))
+    + "".join(map(chr, range(0x11A8, 0x11C3)))
+)
+#: Code points whose canonical equivalent is one other code point. (A test derives them.)
+SINGLETONS = frozenset(
+    "\u0340\u0341\u0343\u0374\u037e\u0387\u1f71\u1f73\u1f75\u1f77\u1f79\u1f7b\u1f7d\u1fbb\u1fbe"
+    "\u1fc9\u1fcb\u1fd3\u1fdb\u1fe3\u1feb\u1fee\u1fef\u1ff9\u1ffb\u1ffd\u2000\u2001\u2126\u212a"
+    "\u212b\u2329\u232a\ufa10\ufa12\ufa20\ufa22\ufa25\ufa26"
+    + "".join(map(chr, range(0xF900, 0xFA0E)))
+    + "".join(map(chr, range(0xFA15, 0xFA1F)))
+    + "".join(map(chr, range(0xFA2A, 0xFA6E)))
+    + "".join(map(chr, range(0xFA70, 0xFADA)))
+    + "".join(map(chr, range(0x2F800, 0x2FA1E)))
+)
+
+
+def fold(text: str) -> Folded:
+    """Fold a text whose lines all end with ``\\n``."""
+    if text.isascii():
+        return Folded(text, text, aligned=True)
+    plain = text
+    for char, fold_to in TABLE.items():
+        if char in plain:
+            plain = plain.replace(char, fold_to)
+    composed = unicodedata.normalize("NFC", plain)
+    if composed != plain:
+        if not SINGLETONS.isdisjoint(plain):
+            composed = "\n".join(map(_composed, plain.split("\n")))
+        return Folded(text, composed, aligned=False)
+    return Folded(text, plain, aligned="\u2026" not in text)
+
+
+def folded_text(text: str) -> str:
+    """The folded text alone."""
+    return fold(text).text
+
+
+@dataclass(frozen=True)
+class Folded:
+    """A text whose lines end with ``\\n`` (``source``), and the same folded (``text``).
+
+    ``aligned``: every code point folded to one in its own place.
+    """
+
+    source: str
+    text: str
+    aligned: bool
+
+    def original(self, offset: int) -> int | None:
+        """The offset in ``source`` of an offset in ``text``; None inside a character."""
+        if self.aligned:
+            return None if _splits_character(self.source, offset) else offset
+        row = bisect_right(self._text_starts, offset) - 1
+        if row not in self._columns:
+            self._columns[row] = _columns(self._source_lines[row])
+        column = self._columns[row].get(offset - self._text_starts[row])
+        return None if column is None else self._source_starts[row] + column
+
+    @cached_property
+    def _columns(self) -> dict[int, dict[int, int]]:
+        """Of the lines that have been asked about: original columns by folded ones."""
+        return {}
+
+    @cached_property
+    def _source_lines(self) -> list[str]:
+        return self.source.split("\n")
+
+    @cached_property
+    def _source_starts(self) -> list[int]:
+        return starts_of_lines(self._source_lines)
+
+    @cached_property
+    def _text_starts(self) -> list[int]:
+        return starts_of_lines(self.text.split("\n"))
+
+
+def _columns(line: str) -> dict[int, int]:
+    """The original column of each folded one that is not inside a character."""
+    columns: dict[int, int] = {}
+    folded = 0
+    for start, end in _characters(line):
+        columns[folded] = start
+        folded += len(_folded_character(line[start:end]))
+    columns[folded] = len(line)
+    return columns
+
+
+def _characters(line: str) -> Iterator[tuple[int, int]]:
+    """Where each character of a line begins and ends, with all that combines with it."""
+    start = 0
+    for end in range(1, len(line) + 1):
+        if end == len(line) or line[end] < "\u0300" or not _joins(line[end]):
+            yield start, end
+            start = end
+
+
+def _folded_character(character: str) -> str:
+    if character < "\u0300" and len(character) == 1:
+        return TABLE.get(character, character)
+    plain = TABLE.get(character[0], character[0]) + character[1:]
+    return plain if SINGLETONS.intersection(plain) else unicodedata.normalize("NFC", plain)
+
+
+def _composed(line: str) -> str:
+    """A line in NFC, singletons left alone; its table characters are folded already."""
+    if SINGLETONS.isdisjoint(line):
+        return unicodedata.normalize("NFC", line)
+    return "".join(_folded_character(line[start:end]) for start, end in _characters(line))
+
+
+def _splits_character(text: str, offset: int) -> bool:
+    """Whether a boundary at ``offset`` would part a code point from what it combines with."""
+    if not 0 < offset < len(text) or text[offset] < "\u0300":
+        return False
+    return _joins(text[offset]) and text[offset - 1] != "\n"
+
+
+def _joins(char: str) -> bool:
+    return unicodedata.combining(char) != 0 or char in JOINING_STARTERS
+
 
 INDENTATION = " \t"
 #: How many keys are looked for one by one before the bare form is derived at all.
@@ -53,15 +189,6 @@ class NormalForms:
     """Every form of one document, each derived when it is first asked for."""
 
     document: Document
-
-    @classmethod
-    def of(cls, document: Document) -> NormalForms:
-        """The document's forms, kept with it."""
-        forms = document.derived.get(cls)
-        if forms is None:
-            forms = document.derived[cls] = cls(document)
-        assert isinstance(forms, cls), "BUG: another class's derived form"
-        return forms
 
     @cached_property
     def folded(self) -> Folded:
@@ -100,15 +227,20 @@ class NormalForms:
         longest = sorted(set(keys), key=len, reverse=True)[:_TRIED_ALONE]
         return all(key in self.folded.text for key in longest)
 
-    def find_bare(self, keys: Sequence[str]) -> Iterator[int]:
-        """The index (from 0) of each line where this run of bare keys begins.
+    def find_bare(self, keys: Sequence[str], first: int = 0) -> Iterator[int]:
+        """The index of each line, from line ``first`` (from 0) on, where these bare keys begin."""
+        if "bare_joined" in self.__dict__ or self.may_hold(keys):
+            yield from find_runs(self.bare_joined, self.bare_starts, keys, first)
 
-        Runs may overlap: two equal lines stand twice among three.
-        """
-        if not self.may_hold(keys):
-            return
-        wanted = "\n".join(["", *keys, ""])
-        at = self.bare_joined.find(wanted)
-        while at >= 0:
-            yield bisect_right(self.bare_starts, at) - 1
-            at = self.bare_joined.find(wanted, at + 1)
+
+def find_runs(joined: str, starts: list[int], keys: Sequence[str], first: int) -> Iterator[int]:
+    """The index of each line, from line ``first`` (from 0) on, where this run of keys begins.
+
+    ``joined``: the keys of all lines as one text, each after and before a ``\\n``; ``starts``: the
+    offset of the ``\\n`` before each. Runs may overlap: two equal lines stand twice among three.
+    """
+    wanted = "\n".join(["", *keys, ""])
+    at = joined.find(wanted, starts[first]) if first < len(starts) else -1
+    while at >= 0:
+        yield bisect_right(starts, at) - 1
+        at = joined.find(wanted, at + 1)

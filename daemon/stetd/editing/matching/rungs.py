@@ -1,29 +1,14 @@
-"""The rungs of the matching ladder: where a text stands when one thing is relaxed.
+"""The rungs of the matching ladder: where a text stands when one thing is relaxed (DIALECTS.md 0).
 
-A rung answers with places; it never chooses among them. Ladder and choice are matching's.
-
-=================== ======================================= ====================
-rung                a place is                              compares
-=================== ======================================= ====================
-exact               any stretch that splits no ``\\r\\n``     characters
-line_endings        any stretch                             terminators alike
-trailing_space      whole lines                             ends of lines cut
-indent              whole lines, one uniform change         indentation cut
-typography          any stretch of whole characters         folded
-indent+typography   whole lines, one uniform change or none folded, both cut
-trim_edges          whole lines (by the rungs above)        in matching
-=================== ======================================= ====================
-
-All rungs below exact also ignore how lines are terminated, and forgive a final newline that
-the file's last line lacks. Rungs below line_endings need a line in the text that is not
-blank: white space alone would fit anywhere. Where indentation may differ, it needs a word.
-
-A whole-line place takes the last line's terminator exactly when the text ends with one, and
-always its trailing space.
+A rung answers with places and never chooses. All below ``exact`` also ignore terminators and
+forgive a final newline that the file's last line lacks. Below ``line_endings`` a text needs a
+line that is not blank (white space alone fits anywhere); where indentation may differ, a word.
+A whole-line place takes the last line's terminator exactly when the text ends with one.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -32,15 +17,16 @@ from itertools import islice
 
 import msgspec
 
-from stetd.editing.matching.indentation import Change
+from stetd.editing import patience
+from stetd.editing.matching.line_replacement import Change
 from stetd.editing.matching.normal_forms import (
     NormalForms,
     bare,
+    folded_text,
     indentation_of,
     without_indentation,
     without_trailing_space,
 )
-from stetd.editing.matching.typography import folded_text
 from stetd.editing.text import Document, is_blank, split_lines, with_newlines
 
 #: More places than this are not listed.
@@ -86,7 +72,7 @@ class Search:
     @cached_property
     def forms(self) -> NormalForms:
         """The document's normal forms."""
-        return NormalForms.of(self.document)
+        return self.document.form(NormalForms)
 
     @cached_property
     def lines(self) -> list[str]:
@@ -149,12 +135,15 @@ Finder = Callable[[Search], list[Place]]
 
 def exact(search: Search) -> list[Place]:
     """The text itself. A stretch that splits a ``\\r\\n`` is left to the next rung."""
-    wanted, document = search.wanted, search.document
+    return list(islice(_exact_places(search.document, search.wanted), PLACES))
+
+
+def _exact_places(document: Document, wanted: str) -> Iterator[Place]:
     places = (Place(at, at + len(wanted)) for at in _occurrences(document.text, wanted))
-    if "\r" in document.text and (wanted[0] == "\n" or wanted[-1] == "\r"):
-        split = document.splits_terminator
-        places = (place for place in places if not split(place.start) and not split(place.end))
-    return list(islice(places, PLACES))
+    if "\r" not in document.text or not (wanted[0] == "\n" or wanted[-1] == "\r"):
+        return places
+    split = document.splits_terminator
+    return (place for place in places if not split(place.start) and not split(place.end))
 
 
 def line_endings(search: Search) -> list[Place]:
@@ -245,7 +234,6 @@ def _equal_lines(
     wanted: Sequence[str],
     key: Callable[[str], str] = str,
 ) -> list[Place]:
-    """The candidates whose lines have the same keys."""
     alike = [key(line) for line in wanted]
     firsts = (first for first in search.candidates if _alike(lines, first, alike, key))
     return _unless_unsure(search, [search.whole_lines(first) for first in islice(firsts, PLACES)])
@@ -260,7 +248,6 @@ def _alike(
 def _uniform(
     search: Search, firsts: Sequence[int], lines: Sequence[str], wanted: Sequence[str]
 ) -> list[Place]:
-    """The candidates whose indentation changed uniformly."""
     filled = [index for index, line in enumerate(wanted) if not is_blank(line)]
     text = tuple(indentation_of(wanted[index]) for index in filled)
     places: list[Place] = []
@@ -279,3 +266,69 @@ def _unless_unsure(search: Search, places: list[Place]) -> list[Place]:
     if places and search.too_many:
         return [search.whole_lines(first) for first in search.candidates[:PLACES]]
     return places
+
+
+class TooFew(msgspec.Struct, frozen=True):
+    """A text that stands less often than was asked for: ``count`` times.
+
+    ``lines``: the 1-based lines of its places, ascending, 1,000 at most.
+    """
+
+    count: int
+    lines: tuple[int, ...]
+
+
+def nth_place(document: Document, wanted: str, number: int) -> tuple[Rung, Place] | TooFew:
+    """Occurrence ``number`` (from 1) of ``wanted``, which is not empty, overlapping ones counted.
+
+    Counted are exact occurrences, or, if there is none, those in which only line terminators
+    differ: these can not be seen, and a text of several lines would stand nowhere in a file
+    with CRLF. No rung below that is tried.
+    """
+    count = 0
+    lines: list[int] = []
+    for place in _exact_places(document, wanted):
+        count += 1
+        if count == number:
+            return Rung.EXACT, place
+        if count <= PLACES:
+            lines.append(document.line_at(place.start))
+        patience.go_on()
+    if not count:
+        others = line_endings(Search(document, wanted))
+        if number <= len(others):
+            return Rung.LINE_ENDINGS, others[number - 1]
+        count, lines = len(others), [document.line_at(place.start) for place in others]
+    return TooFew(count, tuple(lines))
+
+
+def nearest(search: Search, rung: Rung, places: Sequence[Place], line: int) -> list[Place]:
+    """The one of several ``places`` (all that ``rung`` has found) nearest to ``line``.
+
+    More than one when that is no choice. Rungs list no more than 1,000 places: of a longer list
+    none is chosen, unless the text is exact and all its places can be listed.
+    """
+    if len(places) >= PLACES:
+        if rung is not Rung.EXACT or "\r" in search.document.text:
+            return list(places)
+        places = list(_exact_places(search.document, search.wanted))
+        starts = [*search.document.line_starts, len(search.document.text)]
+        middle = starts[min(line, len(starts)) - 1]
+        at = bisect_left([place.start for place in places], middle)
+        places = places[max(0, at - 2) : at + 2]  # two before the line, two in or after it
+    return nearest_of(search.document, places, line)
+
+
+def nearest_of(document: Document, places: Sequence[Place], line: int) -> list[Place]:
+    """The one of ``places`` whose first line is nearest to ``line``.
+
+    More than one when another's first line is as near, or the line lies inside another place.
+    """
+    firsts = [document.line_at(place.start) for place in places]
+    least = min(abs(first - line) for first in firsts)
+    return [
+        place
+        for place, first in zip(places, firsts, strict=True)
+        if abs(first - line) == least
+        or first <= line <= document.line_at(max(place.start, place.end - 1))
+    ]

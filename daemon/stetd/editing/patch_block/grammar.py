@@ -1,39 +1,20 @@
 r"""The text of ``patch_block``: from a model's answer to blocks of find/replace pairs.
 
-Pure parsing: no file is looked at, nothing is matched. Never raises for any text; what is
-wrong becomes a fault (``parse_error``) with the line of the text and what was expected there.
+Never raises; what is wrong becomes a fault (``parse_error``), up to 20 of them::
 
-Grammar, over lines that end with LF or CRLF (a lone CR is text)::
+    answer  = *( block / prose )          ; lines end with LF or CRLF, a lone CR is text
+    block   = START 1*( FIND content REPLACE content ) END
 
-    answer  = *( block / prose )
-    block   = START 1*( FIND content REPLACE content ) END    ; blank lines before the first FIND
-    START   = "===SKIPPY_PATCH_START:" path "==="
-    FIND    = "===FIND==="
-    REPLACE = "===REPLACE==="
-    END     = "===SKIPPY_PATCH_END==="
-    content = *( any line that does not look like a marker )
-
-* A marker stands alone on its line and begins it; white space after it is ignored, and so is
-  white space around the path.
-* The newline that ends a marker's line belongs to the marker, and so does the one before the
-  next marker. So the content between two markers has no final newline unless a blank line is
-  written before the second of them. The content of FIND may not be empty.
-* A line that only resembles a marker - indented, other letter case, other numbers of ``=``,
-  spaces inside, a START without a path - is a fault inside a block: taken for text it would be
-  written into the file. Outside of blocks only what resembles START or END is: a block that is
-  taken for prose would be lost without a word.
-* Content that looks like a marker is written with a backslash before it (after the indentation,
-  if it has any); one backslash is taken away: ``\===FIND===`` is the text ``===FIND===``, and
-  ``\\===FIND===`` is ``\===FIND===``.
-* Everything outside of blocks is prose. A marker there is a fault, because its content would be
-  lost.
-
-After a fault the parser goes on with the next marker, so that one answer tells all of them.
+The newlines beside a marker belong to it. A line that only resembles a marker is a fault in a
+block, where it would be written into the file; outside, what resembles START or END is, because
+the block would be lost without a word. A backslash before such a line makes it text.
 """
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -211,7 +192,6 @@ class _Reader:
             self._fault(last, _NO_BLOCK)
 
     def _text(self, number: int, line: str) -> None:
-        """A line that is no marker."""
         if self._place is not _Place.BLOCK:
             self._content.append(line)
         elif not is_blank(line.rstrip("\r")) and not self._told:
@@ -223,7 +203,6 @@ class _Reader:
             )
 
     def _marker(self, number: int, line: str, resembled: re.Match[str]) -> None:
-        """A line that is a marker, or resembles one."""
         mark = _Mark[str(resembled.lastgroup).upper()]
         written = line.rstrip(_EDGES)
         start = _EXACT_START.fullmatch(written)
@@ -336,3 +315,76 @@ _NO_BLOCK = (
     f"not in JSON:\n{_START}\n{_Mark.FIND}\nthe old text, exactly as it stands in the file\n"
     f"{_Mark.REPLACE}\nthe new text\n{_Mark.END}"
 )
+
+
+#: The names under which a call of this tool is known.
+_OURS = ("patchfiletool", "patch_block")
+#: Members that lead from an envelope to the arguments of a call.
+_INWARD = ("actions", "tool_calls", "function", "arguments", "parameters", "input")
+_DEEPEST = 8
+_OBJECT = re.compile(r'\{\s*"')
+#: So many stretches that begin like an object and are none, then no more are looked at.
+_MOST_BROKEN = 100
+
+_decoder = json.JSONDecoder(strict=False)
+
+
+class NamedFile(msgspec.Struct, frozen=True):
+    """A path that the JSON names; ``line`` is where that JSON begins in the text, from 1."""
+
+    path: str
+    line: int
+
+
+def named_files(prose: Iterable[Prose]) -> list[NamedFile]:
+    """The files that calls of this tool in ``prose`` name, in order, each path once."""
+    found: dict[str, NamedFile] = {}
+    for stretch in prose:
+        for value, offset in _objects(stretch.text):
+            for path in _filepaths(value, _DEEPEST):
+                line = stretch.line + stretch.text.count("\n", 0, offset)
+                found.setdefault(path, NamedFile(path, line))
+    return list(found.values())
+
+
+def _objects(text: str) -> Iterator[tuple[object, int]]:
+    """The JSON objects in ``text`` that are not inside another one, and where they begin."""
+    position = broken = 0
+    while broken < _MOST_BROKEN and (opening := _OBJECT.search(text, position)):
+        position = opening.start() + 1
+        try:
+            value, position = _decoder.raw_decode(text, opening.start())
+        except (ValueError, RecursionError):
+            broken += 1
+            continue
+        yield value, opening.start()
+
+
+def _filepaths(value: object, depth: int) -> Iterator[str]:
+    if isinstance(value, str) and value.lstrip()[:1] == "{":
+        value = _parsed(value)
+    if isinstance(value, list) and depth:
+        for each in value:
+            yield from _filepaths(each, depth - 1)
+    if not isinstance(value, dict) or _of_another_tool(value):
+        return
+    path = value.get("filepath")
+    if isinstance(path, str) and path:
+        yield path
+    if depth:
+        for name in _INWARD:
+            if isinstance(value.get(name), dict | list | str):
+                yield from _filepaths(value[name], depth - 1)
+
+
+def _parsed(text: str) -> object:
+    try:
+        return _decoder.decode(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _of_another_tool(value: dict[str, object]) -> bool:
+    """Whether an object is a call of a tool that is not this one."""
+    names = (value.get("tool"), value.get("name"))
+    return any(isinstance(name, str) and name.lower() not in _OURS for name in names)

@@ -1,13 +1,7 @@
 """Where one change of ``patch_file`` is to be made: a step, or the failure that explains why not.
 
-    given           places                                       chosen
-    (nothing)       the ladder of DIALECTS.md 0                  the only one
-    near_line       the same                                     the nearest of several
-    occurrence      exact text, or but for line terminators      the n-th
-    fuzzy           the ladder; if there is none, similar lines  the only one; clearly the best
-    regex           matches of the pattern                       the only one, or as above
-
-Lines are those of the text that the change is made in, with the changes before it made.
+``occurrence`` counts exact text, ``near_line`` takes the nearest of several places, ``fuzzy``
+takes similar lines where the ladder finds nothing, ``regex`` takes matches of the pattern.
 """
 
 from __future__ import annotations
@@ -17,7 +11,6 @@ import msgspec
 from stet.wire.failures import Failure
 from stetd.editing import patience
 from stetd.editing.matching import locating
-from stetd.editing.matching.choosing import TooFew, nearest_of, nth_place
 from stetd.editing.matching.ladder import (
     Match,
     Several,
@@ -26,7 +19,7 @@ from stetd.editing.matching.ladder import (
     match_at,
 )
 from stetd.editing.matching.line_replacement import replacement
-from stetd.editing.matching.rungs import Place, Rung
+from stetd.editing.matching.rungs import Place, Rung, TooFew, nearest_of, nth_place
 from stetd.editing.patch_file import search_refusals
 from stetd.editing.patch_file.fuzzy_search import (
     OutOfTime,
@@ -34,9 +27,10 @@ from stetd.editing.patch_file.fuzzy_search import (
     SeveralAlike,
     find_resembling,
 )
-from stetd.editing.patch_file.pattern_reading import BadPattern
 from stetd.editing.patch_file.regex_search import (
     MOST_MATCHES,
+    Allowance,
+    BadPattern,
     Found,
     Matches,
     Pattern,
@@ -46,11 +40,10 @@ from stetd.editing.patch_file.regex_search import (
     expanded,
     find_matches,
 )
-from stetd.editing.patch_file.search_time import Allowance
 from stetd.editing.patch_file.sequential import Step
 from stetd.editing.refusals import Subject
 from stetd.editing.text import Document
-from stetd.editing.tools.inputs.patch_file import ChangeRequest
+from stetd.editing.tools.inputs import ChangeRequest
 
 REGEX = "regex"
 FUZZY = "fuzzy"
@@ -171,52 +164,39 @@ def _by_pattern(
         if matches.empty:
             return search_refusals.matches_empty(subject)
         return search_refusals.matches_nothing(subject, document, change.search)
-    found = _chosen(matches, change, document)
-    if found is None:
-        return _not_chosen(subject, matches, change, document)
+    found = _chosen(subject, matches, change, document)
+    if isinstance(found, Failure):
+        return found
     written = replacement(
         found.matched,
         expanded(found, change.replace),
         document.text[found.start : found.end],
         document.terminator_near(found.end),
-        literal=False,
         forgiven=False,
     )
+    assert written is not None, "BUG: only a change of indentation can fail"
     written = apart_from_carriage_return(document, found.start, written)
     return Step(subject.index, found.start, found.end, written, REGEX)
 
 
-def _chosen(matches: Matches, change: ChangeRequest, document: Document) -> Found | None:
-    """The match that is meant, None when that is not settled."""
-    if change.occurrence is not None:
-        return matches.nth
-    if matches.count == 1:
-        return matches.found[0]
-    near = _nearest(matches, change, document)
-    if len(near) != 1:
-        return None
-    return next(each for each in matches.found if each.start == near[0].start)
-
-
-def _nearest(matches: Matches, change: ChangeRequest, document: Document) -> list[Place]:
-    """The matches that ``near_line`` may mean; none without it, or if not all are listed."""
-    if change.near_line is None or matches.count > MOST_MATCHES:
-        return []
-    places = [Place(each.start, each.end) for each in matches.found]
-    return nearest_of(document, places, change.near_line)
-
-
-def _not_chosen(
+def _chosen(
     subject: Subject, matches: Matches, change: ChangeRequest, document: Document
-) -> Failure:
+) -> Found | Failure:
+    """The match that is meant, or why that is not settled."""
     lines = tuple(document.line_at(each.start) for each in matches.found)
     if change.occurrence is not None:
-        return search_refusals.out_of_range(subject, TooFew(matches.count, lines), change)
-    near = _nearest(matches, change, document)
-    if near:
-        lines = tuple(document.line_at(place.start) for place in near)
-        return search_refusals.no_nearest(subject, lines, change)
-    return search_refusals.not_unique(subject, lines, change, "")
+        missing = TooFew(matches.count, lines)
+        return matches.nth or search_refusals.out_of_range(subject, missing, change)
+    if matches.count == 1:
+        return matches.found[0]
+    if change.near_line is None or matches.count > MOST_MATCHES:
+        return search_refusals.not_unique(subject, lines, change, "")
+    places = {Place(each.start, each.end): each for each in matches.found}
+    near = nearest_of(document, list(places), change.near_line)
+    if len(near) == 1:
+        return places[near[0]]
+    lines = tuple(document.line_at(place.start) for place in near)
+    return search_refusals.no_nearest(subject, lines, change)
 
 
 def _step(subject: Subject, match: Match) -> Step:

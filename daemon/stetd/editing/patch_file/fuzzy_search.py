@@ -1,37 +1,19 @@
 """The whole lines most like a text that stands nowhere: ``fuzzy`` of ``patch_file``.
 
-The only search that lets words differ, so it is done only when a call asks for it, tells its
-score, and refuses wherever another place could be meant as well.
+The only search that lets words differ. A place is a run of as many lines as the text has, each
+at least ``LEAST_LINE`` like its counterpart by rapidfuzz's ``ratio`` of the bare lines; its
+score is their mean, weighted by length. Comparing line with line keeps a run that is shifted by
+a line from scoring well by accident. The best is taken if it scores what was asked for, the
+second best is clearly below (by ``CLEARLY``, and with twice the distance from 1), every line
+that changes is itself as alike as was asked for, and one change of indentation explains it.
 
-*Alike.* Two lines are as alike as rapidfuzz's ``ratio`` says (0 to 1), compared without
-indentation and trailing space and with typography folded; a blank line is like blank lines
-only. A *place* is a run of as many lines as the text has, each of which is at least
-``LEAST_LINE`` like its counterpart. Its score is the mean over the lines, weighted by the
-length of the text's. Comparing line with line keeps a run that is shifted by a line from
-scoring well by accident; where it does score well, the text really fits twice.
-
-*Taken* is the best place if
-
-* its score is at least what was asked for;
-* the second best, wherever it is, is clearly below: by ``CLEARLY`` and with twice the distance
-  from 1 at least;
-* each line that the new text changes, and each beside which it inserts, is itself as alike as
-  was asked for: what is replaced must be what was meant;
-* its indentation differs by one uniform change, which the new lines can get too.
-
-Lines that old and new text share keep the file's bytes.
-
-*Fast.* A place must resemble the text in every line, so its longest lines are looked for first,
-by one pass each over the distinct lines of the file. Where very many places resemble it in
-these, the likeliest are compared in full; the others count as a second best that is as good as
-it could be.
+The longest lines are looked for first, over the distinct lines of the file; where very many
+places resemble the text in these, the rest count as a second best as good as it could be.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Sequence
 from heapq import nsmallest
 from itertools import zip_longest
 from operator import itemgetter
@@ -41,12 +23,12 @@ from rapidfuzz import fuzz, process
 
 from stetd.editing import patience
 from stetd.editing.matching import line_replacement
-from stetd.editing.matching.indentation import Change
 from stetd.editing.matching.ladder import apart_from_carriage_return, indentations_around
+from stetd.editing.matching.line_replacement import Change
 from stetd.editing.matching.normal_forms import NormalForms, bare, indentation_of
 from stetd.editing.matching.rungs import Place, Search
-from stetd.editing.patch_file.search_time import Allowance
-from stetd.editing.text import Document, is_blank
+from stetd.editing.patch_file.regex_search import Allowance
+from stetd.editing.text import Document, is_blank, split_lines
 
 #: Each line must be so alike for a run of lines to be a place at all.
 LEAST_LINE = 0.5
@@ -91,45 +73,12 @@ class _Scored(msgspec.Struct, frozen=True):
     lines: tuple[float, ...]
 
 
-class _Ranking(msgspec.Struct, frozen=True):
-    """Places, the best first; none that was not looked at scores more than ``unseen``."""
-
-    places: list[_Scored]
-    unseen: float
-
-
-@dataclass(frozen=True)
-class _DistinctLines:
-    """The lines of a document in the form in which they are compared, each once."""
-
-    document: Document
-    keys: list[str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "keys", NormalForms.of(self.document).bare_lines)
-
-    @classmethod
-    def of(cls, document: Document) -> _DistinctLines:
-        lines = document.derived.get(cls)
-        if lines is None:
-            lines = document.derived[cls] = cls(document)
-        assert isinstance(lines, cls), "BUG: another class's derived form"
-        return lines
-
-    @cached_property
-    def numbers(self) -> dict[str, list[int]]:
-        """For each distinct line the indexes (from 0) at which it stands."""
-        numbers: dict[str, list[int]] = {}
-        for index, key in enumerate(self.keys):
-            numbers.setdefault(key, []).append(index)
-        return numbers
-
-    def like(self, key: str, least: float) -> Iterable[tuple[str, float]]:
-        """The distinct lines that are at least so much like ``key``, and how much."""
-        found = process.extract(
-            key, list(self.numbers), scorer=fuzz.ratio, score_cutoff=least * 100, limit=None
-        )
-        return ((line, score / 100) for line, score, _ in found)
+def _distinct_lines(document: Document) -> dict[str, list[int]]:
+    """For each distinct bare line the indexes (from 0) at which it stands."""
+    numbers: dict[str, list[int]] = {}
+    for index, key in enumerate(document.form(NormalForms).bare_lines):
+        numbers.setdefault(key, []).append(index)
+    return numbers
 
 
 def find_resembling(
@@ -143,15 +92,16 @@ def find_resembling(
         ranking = _ranking(search, least, allowance)
     if ranking is None:
         return OutOfTime()
-    if not ranking.places:
+    places, unseen = ranking
+    if not places:
         return Unlike("no lines are that much alike, one by one")
-    best, *others = ranking.places
+    best, *others = places
     first, last = best.first + 1, best.first + len(search.lines)
     if best.score < least:
         return Unlike(f"the most alike scores {best.score:.2f}", first, last)
-    second = max([ranking.unseen, *(each.score for each in others[:1])])
+    second = max([unseen, *(each.score for each in others[:1])])
     if not _clearly(best.score, second):
-        near = [each for each in ranking.places if not _clearly(best.score, each.score)]
+        near = [each for each in places if not _clearly(best.score, each.score)]
         return SeveralAlike(tuple((each.first + 1, each.score) for each in near[:20]))
     differing = _line_too_different(search, new, best, least)
     if differing is not None:
@@ -168,11 +118,16 @@ def _clearly(best: float, other: float) -> bool:
     return best - other >= CLEARLY and 1 - other >= 2 * (1 - best)
 
 
-def _ranking(search: Search, least: float, allowance: Allowance) -> _Ranking | None:
-    """All places that matter; None when time ran out."""
-    distinct = _DistinctLines.of(search.document)
+def _ranking(
+    search: Search, least: float, allowance: Allowance
+) -> tuple[list[_Scored], float] | None:
+    """The places that matter, the best first; None when time ran out.
+
+    And a score that none of those which were not compared in full exceeds.
+    """
+    keys = search.document.form(NormalForms).bare_lines
     wanted = [bare(line) for line in search.folded_lines]
-    losses = _losses(distinct, wanted, least, allowance)
+    losses = _losses(search.document, wanted, least, allowance)
     if losses is None:
         return None
     total = sum(map(_weight, wanted))
@@ -184,14 +139,14 @@ def _ranking(search: Search, least: float, allowance: Allowance) -> _Ranking | N
         patience.go_on()
         if allowance.left <= 0:
             return None
-        scored = _scored(distinct.keys, wanted, first, known)
+        scored = _scored(keys, wanted, first, known)
         if scored is not None:
             places.append(scored)
-    return _Ranking(sorted(places, key=lambda each: (-each.score, each.first)), unseen)
+    return sorted(places, key=lambda each: (-each.score, each.first)), unseen
 
 
 def _losses(
-    distinct: _DistinctLines, wanted: Sequence[str], least: float, allowance: Allowance
+    document: Document, wanted: Sequence[str], least: float, allowance: Allowance
 ) -> dict[int, float] | None:
     """The lines (from 0) at which a place that matters may begin; None when time ran out.
 
@@ -200,7 +155,8 @@ def _losses(
     total = sum(map(_weight, wanted))
     matters = min(least - CLEARLY, 2 * least - 1)
     longest = sorted(range(len(wanted)), key=lambda index: len(wanted[index]), reverse=True)
-    last = len(distinct.keys) - len(wanted)
+    distinct = document.form(_distinct_lines)
+    last = document.line_count - len(wanted)
     losses: dict[int, float] | None = None
     for index in longest[:_ANCHORS]:
         if not wanted[index]:
@@ -210,10 +166,17 @@ def _losses(
             return None
         weight = _weight(wanted[index])
         cutoff = max(LEAST_LINE, 1 - total * (1 - matters) / weight)
+        like = process.extract(
+            wanted[index],
+            list(distinct),
+            scorer=fuzz.ratio,
+            score_cutoff=cutoff * 100,
+            limit=None,
+        )
         found = {
-            number - index: weight * (1 - alike)
-            for line, alike in distinct.like(wanted[index], cutoff)
-            for number in distinct.numbers[line]
+            number - index: weight * (1 - score / 100)
+            for line, score, _ in like
+            for number in distinct[line]
             if 0 <= number - index <= last
         }
         if losses is None:
@@ -256,7 +219,7 @@ def _alike(line: str, here: str) -> float:
 
 def _line_too_different(search: Search, new: str, best: _Scored, least: float) -> int | None:
     """The first line (from 0, of the text) that is changed or inserted beside, and too unlike."""
-    sent = line_replacement.Given.of(new).contents
+    sent = split_lines(new)[0]
     origins = line_replacement.shared_lines(search.lines, sent)
     touched = set(range(len(search.lines))) - {each for each in origins if each is not None}
     before: int | None = None
@@ -294,12 +257,12 @@ def _written(search: Search, old: str, new: str, place: Place, first: int) -> st
     )
     if not change.uniform:
         return None
-    return line_replacement.reindented_replacement(
+    return line_replacement.replacement(
         old,
         new,
         document.text[place.start : place.end],
         document.terminator_near(place.end),
-        change,
-        indentations_around(document, place),
         forgiven=place.forgiven,
+        change=change,
+        around=indentations_around(document, place),
     )

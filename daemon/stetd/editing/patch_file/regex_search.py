@@ -1,30 +1,237 @@
 """Searching with regular expressions, within bounds of time and memory.
 
-A pattern sees the text with every line terminator as ``\\n``, whatever the file has: ``$``
-stands before it, ``^`` after it, ``.`` does not match it (unless ``(?s)`` is given), and what
-is replaced gets the file's own terminators back. So a pattern means the same in every file,
-and can't tear a ``\\r\\n`` apart.
-
-Matches are found from left to right and do not overlap, as every regular expression tool has
-it. An empty match is none.
-
-All searches of a call share one :class:`~stetd.editing.patch_file.search_time.Allowance` of time.
-Where others wait (:mod:`stetd.editing.patience`), a search that is not done at once is not
-stopped: it is done elsewhere.
+Patterns come from models and are compiled by ``regex`` on the thread that everybody waits for,
+so they are read first: a brace that is no counted repetition is escaped (the package would read
+approximate matching), counted repetitions are limited (they are unfolded when compiled), and
+recursion and backward search are refused. A pattern sees every terminator as ``\\n`` and means
+the same in every file. Matches do not overlap; an empty one is none.
 """
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import msgspec
 import regex
 
 from stetd.editing import patience
-from stetd.editing.patch_file.pattern_reading import BadPattern, ReadPattern, read_pattern
-from stetd.editing.patch_file.search_time import Allowance
 from stetd.editing.text import Document
+
+#: Seconds for all such searches of a call together.
+SECONDS = 2.0
+
+
+class Allowance:
+    """What is left of a call's time; a search runs ``with allowance:``."""
+
+    def __init__(self, seconds: float = SECONDS) -> None:
+        self.total = seconds
+        self._left = seconds
+        self._began = 0.0
+
+    @property
+    def left(self) -> float:
+        """The seconds that are left, those of the search under way taken off; may be negative."""
+        return self._left - (time.thread_time() - self._began if self._began else 0.0)
+
+    def __enter__(self) -> Self:
+        self._began = time.thread_time()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._left, self._began = self.left, 0.0
+
+
+#: Limits of a pattern: characters, nested groups, and size with counted repetitions unfolded.
+MOST_CHARACTERS = 4_000
+MOST_NESTED = 50
+MOST_UNFOLDED = 20_000
+
+_COUNTED = re.compile(r"\{(?:(\d{1,9})(?:,(\d{0,9}))?|,(\d{1,9}))\}")
+_RECURSION = re.compile(r"\(\?(?:R|[+-]?\d+|&\w*|P>\w*)\)")
+_FLAGS = re.compile(r"\(\?([A-Za-z0-9]*)(?:-[A-Za-z]*)?[:)]")
+_NAMED_ESCAPE = re.compile(r"\\(?:[pPN]\{[^}]*\}|[gkL]<[^>]*>)")
+#: ``(?<name>`` and ``(?P<name>`` capture; ``(?<=`` and ``(?<!`` look behind.
+_NAMED_GROUP = re.compile(r"\(\?P?<(?![=!])")
+_WHOLE = re.compile(r"\(\?#[^)]*\)|\(\*[A-Z]+\)")
+_CONDITION = re.compile(r"\(\?\([\w<>']*\)")
+
+
+class BadPattern(msgspec.Struct, frozen=True):
+    """Why a pattern is not taken; ``position``: the character (from 0) that shows it."""
+
+    reason: str
+    position: int | None = None
+
+
+class ReadPattern(msgspec.Struct, frozen=True):
+    """A pattern that may be compiled.
+
+    ``text`` is what to compile; its character ``i`` comes from character ``origin[i]`` of the
+    pattern that was sent. ``keeps_repetitions``: a group that captures is repeated without
+    limit.
+    """
+
+    text: str
+    origin: tuple[int, ...]
+    keeps_repetitions: bool
+
+
+@dataclass(slots=True)
+class _Group:
+    """A group that is being read: its unfolded size, the size of what stands last in it."""
+
+    captures: bool = False
+    size: int = 0
+    last: int = 0
+    last_captures: bool = False
+
+    def add(self, size: int, *, captures: bool = False) -> None:
+        self.size += size
+        self.last, self.last_captures = size, captures
+        self.captures |= captures
+
+
+class _TooMuch(Exception):
+    """A limit of this module was passed at ``position``."""
+
+    def __init__(self, reason: str, position: int) -> None:
+        super().__init__(reason)
+        self.reason, self.position = reason, position
+
+
+class _Reader:
+    """Goes through a pattern once, from left to right."""
+
+    def __init__(self, pattern: str) -> None:
+        self._pattern = pattern
+        self._at = 0
+        self._text: list[str] = []
+        self._origin: list[int] = []
+        self._groups = [_Group()]
+        self._verbose = False
+        self._keeps = False
+
+    def read(self) -> ReadPattern:
+        """The whole pattern. Raises _TooMuch."""
+        while self._at < len(self._pattern):
+            at = self._at
+            self._step()
+            if self._groups[-1].size > MOST_UNFOLDED:
+                raise _TooMuch(
+                    "it is too large: with its counted repetitions written out it has more than "
+                    f"{MOST_UNFOLDED:,} parts",
+                    at,
+                )
+        return ReadPattern("".join(self._text), tuple(self._origin), self._keeps)
+
+    def _take(self, length: int, written: str | None = None) -> None:
+        """Copy ``length`` characters, or write something else for them."""
+        at, self._at = self._at, self._at + length
+        text = self._pattern[at : self._at] if written is None else written
+        self._text.append(text)
+        self._origin += range(at, self._at) if written is None else [at] * len(text)
+
+    def _part(self, length: int, written: str | None = None) -> None:
+        """The same for what counts as a part of the pattern."""
+        self._groups[-1].add(1)
+        self._take(length, written)
+
+    def _step(self) -> None:
+        pattern, at = self._pattern, self._at
+        char = pattern[at]
+        match char:
+            case "\\":
+                self._escape()
+            case "[":
+                self._part(min(self._set_end() + 1, len(pattern)) - at)
+            case "(":
+                self._open()
+            case ")":
+                if len(self._groups) > 1:
+                    group = self._groups.pop()
+                    self._groups[-1].add(max(1, group.size), captures=group.captures)
+                self._take(1)
+            case "*" | "+" | "?":
+                self._repeat(1, endless=char != "?")
+                self._take(1)
+            case "{" if counted := _COUNTED.match(pattern, at):
+                numbers = [int(each) for each in counted.groups() if each]
+                self._repeat(max(numbers), endless=counted[2] == "")
+                self._take(len(counted.group()))
+            case "{":
+                self._part(1, "\\{")
+            case "#" if self._verbose:
+                end = pattern.find("\n", at)
+                self._take((end if end >= 0 else len(pattern)) - at)
+            case "\r" if pattern.startswith("\r\n", at):
+                self._part(2, "\n")
+            case _:
+                self._part(1)
+
+    def _escape(self) -> None:
+        named = _NAMED_ESCAPE.match(self._pattern, self._at)
+        if named:
+            self._part(len(named.group()))
+        elif self._pattern.startswith(r"\r\n", self._at):
+            self._part(4, r"\n")
+        else:
+            self._part(min(2, len(self._pattern) - self._at))
+
+    def _set_end(self) -> int:
+        """Where ``[...]`` ends; what begins like one and does not end is for the compiler."""
+        pattern, at = self._pattern, self._at + 1
+        at += pattern.startswith("^", at)
+        at += pattern.startswith("]", at)
+        while at < len(pattern) and pattern[at] != "]":
+            if pattern.startswith("[:", at) and pattern.find(":]", at + 2) >= 0:
+                at = pattern.find(":]", at + 2) + 2
+            else:
+                at += 2 if pattern[at] == "\\" else 1
+        return at
+
+    def _open(self) -> None:
+        pattern, at = self._pattern, self._at
+        if _RECURSION.match(pattern, at):
+            raise _TooMuch("it calls itself, which is not supported", at)
+        whole = _WHOLE.match(pattern, at)
+        flags = None if whole else _FLAGS.match(pattern, at)
+        if flags:
+            if "r" in flags[1]:
+                raise _TooMuch("it searches backwards, which is not supported", at)
+            self._verbose |= "x" in flags[1]
+            whole = flags if flags.group().endswith(")") else None
+        if whole:
+            self._take(len(whole.group()))
+            return
+        if len(self._groups) > MOST_NESTED:
+            raise _TooMuch(f"more than {MOST_NESTED} groups are nested in it", at)
+        named = _NAMED_GROUP.match(pattern, at)
+        plain = pattern[at + 1 : at + 2] != "?"
+        self._groups.append(_Group(captures=bool(named) or plain))
+        opening = flags or _CONDITION.match(pattern, at) or named
+        self._take(len(opening.group()) if opening else 1 if plain else 2)
+
+    def _repeat(self, times: int, *, endless: bool) -> None:
+        group = self._groups[-1]
+        group.size += group.last * (max(1, times) - 1)
+        group.last *= max(1, times)
+        self._keeps |= group.last_captures and (endless or times > 1)
+
+
+def read_pattern(pattern: str) -> ReadPattern | BadPattern:
+    """``pattern`` in the form to compile, or why it is not taken."""
+    if len(pattern) > MOST_CHARACTERS:
+        return BadPattern(f"it has {len(pattern):,} characters; {MOST_CHARACTERS:,} is the most")
+    try:
+        return _Reader(pattern).read()
+    except _TooMuch as excess:
+        return BadPattern(excess.reason, excess.position)
+
 
 #: Patterns are not tried on longer texts: a repeated alternation keeps what it has matched.
 MOST_TEXT = 8_000_000

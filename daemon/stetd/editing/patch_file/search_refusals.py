@@ -10,12 +10,12 @@ from collections.abc import Sequence
 import msgspec
 
 from stet.wire.failures import Failure, Kind
-from stetd.editing.matching.choosing import TooFew
+from stetd.editing.matching.rungs import TooFew
 from stetd.editing.patch_file.fuzzy_search import SeveralAlike, Unlike
-from stetd.editing.patch_file.pattern_reading import BadPattern
+from stetd.editing.patch_file.regex_search import BadPattern
 from stetd.editing.refusals import MANY_PLACES, Subject, old_text_not_found, spelled_lines, visible
 from stetd.editing.text import Document
-from stetd.editing.tools.inputs.patch_file import ChangeRequest
+from stetd.editing.tools.inputs import ChangeRequest
 
 
 def missing_search(subject: Subject) -> Failure:

@@ -5,18 +5,28 @@ one: what is written before it shifts it, what is written inside it grows it, an
 it takes its place. Only the characters that an edit really changes count (what old and new
 text have in common at their ends stays), so that edits may share context lines.
 
-``patch`` works differently, on the original text (``planning``, ``applying``).
+``patch`` works differently, on the original text (``planning``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 import msgspec
 
 from stet.wire.results import EditReport
-from stetd.editing.applying import line_numbers
+from stetd.editing.matching.near_miss import quoted
+from stetd.editing.matching.normal_forms import INDENTATION
+from stetd.editing.planning import line_numbers
+from stetd.editing.text import (
+    WHITE_SPACE,
+    Document,
+    common_ends,
+    is_blank,
+    presentable,
+    split_lines,
+)
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -61,17 +71,12 @@ class Succession:
     """A text in which steps are made, and where each of them has landed."""
 
     text: str
-    landed: list[Landed]
-
-    @classmethod
-    def of(cls, text: str) -> Succession:
-        """No step made yet."""
-        return cls(text, [])
+    landed: list[Landed] = field(default_factory=list)
 
     def make(self, step: Step) -> None:
         """Make a step in the text as it is."""
         removed = self.text[step.start : step.end]
-        head, tail = _common_ends(removed, step.replacement)
+        head, tail = common_ends(removed, step.replacement)
         start, end = step.start + head, step.end - tail
         growth = len(step.replacement) - len(removed)
         for earlier in self.landed:
@@ -79,15 +84,6 @@ class Succession:
         landed_end = step.start + len(step.replacement)
         self.landed.append(Landed(step, removed, step.start, landed_end, start, landed_end - tail))
         self.text = "".join((self.text[: step.start], step.replacement, self.text[step.end :]))
-
-
-def _common_ends(old: str, new: str) -> tuple[int, int]:
-    """How many characters two texts have in common at the beginning, and then at the end."""
-    shorter = min(len(old), len(new))
-    head = next((n for n in range(shorter) if old[n] != new[n]), shorter)
-    room = shorter - head
-    tail = next((n for n in range(room) if old[-1 - n] != new[-1 - n]), room)
-    return head, tail
 
 
 def _move(landed: Landed, by: int, start: int, end: int, growth: int) -> None:
@@ -132,3 +128,79 @@ def report_steps(path: str, text: str, landed: Sequence[Landed]) -> tuple[EditRe
         )
         for each, (first, last) in zip(landed, ends, strict=True)
     )
+
+
+#: A line is quoted up to so many characters, and shown up to so many.
+_QUOTED = 60
+_SHOWN_LINE = 200
+#: Of a long change so many of its first and of its last lines are shown.
+_SHOWN_ENDS = 10
+
+
+def told(number: int, landed: Landed, report: EditReport, changed_line: int) -> str:
+    """``  1. Line 42: <what changed>``, with what is to be known about the match.
+
+    The line is that of the text that was found; where that begins with lines that stay, the
+    line of the first that does not is told as well.
+    """
+    notes = []
+    if report.score is not None:
+        notes.append(f"fuzzy match, score {report.score:.2f}")
+    if landed.changed_by is not None:
+        notes.append(f"changed again by change {landed.changed_by + 1}")
+    note = f" ({'; '.join(notes)})" if notes else ""
+    at = "" if landed.idle or changed_line == report.line else f" at line {changed_line}"
+    return f"  {number}. Line {report.line}: {described(landed)}{at}{note}"
+
+
+def described(landed: Landed) -> str:
+    """What a change did, drawn from the lines in which its old and new text differ."""
+    old, new = _differing(split_lines(landed.removed)[0], split_lines(landed.step.replacement)[0])
+    if not old and not new:
+        return "changed line endings" if not landed.idle else "changed nothing"
+    if not old:
+        return f"added {_told_lines(new)}"
+    if not new:
+        return f"removed {_told_lines(old)}"
+    if len(old) == len(new) == 1:
+        indented = len(old[0]) - len(old[0].lstrip(INDENTATION))
+        shared = min(indented, common_ends(old[0], new[0])[0])
+        return f"{_short(old[0][shared:])} became {_short(new[0][shared:])}"
+    return f"replaced {_told_lines(old)} with {_told_lines(new)}"
+
+
+def surroundings(document: Document, report: EditReport, around: int) -> Iterator[str]:
+    """The lines of a change in the final text, and so many ``around`` it."""
+    first = max(1, report.line - around)
+    last = min(document.line_count, report.end_line + around)
+    width = len(str(last))
+    hidden = range(report.line + _SHOWN_ENDS, report.end_line + 1 - _SHOWN_ENDS)
+    for number in range(first, last + 1):
+        if number in hidden:
+            if number == hidden.start:
+                yield f"       {'':>{width}}| ... {len(hidden)} more lines"
+            continue
+        line = presentable(document.lines[number - 1])
+        shown = line[:_SHOWN_LINE] + ("..." if len(line) > _SHOWN_LINE else "")
+        mark = ">" if report.line <= number <= report.end_line else " "
+        yield f"     {mark} {number:>{width}}| {shown}".rstrip(" ")
+
+
+def _differing(old: list[str], new: list[str]) -> tuple[list[str], list[str]]:
+    """The lines without those that both have at the beginning and at the end."""
+    head, tail = common_ends(old, new)
+    return old[head : len(old) - tail], new[head : len(new) - tail]
+
+
+def _told_lines(lines: list[str]) -> str:
+    """The text of one line; of several, their number and the first that is not blank."""
+    if len(lines) == 1:
+        return "a blank line" if is_blank(lines[0]) else _short(lines[0].strip(WHITE_SPACE))
+    telling = next((line for line in lines if not is_blank(line)), None)
+    if telling is None:
+        return f"{len(lines)} blank lines"
+    return f"{len(lines)} lines ({_short(telling.strip(WHITE_SPACE))} ...)"
+
+
+def _short(text: str) -> str:
+    return quoted(text if len(text) <= _QUOTED else f"{text[:_QUOTED]}...")

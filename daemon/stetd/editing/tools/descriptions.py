@@ -1,10 +1,8 @@
-"""What language models are told of each tool, and nothing else.
+"""What language models are told of each tool.
 
-A description has at most 1,024 characters: OpenAI's Chat Completions, and services that
-follow them, refuse a request with a longer one. So each says what a model gets wrong
-without it, and leaves the rest to the fields' own descriptions (``inputs``) and to the
-refusals, which say what to send instead. The first sentence has the words that a model looks
-for a tool with: some clients show a tool only once a search has found it.
+A description has at most 1,024 characters: OpenAI's Chat Completions refuse a longer one. The
+first sentence has the words that a model looks for: some clients show a tool only when a search
+has found it.
 """
 
 from __future__ import annotations
@@ -108,3 +106,32 @@ as they are now."""
 REQUEST_MODE_UPGRADE = """\
 Ask the person for write access, when an edit was refused in Restricted mode. Ask once and say \
 what for; reading works meanwhile. If the answer is no, don't try to write by other means."""
+
+
+#: The definition of a custom tool's format, syntax ``lark``.
+APPLY_PATCH_LARK = r"""
+start: BEGIN operation+ END
+
+operation: ADD_FILE ADDED*
+         | DELETE_FILE
+         | UPDATE_FILE MOVE_TO
+         | UPDATE_FILE MOVE_TO? hunks
+
+hunks: first_hunk hunk* END_OF_FILE?
+first_hunk: PLACE* UNCHANGED* change line*
+hunk: PLACE+ UNCHANGED* change line*
+change: REMOVED | ADDED
+line: UNCHANGED | REMOVED | ADDED
+
+BEGIN: /\*\*\* Begin Patch\n/
+END: /\*\*\* End Patch\n?/
+ADD_FILE: /\*\*\* Add File: [^\s\x00-\x1f\x7f]([^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f])?\n/
+DELETE_FILE: /\*\*\* Delete File: [^\s\x00-\x1f\x7f]([^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f])?\n/
+UPDATE_FILE: /\*\*\* Update File: [^\s\x00-\x1f\x7f]([^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f])?\n/
+MOVE_TO: /\*\*\* Move to: [^\s\x00-\x1f\x7f]([^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f])?\n/
+END_OF_FILE: /\*\*\* End of File\n/
+PLACE: /@@( [^\r\n]+)?\n/
+UNCHANGED: / [^\r\n]*\n/
+REMOVED: /-[^\r\n]*\n/
+ADDED: /\+[^\r\n]*\n/
+"""

@@ -1,26 +1,14 @@
 """The tools as language models are told of them: names, descriptions, JSON Schemas.
 
-The schemas are made from the models in ``inputs``, in the subset of JSON Schema that every
-vendor reads; what the tools are told to do is in ``tool_descriptions``. *common* parameters
-are added here: the models are offered ``message`` and ``preview``; ``if_match`` and
-``request_id`` are for programs.
-
-    style       shape of a definition
-    mcp         {name, title, description, inputSchema, outputSchema, annotations}
-    anthropic   {name, description, input_schema}
-    openai      {type: "function", function: {name, description, strict, parameters}}
-                and with api "responses" the same without the inner object
-
-OpenAI's schemas are *strict* ones: every field is required, what may be left out may be null
-(which is how the daemon reads null), no object takes other fields, and no keyword is in them
-that is not in every model's subset: bounds and lengths are checked by the daemon only. With
-``custom`` the function ``apply_patch`` is replaced by a custom tool of that name, whose input
-is the patch itself, written under a grammar: one list can't hold two tools of one name.
+In the shapes of MCP, Anthropic and OpenAI. OpenAI's schemas are *strict*: every field is
+required, what may be left out may be null, and bounds are left to the daemon. With ``custom``
+the function ``apply_patch`` is a custom tool whose input is the patch itself: one list can't
+hold two tools of one name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, get_args
 
 import msgspec
@@ -34,22 +22,62 @@ from stet.wire.results import (
     ShowResult,
     UpgradeResult,
 )
-from stetd.editing.apply_patch.model_grammar import APPLY_PATCH_LARK
 from stetd.editing.tools import descriptions as described
-from stetd.editing.tools.inputs.apply_patch import ApplyPatchInput
-from stetd.editing.tools.inputs.base import Field, ToolInput, fields_of
-from stetd.editing.tools.inputs.history import (
+from stetd.editing.tools.descriptions import APPLY_PATCH_LARK
+from stetd.editing.tools.inputs import (
+    ApplyPatchInput,
     DiffInput,
+    Field,
     LogInput,
+    PatchBlockInput,
+    PatchFileInput,
+    PatchInput,
     ReadInput,
     ShowInput,
+    ToolInput,
     UndoInput,
     UpgradeInput,
+    fields_of,
 )
-from stetd.editing.tools.inputs.patch import PatchInput
-from stetd.editing.tools.inputs.patch_block import PatchBlockInput
-from stetd.editing.tools.inputs.patch_file import PatchFileInput
-from stetd.editing.tools.result_schemas import output_schema
+
+#: What stands in the place of a result when a call is refused.
+_ERROR: dict[str, object] = {
+    "type": "object",
+    "properties": {"kind": {"type": "string"}, "message": {"type": "string"}},
+    "required": ["kind", "message"],
+}
+
+
+def output_schema(result: type[msgspec.Struct]) -> dict[str, object]:
+    """The schema of a result or of an error, an object without references and titles.
+
+    One root object with ``anyOf``, because clients of older versions take no other root.
+    """
+    whole = msgspec.json.schema(result)
+    plain = _inlined(whole["$defs"][result.__name__], whole["$defs"])
+    return {
+        "type": "object",
+        "properties": {**plain["properties"], "error": _ERROR},
+        "anyOf": [{"required": plain["required"]}, {"required": ["error"]}],
+    }
+
+
+def _inlined(schema: Any, definitions: Mapping[str, Any]) -> Any:
+    """A schema with references resolved; the docstrings of types are for readers of the code."""
+    if isinstance(schema, list):
+        return [_inlined(each, definitions) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        return _inlined(definitions[schema["$ref"].rpartition("/")[2]], definitions)
+    return {
+        key: {name: _inlined(each, definitions) for name, each in value.items()}
+        if key == "properties"
+        else _inlined(value, definitions)
+        for key, value in schema.items()
+        if key == "properties" or key not in ("title", "description", "default")
+    }
+
 
 STYLES = ("mcp", "openai", "anthropic")
 #: Which of OpenAI's interfaces the definitions are for.
@@ -232,7 +260,6 @@ def _openai_custom(tool: Tool, api: str) -> dict[str, object]:
 
 
 def _strict(schema: Any) -> Any:
-    """A plain schema as OpenAI's strict mode takes it."""
     if isinstance(schema, list):
         return [_strict(each) for each in schema]
     if not isinstance(schema, dict):
@@ -254,7 +281,6 @@ def _strict(schema: Any) -> Any:
 
 
 def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
-    """A schema that takes null too, for a field that may be left out."""
     null = {"type": "null"}
     description = {key: each for key, each in schema.items() if key == "description"}
     rest = {key: each for key, each in schema.items() if key != "description"}

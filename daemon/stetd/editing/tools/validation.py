@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from rapidfuzz import fuzz, process, utils
 
 from stet.wire.failures import Failure, Kind, Refused
-from stetd.editing.tools.inputs.base import (
+from stetd.editing.tools.inputs import (
     MAX_ELEMENTS,
     BrokenJson,
     Field,
@@ -109,13 +109,15 @@ class _Reading:
             if kind in _WANTED:
                 self._note_wrong(place, _WANTED[kind], _received(value), owner)
             else:
-                self._note_fault(place, "Input should be a valid number", value, owner)
+                self._note_wrong(
+                    place, "Input should be a valid number", _received(value), owner, ":"
+                )
             return None
         fault = _fault(field, value)
         if fault == "":
             self._note(place, f'"{_dotted(place)}" is empty. Expected fields: {_fields(owner)}.')
         elif fault is not None:
-            self._note_fault(place, fault, value, owner)
+            self._note_wrong(place, fault, _received(value), owner, ":")
         return float(value) if kind is float else value
 
     def _elements(self, field: Field, value: object, place: Place) -> list[object]:
@@ -159,19 +161,11 @@ class _Reading:
             place, f'unknown field "{_cut(field)}"{hint}. Expected fields: {_fields(owner)}.'
         )
 
-    def _note_wrong(self, place: Place, wanted: str, what: str, owner: type[ToolInput]) -> None:
-        field = _dotted(place)
-        where = f'"{field}" ' if field else ""
-        self._note(
-            place, f"{where}must be {wanted}; received {what}. Expected fields: {_fields(owner)}."
-        )
-
-    def _note_fault(self, place: Place, fault: str, value: object, owner: type[ToolInput]) -> None:
-        self._note(
-            place,
-            f'"{_dotted(place)}": {fault}; received {_received(value)}. '
-            f"Expected fields: {_fields(owner)}.",
-        )
+    def _note_wrong(
+        self, place: Place, wanted: str, what: str, owner: type[ToolInput], must: str = " must be"
+    ) -> None:
+        field = f'"{_dotted(place)}"{must} ' if _dotted(place) else f"{must} ".lstrip()
+        self._note(place, f"{field}{wanted}; received {what}. Expected fields: {_fields(owner)}.")
 
     def _note(self, place: Place, sentence: str) -> None:
         index = place[1] if len(place) > 1 and isinstance(place[1], int) else None
@@ -225,7 +219,6 @@ def _spelled_as_defined(model: type[ToolInput], value: Mapping[Any, object]) -> 
 
 @cache
 def _in_snake_case(model: type[ToolInput]) -> dict[str, str]:
-    """The names of the fields on the wire, by those in snake case."""
     return {in_snake_case(field.wire): field.wire for field in fields_of(model)}
 
 
@@ -241,7 +234,6 @@ def _names(model: type[ToolInput]) -> list[str]:
 
 
 def _fields(model: type[ToolInput]) -> str:
-    """``path (required), patches (required)``."""
     return ", ".join(
         f"{field.wire} (required)" if field.required else field.wire for field in fields_of(model)
     )

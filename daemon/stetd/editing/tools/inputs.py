@@ -1,0 +1,381 @@
+"""What all tool inputs share: their base class, and the near misses that are understood.
+
+Models send near misses. Accepted is what can only mean one thing: a single object instead of
+a list, the list or the object as a JSON string, field names in snake or camel case, null
+for a field that is left out. Everything else is refused (:mod:`stetd.editing.tools.validation`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    NamedTuple,
+    TypeAlias,
+    Union,
+    get_args,
+    get_origin,
+)
+
+import msgspec
+from msgspec import UNSET, UnsetType, field
+
+#: A list longer than this is refused at once; within the token limit there is no room for it.
+MAX_ELEMENTS = 10_000
+
+#: Where a word begins in a name in camel case.
+_HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]")
+
+#: What other tools call the file that a call edits.
+PATH_ELSEWHERE = ("file_path", "filepath", "filename", "file")
+
+#: A time: RFC 3339, or seconds.
+Time: TypeAlias = str | int | float
+
+
+class BrokenJson(ValueError):
+    """A string begins like JSON, and is none."""
+
+
+class ToolInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of all inputs: unknown fields are refused, null means absent, snake case is read."""
+
+    #: What other tools call our fields, for the advice in a refusal; too unlike to be measured.
+    elsewhere: ClassVar[Mapping[str, Sequence[str]]] = {}
+
+    @classmethod
+    def called_otherwise(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What was given, with a field under its own name that was given under another tool's."""
+        return given
+
+
+class Field(NamedTuple):
+    """One field of an input: its name here and on the wire, and what it may be.
+
+    ``kinds``: the types it may have, without None; of a Literal its choices are ``choices``. Of a
+    list ``element`` is the type of its elements. ``bounds``: as of :class:`msgspec.Meta`.
+    """
+
+    name: str
+    wire: str
+    required: bool
+    kinds: tuple[Any, ...]
+    choices: tuple[str, ...]
+    element: Any
+    bounds: msgspec.Meta
+
+
+@cache
+def fields_of(model: type[ToolInput]) -> tuple[Field, ...]:
+    """The fields of an input, in order."""
+    found = []
+    for info in msgspec.structs.fields(model):
+        annotated, meta = get_args(info.type)
+        union = isinstance(annotated, UnionType) or get_origin(annotated) is Union
+        kinds = get_args(annotated) if union else (annotated,)
+        kinds = tuple(each for each in kinds if each not in (NoneType, msgspec.UnsetType))
+        origin = get_origin(kinds[0])
+        choices = get_args(kinds[0]) if origin is Literal else ()
+        element = get_args(kinds[0])[0] if origin is list else None
+        found.append(
+            Field(info.name, info.encode_name, info.required, kinds, choices, element, meta)
+        )
+    return tuple(found)
+
+
+def said(description: str, **bounds: Any) -> msgspec.Meta:
+    """What a field is, for the language model, and its bounds."""
+    return msgspec.Meta(description=description, **bounds)
+
+
+def parsed(value: object) -> object:
+    """A JSON string that holds an object or a list, parsed; anything else as it is.
+
+    Line ends that were not escaped inside a string can only mean themselves. What begins
+    like JSON and is none is refused here, with the place, which is what has to be mended.
+    """
+    if not isinstance(value, str) or value.lstrip(" \t\r\n")[:1] not in ("{", "["):
+        return value
+    try:
+        return json.loads(value, strict=False)
+    except json.JSONDecodeError as error:
+        raise BrokenJson(
+            f"a string that is not valid JSON: {error.msg} at line {error.lineno}, "
+            f"column {error.colno}"
+        ) from None
+    except (ValueError, RecursionError):
+        return value
+
+
+def listed(value: object) -> object:
+    """A list for an object that stands where a list of such objects belongs."""
+    value = parsed(value)
+    return [value] if isinstance(value, Mapping) else value
+
+
+def in_snake_case(key: str) -> str:
+    """A name in camel case as a name in snake case."""
+    return _HUMP.sub(lambda hump: f"_{hump.group().lower()}", key)
+
+
+class Reindent(ToolInput, frozen=True):
+    """How to move the inserted text to another indentation."""
+
+    strip: Annotated[str, said("Remove this prefix from each non-blank line")] = ""
+    add: Annotated[str, said("Then put this prefix before each non-blank line")] = ""
+
+
+class PatchRequest(ToolInput, frozen=True):
+    """One edit of a ``patch`` call."""
+
+    elsewhere: ClassVar[Mapping[str, Sequence[str]]] = {
+        "oldText": ("old_string", "old_str", "old", "search", "find", "before", "original"),
+        "newText": ("new_string", "new_str", "new", "replace", "replacement", "content", "text"),
+        "operation": ("type", "command", "action", "mode", "kind"),
+    }
+
+    operation: Annotated[
+        Literal["replace", "append_eof", "prepend_bof", "overwrite"], said("What to do")
+    ]
+    old_text: Annotated[
+        str, said("Text to look for; must stand in the file exactly once (required for replace)")
+    ] = field(default="", name="oldText")
+    given_text: Annotated[
+        str | UnsetType,
+        said("Text to put in its place (empty to delete; not needed with fromClipboard)"),
+    ] = field(default=UNSET, name="newText")
+    to_clipboard: Annotated[
+        str, said("replace only: store the text that was matched in this clipboard")
+    ] = field(default="", name="toClipboard")
+    from_clipboard: Annotated[
+        str, said("Insert the text of this clipboard; newText is ignored then")
+    ] = field(default="", name="fromClipboard")
+    reindent: Annotated[Reindent, said("Change the indentation of the text that is inserted")] = (
+        Reindent()
+    )
+
+    @property
+    def new_text(self) -> str:
+        """The text to put in place; "" if none was given."""
+        return "" if self.given_text is UNSET else self.given_text
+
+    @property
+    def has_new_text(self) -> bool:
+        """Whether the patch says what to insert, be it nothing."""
+        return self.given_text is not UNSET or bool(self.from_clipboard)
+
+
+class PatchInput(ToolInput, frozen=True):
+    """Input of ``patch``."""
+
+    elsewhere: ClassVar[Mapping[str, Sequence[str]]] = {
+        "path": PATH_ELSEWHERE,
+        "patches": ("edits", "changes", "operations"),
+    }
+
+    path: Annotated[str, said("File to edit, relative to the working directory", min_length=1)]
+    patches: Annotated[
+        list[PatchRequest],
+        said(
+            "Edits, all applied to the file as it is before the call",
+            min_length=1,
+            max_length=MAX_ELEMENTS,
+        ),
+    ]
+
+
+#: The least similarity that ``fuzzy`` may ask for; below it anything resembles anything.
+LEAST_FUZZY = 0.5
+#: At most so many lines are shown around each change.
+MOST_CONTEXT = 50
+
+
+class ChangeRequest(ToolInput, frozen=True):
+    """One change of a ``patch_file`` call."""
+
+    elsewhere: ClassVar[Mapping[str, Sequence[str]]] = {
+        "search": ("old_string", "old_str", "old", "oldtext", "old_text", "find", "before"),
+        "replace": ("new_string", "new_str", "new", "newtext", "new_text", "replacement", "after"),
+        "occurrence": ("count", "nth", "index", "match", "instance"),
+        "near_line": ("line", "line_number", "lineno", "near"),
+        "regex": ("regexp", "is_regex", "pattern", "use_regex"),
+        "fuzzy": ("threshold", "similarity", "fuzzy_threshold"),
+    }
+
+    search: Annotated[
+        str, said("Exact text to find; must stand in the file once unless occurrence is given")
+    ]
+    replace: Annotated[str, said("Text to put in its place (empty to delete)")]
+    occurrence: Annotated[
+        int | None,
+        said("Which exact occurrence to replace, from 1; only needed when there are several", ge=1),
+    ] = None
+    near_line: Annotated[
+        int | None,
+        said("Of several occurrences take the one nearest to this line, from 1", ge=1),
+    ] = None
+    regex: Annotated[
+        bool,
+        said(
+            "search is a regular expression: ^ and $ match at lines, . stays within a line unless "
+            "(?s) is given, and replace may use \\1 and \\g<name>"
+        ),
+    ] = False
+    fuzzy: Annotated[
+        float | None,
+        said(
+            "If search stands nowhere, take the whole lines most like it, from 0.5 to 1 (equal); "
+            "refused unless one place is clearly best",
+            ge=LEAST_FUZZY,
+            le=1,
+        ),
+    ] = None
+
+
+class PatchFileInput(ToolInput, frozen=True):
+    """Input of ``patch_file``."""
+
+    elsewhere: ClassVar[Mapping[str, Sequence[str]]] = {
+        "path": PATH_ELSEWHERE,
+        "changes": ("edits", "patches", "operations", "replacements"),
+        "dry_run": ("preview_only", "test", "simulate"),
+        "context": ("context_lines", "lines"),
+        "backup": ("bak", "create_backup", "make_backup"),
+    }
+
+    path: Annotated[str, said("File to edit, relative to the working directory", min_length=1)]
+    changes: Annotated[
+        list[ChangeRequest],
+        said(
+            "Changes, made in this order, each in the text that the one before it leaves",
+            min_length=1,
+            max_length=MAX_ELEMENTS,
+        ),
+    ]
+    dry_run: Annotated[bool, said("Only tell what would change; the file stays as it is")] = False
+    context: Annotated[
+        int | None,
+        said("Show each change in the answer, with so many lines around it", ge=0, le=MOST_CONTEXT),
+    ] = None
+    backup: Annotated[bool, said("Keep the file as it was beside it, as path.bak")] = False
+
+
+class PatchBlockInput(ToolInput, frozen=True):
+    """Input of ``patch_block``."""
+
+    elsewhere: ClassVar[Mapping[str, Sequence[str]]] = {
+        "text": ("block", "blocks", "patch", "patches", "changes", "input", "content", "answer"),
+        "filepath": ("path", *PATH_ELSEWHERE),
+    }
+
+    text: Annotated[
+        str,
+        said(
+            "One or more patch blocks, each from its ===SKIPPY_PATCH_START:path=== line "
+            "to its ===SKIPPY_PATCH_END=== line, with at least one ===FIND===/===REPLACE=== pair"
+        ),
+    ]
+    filepath: Annotated[
+        str, said("The file that the block is for; must be the block's own path")
+    ] = ""
+
+
+#: What other tools call the patch.
+_PATCH_ELSEWHERE = ("patch", "diff", "text", "content")
+_COMMANDS = ("apply_patch", "applypatch")
+
+
+class ApplyPatchInput(ToolInput, frozen=True):
+    """Input of ``apply_patch``."""
+
+    elsewhere: ClassVar[Mapping[str, Sequence[str]]] = {"input": _PATCH_ELSEWHERE}
+
+    input: Annotated[str, said("The patch, from *** Begin Patch to *** End Patch", min_length=1)]
+    ambiguous: Annotated[
+        Literal["refuse", "first"],
+        said(
+            "What to do with a hunk that matches in several places: refuse the patch, or "
+            "take the first place after the hunk before"
+        ),
+    ] = "refuse"
+    overwrite: Annotated[bool, said("Let *** Add File replace files that exist")] = False
+
+    @classmethod
+    def called_otherwise(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The patch under another tool's name for it, if that is all there is; and the patch of a
+        command line in parts, ``["apply_patch", "*** Begin Patch.."]``.
+        """
+        names = [name for name in _PATCH_ELSEWHERE if given.get(name) is not None]
+        if given.get("input") is None and len(names) == 1:
+            given = {"input" if key == names[0] else key: each for key, each in given.items()}
+        patch = given.get("input")
+        if isinstance(patch, list) and len(patch) == 2 and patch[0] in _COMMANDS:
+            given = {**given, "input": patch[1]}
+        return given
+
+
+class ReadInput(ToolInput, frozen=True):
+    """Input of ``read``."""
+
+    path: Annotated[str, said("File to read, relative to the working directory", min_length=1)]
+    at: Annotated[str, said("Read the file as it was right after this commit")] = ""
+    start: Annotated[int, said("First line to read, from 1", ge=1)] = 1
+    end: Annotated[int | None, said("Last line to read", ge=1)] = None
+
+
+class UndoInput(ToolInput, frozen=True):
+    """Input of ``undo``."""
+
+    commits: Annotated[list[str] | None, said("Commits to take back (ids from log)")] = None
+    last: Annotated[
+        int | None, said("Take back the newest so many edits of this session (default 1)", ge=1)
+    ] = None
+    request: Annotated[str, said("Take back the call with this request id")] = ""
+    session: Annotated[str, said("Only edits of this session")] = ""
+    agent: Annotated[str, said("Only edits of this agent")] = ""
+    paths: Annotated[list[str] | None, said("Only edits that touched these files")] = None
+
+
+class LogInput(ToolInput, frozen=True):
+    """Input of ``log``."""
+
+    path: Annotated[str, said("Only commits that touched this file")] = ""
+    session: Annotated[str, said("Only commits of this session")] = ""
+    agent: Annotated[str, said("Only commits of this agent")] = ""
+    method: Annotated[str, said("Only commits made by this method, such as patch")] = ""
+    since: Annotated[Time, said("Only from this time on (RFC 3339, or seconds)")] = ""
+    until: Annotated[Time, said("Only up to this time (RFC 3339, or seconds)")] = ""
+    text: Annotated[str, said("Only commits that add, remove or mention this text")] = ""
+    limit: Annotated[int, said("At most so many commits", ge=1)] = 50
+    cursor: Annotated[str, said("Go on where an earlier answer stopped")] = ""
+
+
+class ShowInput(ToolInput, frozen=True):
+    """Input of ``show``."""
+
+    commit: Annotated[str, said("Commit id, unique prefix, HEAD or HEAD~n", min_length=1)]
+
+
+class DiffInput(ToolInput, frozen=True):
+    """Input of ``diff``."""
+
+    from_: Annotated[str, said("Commit to compare from")] = field(default="", name="from")
+    to: Annotated[str, said("Commit to compare to (default: the files as they are now)")] = ""
+    paths: Annotated[list[str] | None, said("Only these files")] = None
+
+
+class UpgradeInput(ToolInput, frozen=True):
+    """Input of ``request_mode_upgrade``."""
+
+    reason: Annotated[str, said("What for; the person reads it")] = ""
+    wait: Annotated[
+        float,
+        said("Seconds to wait for the decision, at most (default: do not wait)", ge=0, le=86_400),
+    ] = 0
