@@ -62,7 +62,6 @@ def opening(
     workspace: str | os.PathLike[str] | None,
     session: str | None,
     agent: str | None,
-    *,
     control: bool,
     secret: str | None,
     encoding: str,
