@@ -286,7 +286,7 @@ class AsyncEventStream:
         try:
             event = await asyncio.shield(self._waiting)
         finally:
-            if self._waiting is not None and self._waiting.done():
+            if self._waiting.done():
                 self._waiting = None
         if event is None:
             raise StopAsyncIteration
