@@ -20,6 +20,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Seque
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
+import msgspec
+
 from stet.calls import Call
 from stet.errors import ConnectionLost, ShuttingDown, StetError, TimedOut
 from stet.service.spawn import Endpoint, reach
@@ -113,7 +115,7 @@ class AsyncSession(SessionMethods):
         It is subscribed from ``async with session.events() as events`` on, or from its first
         event.
         """
-        return AsyncEventStream(self._opening_of_events(), names)
+        return AsyncEventStream(msgspec.structs.replace(self._opening, timeout=self.timeout), names)
 
     async def perform(self, call: Call[T]) -> T:
         """Carry out one call. Raises StetError."""

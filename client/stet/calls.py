@@ -20,7 +20,6 @@ import msgspec
 
 from stet.session.patches import Change, Patch, given
 from stet.wire.events import Subscribed
-from stet.wire.observations import ObserveResult
 from stet.wire.results import (
     BlameResult,
     ClipboardList,
@@ -34,6 +33,7 @@ from stet.wire.results import (
     GcResult,
     LogResult,
     ModeResult,
+    ObserveResult,
     PinInfo,
     PinList,
     ReadResult,

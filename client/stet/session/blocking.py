@@ -17,6 +17,8 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar, Unpack
 
+import msgspec
+
 from stet.calls import Call
 from stet.errors import ConnectionLost, ShuttingDown, StetError, TransportError
 from stet.service.spawn import Endpoint, reach
@@ -129,7 +131,7 @@ class Session(SessionMethods):
         from stet.session.event_stream import EventStream  # few programs need it
 
         self.open()
-        return EventStream(self._opening_of_events(), names)
+        return EventStream(msgspec.structs.replace(self._opening, timeout=self.timeout), names)
 
     def perform(self, call: Call[T]) -> T:
         """Carry out one call. Raises StetError."""

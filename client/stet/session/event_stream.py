@@ -162,7 +162,8 @@ class EventStream:
 
     def _missing(self, root: str) -> list[AnyEvent]:
         try:
-            connection = self._greeted(self._opening.introduction.in_workspace(root))
+            elsewhere = msgspec.structs.replace(self._opening.introduction, workspace=root)
+            connection = self._greeted(elsewhere)
         except _GONE:
             raise
         except StetError:  # no longer allowed, and so no longer to be read
