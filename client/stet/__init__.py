@@ -22,8 +22,16 @@ if TYPE_CHECKING:
     from stet.errors import *  # noqa: F403 - the classes of errors.__all__
     from stet.errors import __all__ as _errors
     from stet.session.blocking import Session, connect
-    from stet.session.changes import Change, change
-    from stet.session.patches import Patch, Reindent, append_eof, overwrite, prepend_bof, replace
+    from stet.session.patches import (
+        Change,
+        Patch,
+        Reindent,
+        append_eof,
+        change,
+        overwrite,
+        prepend_bof,
+        replace,
+    )
 
     __all__ = [
         "Call",
@@ -45,12 +53,12 @@ if TYPE_CHECKING:
 #: Where each name is defined that is not an error.
 _HOMES = {
     "Call": "calls",
-    "Change": "session.changes",
+    "Change": "session.patches",
     "Patch": "session.patches",
     "Reindent": "session.patches",
     "Session": "session.blocking",
     "append_eof": "session.patches",
-    "change": "session.changes",
+    "change": "session.patches",
     "connect": "session.blocking",
     "overwrite": "session.patches",
     "prepend_bof": "session.patches",

@@ -11,21 +11,27 @@ belongs to one event loop.
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import os
+import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
+
+import msgspec
 
 from stet.calls import Call
 from stet.errors import ConnectionLost, ShuttingDown, StetError, TimedOut
 from stet.service.spawn import Endpoint, reach
-from stet.session.aio_event_stream import AsyncEventStream
 from stet.session.blocking import with_request_id
+from stet.session.connection import NO_ANSWER
 from stet.session.conversation import Answer, Conversation, outcome
+from stet.session.event_stream import EventStream
 from stet.session.methods import TIMEOUT, LogFilters, Opening, SessionMethods, opening
 from stet.session.retrying import Retrying
+from stet.wire.events import AnyEvent
 from stet.wire.framing import Encoding
 from stet.wire.results import CommitInfo, HelloResult
 
@@ -51,17 +57,7 @@ def connect(
     Parameters and errors are those of :func:`stet.connect`.
     """
     return AsyncSession(
-        opening(
-            workspace,
-            session,
-            agent,
-            control=control,
-            secret=secret,
-            encoding=encoding,
-            timeout=timeout,
-            start=start,
-            endpoint=endpoint,
-        )
+        opening(workspace, session, agent, control, secret, encoding, timeout, start, endpoint)
     )
 
 
@@ -119,7 +115,7 @@ class AsyncSession(SessionMethods):
         It is subscribed from ``async with session.events() as events`` on, or from its first
         event.
         """
-        return AsyncEventStream(self._opening_of_events(), names)
+        return AsyncEventStream(msgspec.structs.replace(self._opening, timeout=self.timeout), names)
 
     async def perform(self, call: Call[T]) -> T:
         """Carry out one call. Raises StetError."""
@@ -157,10 +153,7 @@ class AsyncSession(SessionMethods):
                 ):
                     return await attempt()
             except TimeoutError as error:
-                raise TimedOut(
-                    "the daemon did not answer in time. A call that changes something may still "
-                    "be carried out: ask again with the same request_id to learn its outcome"
-                ) from error
+                raise TimedOut(NO_ANSWER) from error
             except StetError as error:
                 pause = retrying.pause_after(error, time.monotonic())
                 if pause is None or (isinstance(error, ConnectionLost) and not repeatable):
@@ -264,3 +257,81 @@ class _Link:
         for future in self._waiting.values():
             if not future.done():
                 future.set_exception(error)
+
+
+class AsyncEventStream:
+    """An asynchronous iterator of events; ``async with`` subscribes and closes it.
+
+    A thread waits with a blocking stream while somebody waits here. A wait that is cancelled
+    goes on in its thread, and the next one gets what it finds.
+    """
+
+    def __init__(self, opening: Opening, names: Sequence[str] = ()) -> None:
+        self._opening = opening
+        self._names = names
+        self._stream: EventStream | None = None
+        self._waiting: asyncio.Future[AnyEvent | None] | None = None
+        self._closed = False
+
+    @property
+    def heads(self) -> dict[str, str | None]:
+        """The newest commit of each workspace, by its root, when it was subscribed."""
+        return self._stream.heads if self._stream is not None else {}
+
+    def __aiter__(self) -> AsyncIterator[AnyEvent]:
+        return self
+
+    async def __anext__(self) -> AnyEvent:
+        stream = await self._subscribed()
+        if self._waiting is None:
+            self._waiting = _in_thread(stream.wait)
+        try:
+            event = await asyncio.shield(self._waiting)
+        finally:
+            if self._waiting.done():
+                self._waiting = None
+        if event is None:
+            raise StopAsyncIteration
+        return event
+
+    async def close(self) -> None:
+        """End the stream; whoever waits for an event stops waiting. May be called twice."""
+        self._closed = True
+        if self._stream is not None:
+            self._stream.close()
+
+    async def __aenter__(self) -> Self:
+        await self._subscribed()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def _subscribed(self) -> EventStream:
+        if self._stream is None and not self._closed:
+            self._stream = await _in_thread(lambda: EventStream(self._opening, self._names))
+        if self._stream is None:
+            raise StopAsyncIteration
+        if self._closed:
+            self._stream.close()
+        return self._stream
+
+
+def _in_thread(function: Callable[[], T]) -> asyncio.Future[T]:
+    """The result of a function that blocks, from a thread that nobody waits for at the exit."""
+    future: concurrent.futures.Future[T] = concurrent.futures.Future()
+
+    def run() -> None:
+        if future.set_running_or_notify_cancel():
+            try:
+                future.set_result(function())
+            except BaseException as error:  # noqa: BLE001 - it is raised where it is awaited
+                future.set_exception(error)
+
+    threading.Thread(target=run, name="stet events", daemon=True).start()
+    return asyncio.wrap_future(future)

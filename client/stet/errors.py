@@ -15,6 +15,7 @@ carries it. Nothing here talks to a socket.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -24,53 +25,16 @@ from stet.wire.failures import APPLICATION_ERROR, ConflictingFile, Failure, Kind
 from stet.wire.first_use import known
 
 __all__ = [
-    "AlreadyExists",
-    "ClipboardRequiresReplace",
-    "Conflict",
-    "ConnectionLost",
-    "Contended",
-    "ContextNotFound",
-    "DaemonUnreachable",
-    "FileNotFound",
-    "FileTooLarge",
-    "FrameTooLarge",
-    "GarbledReply",
-    "HelloRequired",
-    "InputTooLarge",
-    "Internal",
-    "InvalidParams",
-    "IoError",
-    "MissingClipboard",
-    "MissingOldText",
-    "NoChange",
-    "NotAFile",
-    "NotPermitted",
-    "NotText",
-    "NothingToUndo",
-    "OccurrenceOutOfRange",
-    "OldTextNotFound",
-    "OldTextNotUnique",
-    "OutcomeUnknown",
-    "OverlappingEdits",
-    "Overloaded",
-    "ParseError",
-    "PathOutsideWorkspace",
-    "PathProtected",
-    "ReadOnly",
-    "ShuttingDown",
-    "Stale",
-    "StetError",
-    "StorageFull",
-    "StripPreconditionFailed",
-    "TimedOut",
-    "ToolDisabled",
-    "TransportError",
-    "UnknownCommit",
-    "UnknownMethod",
-    "UnknownRequest",
-    "UnsupportedProtocol",
-    "WorkspaceNotAllowed",
-]
+    "AlreadyExists", "ClipboardRequiresReplace", "Conflict", "ConnectionLost", "Contended",
+    "ContextNotFound", "DaemonUnreachable", "FileNotFound", "FileTooLarge", "FrameTooLarge",
+    "GarbledReply", "HelloRequired", "InputTooLarge", "Internal", "InvalidParams", "IoError",
+    "MissingClipboard", "MissingOldText", "NoChange", "NotAFile", "NotPermitted", "NotText",
+    "NothingToUndo", "OccurrenceOutOfRange", "OldTextNotFound", "OldTextNotUnique",
+    "OutcomeUnknown", "OverlappingEdits", "Overloaded", "ParseError", "PathOutsideWorkspace",
+    "PathProtected", "ReadOnly", "ShuttingDown", "Stale", "StetError", "StorageFull",
+    "StripPreconditionFailed", "TimedOut", "ToolDisabled", "TransportError", "UnknownCommit",
+    "UnknownMethod", "UnknownRequest", "UnsupportedProtocol", "WorkspaceNotAllowed",
+]  # fmt: skip
 
 
 class StetError(Exception):
@@ -81,8 +45,13 @@ class StetError(Exception):
     ``error.data``, with ``kind`` in it; ``code`` is the JSON-RPC error code.
     """
 
-    #: The kind that a subclass stands for; the instance's ``kind`` is the reply's own.
+    #: The kind that a subclass stands for: its name in snake case, unless it says another. The
+    #: instance's ``kind`` is the reply's own.
     KIND: ClassVar[str] = Kind.INTERNAL
+
+    def __init_subclass__(cls) -> None:
+        if "KIND" not in vars(cls):
+            cls.KIND = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
 
     def __init__(
         self,
@@ -112,169 +81,113 @@ class StetError(Exception):
 class ParseError(StetError):
     """The text of a call cannot be parsed; ``data["line"]`` counts from 1."""
 
-    KIND = Kind.PARSE_ERROR
-
 
 class InvalidParams(StetError):
     """A parameter is missing, unknown, of the wrong type or out of range."""
-
-    KIND = Kind.INVALID_PARAMS
 
 
 class UnknownMethod(StetError):
     """The daemon has no such method."""
 
-    KIND = Kind.UNKNOWN_METHOD
-
 
 class HelloRequired(StetError):
     """A method that needs a workspace was called on a connection without one."""
-
-    KIND = Kind.HELLO_REQUIRED
 
 
 class UnsupportedProtocol(StetError):
     """Client and daemon speak different versions of the protocol."""
 
-    KIND = Kind.UNSUPPORTED_PROTOCOL
-
 
 class OldTextNotFound(StetError):
     """The old text stands nowhere; ``failures[i].nearest`` is the closest passage."""
-
-    KIND = Kind.OLD_TEXT_NOT_FOUND
 
 
 class OldTextNotUnique(StetError):
     """The old text stands at several places; ``failures[i].candidates`` are their lines."""
 
-    KIND = Kind.OLD_TEXT_NOT_UNIQUE
-
 
 class MissingOldText(StetError):
     """A ``replace`` came without old text."""
-
-    KIND = Kind.MISSING_OLD_TEXT
 
 
 class MissingClipboard(StetError):
     """The session has no clipboard of that name; the message lists those that exist."""
 
-    KIND = Kind.MISSING_CLIPBOARD
-
 
 class ClipboardRequiresReplace(StetError):
     """``toClipboard`` was given with an operation other than ``replace``."""
-
-    KIND = Kind.CLIPBOARD_REQUIRES_REPLACE
 
 
 class StripPreconditionFailed(StetError):
     """A line to be re-indented does not begin with the prefix to strip."""
 
-    KIND = Kind.STRIP_PRECONDITION_FAILED
-
 
 class OverlappingEdits(StetError):
     """Two edits of one call change the same bytes."""
-
-    KIND = Kind.OVERLAPPING_EDITS
 
 
 class NoChange(StetError):
     """The call would change nothing."""
 
-    KIND = Kind.NO_CHANGE
-
 
 class ContextNotFound(StetError):
     """An ``@@`` line of a hunk stands nowhere in the file."""
-
-    KIND = Kind.CONTEXT_NOT_FOUND
 
 
 class OccurrenceOutOfRange(StetError):
     """The text does not stand that many times in the file."""
 
-    KIND = Kind.OCCURRENCE_OUT_OF_RANGE
-
 
 class FileNotFound(StetError):
     """There is no such file."""
-
-    KIND = Kind.FILE_NOT_FOUND
 
 
 class AlreadyExists(StetError):
     """A file that is to be created, or moved to, exists."""
 
-    KIND = Kind.ALREADY_EXISTS
-
 
 class NotAFile(StetError):
     """The path is a directory, a device or another thing that is no regular file."""
-
-    KIND = Kind.NOT_A_FILE
 
 
 class NotText(StetError):
     """The file looks binary, or the text concerned holds bytes that are not UTF-8."""
 
-    KIND = Kind.NOT_TEXT
-
 
 class InputTooLarge(StetError):
     """The texts of the call exceed the token limit; send smaller patches."""
-
-    KIND = Kind.INPUT_TOO_LARGE
 
 
 class FileTooLarge(StetError):
     """The file exceeds the size that the daemon edits."""
 
-    KIND = Kind.FILE_TOO_LARGE
-
 
 class PathOutsideWorkspace(StetError):
     """The path leads out of the workspace, directly or through a symlink."""
-
-    KIND = Kind.PATH_OUTSIDE_WORKSPACE
 
 
 class PathProtected(StetError):
     """The path lies in a ``.git`` or another protected place."""
 
-    KIND = Kind.PATH_PROTECTED
-
 
 class WorkspaceNotAllowed(StetError):
     """The directory is not in an allowed workspace; the person allows it: ``stet init``."""
-
-    KIND = Kind.WORKSPACE_NOT_ALLOWED
 
 
 class ToolDisabled(StetError):
     """The session or its workspace is in Restricted mode."""
 
-    KIND = Kind.TOOL_DISABLED
-
 
 class NotPermitted(StetError):
     """The call is the person's to make, or concerns what is another session's."""
-
-    KIND = Kind.NOT_PERMITTED
 
 
 class Stale(StetError):
     """An ``if_match`` failed: the file is not what the caller believed."""
 
-    KIND = Kind.STALE
-
 
 class Conflict(StetError):
     """An undo cannot be merged around later edits; nothing was changed."""
-
-    KIND = Kind.CONFLICT
 
     @property
     def conflicts(self) -> list[dict[str, Any]]:
@@ -294,73 +207,49 @@ class Conflict(StetError):
 class UnknownCommit(StetError):
     """No commit of the workspace has that id, or several begin with it."""
 
-    KIND = Kind.UNKNOWN_COMMIT
-
 
 class NothingToUndo(StetError):
     """No edit passes the filters that is not undone already."""
-
-    KIND = Kind.NOTHING_TO_UNDO
 
 
 class UnknownRequest(StetError):
     """No recorded call has that request id."""
 
-    KIND = Kind.UNKNOWN_REQUEST
-
 
 class FrameTooLarge(StetError):
     """The message exceeds the daemon's ``max_frame``; the connection was closed."""
-
-    KIND = Kind.FRAME_TOO_LARGE
 
 
 class Contended(StetError):
     """The file kept being changed by others while the call was tried."""
 
-    KIND = Kind.CONTENDED
-
 
 class StorageFull(StetError):
     """No space is left for the journal or the file."""
-
-    KIND = Kind.STORAGE_FULL
 
 
 class IoError(StetError):
     """Reading or writing failed."""
 
-    KIND = Kind.IO_ERROR
-
 
 class ReadOnly(StetError):
     """After a failed write the daemon accepts no more edits until it is restarted."""
-
-    KIND = Kind.READ_ONLY
 
 
 class OutcomeUnknown(StetError):
     """The next start of the daemon settles it; ask again with the same ``request_id``."""
 
-    KIND = Kind.OUTCOME_UNKNOWN
-
 
 class Overloaded(StetError):
     """The daemon has too much to do; try again later."""
-
-    KIND = Kind.OVERLOADED
 
 
 class ShuttingDown(StetError):
     """The daemon is stopping and takes no new calls."""
 
-    KIND = Kind.SHUTTING_DOWN
-
 
 class Internal(StetError):
     """A defect of the daemon; its log says more."""
-
-    KIND = Kind.INTERNAL
 
 
 class TransportError(StetError):
@@ -370,8 +259,6 @@ class TransportError(StetError):
     ``request_id`` it is carried out at most once (P6).
     """
 
-    KIND = "transport_error"
-
     def __init__(self, message: str, *, request_id: str | None = None) -> None:
         super().__init__(message, {"request_id": request_id} if request_id else None)
         self.request_id = request_id
@@ -380,25 +267,17 @@ class TransportError(StetError):
 class DaemonUnreachable(TransportError):
     """No daemon answers, and none could be started."""
 
-    KIND = "daemon_unreachable"
-
 
 class ConnectionLost(TransportError):
     """The connection broke before the reply came, also when tried again."""
-
-    KIND = "connection_lost"
 
 
 class TimedOut(ConnectionLost):
     """No reply came within the session's ``timeout``."""
 
-    KIND = "timed_out"
-
 
 class GarbledReply(ConnectionLost):
     """What came back is not the protocol: another program, or a defect."""
-
-    KIND = "garbled_reply"
 
 
 _BY_KIND: dict[str, type[StetError]] = {

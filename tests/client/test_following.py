@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from stet.session.following import CaughtUp, Follower, Gap, catching_up
+from stet.calls import Call
+from stet.session.following import CaughtUp, Follower, Gap, catch_up
 from stet.wire.events import AnyEvent, CommitEvent, LostEvent, ModeEvent
 from stet.wire.results import CommitInfo, LogResult
 
@@ -117,21 +118,23 @@ def test_workspaces_are_followed_apart() -> None:
 def test_catching_up_reads_pages_until_it_meets_what_is_known(
     expected: CaughtUp, until: str | None, pages: list[tuple[int, int]]
 ) -> None:
-    catching = catching_up(until)
-    next(catching)
-    for newest, oldest in pages[:-1]:
-        call = catching.send(page(newest, oldest, f"{oldest:040}"))
-        assert call.params["cursor"] == f"{oldest:040}"
-    with pytest.raises(StopIteration) as done:
-        catching.send(page(*pages[-1], None))
-    assert done.value.value == expected
+    told = [page(newest, oldest, f"{oldest:040}") for newest, oldest in pages[:-1]]
+    told.append(page(*pages[-1], None))
+    asked: list[object] = []
+
+    def ask(call: Call[LogResult]) -> LogResult:
+        asked.append(call.params.get("cursor"))
+        return told[len(asked) - 1]
+
+    assert catch_up(ask, until) == expected
+    assert asked == [None, *(each.cursor for each in told[:-1])]
 
 
 def test_catching_up_ends_somewhere() -> None:
-    catching = catching_up(f"{0:040}")
-    next(catching)
-    for number in range(100, 91, -1):
-        catching.send(page(number, number, f"{number:040}"))
-    with pytest.raises(StopIteration) as done:
-        catching.send(page(91, 91, f"{91:040}"))
-    assert not done.value.value.complete
+    numbers = iter(range(100, 90, -1))
+
+    def ask(call: Call[LogResult]) -> LogResult:
+        number = next(numbers)
+        return page(number, number, f"{number:040}")
+
+    assert not catch_up(ask, f"{0:040}").complete

@@ -12,6 +12,7 @@ import pytest
 
 import stet
 from client.live import Installation, installation
+from stet.aio import AsyncEventStream
 from stet.wire.events import CommitEvent
 
 TASKS = 4
@@ -63,7 +64,7 @@ async def progress(seen: Seen) -> None:
         await asyncio.sleep(0.005)
 
 
-async def be_told(events: stet.session.aio_event_stream.AsyncEventStream, seen: Seen) -> None:
+async def be_told(events: AsyncEventStream, seen: Seen) -> None:
     async for event in events:
         assert isinstance(event, CommitEvent), event
         seen.told.append(event.commit.commit)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stet.agents.hook_commands import Command
+from stet.agents.hook_payloads import Command
 
 
 @pytest.mark.parametrize(

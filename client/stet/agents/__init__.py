@@ -4,11 +4,10 @@
     entries        the entries themselves: made for this installation, and recognised again
     json_entries   entries put into JSON text and taken out: jsonc, json_splicing
     toml_entries   the same in TOML text, with tomlkit
-    undoing        the text as it was before; with the backups' help to the byte
+    undoing        the formats, and the text as it was before
     config_file    one file: read, backed up, replaced in one step
     carrying_out   a connection made or ended, over all files of a client, or none
 
 Nothing but the files is kept about what was written. An entry is known by its name and its
-command; whether something else has changed since is known by writing the entry into the backup
-again: what comes out is then the file as it stands.
+command; where the file without the entries is a backup's bytes, nothing else has changed.
 """

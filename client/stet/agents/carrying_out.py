@@ -18,7 +18,7 @@ from stet.agents.clients import Client, Places, Scope
 from stet.agents.config_file import Backup, ConfigFile, ConnectTrouble
 from stet.agents.entries import Entries, Group
 from stet.agents.json_splicing import CannotSplice
-from stet.agents.undoing import Format, Undone, undone
+from stet.agents.undoing import Format, undone
 
 
 @dataclass(frozen=True)
@@ -228,13 +228,8 @@ def _disconnecting(target: Target, mode: int) -> _Step | Change | None:
         backups = config_file.backups(file)
         result = undone(kind, file.text, target.wanted, backups)
     data = None if result.text is None else result.text.encode("utf-8")
-    return _Step(file, Change(file.named, _action(result)), data, spent=result.backup)
-
-
-def _action(result: Undone) -> str:
-    if result.text is None:
-        return "removed"
-    return "restored" if result.exact else "changed"
+    action = "removed" if data is None else "restored" if result.exact else "changed"
+    return _Step(file, Change(file.named, action), data, spent=result.backup)
 
 
 @contextlib.contextmanager

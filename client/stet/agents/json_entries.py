@@ -45,7 +45,10 @@ def written(text: str, wanted: Entries) -> str:
                 text = put(text, (key,), value)
         for group in wanted.groups:
             own = list(_own_handlers(root, group.event))
-            text = _with_program(text, own, group) if own else _with_group(text, group)
+            if own:
+                text = _with_program(text, own, group)
+            else:
+                text = append(text, ("hooks", group.event), dict(group.value))
     there = _own_words(jsonc.value_of(text), wanted.listed)
     for word in wanted.words:
         if word not in there and f"mcp__{NAME}" not in there:  # which allows all the others
@@ -67,10 +70,6 @@ def _with_server(text: str, path: Path, value: dict[str, Any]) -> str:
     if entries.own_server(found) is None:
         raise CannotSplice(f"there is a server {NAME!r} that was not written by stet connect")
     return altered(text, path, entries.merged(found, value))
-
-
-def _with_group(text: str, group: Group) -> str:
-    return append(text, ("hooks", group.event), dict(group.value))
 
 
 def _with_program(text: str, own: list[Path], group: Group) -> str:

@@ -1,9 +1,7 @@
-"""A file as it was before stet was connected: to the byte where nothing else changed since. Pure.
+"""The formats of the files, and a file as it was before stet was connected. Pure.
 
-The entries are taken out of the text and written into each backup again, as they were found. Where
-that gives the text as it stands, the backup is what was there before, and nothing else has
-changed. An empty text stands for a file that was made for the entries. Otherwise the entries
-alone are taken out; what was empty in the newest backup stays empty, what was not there goes.
+The entries are taken out of the text. Where that gives a backup's bytes, the file is as it was, and
+the backup is spent. What was empty in the newest backup stays empty, what was not there goes.
 """
 
 from __future__ import annotations
@@ -103,19 +101,15 @@ def undone(kind: Format, text: str, shape: Entries, backups: Sequence[Backup]) -
     own = kind.found(text, shape)
     if not own:
         return Undone(text, True)
-    clean: list[str] = []
-    for backup in backups:
-        before = _usable(kind, backup, shape)
-        if before is None:
-            continue
-        clean.append(before)
-        if _gives(kind, before, own, text):
-            return Undone(before, True, backup)
-    if _gives(kind, "", own, text):
-        return Undone(None, True)
-    left = kind.removed(text, shape, clean[0] if clean else None)
-    gone = not clean and kind.is_blank(left, shape)
-    return Undone(None if gone else left, False)
+    clean = [
+        (backup, found) for backup in backups if (found := _usable(kind, backup, shape)) is not None
+    ]
+    left = kind.removed(text, shape, clean[0][1] if clean else None)
+    if not clean and kind.is_blank(left, shape):
+        # A person's comments in the entries are nowhere else.
+        return Undone(None, kind.written("", own) == text)
+    restored = next((backup for backup, before in clean if before == left), None)
+    return Undone(left, restored is not None, restored)
 
 
 def _usable(kind: Format, backup: Backup, shape: Entries) -> str | None:
@@ -126,10 +120,3 @@ def _usable(kind: Format, backup: Backup, shape: Entries) -> str | None:
         return None if kind.found(text, shape) else text
     except (ValueError, jsonc.NotJson, CannotSplice):
         return None
-
-
-def _gives(kind: Format, before: str, own: Entries, text: str) -> bool:
-    try:
-        return kind.written(before, own) == text
-    except (ValueError, jsonc.NotJson, CannotSplice):
-        return False

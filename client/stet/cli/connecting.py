@@ -125,8 +125,6 @@ def _print(request: Request, output: Output) -> None:
 
 
 def _hints(request: Request) -> Iterator[str]:
-    import importlib.util
-
     client = request.client
     if client.boundary:
         yield client.boundary
@@ -135,8 +133,6 @@ def _hints(request: Request) -> Iterator[str]:
     if request.hooks and client.name == "codex":
         yield "Codex passes the hooks over in silence until you trust them: in Codex, /hooks."
     yield from client.hints
-    if importlib.util.find_spec("mcp") is None:
-        yield "stet mcp needs the Python package mcp: pip install 'stetd[mcp]'"
     yield "Agents may edit only where you have allowed it: stet init DIR"
 
 

@@ -12,8 +12,8 @@ from stet.cli.usage import UsageError
 def mcp(arguments: argparse.Namespace, _output: Output) -> None:
     """Serve one client until it is gone. Everything it asks for is done as an agent."""
     # Not at the top: no other command needs them.
-    from stet.mcp import catalogue, starting
-    from stet.mcp.options import Options
+    from stet.mcp import catalogue, server
+    from stet.mcp.callers import Options
 
     directory = os.path.join(arguments.directory, arguments.workspace)
     try:
@@ -29,10 +29,4 @@ def mcp(arguments: argparse.Namespace, _output: Output) -> None:
         secret=os.environ.get("STET_SECRET") or None,
         structured=arguments.structured,
     )
-    try:
-        starting.run(options)
-    except starting.SdkMissing as error:
-        raise UsageError(
-            "stet mcp needs the Python package mcp, which is not installed here. Install it with: "
-            "pip install 'stetd[mcp]'"
-        ) from error
+    server.run(options)

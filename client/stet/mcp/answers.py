@@ -39,7 +39,7 @@ class Answer(NamedTuple):
     """What a tool call is answered with."""
 
     text: str
-    structured: dict[str, Any]
+    structured: dict[str, Any] | None
     is_error: bool = False
 
 

@@ -6,8 +6,7 @@ hooks record of its other tools is one session. Where it is named, the first of 
     stet/session        in the call's ``_meta``
     --session           of the server, or $STET_SESSION
     sessionId           in the call's ``_meta``: Codex, whose hooks call it session_id
-    stet.agents.joining        what a hook of the same client process has told: Claude Code, Gemini
-    CLI,
+    stet.agents.joining what a hook of the same client process has told: Claude Code, Gemini CLI,
                         opencode and others. Asked at each call, since /clear begins another one
     $CLAUDE_CODE_SESSION_ID
                         what Claude Code gives the server at its start, where no hooks run
@@ -23,9 +22,10 @@ import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import msgspec
+
 from stet.agents import joining
 from stet.agents.clients import CLIENTS
-from stet.mcp.options import Options
 from stet.mcp.tool_calls import label, label_in
 
 SESSION_KEY = "stet/session"
@@ -33,6 +33,26 @@ _CODEX_SESSION_KEY = "sessionId"
 _CLAUDE_SESSION = "CLAUDE_CODE_SESSION_ID"
 
 _PRODUCTS = {client.mcp_name: client.name for client in CLIENTS.values()}
+
+
+class Options(msgspec.Struct, frozen=True):
+    """What ``stet mcp`` was told on its command line and in the environment.
+
+    ``workspace``: an absolute directory. ``session``: that of calls that name none; None: the
+    conversation that the client holds, or ``own_session``, which is this process's alone.
+
+    ``agent``: instead of the name that the client gives itself. ``dialects``: the edit tools
+    that are offered. ``secret``: of the session (CONTRACT.md 2). ``structured``: results have
+    structured content beside the text.
+    """
+
+    workspace: str
+    session: str | None
+    own_session: str
+    agent: str | None
+    dialects: tuple[str, ...]
+    secret: str | None
+    structured: bool = False
 
 
 class Caller(NamedTuple):

@@ -17,6 +17,8 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar, Unpack
 
+import msgspec
+
 from stet.calls import Call
 from stet.errors import ConnectionLost, ShuttingDown, StetError, TransportError
 from stet.service.spawn import Endpoint, reach
@@ -58,17 +60,7 @@ def connect(
     (WorkspaceNotAllowed, NotPermitted, UnsupportedProtocol).
     """
     opened = Session(
-        opening(
-            workspace,
-            session,
-            agent,
-            control=control,
-            secret=secret,
-            encoding=encoding,
-            timeout=timeout,
-            start=start,
-            endpoint=endpoint,
-        )
+        opening(workspace, session, agent, control, secret, encoding, timeout, start, endpoint)
     )
     opened.open()
     return opened
@@ -139,7 +131,7 @@ class Session(SessionMethods):
         from stet.session.event_stream import EventStream  # few programs need it
 
         self.open()
-        return EventStream(self._opening_of_events(), names)
+        return EventStream(msgspec.structs.replace(self._opening, timeout=self.timeout), names)
 
     def perform(self, call: Call[T]) -> T:
         """Carry out one call. Raises StetError."""
@@ -209,20 +201,13 @@ class Session(SessionMethods):
                 reach(self._opening.endpoint, start=self._opening.start), self._opening.encoding
             )
             try:
-                self._greet(connection, deadline)
+                hello = Call("hello", self._opening.introduction.params(), HelloResult)
+                self._greeted(connection.ask(hello, deadline))
             except BaseException:
                 connection.close()
                 raise
             self._connection = connection
         return self._connection
-
-    def _greet(self, connection: Connection, deadline: float | None) -> None:
-        hello = Call("hello", self._opening.introduction.params(), HelloResult)
-        for _, answer in connection.exchange([(hello.method, hello.params)], deadline):
-            result = outcome(hello, answer, connection.encoding)
-            if isinstance(result, StetError):
-                raise result
-            self._greeted(result)
 
     def _drop(self) -> None:
         if self._connection is not None:

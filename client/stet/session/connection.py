@@ -13,13 +13,20 @@ import select
 import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
-from stet.errors import ConnectionLost, GarbledReply, InvalidParams, TimedOut
-from stet.session.conversation import Answer, Conversation
+from stet.calls import Call
+from stet.errors import ConnectionLost, GarbledReply, InvalidParams, StetError, TimedOut
+from stet.session.conversation import Answer, Conversation, outcome
 from stet.wire.framing import Encoding
 
+T = TypeVar("T")
+
 _RECEIVE_BYTES = 256 * 1024
+NO_ANSWER = (
+    "the daemon did not answer in time. A call that changes something may still be carried out: "
+    "ask again with the same request_id to learn its outcome"
+)
 
 
 class Connection:
@@ -59,10 +66,19 @@ class Connection:
         outgoing = memoryview(b"".join(sent))
         while positions:
             outgoing = self._send(outgoing)
-            self._wait(bool(outgoing), deadline)
+            if not self._wait(bool(outgoing), deadline):
+                raise TimedOut(NO_ANSWER)
             self._receive()
             while (answer := self._conversation.next_answer()) is not None:
                 yield positions.pop(answer.id), answer
+
+    def ask(self, call: Call[T], deadline: float | None) -> T:
+        """The result of one call. Raises StetError."""
+        ((_, answer),) = self.exchange([(call.method, call.params)], deadline)
+        result = outcome(call, answer, self.encoding)
+        if isinstance(result, StetError):
+            raise result
+        return result
 
     def next_event(self, deadline: float | None) -> Mapping[str, Any] | None:
         """The params of the next notification; None when there is none by the deadline.
@@ -75,7 +91,7 @@ class Connection:
             if answer is not None:
                 raise answer.error or GarbledReply("the daemon answered what was not asked")
             if not events:
-                if not self._wait_to_receive(deadline):
+                if not self._wait(False, deadline):
                     return None
                 self._receive()
         return events.popleft()
@@ -106,22 +122,11 @@ class Connection:
         except OSError as error:
             raise ConnectionLost(f"sending to the daemon failed: {error.strerror}") from error
 
-    def _wait(self, sending: bool, deadline: float | None) -> None:
+    def _wait(self, sending: bool, deadline: float | None) -> bool:
+        """Whether the socket is ready by the deadline; looked at once in any case."""
         self._poll.modify(self._socket, select.POLLIN | (select.POLLOUT if sending else 0))
-        if deadline is None:
-            self._poll.poll()
-            return
-        remaining = deadline - time.monotonic()
-        if remaining <= 0 or not self._poll.poll(max(1, int(remaining * 1000))):
-            raise TimedOut(
-                "the daemon did not answer in time. A call that changes something may still be "
-                "carried out: ask again with the same request_id to learn its outcome"
-            )
-
-    def _wait_to_receive(self, deadline: float | None) -> bool:
-        self._poll.modify(self._socket, select.POLLIN)
-        remaining = None if deadline is None else max(0.0, deadline - time.monotonic())
-        return bool(self._poll.poll(None if remaining is None else math.ceil(remaining * 1000)))
+        left = None if deadline is None else max(0.0, deadline - time.monotonic())
+        return bool(self._poll.poll(None if left is None else math.ceil(left * 1000)))
 
     def _receive(self) -> None:
         try:

@@ -26,6 +26,7 @@ from stet.errors import (
     StetError,
     from_reply,
 )
+from stet.version import __version__
 from stet.wire.framing import UNLIMITED_FRAME, Encoding, FrameError, Framer, enclose
 from stet.wire.messages import (
     Event,
@@ -168,27 +169,13 @@ class Introduction(msgspec.Struct, frozen=True):
     session: str | None
     agent: str | None
     secret: str | None
-    version: str
 
     def params(self) -> dict[str, Any]:
         """The params of ``hello``."""
         named = {
-            "workspace": self.workspace,
-            "session": self.session,
-            "agent": self.agent,
-            "secret": self.secret,
+            name: value
+            for name in ("workspace", "session", "agent", "secret")
+            if (value := getattr(self, name)) is not None
         }
-        given = {name: value for name, value in named.items() if value is not None}
-        return {
-            "protocol": PROTOCOL,
-            "client": {"name": "stet-python", "version": self.version},
-            **given,
-        }
-
-    def of_session(self, name: str | None) -> Introduction:
-        """The same with the session's name, which the daemon may have made up."""
-        return msgspec.structs.replace(self, session=name)
-
-    def in_workspace(self, root: str) -> Introduction:
-        """The same in the workspace with this root."""
-        return msgspec.structs.replace(self, workspace=root)
+        client = {"name": "stet-python", "version": __version__}
+        return {"protocol": PROTOCOL, "client": client, **named}

@@ -1,35 +1,47 @@
-"""Events as they happen, for programs that block: ``for event in session.events(): ...``.
+"""Events as they happen: ``for event in session.events(): ...``.
 
-A stream has a connection of its own, so that calls of the session go on beside it. It lives
-through restarts of the daemon: it waits until one answers again (it starts none), and gives
-what happened meanwhile, from the log (:mod:`stet.session.following`). What is not taken from it
-waits in the daemon, which counts what becomes too much.
+A stream has a connection of its own, so that calls of the session go on beside it. It survives
+restarts of the daemon: it waits until one answers again (it starts none), and gives what happened
+meanwhile, from the log (:mod:`stet.session.following`). What is not taken from it waits in the
+daemon, which counts what becomes too much.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
 
+import msgspec
+
 from stet.calls import Call, subscribe
-from stet.errors import StetError
+from stet.errors import (
+    ConnectionLost,
+    DaemonUnreachable,
+    GarbledReply,
+    ShuttingDown,
+    StetError,
+    TimedOut,
+)
 from stet.service.spawn import reach
 from stet.session.connection import Connection
-from stet.session.conversation import Introduction, outcome
-from stet.session.event_intake import GONE, EventIntake
-from stet.session.following import CaughtUp, Gap, catching_up
+from stet.session.conversation import Introduction
+from stet.session.following import Follower, Gap, catch_up
 from stet.session.methods import Opening
 from stet.session.retrying import FIRST_PAUSE, LONGEST_PAUSE
-from stet.wire.events import AnyEvent, LostEvent
+from stet.wire.events import EVENTS, AnyEvent, LostEvent, read_event
 from stet.wire.results import HelloResult
 
 T = TypeVar("T")
 
+#: The connection is gone; another one is worth a try.
+_GONE = (ConnectionLost, DaemonUnreachable, ShuttingDown, TimedOut)
 
-class EventStream(EventIntake):
+
+class EventStream:
     """An iterator of events; a context manager that closes it.
 
     Made by :meth:`stet.Session.events`, and subscribed from then on. ``heads`` has the newest
@@ -37,12 +49,18 @@ class EventStream(EventIntake):
     """
 
     def __init__(self, opening: Opening, names: Sequence[str] = ()) -> None:
-        super().__init__(opening, names)
+        self._opening = opening
+        self._names = tuple(names) or EVENTS
+        self._follower = Follower(self._names)
+        self._ready: deque[AnyEvent] = deque()
+        #: Given after the gap that is being filled. Kept here because the connection may be lost
+        #: meanwhile, and the next one does not tell of it again.
+        self._afterwards: list[LostEvent] = []
         self._connection: Connection | None = None
         self._closed = threading.Event()
-        #: Whoever uses the connection, to which close() must not be one more.
+        #: Held by whoever uses the connection; close() must not use it at the same time.
         self._turn = threading.Lock()
-        self._subscribe()
+        self.heads = self._subscribe()
 
     def __iter__(self) -> Iterator[AnyEvent]:
         return self
@@ -71,12 +89,12 @@ class EventStream(EventIntake):
                 if self._connection is None:
                     self._subscribe()  # which may find something to give
                     continue
-                told = self._connection.next_event(deadline)
-                if told is None:
+                params = self._connection.next_event(deadline)
+                if params is None:
                     return None
                 pause = FIRST_PAUSE
-                self._fill(self._taken(told))
-            except GONE:
+                self._take(params)
+            except _GONE:
                 self._drop()
                 left = LONGEST_PAUSE if deadline is None else deadline - time.monotonic()
                 if left <= 0:
@@ -109,7 +127,7 @@ class EventStream(EventIntake):
     ) -> None:
         self.close()
 
-    def _subscribe(self) -> None:
+    def _subscribe(self) -> dict[str, str | None]:
         connection = self._greeted(self._opening.introduction)
         try:
             answer = self._ask(connection, subscribe(self._names))
@@ -117,34 +135,44 @@ class EventStream(EventIntake):
             connection.close()
             raise
         self._connection = connection
-        self._fill(self._began(answer))
+        self._fill(self._follower.began(answer.heads))
+        return answer.heads
+
+    def _take(self, params: Mapping[str, object]) -> None:
+        """Take a notification. Raises GarbledReply for a known event of another shape."""
+        try:
+            event = read_event(params)
+        except msgspec.ValidationError as error:
+            raise GarbledReply(
+                f"the daemon's event has another shape than this version of stet knows: {error}"
+            ) from error
+        found = None if event is None else self._follower.take(event)
+        if isinstance(found, Gap):
+            if found.then is not None:
+                self._afterwards.append(found.then)
+            self._fill(found)
+        elif found is not None:
+            self._ready.append(found)
 
     def _fill(self, gap: Gap | None) -> None:
         for root in gap.roots if gap is not None else ():
             self._ready.extend(self._missing(root))
-        self._filled()
+        self._ready.extend(self._afterwards)
+        self._afterwards.clear()
 
     def _missing(self, root: str) -> list[AnyEvent]:
         try:
-            connection = self._greeted(self._opening.introduction.in_workspace(root))
-        except GONE:
+            elsewhere = msgspec.structs.replace(self._opening.introduction, workspace=root)
+            connection = self._greeted(elsewhere)
+        except _GONE:
             raise
         except StetError:  # no longer allowed, and so no longer to be read
             return [LostEvent(None)]
         try:
-            return self._follower.filled(root, self._catch_up(connection, root))
+            found = catch_up(lambda call: self._ask(connection, call), self._follower.last(root))
+            return self._follower.filled(root, found)
         finally:
             connection.close()
-
-    def _catch_up(self, connection: Connection, root: str) -> CaughtUp:
-        catching = catching_up(self._follower.last(root))
-        call = next(catching)
-        while True:
-            try:
-                call = catching.send(self._ask(connection, call))
-            except StopIteration as done:
-                caught_up: CaughtUp = done.value
-                return caught_up
 
     def _greeted(self, introduction: Introduction) -> Connection:
         connection = Connection(reach(self._opening.endpoint, start=False), self._opening.encoding)
@@ -156,20 +184,13 @@ class EventStream(EventIntake):
         return connection
 
     def _ask(self, connection: Connection, call: Call[T]) -> T:
-        deadline = (
-            None if self._opening.timeout is None else time.monotonic() + self._opening.timeout
-        )
-        for _, answer in connection.exchange([(call.method, call.params)], deadline):
-            result = outcome(call, answer, connection.encoding)
-            if isinstance(result, StetError):
-                raise result
-            return result
-        raise AssertionError("BUG: a call without an answer")
+        timeout = self._opening.timeout
+        return connection.ask(call, None if timeout is None else time.monotonic() + timeout)
 
     def _drop_if_closed(self) -> None:
         """Close the connection of a closed stream, unless somebody still waits with it.
 
-        Who waits comes here after he has given up his turn: one of the two finds it closed.
+        Who waits comes here after releasing the turn: one of the two finds it closed.
         """
         if self._closed.is_set() and self._turn.acquire(blocking=False):
             self._drop()

@@ -5,18 +5,16 @@ parent. So whoever remembers the last commit of each workspace sees at once wher
 is missing - after a reconnect, because the daemon left events out, or for any other reason -
 and asks ``log`` for it::
 
-    roots <- follower.began(heads)         after every subscribe
-    event, nothing or a Gap <- follower.take(event)
-    for the roots of a gap: catching_up(follower.last(root)), then
-    events <- follower.filled(root, caught_up)
+    gap = follower.began(heads)             after every subscribe
+    event, None or gap = follower.take(event)
+    for each root of a gap: events = follower.filled(root, catch_up(ask, follower.last(root)))
 
 What the log tells may come as events as well, a little later; these are passed over.
-:mod:`stet.session.event_stream` and :mod:`stet.session.aio_event_stream` do the waiting.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from stet import calls
@@ -43,16 +41,12 @@ class CaughtUp(NamedTuple):
     complete: bool
 
 
-def catching_up(until: str | None) -> Generator[Call[LogResult], LogResult, CaughtUp]:
-    """The calls that bring everything after a commit (None: from the beginning).
-
-    Is sent each call's result, and returns when it has found the commit, or has looked far
-    enough.
-    """
+def catch_up(ask: Callable[[Call[LogResult]], LogResult], until: str | None) -> CaughtUp:
+    """Everything after a commit (None: from the beginning), as far back as pages are asked for."""
     found: list[CommitInfo] = []
     cursor = None
     for _ in range(_PAGES):
-        page = yield calls.log(limit=_PAGE, cursor=cursor)
+        page = ask(calls.log(limit=_PAGE, cursor=cursor))
         for commit in page.commits:
             if commit.commit == until:
                 return CaughtUp(found, complete=True)

@@ -29,7 +29,6 @@ from stet import calls
 from stet.calls import Call
 from stet.service.spawn import Endpoint
 from stet.session.conversation import Introduction
-from stet.version import __version__
 from stet.wire.framing import Encoding
 from stet.wire.results import HelloResult
 
@@ -62,7 +61,6 @@ def opening(
     workspace: str | os.PathLike[str] | None,
     session: str | None,
     agent: str | None,
-    *,
     control: bool,
     secret: str | None,
     encoding: str,
@@ -74,7 +72,7 @@ def opening(
     directory = None if workspace is None else os.path.abspath(os.fspath(workspace))
     return Opening(
         endpoint or Endpoint.from_environment(control=control),
-        Introduction(directory, session, agent, secret, __version__),
+        Introduction(directory, session, agent, secret),
         Encoding(encoding),
         timeout,
         start,
@@ -201,12 +199,8 @@ class SessionMethods:
     def _greeted(self, hello: HelloResult) -> None:
         """Take the daemon's answer; a name that it made up is the session's from now on."""
         self.hello = hello
-        introduced = self._opening.introduction.of_session(hello.session)
+        introduced = msgspec.structs.replace(self._opening.introduction, session=hello.session)
         self._opening = msgspec.structs.replace(self._opening, introduction=introduced)
-
-    def _opening_of_events(self) -> Opening:
-        """How a stream of events for this session is opened."""
-        return msgspec.structs.replace(self._opening, timeout=self.timeout)
 
     @property
     def session(self) -> str | None:

@@ -1,14 +1,15 @@
-r"""The four operations of the ``patch`` dialect, as values to put into a call (DIALECTS.md 1).
+r"""The edits of the dialects ``patch`` and ``patch_file``, as values to put into a call.
 
     s.patch("src/a.py", [stet.replace("old", "new", to_clipboard="c"), stet.append_eof("end\n")])
+    s.patch_file("src/a.py", [stet.change("DEBUG = True", "DEBUG = False")])
 
-Each function returns the object that goes over the wire and leaves out what was not
-given. Whether it is acceptable is the daemon's to say: nothing is checked here.
+Each function returns the object that goes over the wire and leaves out what was not given
+(DIALECTS.md 1 and 2). Nothing is checked here: the daemon does that.
 """
 
 from __future__ import annotations
 
-from typing import Literal, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict, cast
 
 
 class Reindent(TypedDict, total=False):
@@ -29,6 +30,22 @@ class Patch(TypedDict, total=False):
     reindent: Reindent
 
 
+class Change(TypedDict):
+    """One change of ``patch_file``, with the names of the wire."""
+
+    search: str
+    replace: str
+    occurrence: NotRequired[int]
+    regex: NotRequired[bool]
+    fuzzy: NotRequired[float]
+    near_line: NotRequired[int]
+
+
+def given(**params: Any) -> dict[str, Any]:
+    """Those parameters that are not None: what is left out is not sent."""
+    return {name: value for name, value in params.items() if value is not None}
+
+
 def replace(
     old: str,
     new: str | None = None,
@@ -42,12 +59,10 @@ def replace(
     ``to_clipboard`` stores the text that was really matched. Without ``new`` and
     ``from_clipboard`` the text is deleted. The same name in both is a copy.
     """
-    patch: Patch = {"operation": "replace", "oldText": old}
     if new is None and from_clipboard is None:
         new = ""
-    if to_clipboard is not None:
-        patch["toClipboard"] = to_clipboard
-    return _with_text(patch, new, from_clipboard, reindent)
+    found = given(oldText=old, toClipboard=to_clipboard)
+    return _patch("replace", new, from_clipboard, reindent, **found)
 
 
 def append_eof(
@@ -57,7 +72,7 @@ def append_eof(
     reindent: Reindent | None = None,
 ) -> Patch:
     """Put text at the end of the file, which is created if it is missing."""
-    return _with_text({"operation": "append_eof"}, new, from_clipboard, reindent)
+    return _patch("append_eof", new, from_clipboard, reindent)
 
 
 def prepend_bof(
@@ -67,7 +82,7 @@ def prepend_bof(
     reindent: Reindent | None = None,
 ) -> Patch:
     """Put text at the beginning of the file (after a BOM), created if it is missing."""
-    return _with_text({"operation": "prepend_bof"}, new, from_clipboard, reindent)
+    return _patch("prepend_bof", new, from_clipboard, reindent)
 
 
 def overwrite(
@@ -77,16 +92,35 @@ def overwrite(
     reindent: Reindent | None = None,
 ) -> Patch:
     """Make the text the whole file, literally; it is created if it is missing."""
-    return _with_text({"operation": "overwrite"}, new, from_clipboard, reindent)
+    return _patch("overwrite", new, from_clipboard, reindent)
 
 
-def _with_text(
-    patch: Patch, new: str | None, from_clipboard: str | None, reindent: Reindent | None
+def _patch(
+    operation: str,
+    new: str | None,
+    clipboard: str | None,
+    reindent: Reindent | None,
+    **more: str,
 ) -> Patch:
-    if new is not None:
-        patch["newText"] = new
-    if from_clipboard is not None:
-        patch["fromClipboard"] = from_clipboard
-    if reindent is not None:
-        patch["reindent"] = reindent
-    return patch
+    text = given(newText=new, fromClipboard=clipboard, reindent=reindent)
+    return cast("Patch", {"operation": operation, **more, **text})
+
+
+def change(
+    search: str,
+    replace: str = "",
+    *,
+    occurrence: int | None = None,
+    regex: bool = False,
+    fuzzy: float | None = None,
+    near_line: int | None = None,
+) -> Change:
+    r"""Put ``replace`` in the place of ``search``, which must stand exactly once.
+
+    ``occurrence``: the n-th place of several, from 1; ``near_line``: the one nearest to that
+    line. ``regex``: ``search`` is a pattern, ``\1`` and ``\g<name>`` work in ``replace``.
+    ``fuzzy``: the one passage that is at least so similar, 0.5 to 1. Without ``replace`` the
+    text is deleted.
+    """
+    options = given(occurrence=occurrence, regex=regex or None, fuzzy=fuzzy, near_line=near_line)
+    return cast("Change", {"search": search, "replace": replace, **options})

@@ -10,25 +10,15 @@ whoever decodes it.
 from __future__ import annotations
 
 import re
+from itertools import islice
 
 from stet.wire.framing import Encoding
 
-# What may stand before a value, and one: a text (to its end, or to the end of the message: never a
+# What may be before a value, and one: a text (to its end, or to the end of the message: never a
 # second time from its middle), a bracket that opens, or a run of characters that can only be a
-# number or a word.
+# number or a word; or the end. So matches follow each other without a gap.
 _JSON_VALUE = re.compile(
-    rb"""[\s\]},:]*+ (?: "[^"\\]*+(?:\\.[^"\\]*+)*+"? | [\[{] | [^\s\[\]{},:"]++ )""",
-    re.VERBOSE | re.DOTALL,
-)
-#: Small values that are counted at a time, at the speed of C, and bytes that they take at most.
-_SOME, _SOME_BYTES = 1000, 1 << 14
-# As above, and with something behind it: what is cut off at the last of these bytes is no value.
-_SOME_JSON_VALUES = re.compile(
-    rb"""(?>
-        [\s\]},:]*+
-        (?: "[^"\\]*+(?:\\.[^"\\]*+)*+" | [\[{] | [^\s\[\]{},:"]++ (?=[\s\[\]{},:"]) )
-    ){%d}"""
-    % _SOME,
+    rb"""[\s\]},:]*+ (?: ( "[^"\\]*+(?:\\.[^"\\]*+)*+"? | [\[{] | [^\s\[\]{},:"]++ ) | \Z )""",
     re.VERBOSE | re.DOTALL,
 )
 #: Bytes in which the marks before values are counted at a time.
@@ -70,18 +60,8 @@ def holds_more_values_than(limit: int, encoding: Encoding, message: bytes) -> bo
 def _json_holds_more(limit: int, message: bytes) -> bool:
     if not _json_may_hold_more(limit, message):
         return False
-    count, offset = 0, 0
-    singly = 0  # so many are counted one by one where they were too large before
-    while count <= limit:
-        found = None if singly else _SOME_JSON_VALUES.match(message, offset, offset + _SOME_BYTES)
-        if found is not None:
-            count += _SOME
-        elif (found := _JSON_VALUE.match(message, offset)) is not None:
-            count, singly = count + 1, (singly or _SOME) - 1
-        else:
-            return False
-        offset = found.end()
-    return True
+    found = next(islice(_JSON_VALUE.finditer(message), limit, None), None)
+    return found is not None and found[1] is not None
 
 
 def _json_may_hold_more(limit: int, message: bytes) -> bool:

@@ -14,8 +14,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from stet.wire.failures import Kind, refuse
-from stet.wire.observations import ObservedFile, ObserveResult
-from stet.wire.results import EditResult
+from stet.wire.results import EditResult, ObservedFile, ObserveResult
 from stetd.methods.caller import Caller, Method, Params
 from stetd.observing.before_note import BeforeNote
 from stetd.observing.current_content import Differing, Looking, few

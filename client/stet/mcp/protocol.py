@@ -1,0 +1,255 @@
+"""The server's side of the Model Context Protocol: what each line from a client asks for. No I/O.
+
+Both eras are spoken: that with ``initialize`` (HANDSHAKE_VERSIONS), and MODERN_VERSION, in which
+every request says who asks. A connection is of the era that its first sound request is of. The
+answers are those of the official SDK, which ``tests/mcp_server/test_protocol.py`` compares.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from stet.mcp import catalogue
+from stet.mcp.answers import Answer
+from stet.version import __version__
+
+#: Versions that begin with ``initialize``, oldest first; who asks for another is offered the last.
+HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+#: The version in which every request says who asks, and for what version.
+MODERN_VERSION = "2026-07-28"
+
+PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS = -32700, -32600, -32601, -32602
+INTERNAL, UNSUPPORTED_VERSION = -32603, -32022
+
+_VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
+_CLIENT_KEY = "io.modelcontextprotocol/clientInfo"
+_CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"
+_SERVER = {"name": catalogue.NAME, "title": catalogue.TITLE, "version": __version__}
+_OF_SERVER = {"io.modelcontextprotocol/serverInfo": _SERVER}
+_ABOUT = {"capabilities": {"tools": {"listChanged": False}}, "instructions": catalogue.INSTRUCTIONS}
+_COMPLETE = {
+    "resultType": "complete",
+    "ttlMs": catalogue.LIST_TTL_MS,
+    "cacheScope": catalogue.CACHE_SCOPE,
+    "_meta": _OF_SERVER,
+}
+
+Id = str | int
+
+
+class ToolCall(NamedTuple):
+    """A call of a tool. ``client``: what the client calls itself."""
+
+    request: Id
+    tool: str
+    arguments: object
+    meta: Mapping[str, Any]
+    client: str
+
+
+class Cancelled(NamedTuple):
+    """The client does not wait for the answer to this request any more."""
+
+    request: Id
+
+
+class _Refused(Exception):
+    """A request that is answered with an error of the protocol."""
+
+    def __init__(self, code: int, message: str, data: object = None) -> None:
+        super().__init__(message)
+        self.error = {"code": code, "message": message}
+        if data is not None:
+            self.error["data"] = data
+
+
+class Protocol:
+    """One connection: give it every line that comes."""
+
+    def __init__(self, tools: Sequence[Mapping[str, Any]]) -> None:
+        self._tools = tools
+        #: The version that the connection has taken, None before the first sound request.
+        self._version: str | None = None
+        self._client = ""
+
+    def take(self, line: bytes) -> bytes | ToolCall | Cancelled | None:
+        """The line to answer with, None for nothing, or what the answer depends on."""
+        try:
+            message = _decoded(line)
+        except (ValueError, RecursionError) as error:
+            return error_line(None, PARSE_ERROR, f"Not a line of JSON: {error}")
+        found = message.get("id") if isinstance(message, dict) else None
+        request = found if isinstance(found, str | int) and not isinstance(found, bool) else None
+        if not _is_message(message) or ("id" in message and request is None):
+            if isinstance(message, dict) and _is_reply(message):
+                return None  # an answer to it could begin a quarrel
+            return error_line(request, INVALID_REQUEST, _NO_REQUEST)
+        method, params = message["method"], message.get("params") or {}
+        if request is None:
+            return _noticed(method, params)
+        try:
+            answer = self._answer(request, method, params)
+        except _Refused as refusal:
+            return _encoded({"jsonrpc": "2.0", "id": request, "error": refusal.error})
+        return answer if isinstance(answer, ToolCall) else _result_line(request, answer)
+
+    def answered(self, call: ToolCall, answer: Answer, meta: Mapping[str, Any]) -> bytes:
+        """The line that answers a tool call."""
+        result: dict[str, Any] = {
+            "content": [{"type": "text", "text": answer.text}],
+            "isError": answer.is_error,
+        }
+        if answer.structured is not None:
+            result["structuredContent"] = answer.structured
+        if self._version == MODERN_VERSION:
+            result["resultType"] = "complete"
+            meta = {**meta, **_OF_SERVER}
+        if meta:
+            result["_meta"] = meta
+        return _result_line(call.request, result)
+
+    def _answer(
+        self, request: Id, method: str, params: Mapping[str, Any]
+    ) -> dict[str, Any] | ToolCall:
+        meta = params.get("_meta")
+        enveloped = isinstance(meta, dict) and _VERSION_KEY in meta
+        if method == "initialize":
+            return self._initialized(params)
+        if self._version == MODERN_VERSION or (self._version is None and enveloped):
+            _check_envelope(meta)
+            self._version = MODERN_VERSION
+        elif enveloped:
+            raise _Refused(
+                INVALID_REQUEST,
+                f"this connection serves the handshake protocol era; requests carrying the "
+                f"{MODERN_VERSION} envelope are not accepted on it",
+            )
+        modern = self._version == MODERN_VERSION
+        if method == "ping" and not modern:
+            _check(isinstance(meta, dict | None))
+            return {}
+        if method == "server/discover" and modern:
+            return {"supportedVersions": [MODERN_VERSION], **_ABOUT, **_COMPLETE}
+        if method not in ("tools/list", "tools/call"):
+            raise _Refused(NO_METHOD, "Method not found", method)
+        _check(self._version is not None and isinstance(meta, dict | None))
+        if method == "tools/list":
+            _check(isinstance(params.get("cursor"), str | None))
+            return {"tools": self._tools, **(_COMPLETE if modern else {})}
+        name, arguments = params.get("name"), params.get("arguments")
+        _check(isinstance(name, str))
+        client = (meta or {}).get(_CLIENT_KEY)
+        client = client["name"] if isinstance(client, dict) else self._client
+        return ToolCall(
+            request, str(name), {} if arguments is None else arguments, meta or {}, client
+        )
+
+    def _initialized(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        asked, client = params.get("protocolVersion"), params.get("clientInfo")
+        if self._version == MODERN_VERSION:
+            told = {"requested": asked} if isinstance(asked, str) else {}
+            raise _Refused(
+                UNSUPPORTED_VERSION,
+                f"connection is serving the {MODERN_VERSION} protocol; the initialize handshake "
+                "is not accepted",
+                {"supported": [MODERN_VERSION], **told},
+            )
+        _check(isinstance(asked, str) and _is_named(client))
+        _check(_is_capabilities(params.get("capabilities")))
+        self._version = asked if asked in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
+        self._client = client["name"] if isinstance(client, dict) else ""
+        return {"protocolVersion": self._version, "serverInfo": _SERVER, **_ABOUT}
+
+
+def _check(sound: bool) -> None:
+    if not sound:
+        raise _Refused(INVALID_PARAMS, "Invalid request parameters", "")
+
+
+def _check_envelope(meta: object) -> None:
+    if not isinstance(meta, dict) or _VERSION_KEY not in meta:
+        raise _Refused(
+            INVALID_PARAMS,
+            f"params._meta must be an object carrying the required '{_VERSION_KEY}' and "
+            f"'{_CAPABILITIES_KEY}' envelope keys",
+        )
+    version, client = meta[_VERSION_KEY], meta.get(_CLIENT_KEY)
+    if not isinstance(version, str):
+        raise _Refused(INVALID_PARAMS, "the protocol-version envelope value must be a string")
+    if version != MODERN_VERSION:
+        told = {"supported": [MODERN_VERSION], "requested": version}
+        raise _Refused(UNSUPPORTED_VERSION, "Unsupported protocol version", told)
+    if _CAPABILITIES_KEY not in meta:
+        raise _Refused(
+            INVALID_PARAMS,
+            f"params._meta is missing the required envelope key(s): {_CAPABILITIES_KEY}",
+        )
+    _check((client is None or _is_named(client)) and _is_capabilities(meta[_CAPABILITIES_KEY]))
+
+
+def _is_named(client: object) -> bool:
+    return isinstance(client, dict) and all(
+        isinstance(client.get(key), str) for key in ("name", "version")
+    )
+
+
+def _is_capabilities(value: object) -> bool:
+    return isinstance(value, dict) and all(isinstance(each, dict) for each in value.values())
+
+
+# -- JSON-RPC
+
+_NO_REQUEST = (
+    'Not a JSON-RPC request: one object with "jsonrpc": "2.0", a method, params, and an id that is '
+    "a text or an integer."
+)
+
+
+def error_line(request: Id | None, code: int, message: str) -> bytes:
+    """The error for a request; None: nobody can tell which one."""
+    return _encoded({"jsonrpc": "2.0", "id": request, "error": {"code": code, "message": message}})
+
+
+def _result_line(request: Id, result: object) -> bytes:
+    return _encoded({"jsonrpc": "2.0", "id": request, "result": result})
+
+
+def _is_message(message: object) -> bool:
+    return (
+        isinstance(message, dict)
+        and message.get("jsonrpc") == "2.0"
+        and isinstance(message.get("method"), str)
+        and isinstance(message.get("params"), dict | None)
+    )
+
+
+def _is_reply(message: Mapping[str, object]) -> bool:
+    return "method" not in message and bool({"result", "error"} & message.keys())
+
+
+def _noticed(method: str, params: Mapping[str, Any]) -> Cancelled | None:
+    """What a notification is about."""
+    request = params.get("requestId")
+    if method != "notifications/cancelled" or not isinstance(request, str | int):
+        return None
+    return Cancelled(request)
+
+
+def _decoded(line: bytes) -> Any:
+    try:
+        return msgspec.json.decode(line)
+    except ValueError:
+        # json takes more: half of a surrogate pair, which JavaScript writes when a text was cut in
+        # the wrong place, and numbers out of range. Whoever asked is to be told what is wrong.
+        return json.loads(line)
+
+
+def _encoded(message: object) -> bytes:
+    try:
+        return msgspec.json.encode(message)
+    except UnicodeEncodeError:  # half of a surrogate pair, which goes back as it came
+        return json.dumps(message).encode()

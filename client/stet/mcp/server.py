@@ -1,0 +1,137 @@
+"""The life of ``stet mcp``: one client on standard input and output, until it is gone.
+
+    input ends         calls under way are answered, for at most DRAIN_S, then the server ends
+    SIGTERM, SIGINT    the same, for at most STOP_S
+    output breaks      the server ends at once; calls that were sent are carried out by the daemon
+
+A cancelled call (``notifications/cancelled``) is not sent if it still waits for its turn.
+One that was sent is one transaction in the daemon, which is carried out and recorded; only its
+answer is dropped, as the protocol has it.
+
+Every failure of a call is a tool error, which a model reads and can act on: wrong arguments and
+unknown tools too, for which the protocol would have errors that clients keep from the model.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from typing import Any, NoReturn
+
+from stet.errors import StetError
+from stet.mcp import catalogue
+from stet.mcp.answers import Answer, answered, refused
+from stet.mcp.callers import SESSION_KEY, Options, caller_of
+from stet.mcp.protocol import (
+    INTERNAL,
+    INVALID_REQUEST,
+    Cancelled,
+    Id,
+    Protocol,
+    ToolCall,
+    error_line,
+)
+from stet.mcp.sessions import Sessions
+from stet.mcp.stdio import LONGEST_LINE, LineReader, LineWriter, NoLine, claim
+from stet.mcp.tool_calls import REQUEST_KEY, call_of
+from stet.wire.results import EditResult
+
+DRAIN_S = 10.0
+STOP_S = 1.0
+
+
+def run(options: Options) -> NoReturn:
+    """Serve on standard input and output until the client is gone; ends the process."""
+    reader, writer = claim()
+    asyncio.run(_serve(reader, writer, options))
+    raise AssertionError("BUG: the process has not ended")
+
+
+async def _serve(reader: LineReader, writer: LineWriter, options: Options) -> None:
+    server = _Server(writer, options)
+    loop = asyncio.get_running_loop()
+    #: Seconds that are left for the calls under way.
+    ending: asyncio.Future[float] = loop.create_future()
+
+    def end(seconds: float) -> None:
+        if not ending.done():
+            ending.set_result(seconds)
+
+    def read() -> None:
+        while (line := reader.next_line()) is not NoLine.END:
+            asyncio.run_coroutine_threadsafe(server.receive(line), loop).result()
+        loop.call_soon_threadsafe(end, DRAIN_S)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, end, STOP_S)
+    # A thread, because nothing else waits for any kind of descriptor.
+    threading.Thread(target=read, name="stdin", daemon=True).start()
+    await server.drain(await ending)
+    # Not by returning: asyncio.run() would wait for threads that wait for the client, or for a
+    # daemon to start.
+    os._exit(0)
+
+
+class _Server:
+    def __init__(self, writer: LineWriter, options: Options) -> None:
+        self._writer = writer
+        self._writing = asyncio.Lock()
+        self._options = options
+        self._sessions = Sessions(options.workspace, options.secret)
+        tools = catalogue.definitions(options.dialects, structured=options.structured)
+        self._names = [each["name"] for each in tools]
+        self._protocol = Protocol(tools)
+        self._under_way: dict[Id, asyncio.Task[None]] = {}
+
+    async def receive(self, line: bytes | NoLine) -> None:
+        """Answer a line, or begin to."""
+        if isinstance(line, NoLine):
+            text = f"A message of more than {LONGEST_LINE:,} bytes was passed over."
+            await self._write(error_line(None, INVALID_REQUEST, text))
+            return
+        asked = self._protocol.take(line)
+        if isinstance(asked, bytes):
+            await self._write(asked)
+        elif isinstance(asked, ToolCall):
+            task = asyncio.create_task(self._answer(asked))
+            self._under_way[asked.request] = task
+            task.add_done_callback(lambda _: self._under_way.pop(asked.request, None))
+        elif isinstance(asked, Cancelled) and asked.request in self._under_way:
+            self._under_way.pop(asked.request).cancel()
+
+    async def drain(self, seconds: float) -> None:
+        """Let the calls under way be answered."""
+        if self._under_way:
+            await asyncio.wait(self._under_way.values(), timeout=seconds)
+
+    async def _answer(self, call: ToolCall) -> None:
+        try:
+            answer, meta = await self._carried_out(call)
+            line = self._protocol.answered(call, answer, meta)
+        except Exception as error:  # noqa: BLE001 - no request may stay without an answer
+            line = error_line(call.request, INTERNAL, f"{type(error).__name__}: {error}")
+        await self._write(line)
+
+    async def _carried_out(self, asked: ToolCall) -> tuple[Answer, dict[str, Any]]:
+        meta: dict[str, Any] = {}
+        try:
+            call = call_of(asked.tool, asked.arguments, asked.meta, self._names)
+            caller = caller_of(asked.meta, self._options, asked.client)
+            meta[SESSION_KEY] = caller.session
+            result = await self._sessions.perform(caller, call)
+            request = getattr(result, "request", None) if call.result is EditResult else None
+            answer = answered(result, call.params, caller.session)
+        except StetError as error:
+            request = error.data.get("request_id")
+            answer = refused(error)
+        if request:
+            meta[REQUEST_KEY] = request
+        # Claude Code and Codex show their models this instead of the text, where it is given.
+        return answer if self._options.structured else answer._replace(structured=None), meta
+
+    async def _write(self, line: bytes) -> None:
+        async with self._writing:
+            if not await asyncio.to_thread(self._writer.write, line):
+                os._exit(0)  # nobody reads any more
