@@ -2,8 +2,7 @@
 #
 #   find_checkout           sets and exports `checkout`, and goes there
 #   need_environment GROUP  makes .venv there and installs this package into it; with the group
-#                           "dev" also what the tests and checks need, with "mcp" that extra, with "none"
-#                           nothing more
+#                           "dev" also what the tests and checks need, with "none" nothing more
 #
 # An installation is repeated only when pyproject.toml, the group or the place of the checkout
 # changed: .venv/installed-GROUP holds what the last one was made from. Nothing is fetched from
@@ -76,9 +75,7 @@ need_environment() {
     fi
     local pip=(.venv/bin/python -m pip --disable-pip-version-check --no-input)
     local what=(-e .)
-    if [ "$1" = mcp ]; then
-        what=(-e '.[mcp]')
-    elif [ "$1" != none ]; then
+    if [ "$1" != none ]; then
         what+=(--group "$1")
         # Older ones do not know --group.
         .venv/bin/python -c 'import sys, pip

@@ -42,7 +42,7 @@ MUTANTS = [
     Mutant(
         "no-outside-check",
         "what others wrote is not recorded before it is replaced",
-        "heads.py",
+        "transaction/heads.py",
         "        if known != there:",
         "        if False:",
         ("tests/recovery/test_saves_in_a_loop.py", "tests/e2e/test_history.py"),
@@ -50,7 +50,7 @@ MUTANTS = [
     Mutant(
         "no-exchange-compare",
         "what came out of the exchange is not looked at",
-        "replacing.py",
+        "transaction/transaction.py",
         "    displaced = worktree.came_out(work.target, work.temporary, work.before)",
         "    displaced = None",
         ("tests/recovery/test_saves_in_a_loop.py", "tests/recovery/test_outside_saves.py"),
@@ -66,7 +66,7 @@ MUTANTS = [
     Mutant(
         "reply-before-journal",
         "a call is answered when it is planned",
-        "writer.py",
+        "engine/writer.py",
         "            failure = self._make_durable(outcomes)",
         "            for early in outcomes:\n"
         "                if early.prepared is not None:\n"
@@ -78,7 +78,7 @@ MUTANTS = [
     Mutant(
         "no-request-record",
         "a request id that was answered is forgotten",
-        "writer.py",
+        "engine/writer.py",
         "        found = self.state.requests.get(key) or self.historian.remembered.find(key)\n"
         "        if found is None and",
         "        found = None\n        if False and",
@@ -87,7 +87,7 @@ MUTANTS = [
     Mutant(
         "checkpoint-without-the-historian",
         "the journal is dropped before Git durably has what it said",
-        "checkpointing.py",
+        "engine/checkpointing.py",
         "            await self._historian.make_durable(kept)",
         "            pass",
         ("tests/historian", "tests/rigs/test_power_cut.py"),
@@ -95,7 +95,7 @@ MUTANTS = [
     Mutant(
         "stale-draft",
         "an undo that was made from other content is published",
-        "proposals.py",
+        "planning/proposals.py",
         "        if (found.image if found is not None else None) != file.found:",
         "        if False:",
         ("tests/historian",),
@@ -111,7 +111,7 @@ MUTANTS = [
     Mutant(
         "no-published-mark",
         "recovery does not learn which calls were finished",
-        "transaction.py",
+        "transaction/transaction.py",
         "        journal.append(*(Published(number) for number in numbers))",
         "        pass",
         ("tests/recovery/test_counterexamples.py",),
@@ -119,7 +119,7 @@ MUTANTS = [
     Mutant(
         "temporary-files-cleared-unseen",
         "recovery clears temporary files without looking into them",
-        "settling.py",
+        "recovery/files.py",
         "        if not looks_torn(found.data, self._contents(images)):\n            return True",
         "        if not looks_torn(found.data, self._contents(images)):\n            return False",
         ("tests/recovery/test_counterexamples.py",),
@@ -127,7 +127,7 @@ MUTANTS = [
     Mutant(
         "abort-without-sync",
         "files are put back before the abort record is durable",
-        "transaction.py",
+        "transaction/transaction.py",
         "        journal.append(record)\n        journal.sync()",
         "        pass",
         ("tests/recovery/test_outside_saves.py", "tests/recovery/test_counterexamples.py"),
@@ -135,7 +135,7 @@ MUTANTS = [
     Mutant(
         "no-object-id-check",
         "a loose object is taken for what its name says",
-        "storage/object_files.py",
+        "repository/object_files.py",
         '    if digest(kind, content).hex() != oid:\n        raise Damaged(name, f"its',
         '    if False:\n        raise Damaged(name, f"its',
         ("tests/e2e/test_corruption.py",),
@@ -143,7 +143,7 @@ MUTANTS = [
     Mutant(
         "verify-without-checksums",
         "packs and their indexes are not checked as files",
-        "storage/object_checking.py",
+        "repository/object_checking.py",
         "            if checksum.digest() != expected:",
         "            if False:",
         ("tests/e2e/test_corruption.py",),
@@ -151,7 +151,7 @@ MUTANTS = [
     Mutant(
         "verify-without-contents",
         "files that commits need may be missing",
-        "verifying.py",
+        "historian/queries/verify.py",
         '                    self._is_there(oid.hex(), "blob", commit, path)',
         "                    pass",
         ("tests/e2e/test_verify.py::test_a_history_without_the_text_of_a_file_is_noticed",),
@@ -159,7 +159,7 @@ MUTANTS = [
     Mutant(
         "verify-trusts-the-reference",
         "a history that was moved back passes",
-        "verifying.py",
+        "historian/queries/verify.py",
         "        elif subject.reference is not None and not chain.reference_in_place:",
         "        elif False:",
         ("tests/e2e/test_corruption.py",),
@@ -167,7 +167,7 @@ MUTANTS = [
     Mutant(
         "packs-removed-early",
         "old packs go before the new one is durable",
-        "storage/repacking.py",
+        "repository/repacking.py",
         "        written: list[str] = []\n        if len(chosen):",
         "        written: list[str] = []\n"
         "        for pack in packs:\n"
@@ -179,7 +179,7 @@ MUTANTS = [
     Mutant(
         "garbage-not-marked-again",
         "what has come to be needed since it was taken for garbage is removed",
-        "storage/repacking.py",
+        "repository/repacking.py",
         "            self._rescue(before)",
         "            pass",
         (
@@ -190,7 +190,7 @@ MUTANTS = [
     Mutant(
         "removed-and-taken-for-present",
         "who writes objects does not learn which have been removed",
-        "historian/collecting.py",
+        "historian/maintenance/gc.py",
         "            background.reopen(shadow)",
         "            pass",
         ("tests/e2e/test_forget.py::test_a_call_may_need_again_what_is_being_removed",),
@@ -198,7 +198,7 @@ MUTANTS = [
     Mutant(
         "cut-without-its-checkpoint",
         "history is dropped though recovery may start from it",
-        "retaining.py",
+        "upkeep/retention.py",
         "known[name].cut != cut:",
         "known[name].cut is None:",
         ("tests/e2e/test_retention.py::test_what_is_too_old_goes",),
@@ -206,7 +206,7 @@ MUTANTS = [
     Mutant(
         "forgotten-text-in-replies",
         "the answers to forgotten calls are kept as they were",
-        "historian/rewritten_replies.py",
+        "historian/maintenance/rewritten_replies.py",
         "        if self.paths & touched:",
         "        if False:",
         ("tests/e2e/test_forget.py::test_retries_are_answered_without_the_secret",),
@@ -214,7 +214,7 @@ MUTANTS = [
     Mutant(
         "damaged-history-let-go",
         "the journal drops the commits that a damaged history still has to get",
-        "recovery.py",
+        "recovery/startup.py",
         "            start = self.start_of(name) if damaged else None",
         "            start = None",
         (
@@ -244,7 +244,7 @@ MUTANTS = [
     Mutant(
         "moved-away-unseen",
         "nobody asks whether the directory is still where its path says",
-        "replacing.py",
+        "transaction/transaction.py",
         "    if not worktree.resolver.in_place(work.target):",
         "    if False:",
         ("tests/rigs/test_races.py",),
@@ -276,7 +276,7 @@ MUTANTS = [
     Mutant(
         "nested-workspace-open",
         "a restricted workspace is written from the one around it",
-        "state.py",
+        "state/state.py",
         "            if known.allowed and known.root.startswith(prefix):",
         "            if known.allowed and not prefix:",
         ("tests/e2e/test_modes.py",),
@@ -284,7 +284,7 @@ MUTANTS = [
     Mutant(
         "new-name-escapes",
         "a new session is unrestricted whatever the default and the workspace say",
-        "session_keeping.py",
+        "state/session_records.py",
         "        return stricter(self.default_mode, mode_at(ceiling, self._state.now()))",
         '        return "unrestricted"',
         ("tests/e2e/test_modes.py",),
@@ -292,7 +292,7 @@ MUTANTS = [
     Mutant(
         "observed-claims-what-it-never-saw",
         "a file of which nothing is known is taken for that of the agent's tool",
-        "observing.py",
+        "observing/recording.py",
         "        return before.had_none(path)",
         "        return True",
         ("tests/hooks/test_observe.py",),
@@ -300,7 +300,7 @@ MUTANTS = [
     Mutant(
         "observed-before-it-is-in-place",
         "the disk is looked at while earlier calls of the batch are only planned",
-        "call_world.py",
+        "planning/world.py",
         "        return self.needs_history or self.method == OBSERVE",
         "        return self.needs_history",
         ("tests/hooks/test_observe.py",),
@@ -308,7 +308,7 @@ MUTANTS = [
     Mutant(
         "observed-without-a-note",
         "what stood before a tool is not recorded",
-        "observing.py",
+        "observing/recording.py",
         '        noted=sealing.asked.phase == "before" and sealing.asked.use is not None,',
         "        noted=False,",
         ("tests/hooks/test_observe.py",),

@@ -213,7 +213,7 @@ def test_what_is_too_old_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         assert drop(clock) == 0
         # The checkpoint that has the cut before is none that has this one.
         taken = daemon.writer.checkpoints.begin
-        daemon.writer.checkpoints.begin = lambda done=None, **_: done and done()  # type: ignore
+        daemon.writer.checkpoints.begin = lambda done=None, **_: done and done()  # type: ignore[method-assign]
         before = git(workspace.shadow, "rev-list", "history^")
         with pytest.raises(Refused, match="no checkpoint could be taken"):
             drop(clock + 10)

@@ -45,6 +45,7 @@ def reading(text: str, lines: int) -> ReadResult:
 def note(answer: Answer) -> str:
     """The last line of the text, which programs are given too."""
     last = answer.text.rsplit("\n", 1)[-1]
+    assert answer.structured is not None
     assert (f"[{answer.structured['cut']}]", False) == (last, answer.is_error)
     return last
 
@@ -68,6 +69,7 @@ def test_a_long_diff_is_cut_for_programs_too_and_says_what_to_send(
     says: str, result: DiffResult | ShowResult | EditResult
 ) -> None:
     answer = answered(result, {})
+    assert answer.structured is not None
     assert MOST_TEXT - 10 < len(answer.structured["diff"]) <= MOST_TEXT
     assert LINES.startswith(answer.structured["diff"])
     assert answer.structured["diff"].endswith("\n")
@@ -89,6 +91,7 @@ def test_what_is_short_is_whole(result: DiffResult | EditResult | LogResult) -> 
 def test_a_long_page_of_the_log_is_a_shorter_page() -> None:
     commits = [info(number, files=200) for number in range(100)]
     answer = answered(LogResult(commits, None), {})
+    assert answer.structured is not None
     given = answer.structured["commits"]
     assert 10 < len(given) < 100
     assert [each.commit for each in commits[: len(given)]] == [each["commit"] for each in given]
