@@ -166,6 +166,8 @@ def test_with_pipx_an_edit_is_made_and_undone(wheel: Path, tmp_path: Path) -> No
 
 def test_service_finds_its_units_in_it(empty: Path) -> None:
     for name in ("stetd.service", "stetd.socket"):
-        printing = f"from stet.service import unit_files; print(unit_files.template({name!r}), end='')"
+        printing = (
+            f"from stet.service import unit_files; print(unit_files.template({name!r}), end='')"
+        )
         shipped = (CHECKOUT / "systemd" / name).read_text()
         assert shipped == run(empty / "bin" / "python", "-c", printing)

@@ -178,6 +178,10 @@ def _add_history(commands: _Commands) -> None:
     log.add_argument("--text", help="only what added or removed this, or says it in its message")
     log.add_argument("-n", "--limit", type=int, metavar="N", help="so many commits at most")
     log.add_argument("--cursor", help="go on where a page ended")
+    log.add_argument("-p", "--patch", action="store_true", help="with the diff of each")
+    log.add_argument("--stat", action="store_true", help="with each file's lines")
+    log.add_argument("--oneline", action="store_true", help="id and subject")
+    log.add_argument("--all", action="store_true", help="also files seen for the first time")
 
     show = commands.add("show", "print one commit with its diff", "history.show")
     show.add_argument("commit", nargs="?", default="HEAD", metavar="COMMIT")

@@ -7,14 +7,17 @@ import os
 import re
 import sys
 import time
+from collections.abc import Iterator, Sequence
 
+import stet
 from stet import calls
 from stet.cli import asking
 from stet.cli.commits import all_named, named
 from stet.cli.output import Output
 from stet.cli.usage import UsageError
-from stet.terminal import render
-from stet.wire.results import LogResult
+from stet.terminal import bursts, render
+from stet.terminal.log_lines import NARROW, subject_and_why
+from stet.wire.results import CommitInfo, LogResult
 
 #: Commits of a page, if --limit does not say.
 _PAGE = 50
@@ -34,9 +37,10 @@ def log(arguments: argparse.Namespace, output: Output) -> None:
             call = _log(arguments, wanted - len(page.commits), page.cursor)
             more = session.perform(call)
             page = LogResult([*page.commits, *more.commits], more.cursor, more.dropped)
+        diffs = _diffs(session, page.commits) if _grouped(arguments, output) else {}
     if arguments.path is not None and not page.commits:
         _say_why_none(arguments)
-    lines = list(render.log(page.commits, output.now, output.width))
+    lines = list(_page(page.commits, diffs, arguments, output))
     if page.cursor is not None and output.terminal:
         older = f"older commits: stet log --cursor {page.cursor}"
         lines.append((render.Span(older, "dim"),))
@@ -45,6 +49,47 @@ def log(arguments: argparse.Namespace, output: Output) -> None:
         text = f"{gone.commits:,} older commits were dropped on {gone.time}: {gone.why}"
         lines.append((render.Span(render.visible(text), "dim"),))
     output.lines(lines, long=True)
+
+
+def _grouped(arguments: argparse.Namespace, output: Output) -> bool:
+    """Whether it is for a person on a terminal, with a heading for each burst."""
+    wide = output.now is not None and (output.width or 0) >= NARROW
+    return (wide or arguments.patch) and not arguments.oneline
+
+
+def _diffs(session: stet.Session, commits: Sequence[CommitInfo]) -> dict[str, str]:
+    """The diff of each commit; nothing for those that are not there any more."""
+    found = session.perform_all([calls.show(commit.commit) for commit in commits])
+    shown = [each for each in found if not isinstance(each, stet.StetError)]
+    return {each.commit: each.diff for each in shown}
+
+
+def _page(
+    commits: Sequence[CommitInfo],
+    diffs: dict[str, str],
+    arguments: argparse.Namespace,
+    output: Output,
+) -> Iterator[render.Line]:
+    if arguments.oneline:
+        for commit in commits:
+            subject, _ = subject_and_why(commit.message)
+            yield (render.Span(render.short(commit.commit), "yellow"), render.Span(f" {subject}"))
+    elif arguments.patch:
+        for commit in commits:
+            yield from render.log([commit], output.now, output.width)
+            yield from output.diff(diffs.get(commit.commit, ""))
+            yield ()
+    elif not _grouped(arguments, output):
+        yield from render.log(commits, output.now, output.width)
+    else:
+        hidden = [] if arguments.all else [each for each in commits if bursts.is_first_seen(each)]
+        shown = [each for each in commits if each not in hidden]
+        assert output.now is not None, "BUG: no terminal"
+        assert output.width is not None, "BUG: no terminal"
+        yield from bursts.page(shown, diffs, output.now, output.width, stat=arguments.stat)
+        if hidden:
+            count = render.plural(len(hidden), "file") + " seen for the first time: stet log --all"
+            yield (render.Span(count, "dim"),)
 
 
 def _say_why_none(arguments: argparse.Namespace) -> None:

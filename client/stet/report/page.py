@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from stet.report.gathering import Report
+from stet.terminal.bursts import first_changed
 from stet.terminal.diff_lines import files_of
 from stet.terminal.log_lines import subject_and_why
 from stet.terminal.spans import plural, short, shortened, visible
@@ -129,22 +130,13 @@ def _commit(commit: ShowResult) -> Iterator[str]:
     subject, why = subject_and_why(commit.message)
     undone = f" · undone by {short(commit.reverted_by)}" if commit.reverted_by else ""
     yield f'<details id="{_id(commit)}"{_class("undone" if commit.reverted_by else "")}><summary>'
-    yield f'<span class="id">{_id(commit)}</span> {_text(subject)} <code>{_changed(commit)}</code> '
+    changed = escape(shortened(first_changed(commit.diff), 80))
+    yield f'<span class="id">{_id(commit)}</span> {_text(subject)} <code>{changed}</code> '
     yield f'<span class="dim">{_time(commit.time)}{undone}</span></summary>\n'
     if why:
         yield f'<div class="why">{"<br>".join(_text(line) for line in why)}</div>\n'
     yield from _diff(commit.diff)
     yield "</details>\n"
-
-
-def _changed(commit: ShowResult) -> str:
-    """The first line that it added, or else removed."""
-    lines = [line for file in files_of(commit.diff) for hunk in file.hunks for line in hunk.lines]
-    for sign in "+-":
-        for line in lines:
-            if line[:1] == sign and line[1:].strip():
-                return _text(shortened(f"{sign} {line[1:].strip()}", 80))
-    return ""
 
 
 def _diff(text: str) -> Iterator[str]:

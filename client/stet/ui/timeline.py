@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -16,12 +15,11 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from stet.terminal.bursts import Burst, is_first_seen
 from stet.terminal.log_lines import subject_line
-from stet.terminal.spans import Line, Span, ago, name_style, plural, short, shortened, who
+from stet.terminal.spans import Line, Span, short, shortened
 from stet.wire.results import CommitInfo
 
-#: Seconds without an edit that end a burst.
-PAUSE_S = 300
 #: Rows below the cursor at which more edits are wanted.
 _AHEAD = 60
 
@@ -32,40 +30,6 @@ _CURSOR = {
     (False, True): "#bcd8f5",
     (False, False): "#dcdfe3",
 }
-
-
-@dataclass(slots=True)
-class Burst:
-    """Edits of one session that follow each other without a long pause, newest first."""
-
-    commits: list[CommitInfo] = field(default_factory=list)
-
-    def takes(self, commit: CommitInfo) -> bool:
-        """Whether an older commit belongs to it."""
-        last = self.commits[-1]
-        if (last.agent, last.session, last.kind) != (commit.agent, commit.session, commit.kind):
-            return False
-        pause = _time(last) - _time(commit)
-        return pause.total_seconds() <= PAUSE_S
-
-    def heading(self, now: datetime.datetime) -> Line:
-        """Who, how many, when."""
-        newest = self.commits[0]
-        name = name_style(newest.agent, newest.session)
-        count = plural(len(self.commits), "edit" if newest.session else "change")
-        return (
-            Span(who(newest), f"bold {name}".strip()),
-            Span(f"  {count}  {ago(newest.time, now)}", "dim"),
-        )
-
-
-def _time(commit: CommitInfo) -> datetime.datetime:
-    return datetime.datetime.fromisoformat(commit.time)
-
-
-def is_first_seen(commit: CommitInfo) -> bool:
-    """Whether it only records what was there before the first edit of a file."""
-    return commit.kind == "outside" and commit.message.startswith("first seen")
 
 
 def text_of(line: Line) -> Text:

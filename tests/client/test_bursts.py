@@ -1,0 +1,86 @@
+"""A page of the log for a terminal: bursts under a heading, in 80, 120 and 160 columns."""
+
+from __future__ import annotations
+
+import datetime
+
+import pytest
+
+from stet.terminal.bursts import bursts, first_changed, is_first_seen, page
+from stet.terminal.spans import line_columns
+from stet.wire.results import CommitInfo, FileChange
+
+NOW = datetime.datetime(2026, 11, 23, 12, tzinfo=datetime.UTC)
+DIFF = "diff --git a/{0} b/{0}\n--- a/{0}\n+++ b/{0}\n@@ -1,2 +1,2 @@\n import os\n-{1}\n+{2}\n"
+
+
+def commit(number: int, minute: int, **fields: object) -> CommitInfo:
+    given = {
+        "commit": f"{number:08x}" + "0" * 32,
+        "parent": None,
+        "time": f"2026-11-23T11:{minute:02}:00Z",
+        "kind": "edit",
+        "method": "patch",
+        "agent": "codex",
+        "session": "conv-1",
+        "message": "patch src/a.py: 1 edit",
+        "files": [FileChange("src/a.py", "M", "1", "2", 1, 1)],
+    }
+    return CommitInfo(**{**given, **fields})  # type: ignore[arg-type]
+
+
+COMMITS = [
+    commit(5, 59, message="patch src/a.py: 1 edit\n\nread better"),
+    commit(4, 58, reverted_by="9" * 40),
+    commit(3, 40, files=[FileChange("src/" + "long_name_" * 12 + ".py", "A", None, "2", 40, 0)]),
+    commit(2, 39, agent=None, session=None, kind="outside", message="changed outside: src/a.py"),
+    commit(1, 38, agent=None, session=None, kind="outside", message="first seen: src/a.py"),
+]
+DIFFS = {
+    each.commit: DIFF.format(each.files[0].path, "print('hello')", "    print('hello, world')")
+    for each in COMMITS
+    if each.kind == "edit"
+}
+
+AT_80 = """\
+codex/conv-1  2 edits  1 min ago
+  00000005  src/a.py  + print('hello, world')  +1 -1
+            read better
+  00000004  undone by 99999999  src/a.py  + print('hello, world')  +1 -1
+
+codex/conv-1  1 edit  20 min ago
+  00000003  src/long_name_long_name_long_n…  + print('hello, world')  +40
+
+outside  2 changes  21 min ago
+  00000002  changed outside: src/a.py  +1 -1
+  00000001  first seen: src/a.py  +1 -1"""
+
+
+def texts(width: int) -> list[str]:
+    lines = page(COMMITS, DIFFS, NOW, width)
+    return ["".join(span.text for span in line) for line in lines]
+
+
+def test_the_page_in_80_columns() -> None:
+    assert "\n".join(texts(80)) == AT_80
+
+
+@pytest.mark.parametrize("width", [64, 80, 120, 160])
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    assert all(line_columns(line) <= width for line in page(COMMITS, DIFFS, NOW, width))
+
+
+@pytest.mark.parametrize("width", [120, 160])
+def test_more_is_shown_where_there_is_room(width: int) -> None:
+    (cut,) = [line for line in texts(width) if "00000003" in line]
+    assert len(cut) > len(texts(80)[6])
+
+
+def test_a_pause_or_another_session_ends_a_burst() -> None:
+    assert [len(burst.commits) for burst in bursts(COMMITS)] == [2, 1, 2]
+    assert [is_first_seen(each) for each in COMMITS] == [False] * 4 + [True]
+
+
+def test_what_a_diff_removed_is_its_line_if_it_added_none() -> None:
+    assert first_changed("diff --git a/a b/a\n@@ -1 +0,0 @@\n-gone\x1b\n") == "- gone\\x1b"
+    assert first_changed("") == ""
