@@ -139,3 +139,20 @@ def test_stop_ends_the_daemon_and_the_next_command_starts_it() -> None:
 def test_no_daemon_is_started_to_be_stopped() -> None:
     with installation() as own:
         assert own.stet("stop").returncode == 3
+
+
+def test_a_daemon_that_listens_elsewhere_is_named_at_once(ws: Installation) -> None:
+    began = time.monotonic()
+    done = ws.stet("status", STET_RUNTIME_DIR=ws.base + "/other")
+
+    assert done.returncode == 3
+    assert f"STET_RUNTIME_DIR={ws.base}/run stet stop" in done.stderr
+    assert time.monotonic() - began < 20  # it took thirty
+
+
+def test_errors_speak_of_commands(ws: Installation) -> None:
+    done = ws.stet("approve", "ffff")
+
+    assert done.returncode == 1
+    assert "upgrade_" not in done.stderr
+    assert "stet requests" in done.stderr or "stet approve" in done.stderr

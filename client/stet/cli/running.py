@@ -8,6 +8,7 @@ status says: :mod:`stet.cli`.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -62,8 +63,26 @@ def exit_status(error: StetError) -> int:
     return CONFLICT if isinstance(error, Conflict) else REFUSED
 
 
+#: What the daemon's messages call by the method's name, as a person types it.
+_AS_TYPED = {
+    "upgrade_decide": "stet approve, stet deny",
+    "upgrade_list": "stet requests",
+    "mode_set": "stet mode",
+    "session_list": "stet sessions",
+    "session_end": "stet sessions --end",
+    "workspace_list": "stet workspaces",
+    "workspace_allow": "stet init",
+    "workspace_forget": "stet workspaces --forget",
+    "pin_set": "stet pin",
+    "pin_delete": "stet pin --delete",
+    "pin_list": "stet pin --list",
+}
+_METHOD = re.compile(rf"`?\b({'|'.join(_AS_TYPED)})\b`?")
+
+
 def _complain(error: StetError) -> None:
-    print(f"stet: {visible_lines(error.message)}", file=sys.stderr)
+    message = _METHOD.sub(lambda found: _AS_TYPED[found[1]], error.message)
+    print(f"stet: {visible_lines(message)}", file=sys.stderr)
     if isinstance(error, WorkspaceNotAllowed) and "stet init" not in error.message:
         print("To allow edits here, run: stet init", file=sys.stderr)
     if isinstance(error, Conflict):

@@ -150,6 +150,7 @@ def turn_to_start(endpoint: Endpoint) -> Iterator[None]:
 
 def _start_and_connect(endpoint: Endpoint) -> socket.socket:
     deadline = time.monotonic() + START_SECONDS
+    _check_elsewhere(endpoint)
     while True:
         pid, log_start = _start(endpoint)
         connected = _wait_for(endpoint, pid, deadline)
@@ -193,6 +194,38 @@ def holder(endpoint: Endpoint) -> int | None:
             continue
         if is_running(pid) and _is_daemon(pid):
             return pid
+    return None
+
+
+def _check_elsewhere(endpoint: Endpoint) -> None:
+    """Refuse at once where the daemon of this state directory listens in another directory.
+
+    So it is over ssh, in cron and with sudo, which set other variables.
+    """
+    other = holder(endpoint)
+    where = _listens_in(other) if other is not None else None
+    if where is not None and where != os.path.realpath(endpoint.runtime):
+        raise DaemonUnreachable(
+            f"stetd (process {other}) uses the state directory {endpoint.state} and listens in "
+            f"{where}, but this command looks in {endpoint.runtime}. Set STET_RUNTIME_DIR={where}, "
+            f"or end that one: STET_RUNTIME_DIR={where} stet stop"
+        )
+
+
+def _listens_in(pid: int) -> str | None:
+    """The directory of the sockets on which a process listens, as the kernel tells it."""
+    try:
+        descriptors = os.listdir(f"/proc/{pid}/fd")
+        links = {os.readlink(f"/proc/{pid}/fd/{each}") for each in descriptors}
+        table = _read("/proc/net/unix").decode("utf-8", "surrogateescape")
+    except OSError:
+        return None
+    for line in table.splitlines():
+        fields = line.split(maxsplit=7)  # a socket keeps the name under which it was bound
+        if len(fields) == 8 and f"socket:[{fields[6]}]" in links and fields[7][:1] == "/":
+            directory, name = os.path.split(fields[7])
+            if name in ("agent.sock", "control.sock", ".new"):
+                return os.path.realpath(directory)
     return None
 
 
