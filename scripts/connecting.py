@@ -46,11 +46,11 @@ The history is a bare Git repository:
 The daemon goes on running; what it says goes to {log}.
 To end it (it finishes what is in work, and the next stet command starts it again):
 
-    kill {pid}
+    stet stop
 
 To take the permission back (the history is kept):
 
-    {python} -c {forget}
+    stet workspaces --forget {quoted}
 """
 
 
@@ -60,11 +60,9 @@ def main() -> int:
     try:
         with stet.connect(None, control=True) as person:
             workspace = person.workspace_allow(root)
-            pid = person.status().pid
     except stet.StetError as error:
         print(f"scripts/run: {error.message}", file=sys.stderr)
         return 1
-    forget = f"import stet; stet.connect(None, control=True).workspace_forget({workspace.root!r})"
     endpoint = Endpoint.from_environment(control=False)
     print(
         _TEXT.format(
@@ -74,8 +72,6 @@ def main() -> int:
             quoted_shadow=shlex.quote(workspace.shadow),
             bin=shlex.quote(os.path.dirname(sys.executable)),
             python=shlex.quote(sys.executable),
-            forget=shlex.quote(forget),
-            pid=pid,
             agent=endpoint.path,
             log=endpoint.log,
         ),

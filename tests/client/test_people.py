@@ -156,3 +156,19 @@ def test_errors_speak_of_commands(ws: Installation) -> None:
     assert done.returncode == 1
     assert "upgrade_" not in done.stderr
     assert "stet requests" in done.stderr or "stet approve" in done.stderr
+
+
+def test_a_preview_does_not_say_that_it_was_done(ws: Installation) -> None:
+    done = ws.stet("restore", "a.txt", "--at", "HEAD^", "--preview")
+
+    assert done.stdout.startswith("Would restore a.txt as it was after ")
+
+
+def test_sessions_say_when_a_grant_ends(ws: Installation) -> None:
+    ws.stet("mode", "restricted", "--session", "c")
+    ws.stet("mode", "unrestricted", "--session", "c", "--for", "1h")
+    (session,) = [each for each in ws.json("sessions")["sessions"] if each["session"] == "c"]
+
+    assert session["until"].endswith("Z")
+    assert f"unrestricted until {session['until']}" in ws.stet("sessions").stdout
+    ws.stet("mode", "unrestricted", "--session", "c")

@@ -91,9 +91,12 @@ def _forgotten(result: ForgetResult) -> Iterator[render.Line]:
     paths = ", ".join(render.visible(path) for path in result.paths[:5])
     more = f" and {len(result.paths) - 5:,} more" if len(result.paths) > 5 else ""
     yield (
-        Span(f"{paths}{more}: {result.contents:,} versions in {result.commits:,} commits {would}"),
+        Span(
+            f"{paths}{more}: {render.plural(result.contents, 'version')} in "
+            f"{render.plural(result.commits, 'commit')} {would}"
+        ),
         Span("forgotten", "bold"),
-        Span(f"; {result.rewritten:,} commits {would}rewritten"),
+        Span(f"; {render.plural(result.rewritten, 'commit')} {would}rewritten"),
     )
     for what, where in (
         ("the same content is also at", result.also_at),

@@ -11,6 +11,7 @@ import datetime
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
+from stet.terminal.request_lines import clock
 from stet.terminal.spans import Line, Span, columns, name_style, padded, plural, visible, when
 from stet.wire.results import EndedSession, SessionInfo
 
@@ -51,6 +52,7 @@ def _rows(
             Span(f"  {seen}", "dim"),
             Span(f"  {edits}"),
             Span(f"  {visible(session.mode)}", _MODES.get(session.mode, "")),
+            *([Span(f" until {clock(session.until, now)}", "dim")] if session.until else []),
         )
 
 

@@ -296,10 +296,11 @@ class UpgradeList(msgspec.Struct, frozen=True):
     requests: list[UpgradeInfo]
 
 
-class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
+class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A session of the workspace with this root. ``mode`` is the one that holds for it now.
 
-    ``last_seen``: when it was opened or has edited last; ``commits``: how many edits it made.
+    ``last_seen``: when it was opened or has edited last; ``commits``: how many edits it made;
+    ``until``: when the grant of its own ends that lifts its mode.
     """
 
     session: str
@@ -309,6 +310,7 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
     created: str
     last_seen: str
     commits: int
+    until: str | None = None
 
 
 class SessionList(msgspec.Struct, frozen=True):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from stet.wire.results import EndedSession, SessionInfo, SessionList
 from stetd.history.commits import rfc3339
 from stetd.methods.caller import Caller, Method, Params
+from stetd.session.modes import Instant, until
+from stetd.session.sessions import Session
 from stetd.transaction.parameters import SessionEnding, SessionListing, convert
 
 
@@ -33,9 +35,15 @@ def _list(caller: Caller, root: str | None) -> SessionList:
                 created=rfc3339(session.created),
                 last_seen=rfc3339(session.last_seen),
                 commits=session.commits,
+                until=_ends(session, state.now()),
             )
         )
     return SessionList(sorted(infos, key=lambda each: (each.workspace, each.created, each.session)))
+
+
+def _ends(session: Session, now: Instant) -> str | None:
+    end = until(session.standing, now)
+    return rfc3339(int(end)) if end is not None else None
 
 
 async def _session_end(caller: Caller, params: Params) -> EndedSession:

@@ -61,7 +61,7 @@ def plan_restore(past: Past, workspace: Workspace, call: EditCall, world: CallWo
         kind="restore",
         subject=f"restore {path} as of {at[:8]}",
         files=[item],
-        message=_message(path, at, then),
+        message=_message(path, at, then, preview=call.preview),
         warnings=_warnings(path, at, then, touches),
         leftover_directories=[d for touch in touches.later for d in touch.commit.meta.directories],
     )
@@ -126,10 +126,11 @@ def _not_own(path: str, reason: str) -> Refused:
     )
 
 
-def _message(path: str, at: str, then: _Then) -> str:
+def _message(path: str, at: str, then: _Then, *, preview: bool) -> str:
     if then.version is None:
-        return f"Removed {path}: there was none after {at[:8]}."
-    return f"Restored {path} as it was after {at[:8]}."
+        done = "Would remove" if preview else "Removed"
+        return f"{done} {path}: there was none after {at[:8]}."
+    return f"{'Would restore' if preview else 'Restored'} {path} as it was after {at[:8]}."
 
 
 def _warnings(path: str, at: str, then: _Then, touches: Touches) -> list[str]:
