@@ -13,9 +13,10 @@ from textual.widgets import Input, OptionList, Static
 import stet
 from e2e.running_daemon import DaemonProcess
 from stet.service.spawn import Endpoint
+from stet.terminal.bursts import Burst
 from stet.ui.app import HistoryApp, filters_of
 from stet.ui.dialogs import Choose, Confirm
-from stet.ui.timeline import Burst, Timeline
+from stet.ui.timeline import Timeline
 from stet.wire.results import CommitInfo
 
 SIZES = [(80, 24), (160, 50)]
