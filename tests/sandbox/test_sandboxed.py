@@ -172,7 +172,7 @@ def test_a_sandboxed_process_gets_at_nothing_else(daemon: DaemonProcess) -> None
 
 
 def test_outside_of_a_sandbox_the_same_attempts_get_through(daemon: DaemonProcess) -> None:
-    """They are no boundary against a process of the same user (SECURITY.md)."""
+    """They are no boundary against a process of the same user (docs/security.md)."""
     prey = Prey(daemon)
     targets = json.dumps({**prey.targets, "socket": str(daemon.runtime / "agent.sock")})
     command = [_python(), "-I", attempts.__file__, "unrestricted", targets]

@@ -32,7 +32,7 @@ What it takes on trust: that nobody inside can rename a directory *above* a work
 by a mount alone. The mount's name would move with it, away from the path, for as long as the table
 is read; but there another directory could be put in the workspace's place as well.
 
-What is no part of a table holds the peer elsewhere, not here: see SECURITY.md.
+What is no part of a table holds the peer elsewhere, not here: see docs/security.md.
 """
 
 from __future__ import annotations

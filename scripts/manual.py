@@ -1,0 +1,149 @@
+"""The manual: docs/commands.md and the pages for man(1), all made from the parser.
+
+python scripts/manual.py          writes them
+python scripts/manual.py --check  says which are not what they should be, by the exit status
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from stet.cli.arguments import parser
+from stet.cli.help import EXAMPLES, GROUPS
+from stet.version import __version__
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+_STATUS = (
+    ("0", "done"),
+    ("1", "refused: the reason is on standard error"),
+    ("2", "wrong usage"),
+    ("3", "no daemon could be reached or started"),
+    ("4", "a conflict: nothing was changed"),
+)
+_FILES = (
+    ("$XDG_RUNTIME_DIR/stet/", "agent.sock for agents, control.sock for the person"),
+    ("~/.local/state/stet/", "journal, shadow repositories, log"),
+    ("~/.config/stet/config.toml", "configuration"),
+)
+_STETD = """\
+.TH STETD 1 "" "stet {version}" "stet"
+.SH NAME
+stetd \\- edit files for coding agents, and keep the history of it
+.SH SYNOPSIS
+.B stetd
+[\\-\\-show\\-config | \\-\\-check\\-config [FILE]] [\\-\\-json]
+.SH DESCRIPTION
+The daemon in the foreground. Every
+.BR stet (1)
+command starts it when none runs; as a service it is started by systemd
+.RB ( "stet service install" ).
+Agents send edits to agent.sock. Each call is one commit in a Git repository beside the workspace.
+SIGTERM finishes the calls in work, SIGHUP reads the configuration again.
+.SH SEE ALSO
+.BR stet (1)
+"""
+
+
+def pages() -> dict[Path, str]:
+    """Every file, and what it should be."""
+    whole = parser()
+    parsers, told = whole.commands.parsers, whole.commands.told
+    made = {CHECKOUT / "docs" / "commands.md": "".join(_reference(parsers))}
+    man = CHECKOUT / "man"
+    made[man / "stet.1"] = _overview(told)
+    made[man / "stetd.1"] = _STETD.format(version=__version__)
+    for names in GROUPS.values():
+        for name in names:
+            made[man / f"stet-{name}.1"] = _page(name, told[name], parsers[name])
+    return made
+
+
+def _reference(parsers: dict[str, argparse.ArgumentParser]) -> Iterator[str]:
+    yield "# Commands\n\nMade from the program by `scripts/manual.py`. "
+    yield "[In short](command-line.md).\n"
+    for title, names in GROUPS.items():
+        yield f"\n## {title}\n"
+        for name in names:
+            yield f"\n### stet {name}\n\n```text\n{parsers[name].format_help().rstrip()}\n```\n"
+
+
+def _overview(told: dict[str, str]) -> str:
+    lines = [
+        f'.TH STET 1 "" "stet {__version__}" "stet"',
+        ".SH NAME",
+        "stet \\- see what agents did to your files, and take any of it back",
+        ".SH SYNOPSIS",
+        ".B stet",
+        "[COMMAND] [OPTION ...]",
+        ".SH DESCRIPTION",
+        "Without a command: where you are, in five lines. Each command has a page of its own.",
+    ]
+    for title, names in GROUPS.items():
+        lines.append(f".SS {_roff(title)}")
+        for name in names:
+            lines += [".TP", f".BR stet\\-{_roff(name)} (1)", _roff(told[name])]
+    lines += [".SH EXIT STATUS"]
+    for number, what in _STATUS:
+        lines += [".TP", f".B {number}", _roff(what)]
+    lines += [".SH FILES"]
+    for path, what in _FILES:
+        lines += [".TP", f".I {_roff(path)}", _roff(what)]
+    return "\n".join([*lines, ".SH SEE ALSO", ".BR stetd (1)", ""])
+
+
+def _page(name: str, what: str, command: argparse.ArgumentParser) -> str:
+    text = command.format_help()
+    usage, _, rest = text.partition("\n\n")
+    options = rest.partition("\n\n")[2].partition("examples:")[0].rstrip()
+    lines = [
+        f'.TH STET\\-{_roff(name.upper())} 1 "" "stet {__version__}" "stet"',
+        ".SH NAME",
+        f"stet\\-{_roff(name)} \\- {_roff(what)}",
+        ".SH SYNOPSIS",
+        ".nf",
+        _roff(re.sub(r"\s+", " ", usage.removeprefix("usage: "))),
+        ".fi",
+        ".SH DESCRIPTION",
+        ".nf",
+        *(_roff(line) for line in options.split("\n")),
+        ".fi",
+        ".SH EXAMPLES",
+        ".nf",
+        *(_roff(f"stet {each}") for each in EXAMPLES[name]),
+        ".fi",
+        ".SH SEE ALSO",
+        ".BR stet (1)",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _roff(text: str) -> str:
+    escaped = text.replace("\\", "\\e").replace("-", "\\-").replace('"', "\\(dq")
+    return "\\&" + escaped if escaped[:1] in (".", "'") else escaped
+
+
+def main() -> int:
+    """Write the pages, or compare them; the exit status."""
+    os.environ["COLUMNS"] = "80"
+    made = pages()
+    wrong = [path for path, text in made.items() if not path.is_file() or path.read_text() != text]
+    stale = [path for path in (CHECKOUT / "man").glob("*.1") if path not in made]
+    if "--check" in sys.argv[1:]:
+        for path in [*wrong, *stale]:
+            print(f"{path.relative_to(CHECKOUT)}: run python scripts/manual.py")
+        return 1 if wrong or stale else 0
+    for path in wrong:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(made[path])
+    for path in stale:
+        path.unlink()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
