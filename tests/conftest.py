@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import zlib
 from collections.abc import Generator
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -23,6 +25,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # would inherit; `stet watch` is ended by it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+CHECKOUT = Path(__file__).parents[1]
 #: Under this name a test's report says what its rig has found.
 _FOUND = "findings"
 _tallies: list[findings.Findings] = []
@@ -36,9 +39,33 @@ _FIRST = "test_kth_write.py"
 _LONG = "STET_TEST_ALL"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begin with the files that take longest, or one process would be left alone with them."""
+    if os.environ.get("STET_TEST_SAMPLE"):
+        chosen = sampled(items)
+        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+        items[:] = [item for item in items if item in chosen]
     items.sort(key=lambda item: (item.path.name != _FIRST, item.path.parent.name not in _LONGEST))
+
+
+def sampled(items: list[pytest.Item]) -> set[pytest.Item]:
+    """What people run: a quarter of the tests of each long file, at least one, of each of these the
+    first and the last row; all tests of the other files. The choice goes by names.
+    """
+    chosen: set[pytest.Item] = set()
+    files: dict[str, dict[str, list[pytest.Item]]] = {}
+    for item in items:
+        directory = item.path.relative_to(CHECKOUT / "tests").parts[0]
+        if directory not in _LONGEST:
+            chosen.add(item)
+            continue
+        test = item.nodeid.partition("[")[0]
+        files.setdefault(str(item.path), {}).setdefault(test, []).append(item)
+    for tests in files.values():
+        names = sorted(tests, key=lambda name: zlib.crc32(name.encode()))
+        for name in names[: 1 + len(names) // 4]:
+            chosen.update({tests[name][0], tests[name][-1]})
+    return chosen
 
 
 @pytest.hookimpl(wrapper=True)
