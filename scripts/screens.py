@@ -10,6 +10,7 @@ a .png beside it where there is a Chromium.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import contextlib
 import fcntl
 import io
@@ -44,6 +45,8 @@ THEME = TerminalTheme(
 )  # fmt: skip
 
 COMMANDS: Mapping[str, Sequence[str]] = {
+    "stet": (),
+    "help": ("help",),
     "log": ("log",),
     "log-one-path": ("log", "src/server.py", "--dates", "iso"),
     "show": ("show", "HEAD~4"),
@@ -102,7 +105,16 @@ def main() -> int:
         daemon.start()
         workspace = Path(base) / "webapp"
         make_history(daemon, workspace)
-        for name in given.commands or COMMANDS:
+        for name in given.commands or [*COMMANDS, "ui", "report"]:
+            if name == "ui":
+                for size in ((80, 24), (160, 50)):
+                    asyncio.run(interactive(daemon, workspace, size, given.directory))
+                continue
+            if name == "report":
+                page = given.directory / "report.html"
+                run(("report", "-o", str(page)), daemon, workspace, 80)
+                shoot(page, given.directory / "report.png", 1200, 1000)
+                continue
             for width in given.width or [80, 160]:
                 said = run(COMMANDS[name], daemon, workspace, width)
                 picture(said, width, given.directory / f"{name}-{width}")
@@ -207,6 +219,23 @@ def run(command: Sequence[str], daemon: PrivateDaemon, workspace: Path, width: i
     return said.decode().replace("\r\n", "\n")
 
 
+async def interactive(
+    daemon: PrivateDaemon, workspace: Path, size: tuple[int, int], directory: Path
+) -> None:
+    """``stet ui`` with the third edit under the cursor."""
+    from stet.ui.app import HistoryApp
+
+    app = HistoryApp(str(workspace), Endpoint(daemon.runtime, daemon.state, control=True))
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause(1)
+        await pilot.press("down", "down")
+        await pilot.pause(0.5)
+        path = directory / f"ui-{size[0]}x{size[1]}.svg"
+        svg = app.export_screenshot(title="stet ui").replace("Fira Code", "DejaVu Sans Mono")
+    path.write_text(svg)
+    shoot(path, path.with_suffix(".png"), int(size[0] * 12.2) + 40, int(size[1] * 24.6) + 80)
+
+
 def happen(daemon: PrivateDaemon, workspace: Path) -> None:
     """Something to be watched."""
     time.sleep(1.5)
@@ -243,18 +272,22 @@ def picture(said: str, width: int, path: Path) -> None:
     console.save_svg(str(svg), title=f"{path.name}", theme=THEME)
     text = svg.read_text()
     svg.write_text(text.replace("Fira Code", "DejaVu Sans Mono"))
+    lines = said.count("\n") + 5
+    shoot(svg, path.with_suffix(".png"), int(width * 12.2) + 40, int(lines * 24.6) + 60)
+
+
+def shoot(page: Path, png: Path, width: int, height: int) -> None:
+    """A PNG of a page, if Chromium is there."""
     chromium = shutil.which("chromium")
     if chromium is None:
         return
-    lines = said.count("\n") + 5
-    subprocess.run(
-        [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
-         "--disable-background-networking", "--disable-component-update", "--disable-sync",
-         f"--user-data-dir={tempfile.mkdtemp()}", "--hide-scrollbars",
-         f"--window-size={int(width * 12.2) + 40},{int(lines * 24.6) + 60}",
-         f"--screenshot={path.with_suffix('.png')}", svg.as_uri()],
-        check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60,
-    )  # fmt: skip
+    with tempfile.TemporaryDirectory() as profile:
+        subprocess.run(
+            [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+             f"--user-data-dir={profile}", f"--window-size={width},{height}",
+             f"--screenshot={png.resolve()}", page.resolve().as_uri()],
+            check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=120,
+        )  # fmt: skip
 
 
 if __name__ == "__main__":

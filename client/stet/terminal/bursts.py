@@ -10,6 +10,8 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+import msgspec
+
 from stet.terminal.diff_lines import files_of
 from stet.terminal.log_lines import counts, details, subject_and_why
 from stet.terminal.spans import (
@@ -95,7 +97,8 @@ def page(
                     path = shortened(visible(change.path), max(8, width - 30))
                     yield (Span(f"            {change.status} {path}  "), *counts([change]))
             elif len(commit.files) > 1:
-                for line in list(details(commit, width - 12, said=0))[bool(why) :]:
+                said = msgspec.structs.replace(commit, reverted_by=None)
+                for line in list(details(said, width - 12, said=0))[bool(why) :]:
                     yield (Span("            "), *line)
 
 
