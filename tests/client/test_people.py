@@ -172,3 +172,22 @@ def test_sessions_say_when_a_grant_ends(ws: Installation) -> None:
     assert session["until"].endswith("Z")
     assert f"unrestricted until {session['until']}" in ws.stet("sessions").stdout
     ws.stet("mode", "unrestricted", "--session", "c")
+
+
+def test_the_version_is_told_to_programs(ws: Installation) -> None:
+    assert ws.json("--version") == {"stet": stet.__version__}
+
+
+def test_a_commit_is_shown_without_its_diff(ws: Installation) -> None:
+    whole, stat = ws.stet("show", "HEAD").stdout, ws.stet("show", "HEAD", "--stat").stdout
+
+    assert "@@" in whole
+    assert "@@" not in stat
+    assert whole.startswith(stat.rstrip("\n"))
+
+
+def test_doctor_ends_with_a_verdict(ws: Installation) -> None:
+    done = ws.stet("doctor")
+    last = done.stdout.splitlines()[-1]
+
+    assert last == "All is well." if done.returncode == 0 else last.endswith("in this order.")

@@ -7,6 +7,7 @@ Names and options are CONTRACT.md 6's. Every command takes ``--json``, ``--no-pa
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Sequence
 
 from stet.cli.help import EXAMPLES, check_command, examples, ordered, overview
@@ -19,6 +20,9 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     the command out. Ends the process with 2 on wrong usage.
     """
     own, paths = _split(argv)
+    if {"--version", "--json"} <= {*own}:
+        print(json.dumps({"stet": __version__}))
+        raise SystemExit(0)
     whole = parser()
     own = ordered(own, whole.groups)
     if not own[0].startswith("-"):
@@ -185,6 +189,7 @@ def _add_history(commands: _Commands) -> None:
 
     show = commands.add("show", "print one commit with its diff", "history.show")
     show.add_argument("commit", nargs="?", default="HEAD", metavar="COMMIT")
+    show.add_argument("--stat", action="store_true", help="without the diff")
 
     blamed = commands.add("blame", "print who wrote each line of a file", "blame.blame")
     blamed.add_argument("path", metavar="PATH")

@@ -20,7 +20,7 @@ from stet.cli import doctor_clients, doctor_places, doctor_service
 from stet.cli.finding import Finding
 from stet.cli.output import Output
 from stet.service.spawn import Endpoint, holder
-from stet.terminal.render import Line, Span, size, visible
+from stet.terminal.render import Line, Span, plural, size, visible
 from stet.wire.results import StatusResult
 
 _PACKAGES = (
@@ -40,6 +40,9 @@ def doctor(arguments: argparse.Namespace, output: Output) -> int:
         output.value({"ok": ok, "findings": findings})
     else:
         output.lines(line for finding in findings for line in _lines(finding))
+        wrong = sum(not finding.ok for finding in findings)
+        said = "All is well." if ok else f"{plural(wrong, 'thing')} to mend, in this order."
+        output.lines([(Span(said, "bold green" if ok else "bold red"),)])
     return 0 if ok else 1
 
 

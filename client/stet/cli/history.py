@@ -9,6 +9,8 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 import stet
 from stet import calls
 from stet.cli import asking
@@ -120,6 +122,8 @@ def show(arguments: argparse.Namespace, output: Output) -> None:
     with asking.person(arguments) as session:
         commit = asking.ask(session, calls.show(named(session, arguments.commit)), output)
     if commit is not None:
+        if arguments.stat:
+            commit = msgspec.structs.replace(commit, diff="")
         output.lines(render.show(commit, output.now, output.diff), long=True)
 
 

@@ -36,9 +36,8 @@ class Output:
             sys.stdout.reconfigure(errors="backslashreplace")
         self._pager = pager
         self._relative = self.terminal if dates is None else dates == "relative"
-        self._colour = (
-            self.terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-        )
+        off = os.environ.get("NO_COLOR") or os.environ.get("CLICOLOR") == "0"
+        self._colour = self.terminal and not off and os.environ.get("TERM") != "dumb"
 
     @property
     def now(self) -> datetime.datetime | None:
