@@ -16,7 +16,7 @@ import stet
 from stet.service.spawn import Endpoint
 
 _TEXT = """\
-Agents may edit below {root}. The daemon is process {pid}.
+Agents may edit below {root}.
 
 From the command line, in that directory:
 

@@ -432,8 +432,8 @@ def test_a_terminal_gets_a_table_that_fits_it_and_a_pipe_always_the_same(ws: Ins
     assert narrow[0].startswith(f"{head}  cli/cli  ")
     assert narrow[1] == "  patch src/a.py: 1 edit  +1 -1"
     wide = _on_terminal(ws, "log", COLUMNS="120").splitlines()
-    assert wide[0].startswith(head)
-    assert wide[0].endswith("  cli/cli  patch src/a.py: 1 edit  +1 -1")
+    assert wide[0].startswith("cli/cli  1 edit  ")
+    assert wide[1] == f"  {head}  src/a.py  + return 10  +1 -1"
     assert ws.stet("log", COLUMNS="40").stdout == ws.stet("log", COLUMNS="120").stdout
 
 

@@ -115,9 +115,7 @@ def test_a_directory_is_allowed_and_the_printed_commands_work(
     told = run(str(SCRIPTS / "connecting.py"), str(project), **own_directories)
 
     assert (told.stderr, told.returncode) == ("", 0)
-    found = re.search(r"The daemon is process (\d+)\.", told.stdout)
-    assert found is not None
-    with ended(int(found[1])):
+    with ended(int((Path(own_directories["STET_STATE_DIR"]) / "stetd.lock").read_text())):
         shell = subprocess.run(
             ["bash", "-euc", block_after("From the command line", told.stdout)],
             env=os.environ | own_directories,
@@ -132,7 +130,9 @@ def test_a_directory_is_allowed_and_the_printed_commands_work(
         assert "+hello" in python.stdout
         assert list(project.iterdir()) == []
         forget = block_after("To take the permission back", told.stdout)
-        subprocess.run(["bash", "-euc", forget], env=os.environ | own_directories, check=True)
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        environ = os.environ | own_directories | {"PATH": path}
+        subprocess.run(["bash", "-euc", forget], env=environ, check=True)
         again = run("-m", "stet.cli", "log", "-C", str(project), **own_directories)
         assert again.returncode == 1
         assert "not an allowed workspace" in again.stderr
