@@ -174,7 +174,7 @@ MUTANTS = [
         "            remove_pack(os.path.join(self._repository, pack.name), self._disk)\n"
         '            hit("gc.removed_pack")\n'
         "        if len(chosen):",
-        ("tests/storage/test_repacking.py::test_killed_at_any_step_nothing_is_lost",),
+        ("tests/repository/test_repacking.py::test_killed_at_any_step_nothing_is_lost",),
     ),
     Mutant(
         "garbage-not-marked-again",
@@ -183,7 +183,7 @@ MUTANTS = [
         "            self._rescue(before)",
         "            pass",
         (
-            "tests/storage/test_repacking.py"
+            "tests/repository/test_repacking.py"
             "::test_what_comes_to_be_needed_while_garbage_is_collected_stays",
         ),
     ),
