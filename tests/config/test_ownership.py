@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from stet.service.socket_path import UnsafeDirectory
+from stetd.config import ownership
 from stetd.config.directories import Directories
 
 OTHER = 65534
@@ -187,3 +188,13 @@ def test_the_daemon_says_so_and_ends(tmp_path: Path) -> None:
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode not in (0, -9)
     assert f"Run: chmod -R go-w '{ours.state}'" in done.stderr
+
+
+def test_a_file_that_a_running_daemon_removes_meanwhile_is_no_trouble(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = str(tmp_path / "requests.sqlite3-journal")
+    monkeypatch.setattr(ownership, "_looked_at", lambda _: iter([gone]))
+    tmp_path.chmod(0o700)
+
+    ownership.check_state(str(tmp_path))

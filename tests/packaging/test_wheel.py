@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 
 from stet.service.spawn import is_running
+from stet.version import __version__
 
 CHECKOUT = Path(__file__).parents[2]
 LOADED = "import sys; before = set(sys.modules); import stet; print(*(set(sys.modules) - before))"
@@ -129,7 +130,8 @@ def test_what_is_not_code_is_in_the_wheel(wheel: Path) -> None:
         names = set(archive.namelist())
     assert {"stetd/data/o200k_base.tiktoken.xz", "stet/py.typed", "stetd/py.typed"} <= names
     top = {name.split("/")[0] for name in names if ".dist-info/" not in name}
-    assert top == {"stet", "stetd"}
+    assert top == {"stet", "stetd", f"stetd-{__version__}.data"}
+    assert f"stetd-{__version__}.data/data/share/man/man1/stet-undo.1" in names
 
 
 def test_vocabulary_of_the_wheel_is_the_one_that_belongs_there(empty: Path) -> None:

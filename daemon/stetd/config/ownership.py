@@ -64,7 +64,10 @@ def check_state(directory: str) -> None:
     _check_writers(directory, info, f"chmod 700 '{directory}'")
     private = not info.st_mode & _ENTERED_BY_OTHERS  # then modes inside let nobody in
     for path in _looked_at(directory):
-        found = os.lstat(path)
+        try:
+            found = os.lstat(path)
+        except FileNotFoundError:
+            continue  # a daemon that runs here has just removed it
         _check_owner(path, found, directory, "STET_STATE_DIR")
         if stat.S_ISLNK(found.st_mode):
             mend = f"rm '{path}'"
@@ -89,7 +92,7 @@ def _matching(directory: str, names: list[str]) -> Iterator[str]:
         path = os.path.join(directory, name)
         if len(names) == 1:
             yield path
-        elif stat.S_ISDIR(os.lstat(path).st_mode):
+        elif os.path.isdir(path) and not os.path.islink(path):
             yield from _matching(path, names[1:])
 
 
