@@ -31,7 +31,10 @@ _FOUND = "findings"
 _tallies: list[findings.Findings] = []
 
 #: Directories of tests of which many take minutes.
-_LONGEST = ("rigs", "recovery", "service", "mcp_server", "packaging", "scripts", "e2e")
+_LONGEST = (
+    *("rigs", "recovery", "service", "mcp_server", "packaging", "scripts", "e2e"),
+    *("real_clients", "historian", "fuzz"),
+)
 #: The one that takes most of an hour when it is complete.
 _FIRST = "test_kth_write.py"
 
@@ -49,7 +52,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def sampled(items: list[pytest.Item]) -> set[pytest.Item]:
-    """What people run: a quarter of the tests of each long file, at least one, of each of these the
+    """What people run: a sixth of the tests of each long file, at least one, of each of these the
     first and the last row; all tests of the other files. The choice goes by names.
     """
     chosen: set[pytest.Item] = set()
@@ -63,7 +66,7 @@ def sampled(items: list[pytest.Item]) -> set[pytest.Item]:
         files.setdefault(str(item.path), {}).setdefault(test, []).append(item)
     for tests in files.values():
         names = sorted(tests, key=lambda name: zlib.crc32(name.encode()))
-        for name in names[: 1 + len(names) // 4]:
+        for name in names[: 1 + len(names) // 6]:
             chosen.update({tests[name][0], tests[name][-1]})
     return chosen
 
