@@ -35,6 +35,11 @@ _LONGEST = (
     *("rigs", "recovery", "service", "mcp_server", "packaging", "scripts", "e2e"),
     *("real_clients", "historian", "fuzz"),
 )
+#: Files of one test that takes twenty seconds or more even in its short form: not in the sample.
+_ONLY_FULL = (
+    *("test_kth_write.py", "test_hostile_crowd.py", "test_directory_away.py", "test_socket.py"),
+    *("test_excluded_files.py", "test_workspace_machine.py", "test_limits.py"),
+)
 #: The one that takes most of an hour when it is complete.
 _FIRST = "test_kth_write.py"
 
@@ -61,6 +66,8 @@ def sampled(items: list[pytest.Item]) -> set[pytest.Item]:
         directory = item.path.relative_to(CHECKOUT / "tests").parts[0]
         if directory not in _LONGEST:
             chosen.add(item)
+            continue
+        if item.path.name in _ONLY_FULL:
             continue
         test = item.nodeid.partition("[")[0]
         files.setdefault(str(item.path), {}).setdefault(test, []).append(item)
