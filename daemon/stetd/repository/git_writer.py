@@ -1,7 +1,7 @@
 """The background thread that carries what the journal holds over to Git.
 
 Calls are answered once their journal record is durable and their files are in place;
-their Git objects follow here, in order, within half a second: what gathers meanwhile is
+their Git objects follow here, in order, within a second: what gathers meanwhile is
 written together, as loose objects if it is little, as a pack if it is much. A reader of
 the history first waits until what it may have been told of has arrived
 (:meth:`Background.wait_for`), which makes it arrive at once.
@@ -39,7 +39,7 @@ from stetd.storage.disk import Disk, SyncFailed
 _log = logging.getLogger(__name__)
 _RETRY_S = 1.0
 #: Seconds that objects may gather before they are written.
-_GATHER_S = 0.4
+_GATHER_S = 0.8
 #: More objects than this are written as a pack.
 _MANY = 48
 #: And so are more bytes: libgit2 keeps the interpreter for as long as it compresses.

@@ -20,6 +20,10 @@ _RENAME_EXCHANGE = 2
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syncfs.argtypes = [ctypes.c_int]
+#: Bytes of a ``struct statfs`` at most, whose first field is the kind of file system.
+_STATFS_BYTES = 256
+#: File systems that write where the old bytes are: ext4 and XFS (their magic numbers, statfs(2)).
+_OVERWRITING = frozenset({0xEF53, 0x58465342})
 
 #: What ``fsync`` answers where a file system has nothing to sync (directories, mostly).
 _NOTHING_TO_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP})
@@ -70,6 +74,12 @@ class Disk:
     def reserve(self, fd: int, offset: int, length: int) -> None:
         """Make sure that writing ``length`` bytes at ``offset`` can't fail for lack of space."""
         os.posix_fallocate(fd, offset, length)
+
+    def overwrites_in_place(self, fd: int) -> bool:
+        """Whether the file system needs no more space for bytes that are written a second time."""
+        found = ctypes.create_string_buffer(_STATFS_BYTES)
+        kind = ctypes.c_long.from_buffer(found)
+        return _libc.fstatfs(fd, found) == 0 and kind.value in _OVERWRITING
 
     def truncate(self, fd: int, length: int) -> None:
         """Cut a file."""

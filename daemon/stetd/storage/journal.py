@@ -2,7 +2,9 @@
 
 The format is that of :mod:`stetd.storage.journal_format`.
 Space is reserved ahead of every append, so that the abort record that may have to follow
-a transaction can be written on a full disk (PROTOCOL.md 6).
+a transaction can be written on a full disk (PROTOCOL.md 6). Where it may be, the space is filled
+with zeros: a sync of bytes that are written over others changes nothing but the bytes, and need
+not wait for what other programs do in the same file system.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ from stetd.storage.journal_format import (
 )
 
 _log = logging.getLogger(__name__)
-_STEP = 1 << 20
+#: Space is reserved in steps of so many bytes, once a segment has more than SMALL.
+_STEP, _SMALL = 1 << 20, 32 << 10
 #: So many of the newest syncs tell how long one takes.
 _REMEMBERED_SYNCS = 8
 
@@ -169,13 +172,7 @@ class Journal:
         start = self.position.offset
         needed = start + len(data) + reserve
         if needed > self._reserved:
-            target = needed + (_STEP if needed > _STEP // 4 else 0)
-            try:
-                self._disk.reserve(self._fd, self._reserved, target - self._reserved)
-            except OSError:
-                target = needed
-                self._disk.reserve(self._fd, self._reserved, target - self._reserved)
-            self._reserved = target
+            self._reserve(needed)
         try:
             self._disk.pwrite_all(self._fd, data, start)
         except OSError as error:
@@ -187,6 +184,22 @@ class Journal:
             isinstance(record, Change | Abort) and record.private for record in records
         ):
             self.private_since = time.monotonic()
+
+    def _reserve(self, needed: int) -> None:
+        """Make sure that the segment can grow to ``needed`` bytes. OSError if it can't."""
+        length = needed - self._reserved
+        if needed > _SMALL:
+            try:
+                self._disk.reserve(self._fd, self._reserved, length + _STEP)
+                if self._disk.overwrites_in_place(self._fd):
+                    self._disk.pwrite_all(self._fd, bytes(length + _STEP), self._reserved)
+            except OSError as error:
+                _log.debug("no space for a step of the journal: %s", error)
+            else:
+                self._reserved = needed + _STEP
+                return
+        self._disk.reserve(self._fd, self._reserved, length)
+        self._reserved = needed
 
     def _take_back(self, start: int, length: int, cause: OSError) -> None:
         """Wipe what a failed append has written.
