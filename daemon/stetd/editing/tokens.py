@@ -14,7 +14,6 @@ import lzma
 import re
 from collections.abc import Iterable, Iterator
 from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -98,6 +97,8 @@ def load_encoding() -> tiktoken.Encoding:
 
     Takes about half a second, once. Raises VocabularyDamagedError.
     """
+    from importlib import resources  # it takes long to load
+
     import tiktoken
 
     packed = resources.files("stetd").joinpath("data", _VOCABULARY).read_bytes()

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import msgspec
-import regex
 
 from stetd.editing import patience
 from stetd.editing.text import Document
@@ -286,6 +285,8 @@ class Matches(msgspec.Struct, frozen=True):
 
 def compile_pattern(text: str) -> Pattern | BadPattern:
     """``text`` as a pattern, or why it can't be one."""
+    import regex  # it takes long to load
+
     read = read_pattern(text)
     if isinstance(read, BadPattern):
         return read
@@ -308,6 +309,8 @@ def _not_compiled(read: ReadPattern, error: Any) -> BadPattern:
 
 def check_template(pattern: Pattern, template: str) -> str | None:
     """What is wrong with a replacement template for ``pattern``, None if nothing is."""
+    import regex
+
     names = {number: name for name, number in pattern.compiled.groupindex.items()}
     groups = (
         f"(?P<{names[n]}>)" if n in names else "()" for n in range(1, pattern.compiled.groups + 1)
