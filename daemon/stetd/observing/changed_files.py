@@ -35,7 +35,6 @@ class KnownFiles:
     def __init__(self, path: str) -> None:
         self._folders: dict[str, dict[str, tuple[Stamp, bytes]]] = {}
         self._first: StatCache | None = StatCache(path)
-        self._first.load()
 
     def folder(self, path: str) -> Known:
         """What is known of the files in a directory."""

@@ -25,7 +25,7 @@ from stetd.state.reading_place import Place
 from stetd.storage.disk import Disk
 from stetd.storage.progress import Progress
 from stetd.storage.scanning import Folder, Scan
-from stetd.storage.stat_cache import Stamp, StatCache, StatCacheWriter, stat_cache_path
+from stetd.storage.stat_cache import Stamp, StatCache, stat_cache_path, write_stat_cache
 from stetd.storage.worktree import RACY_NS, OnDisk
 from stetd.transaction.heads import unusual_permissions
 
@@ -57,7 +57,6 @@ class _Snapshot:
         place = self._place
         self._progress.begin("looking at the files")
         cache = StatCache(stat_cache_path(self._shadow))
-        cache.load()
         tree = repository.commit(place.head).tree if place.head is not None else None
         scan = Scan(
             place.worktree,
@@ -76,7 +75,8 @@ class _Snapshot:
         new = self._write_trees(scan, packs)
         packs.flush()
         counts = self._count(repository, tree, new)
-        self._write_cache(scan)
+        cached = ((folder.path, folder.cached) for folder in scan.folders)
+        write_stat_cache(stat_cache_path(self._shadow), cached, self._disk)
         return Taken(
             tree=new,
             files=scan.files,
@@ -253,13 +253,3 @@ class _Snapshot:
         for _, was, now in changed_paths(before, stored_tree(new, load), load):
             counts[0 if was is None else 2 if now is None else 1] += 1
         return counts[0], counts[1], counts[2]
-
-    def _write_cache(self, scan: Scan) -> None:
-        cache = StatCacheWriter(stat_cache_path(self._shadow), self._disk)
-        try:
-            for folder in scan.folders:
-                if folder.cached:
-                    cache.add(folder.path, folder.cached)
-            cache.finish()
-        finally:
-            cache.close()
