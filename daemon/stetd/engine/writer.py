@@ -90,6 +90,8 @@ _LONG_SYNC_S, _GATHERED, _MOST_GATHERED_S = 0.002, 0.1, 0.005
 _MAX_OVERTAKEN = 5
 #: Seconds that a plan from elsewhere may wait to be used before the next call is planned.
 _USED_S = 5.0
+#: Seconds after a turn in which what nobody waits for is left: it is done once for many turns.
+_HOUSEKEEPING_S = 0.005
 #: Seconds between two looks at calls that are planned elsewhere, before a stop.
 _LOOK_S = 0.05
 #: Bytes that the journal may have while the history can't be written, and while it only takes
@@ -196,9 +198,11 @@ class Writer:
         self._ends = math.inf
         self._drained: list[Future[None]] = []
         self._asking: set[asyncio.Task[None]] = set()
-        #: The next turn: soon, or when something is due.
+        #: The next turn, if ``_awake``: what waits is then taken.
         self._next: asyncio.Handle | None = None
         self._awake = False
+        #: When housekeeping is next.
+        self._keeping: asyncio.TimerHandle | None = None
         #: Whether the last batch was more than one call.
         self._shared = False
         self.checkpoints = Checkpoints(
@@ -279,8 +283,9 @@ class Writer:
     async def stop(self) -> None:
         """Take no more turns. What is queued stays undone: drain before."""
         self._grace.close()
-        if self._next is not None:
-            self._next.cancel()
+        for handle in (self._next, self._keeping):
+            if handle is not None:
+                handle.cancel()
         self._awake = True
         for task in self._asking:
             task.cancel()
@@ -290,8 +295,6 @@ class Writer:
         """Have a turn, after all that is readable now was read."""
         if not self._awake:
             self._awake = True
-            if self._next is not None:
-                self._next.cancel()
             gather = self._gather_s()
             self._next = (
                 self._loop.call_later(gather, self._turn)
@@ -336,26 +339,35 @@ class Writer:
                     if waiting.item.asks:
                         self._ask(waiting.item)
             self._last_work = time.monotonic()
-        # Replies first: those who wait for them are next on the loop.
-        self._next = self._loop.call_soon(self._end_turn)
+        self._awake = False
+        self._go_on_if_due()
+        if self._keeping is None or self._keeping.when() > self._loop.time() + _HOUSEKEEPING_S:
+            self._keep_house_in(_HOUSEKEEPING_S)
 
-    def _end_turn(self) -> None:
-        """Do what nobody waits for, and say when the next turn is."""
+    def _go_on_if_due(self) -> None:
+        """Have another turn if something can be drawn, after those who wait for replies."""
+        if not self._awake and self._queue.due_in() == 0:
+            self._awake = True
+            self._next = self._loop.call_soon(self._turn)
+
+    def _keep_house_in(self, seconds: float) -> None:
+        if self._keeping is not None:
+            self._keeping.cancel()
+        self._keeping = self._loop.call_later(seconds, self._keep_house)
+
+    def _keep_house(self) -> None:
+        """Do what nobody waits for, and say when there is more of it."""
+        self._keeping = None
         self.historian.follow()
         try:
             self._housekeeping()
         except Exception as error:  # noqa: BLE001 - a defect must not end the writer
             _log.exception("housekeeping failed")
             self.become_read_only(f"internal error: {type(error).__name__}, see the log")
-        self._awake = False
+        self._go_on_if_due()
         pause = self._pause()
         if pause is not None:
-            self._awake = pause <= 0
-            self._next = (
-                self._loop.call_soon(self._turn)
-                if self._awake
-                else self._loop.call_later(pause, self._turn)
-            )
+            self._keep_house_in(pause)
 
     def _turn_s(self) -> float:
         return max(TURN_S, min(_SYNCS_A_TURN * self.journal.sync_s, LONGEST_TURN_S))
@@ -368,7 +380,7 @@ class Writer:
             self._grace.next_due(),
             self.checkpoints.due_in(self._last_work),
             self.modes.due_in(),
-            self._queue.due_in(),
+            self._queue.due_in() or None,
         ]
         pauses = [pause for pause in due if pause is not None]
         return max(0.0, min(pauses)) if pauses else None
