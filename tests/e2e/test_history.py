@@ -202,6 +202,37 @@ def test_diff_backwards_takes_away(told: Site) -> None:
     assert [each["status"] for each in result["files"]] == ["D"]
 
 
+def test_diff_tells_renames_as_git_does(site: Site) -> None:
+    lines = "".join(f"line {number}\n" for number in range(20))
+    site.overwrite("same.txt", "the same\nand more\n")
+    site.overwrite("alike.txt", lines)
+    before = site.overwrite("other.txt", "nothing in common\n")["commit"]
+    patch = (
+        "*** Begin Patch\n*** Update File: {0}\n*** Move to: {1}\n@@\n-{2}\n+{3}\n*** End Patch\n"
+    )
+    site.agent.call("apply_patch", input=patch.format("alike.txt", "b/alike.md", "line 3", "new"))
+    site.agent.call("apply_patch", input=patch.format("same.txt", "b/x", "the same", "changed"))
+    undo = patch.format("b/x", "b/same.md", "changed", "the same")
+    site.agent.call("apply_patch", input=undo)
+    site.agent.call(
+        "apply_patch", input="*** Begin Patch\n*** Delete File: other.txt\n*** End Patch"
+    )
+    site.overwrite("fresh.txt", "of another kind\n")
+    result = site.person.call("diff", **{"from": before, "to": "HEAD"})
+    assert [(f["path"], f["status"], f.get("old_path")) for f in result["files"]] == [
+        ("b/alike.md", "R", "alike.txt"),
+        ("b/same.md", "R", "same.txt"),
+        ("fresh.txt", "A", None),
+        ("other.txt", "D", None),
+    ]
+    told = site.git("diff", "-M", "--no-color", before, "history")
+    assert [line for line in result["diff"].splitlines() if not line.startswith("similar")] == [
+        line for line in told.splitlines() if not line.startswith("similar")
+    ]
+    one = site.person.call("diff", **{"from": before, "to": "HEAD", "paths": ["same.txt"]})
+    assert [each["path"] for each in one["files"]] == ["b/same.md"]
+
+
 def test_diff_against_the_workspace_shows_what_was_done_since(site: Site) -> None:
     site.write("untouched.txt", "never edited by an agent\n")
     first = site.overwrite("a.txt", "one\n")["commit"]

@@ -157,15 +157,17 @@ def test_texts_that_differ_in_everything_take_no_longer() -> None:
         (None, b"a", {"modes": (None, LINK)}, "diff --git a/n b/n\nnew file mode 120000\n"
          "index 0000000..2e65efe\n--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+a\n"
          "\\ No newline at end of file\n"),
-        (b"a\n", b"b\n", {"old_path": "o"}, "diff --git a/o b/n\nindex 7898192..6178079 100644\n"
-         "--- a/o\n+++ b/n\n@@ -1 +1 @@\n-a\n+b\n"),
+        (b"a\n", b"b\n", {"old_path": "o"}, "diff --git a/o b/n\nsimilarity index 0%\n"
+         "rename from o\nrename to n\nindex 7898192..6178079 100644\n--- a/o\n+++ b/n\n@@ -1 +1 @@\n-a\n+b\n"),
         (b"a\n", b"b\n", {"modes": (EXECUTABLE, EXECUTABLE)}, "diff --git a/n b/n\n"
          "index 7898192..6178079 100755\n--- a/n\n+++ b/n\n@@ -1 +1 @@\n-a\n+b\n"),
         (b"a\n", b"b\n", {"modes": (None, EXECUTABLE)}, "diff --git a/n b/n\nold mode 100644\n"
          "new mode 100755\nindex 7898192..6178079\n--- a/n\n+++ b/n\n@@ -1 +1 @@\n-a\n+b\n"),
         (b"a\n", b"a\n", {"modes": (None, EXECUTABLE), "old_path": "o"},
-         "diff --git a/o b/n\nold mode 100644\nnew mode 100755\n"),
-        (b"a\n", b"a\n", {"old_path": "o"}, ""),
+         "diff --git a/o b/n\nold mode 100644\nnew mode 100755\n"
+         "similarity index 100%\nrename from o\nrename to n\n"),
+        (b"a\n", b"a\n", {"old_path": "o"}, "diff --git a/o b/n\nsimilarity index 100%\n"
+         "rename from o\nrename to n\n"),
         (None, None, {"old_path": "o"}, ""),
         (b"a\0", b"a\n", {}, "diff --git a/n b/n\nindex 90802fe..7898192 100644\n"
          "Binary files a/n and b/n differ\n"),

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import base64
 import zlib
+from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -61,7 +62,7 @@ def file_patch(
         gone = file_patch(source, before, None, hunks, utf8=utf8)
         return gone + file_patch(path, None, after, hunks, utf8=utf8)
     old, new = quoted("a/" + (old_path or path)), quoted("b/" + path)
-    lines = [f"diff --git {old} {new}", *_modes(before, after)]
+    header = [f"diff --git {old} {new}", *_modes(before, after)]
     data = before.data if before else b"", after.data if after else b""
     body = b""
     if data[0] != data[1]:
@@ -69,22 +70,22 @@ def file_patch(
         if text is not None and utf8 and not _is_utf8(text):
             text = None
         if old_path is not None:
-            lines += _rename(old_path, path, _similarity(*data))
+            header += renamed(old_path, path, *data)
         mode = f" {after.mode:o}" if before and after and before.mode == after.mode else ""
         ids = before.oid if before else _NO_ID, after.oid if after else _NO_ID
-        lines.append(f"index {ids[0]}..{ids[1]}{mode}")
+        header.append(f"index {ids[0]}..{ids[1]}{mode}")
         if text is None:
             body = b"GIT binary patch\n" + _binary(data[1]) + b"\n" + _binary(data[0]) + b"\n"
         else:
-            lines.append("--- " + (_ended(old) if before else "/dev/null"))
-            lines.append("+++ " + (_ended(new) if after else "/dev/null"))
+            header.append("--- " + (_ended(old) if before else "/dev/null"))
+            header.append("+++ " + (_ended(new) if after else "/dev/null"))
             body = text
     elif before is None or after is None:  # an empty file
         ids = before.oid if before else _NO_ID, after.oid if after else _NO_ID
-        lines.append(f"index {ids[0]}..{ids[1]}")
+        header.append(f"index {ids[0]}..{ids[1]}")
     elif old_path is not None:
-        lines += _rename(old_path, path, 100)
-    return "".join(line + "\n" for line in lines).encode() + body
+        header += renamed(old_path, path, *data)
+    return "".join(line + "\n" for line in header).encode() + body
 
 
 def _modes(before: FileState | None, after: FileState | None) -> list[str]:
@@ -97,19 +98,26 @@ def _modes(before: FileState | None, after: FileState | None) -> list[str]:
     return []
 
 
-def _rename(old: str, new: str, similarity: int) -> list[str]:
+def renamed(old: str, new: str, before: bytes, after: bytes) -> list[str]:
+    """The lines of a patch's header that say so."""
+    alike = 100 if before == after else min(99, int(100 * likeness(lines(before), lines(after))))
     return [
-        f"similarity index {similarity}%",
+        f"similarity index {alike}%",
         f"rename from {quoted(old)}",
         f"rename to {quoted(new)}",
     ]
 
 
-def _similarity(before: bytes, after: bytes) -> int:
-    """How much of the larger content both have, in per cent, by whole lines. Git ignores it."""
-    one, other = before.splitlines(keepends=True), after.splitlines(keepends=True)
-    common = sum(map(len, set(one) & set(other)))
-    return min(99, 100 * common // max(len(before), len(after), 1))
+def lines(content: bytes) -> Counter[bytes]:
+    """The lines of a content, and how often each is there."""
+    return Counter(content.splitlines(keepends=True))
+
+
+def likeness(before: Counter[bytes], after: Counter[bytes]) -> float:
+    """The share of the longer one's bytes that both have, by whole lines."""
+    common = sum(len(line) * count for line, count in (before & after).items())
+    longer = max(sum(len(line) * count for line, count in each.items()) for each in (before, after))
+    return common / longer if longer else 0.0
 
 
 def quoted(name: str) -> str:

@@ -21,7 +21,7 @@ from itertools import compress
 from typing import NamedTuple
 
 from stetd.history.commit_rows import Hunk
-from stetd.history.git_patch import quoted
+from stetd.history.git_patch import quoted, renamed
 from stetd.history.objects import FILE, object_id
 
 #: Steps of the search, some 0.3 us each.
@@ -82,7 +82,7 @@ def line_diff(
     """
     old_mode, new_mode = (FILE if mode is None else mode for mode in modes)
     changed_mode = before is not None and after is not None and old_mode != new_mode
-    if before == after and not changed_mode:
+    if before == after and not changed_mode and (old_path is None or before is None):
         return LineDiff("", 0, 0)
     old, new = path if before is None or old_path is None else old_path, path
     if after is None:
@@ -100,6 +100,8 @@ def line_diff(
         lines += (f"old mode {old_mode:o}", f"new mode {new_mode:o}")
     else:
         suffix = f" {new_mode:o}"
+    if before is not None and after is not None and old_path is not None:
+        lines += renamed(old_path, path, before, after)
     if before == after:
         return LineDiff("\n".join([*lines, ""]), 0, 0)
     one, two = (

@@ -16,6 +16,7 @@ from stet.wire.results import DiffResult, FileChange, ReadResult
 from stetd.historian.queries.commit_changes import PathChange, described
 from stetd.historian.queries.commit_lookup import Past
 from stetd.historian.queries.indexed_lookup import look_back
+from stetd.historian.queries.renames import with_renames
 from stetd.history.commits import rfc3339
 from stetd.history.line_diffs import line_diff
 from stetd.history.objects import (
@@ -91,20 +92,27 @@ def _diff(past: Past, place: Place, params: Diff) -> DiffResult:
     repository = past.repository
     before = _tree_of(past, params.from_ or "HEAD")
     paths = [canonical(place, path) for path in params.paths or []]
+
+    def wanted(path: str | None) -> bool:
+        return path is not None and (
+            not paths or any(path == p or path.startswith(p + "/") or not p for p in paths)
+        )
+
     if params.to is not None:
-        after = _tree_of(past, params.to)
-        changes = repository.trees.changed(before, after)
+        changed = repository.trees.changed(before, _tree_of(past, params.to))
+        changes = with_renames(repository, [PathChange(*change) for change in changed])
+        found = [
+            described(repository, change)
+            for change in changes
+            if wanted(change.path) or wanted(change.old_path)
+        ]
     else:
         tree = stored_tree(before, repository.load_tree)
-        changes = _against_workspace(repository, place, tree)
-    found = []
-    for path, old, new in changes:
-        if paths and not any(path == p or path.startswith(p + "/") or not p for p in paths):
-            continue
-        if params.to is None:
-            found.append(_describe_workspace(repository, place, path, old))
-        else:
-            found.append(described(repository, PathChange(path, old, new)))
+        found = [
+            _describe_workspace(repository, place, path, old)
+            for path, old, _ in _against_workspace(repository, place, tree)
+            if wanted(path)
+        ]
     return DiffResult("".join(text for _, text in found), [told for told, _ in found])
 
 
