@@ -118,15 +118,13 @@ def test_a_person_sees_who_did_what_and_the_beginning_of_the_diff(ws: Installati
     watching.wait_for("restricted\n")
     assert watching.end() == 0
     said = watching.said.splitlines()
-    assert said[1].split("  ")[1:] == [
-        next(line[10:18] for line in said if "first seen" in line),
-        "outside",
-        "first seen: src/a.py",
-        "+2",
-    ]
-    assert f"  {edit['commit'][:8]}  cli/cli  patch src/a.py: 1 edit  +1 -1" in said[2]
-    assert said[3:6] == ["@@ -1,2 +1,2 @@", " def a():", "-    return 1"]
-    assert said[6] == f"          ... stet show {edit['commit'][:8]} has all of it"
+    assert said[1] == "outside"
+    assert said[2].split("  ")[2:] == ["first seen: src/a.py", "+2"]
+    assert said[3] == "cli/cli"
+    line = "src/a.py  + return 10\\x1b[31m  +1 -1"
+    assert said[4][8:] == f"  {edit['commit'][:8]}  {line}"
+    assert said[5:8] == ["@@ -1,2 +1,2 @@", " def a():", "-    return 1"]
+    assert said[8] == f"          ... stet show {edit['commit'][:8]} has all of it"
     assert any(line.endswith("  the workspace is now restricted") for line in said)
     assert "\x1b" not in watching.said
 

@@ -158,7 +158,8 @@ def test_texts_that_differ_in_everything_take_no_longer() -> None:
          "index 0000000..2e65efe\n--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+a\n"
          "\\ No newline at end of file\n"),
         (b"a\n", b"b\n", {"old_path": "o"}, "diff --git a/o b/n\nsimilarity index 0%\n"
-         "rename from o\nrename to n\nindex 7898192..6178079 100644\n--- a/o\n+++ b/n\n@@ -1 +1 @@\n-a\n+b\n"),
+         "rename from o\nrename to n\nindex 7898192..6178079 100644\n"
+         "--- a/o\n+++ b/n\n@@ -1 +1 @@\n-a\n+b\n"),
         (b"a\n", b"b\n", {"modes": (EXECUTABLE, EXECUTABLE)}, "diff --git a/n b/n\n"
          "index 7898192..6178079 100755\n--- a/n\n+++ b/n\n@@ -1 +1 @@\n-a\n+b\n"),
         (b"a\n", b"b\n", {"modes": (None, EXECUTABLE)}, "diff --git a/n b/n\nold mode 100644\n"

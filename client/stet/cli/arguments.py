@@ -185,11 +185,13 @@ def _add_history(commands: _Commands) -> None:
     log.add_argument("-p", "--patch", action="store_true", help="with the diff of each")
     log.add_argument("--stat", action="store_true", help="with each file's lines")
     log.add_argument("--oneline", action="store_true", help="id and subject")
+    log.add_argument("--graph", action="store_true", help="draw which commit took back which")
     log.add_argument("--all", action="store_true", help="also files seen for the first time")
 
     show = commands.add("show", "print one commit with its diff", "history.show")
     show.add_argument("commit", nargs="?", default="HEAD", metavar="COMMIT")
     show.add_argument("--stat", action="store_true", help="without the diff")
+    show.add_argument("--word", action="store_true", help="the diff by words instead of lines")
 
     blamed = commands.add("blame", "print who wrote each line of a file", "blame.blame")
     blamed.add_argument("path", metavar="PATH")
@@ -200,6 +202,7 @@ def _add_history(commands: _Commands) -> None:
     )
     diff.usage = "stet diff [options] [A [B]] [-- PATH..]"
     diff.add_argument("commits", nargs="*", metavar="COMMIT")
+    diff.add_argument("--word", action="store_true", help="by words instead of lines")
     diff.set_defaults(paths=[])
 
     commands.add("ui", "look at the history, search it, take edits back", "ui.ui")

@@ -23,9 +23,9 @@ GROUPS: dict[str, tuple[str, ...]] = {
 
 #: Two for each command; without "stet".
 EXAMPLES: dict[str, tuple[str, str]] = {
-    "log": ("log --since 2h", "log src/a.py --agent codex"),
+    "log": ("log --since 2h --graph", "log src/a.py --agent codex"),
     "show": ("show", "show 4f3c2a1b"),
-    "diff": ("diff 4f3c2a1b", "diff HEAD~3 HEAD -- src"),
+    "diff": ("diff 4f3c2a1b --word", "diff HEAD~3 HEAD -- src"),
     "blame": ("blame src/a.py", "blame src/a.py --at 4f3c2a1b"),
     "watch": ("watch", "watch --agent codex --lines 0"),
     "ui": ("ui", "ui -C ~/project"),

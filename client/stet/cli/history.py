@@ -8,6 +8,7 @@ import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import msgspec
 
@@ -17,7 +18,7 @@ from stet.cli import asking
 from stet.cli.commits import all_named, named
 from stet.cli.output import Output
 from stet.cli.usage import UsageError
-from stet.terminal import bursts, render
+from stet.terminal import bursts, graph, render
 from stet.terminal.log_lines import NARROW, subject_and_why
 from stet.wire.results import CommitInfo, LogResult
 
@@ -56,7 +57,7 @@ def log(arguments: argparse.Namespace, output: Output) -> None:
 def _grouped(arguments: argparse.Namespace, output: Output) -> bool:
     """Whether it is for a person on a terminal, with a heading for each burst."""
     wide = output.now is not None and (output.width or 0) >= NARROW
-    return (wide or arguments.patch) and not arguments.oneline
+    return (wide or arguments.patch) and not (arguments.oneline or arguments.graph)
 
 
 def _diffs(session: stet.Session, commits: Sequence[CommitInfo]) -> dict[str, str]:
@@ -72,7 +73,9 @@ def _page(
     arguments: argparse.Namespace,
     output: Output,
 ) -> Iterator[render.Line]:
-    if arguments.oneline:
+    if arguments.graph:
+        yield from graph.page(commits, output.width)
+    elif arguments.oneline:
         for commit in commits:
             subject, _ = subject_and_why(commit.message)
             yield (render.Span(render.short(commit.commit), "yellow"), render.Span(f" {subject}"))
@@ -124,7 +127,8 @@ def show(arguments: argparse.Namespace, output: Output) -> None:
     if commit is not None:
         if arguments.stat:
             commit = msgspec.structs.replace(commit, diff="")
-        output.lines(render.show(commit, output.now, output.diff), long=True)
+        shown = partial(output.diff, words=arguments.word)
+        output.lines(render.show(commit, output.now, shown), long=True)
 
 
 def diff(arguments: argparse.Namespace, output: Output) -> None:
@@ -136,7 +140,7 @@ def diff(arguments: argparse.Namespace, output: Output) -> None:
         call = calls.diff(first, second, paths=arguments.paths or None)
         result = asking.ask(session, call, output)
     if result is not None:
-        output.lines(output.diff(result.diff), long=True)
+        output.lines(output.diff(result.diff, words=arguments.word), long=True)
 
 
 def moment(text: str | None) -> str | float | None:

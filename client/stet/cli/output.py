@@ -16,7 +16,7 @@ import datetime
 import io
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -36,8 +36,7 @@ class Output:
             sys.stdout.reconfigure(errors="backslashreplace")
         self._pager = pager
         self._relative = self.terminal if dates is None else dates == "relative"
-        off = os.environ.get("NO_COLOR") or os.environ.get("CLICOLOR") == "0"
-        self._colour = self.terminal and not off and os.environ.get("TERM") != "dumb"
+        self._colour = wants_colour(os.environ, terminal=self.terminal)
 
     @property
     def now(self) -> datetime.datetime | None:
@@ -51,16 +50,20 @@ class Output:
 
         return shutil.get_terminal_size().columns if self.terminal else None
 
-    def diff(self, text: str, *, titles: bool = True) -> Iterator[Line]:
+    def diff(self, text: str, *, titles: bool = True, words: bool = False) -> Iterator[Line]:
         """A unified diff: with the terminal's colours, or as it stands.
 
-        ``titles``: whether to say which files they are.
+        ``titles``: whether to say which files they are; ``words``: by words instead of lines.
         """
+        if words:
+            from stet.terminal.word_diff import word_diff
+
+            return word_diff(text, marks=not self._colour)
         if self._colour and self.width is not None and _colour_system() in ("256", "truecolor"):
             from stet.terminal import diff_colours
 
-            ground = os.environ.get("COLORFGBG", "").rpartition(";")[2]
-            grounds = diff_colours.LIGHT if ground in ("7", "15") else diff_colours.DARK
+            light = has_light_ground(os.environ)
+            grounds = diff_colours.LIGHT if light else diff_colours.DARK
             return diff_colours.coloured(text, self.width, grounds, titles=titles)
         return plain_diff(text, titles=titles)
 
@@ -82,11 +85,11 @@ class Output:
 
     def lines(self, lines: Iterable[Line], *, long: bool = False) -> None:
         """Print lines; ``long`` ones go through the pager on a terminal."""
-        if not self.terminal:
+        if not (self.terminal or self._colour):
             sys.stdout.writelines("".join(s.text for s in line) + "\n" for line in lines)
             return
         text = self._coloured(lines) if self._colour else _plain(lines)
-        if not (long and self._pager and _page(text)):
+        if not (long and self.terminal and self._pager and _page(text)):
             sys.stdout.write(text)
 
     def content(self, text: str) -> None:
@@ -110,6 +113,20 @@ class Output:
             + "\n"
             for line in lines
         )
+
+
+def wants_colour(environ: Mapping[str, str], *, terminal: bool) -> bool:
+    """Whether to use colours: no-color.org, bixense.com/clicolors."""
+    if environ.get("NO_COLOR"):
+        return False
+    if environ.get("CLICOLOR_FORCE", "0") != "0":
+        return True
+    return terminal and environ.get("CLICOLOR") != "0" and environ.get("TERM") != "dumb"
+
+
+def has_light_ground(environ: Mapping[str, str]) -> bool:
+    """Whether the terminal says that its background is light (``COLORFGBG``, as rxvt sets it)."""
+    return environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15")
 
 
 def _colour_system() -> str:

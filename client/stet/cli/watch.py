@@ -1,7 +1,8 @@
 """``stet watch``: edits as they happen, until Ctrl-C.
 
-    14:03:22  4f3c2a1b  my-agent/conv-1  patch src/a.py: 2 edits  +3 -1
-              why it was done
+    my-agent/conv-1
+    14:03:22  4f3c2a1b  src/a.py  + return "hello, " + name  +3 -1
+                        why it was done
     ...and the beginning of the diff
     14:03:40  session conv-1 is now restricted
     14:05:12  my-agent/conv-1 asks for write access: the tests need it
@@ -28,10 +29,10 @@ from stet.cli import asking
 from stet.cli.output import Output
 from stet.session.event_stream import EventStream
 from stet.terminal import render
+from stet.terminal.bursts import Burst, edit_lines
 from stet.terminal.log_lines import NARROW, details, subject_line
 from stet.terminal.render import Line, Span
 from stet.terminal.request_lines import clock as until
-from stet.terminal.spans import line_columns
 from stet.wire.events import AnyEvent, CommitEvent, LostEvent, ModeEvent, UpgradeRequestEvent
 from stet.wire.results import CommitInfo
 
@@ -61,6 +62,7 @@ def _follow(arguments: argparse.Namespace, output: Output, events: EventStream) 
     # Another session, which would not start the daemon again that somebody has stopped.
     with stet.connect(arguments.directory, control=True, start=False, timeout=10) as asked:
         connected = True
+        last: CommitInfo | None = None
         while True:
             event = events.wait(_LOOK_S)
             if events.connected != connected and not output.as_json:
@@ -68,7 +70,8 @@ def _follow(arguments: argparse.Namespace, output: Output, events: EventStream) 
                 said = "the daemon is back" if connected else "the daemon is gone; waiting for it"
                 _tell(output, [(Span(f"{_clock(output)}  {said}", "dim"),)])
             if event is not None and _is_wanted(event, arguments):
-                _show(event, arguments, output, asked)
+                _show(event, last, arguments, output, asked)
+                last = event.commit if isinstance(event, CommitEvent) else last
 
 
 def _is_wanted(event: AnyEvent, arguments: argparse.Namespace) -> bool:
@@ -81,14 +84,18 @@ def _is_wanted(event: AnyEvent, arguments: argparse.Namespace) -> bool:
 
 
 def _show(
-    event: AnyEvent, arguments: argparse.Namespace, output: Output, asked: stet.Session
+    event: AnyEvent,
+    last: CommitInfo | None,
+    arguments: argparse.Namespace,
+    output: Output,
+    asked: stet.Session,
 ) -> None:
     if output.as_json:
         sys.stdout.write(msgspec.json.encode(event).decode() + "\n")
         sys.stdout.flush()
     elif isinstance(event, CommitEvent):
-        diff = _diff_of(event.commit, asked) if arguments.lines else ""
-        _tell(output, committed(event.commit, output, diff, arguments.lines))
+        diff = _diff_of(event.commit, asked)
+        _tell(output, committed(event.commit, output, diff, arguments.lines, last))
     else:
         _tell(output, other(event, output))
 
@@ -103,30 +110,54 @@ def _diff_of(commit: CommitInfo, asked: stet.Session) -> str:
         return ""
 
 
-def committed(commit: CommitInfo, output: Output, diff: str, lines: int) -> Iterator[Line]:
-    """A commit: when, who, what, why, and the first lines of its diff."""
-    width = output.width or 10_000
+def committed(
+    commit: CommitInfo, output: Output, diff: str, lines: int, last: CommitInfo | None = None
+) -> Iterator[Line]:
+    """A commit as ``log`` shows it, with its time, and the first lines of its diff.
+
+    ``last``: the one before it. A burst has one heading.
+    """
+    if output.width is not None and output.width >= NARROW:
+        yield from _in_burst(commit, output, diff, output.width, last)
+    else:
+        yield from _alone(commit, output)
+    shown = list(islice(output.diff(diff, titles=len(commit.files) > 1), lines + 1))
+    yield from shown[:lines]
+    if len(shown) > lines > 0:
+        yield (Span(f"{_INDENT}... stet show {render.short(commit.commit)} has all of it", "dim"),)
+    if shown[:lines]:
+        yield ()
+
+
+def _in_burst(
+    commit: CommitInfo, output: Output, diff: str, width: int, last: CommitInfo | None
+) -> Iterator[Line]:
+    burst = Burst([commit])
+    if last is None or not burst.takes(last):
+        yield (burst.name(),)
+    time = _clock(output, commit.time)
+    for line in edit_lines(commit, diff, width - len(time)):
+        yield (Span(time, "dim"), *line)
+        time = " " * len(time)
+
+
+def _alone(commit: CommitInfo, output: Output) -> Iterator[Line]:
+    """For a narrow terminal, and where there is none."""
     head = (
         Span(f"{_clock(output, commit.time)}  ", "dim"),
         Span(f"{render.short(commit.commit)}  ", "yellow"),
         Span(render.who(commit), render.name_style(commit.agent, commit.session)),
         Span("  "),
     )
-    indent = _INDENT if width >= NARROW else "  "
-    room = width - (line_columns(head) if width >= NARROW else len(indent))
-    if width >= NARROW:
+    if output.width is None:
+        indent, room = _INDENT, 10_000
         yield (*head, *subject_line(commit, room))
     else:
+        indent, room = "  ", output.width - 2
         yield head
         yield (Span(indent), *subject_line(commit, room))
-    for line in details(commit, max(width - len(indent), 20), said=room):
+    for line in details(commit, max(room, 20), said=room):
         yield (Span(indent), *line)
-    shown = list(islice(output.diff(diff, titles=len(commit.files) > 1), lines + 1))
-    yield from shown[:lines]
-    if len(shown) > lines:
-        yield (Span(f"{indent}... stet show {render.short(commit.commit)} has all of it", "dim"),)
-    if shown:
-        yield ()
 
 
 def other(event: AnyEvent, output: Output) -> Iterator[Line]:

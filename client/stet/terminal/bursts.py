@@ -48,12 +48,14 @@ class Burst:
     def heading(self, now: datetime.datetime) -> Line:
         """Who, how many, when."""
         newest = self.commits[0]
-        name = name_style(newest.agent, newest.session)
         count = plural(len(self.commits), "edit" if newest.session else "change")
-        return (
-            Span(who(newest), name if "bold" in name else f"bold {name}"),
-            Span(f"  {count}  {ago(newest.time, now)}", "dim"),
-        )
+        return (self.name(), Span(f"  {count}  {ago(newest.time, now)}", "dim"))
+
+    def name(self) -> Span:
+        """Who."""
+        newest = self.commits[0]
+        style = name_style(newest.agent, newest.session)
+        return Span(who(newest), style if "bold" in style else f"bold {style}")
 
 
 def _time(commit: CommitInfo) -> datetime.datetime:
@@ -88,18 +90,23 @@ def page(
         yield from [()] if number else []
         yield burst.heading(now)
         for commit in burst.commits:
-            yield edit_line(commit, diffs.get(commit.commit, ""), width)
-            _, why = subject_and_why(commit.message)
-            if why:
-                yield (Span("            "), Span(shortened(why[0], width - 12), "italic"))
-            if stat:
-                for change in commit.files:
-                    path = shortened(visible(change.path), max(8, width - 30))
-                    yield (Span(f"            {change.status} {path}  "), *counts([change]))
-            elif len(commit.files) > 1:
-                said = msgspec.structs.replace(commit, reverted_by=None)
-                for line in list(details(said, width - 12, said=0))[bool(why) :]:
-                    yield (Span("            "), *line)
+            yield from edit_lines(commit, diffs.get(commit.commit, ""), width, stat=stat)
+
+
+def edit_lines(commit: CommitInfo, diff: str, width: int, *, stat: bool = False) -> Iterator[Line]:
+    """One commit below its burst's heading: a line, and why and its files if there is more."""
+    yield edit_line(commit, diff, width)
+    _, why = subject_and_why(commit.message)
+    if why:
+        yield (Span("            "), Span(shortened(why[0], width - 12), "italic"))
+    if stat:
+        for change in commit.files:
+            path = shortened(visible(change.path), max(8, width - 30))
+            yield (Span(f"            {change.status} {path}  "), *counts([change]))
+    elif len(commit.files) > 1:
+        said = msgspec.structs.replace(commit, reverted_by=None)
+        for line in list(details(said, width - 12, said=0))[bool(why) :]:
+            yield (Span("            "), *line)
 
 
 def edit_line(commit: CommitInfo, diff: str, width: int) -> Line:

@@ -1,0 +1,57 @@
+"""``--word``, and when there is colour."""
+
+from __future__ import annotations
+
+import pytest
+
+from stet.cli.output import has_light_ground, wants_colour
+from stet.terminal.word_diff import word_diff
+
+HEAD = "--- a/x\n+++ b/x\n"
+
+
+@pytest.mark.parametrize(
+    ("hunk", "expected"),
+    [
+        ("@@ -1 +1 @@\n-a b\n+a c\n", ["a [-b-]{+c+}"]),
+        ("@@ -1,2 +1 @@\n keep\n-gone\n", ["keep", "[-gone-]"]),
+        ("@@ -1 +1,3 @@\n keep\n+one\n+two\n", ["keep", "{+one+}", "{+two+}"]),
+        ("@@ -1,2 +1 @@\n-one\n-two\n+one two\n", ["one", "{+ +}two"]),
+        ("@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+a b\n", ["a{+ b+}"]),
+        ("@@ -1,2 +1,2 @@\n-a\n \n+b\n", ["[-a-]", "", "{+b+}"]),
+    ],
+)
+def test_words(hunk: str, expected: list[str]) -> None:
+    told = ["".join(span.text for span in line) for line in word_diff(HEAD + hunk, marks=True)]
+    assert told[:2] == HEAD.splitlines()
+    assert told[3:] == expected
+
+
+def test_colours_say_it_without_marks() -> None:
+    *_, last = word_diff(HEAD + "@@ -1 +1 @@\n-a b\n+a c\n", marks=False)
+    assert [(span.text, span.style) for span in last] == [("a ", ""), ("b", "red"), ("c", "green")]
+
+
+@pytest.mark.parametrize(
+    ("terminal", "environ", "expected"),
+    [
+        (True, {}, True),
+        (False, {}, False),
+        (True, {"NO_COLOR": "1"}, False),
+        (True, {"NO_COLOR": ""}, True),
+        (True, {"CLICOLOR": "0"}, False),
+        (True, {"TERM": "dumb"}, False),
+        (False, {"CLICOLOR_FORCE": "1"}, True),
+        (False, {"CLICOLOR_FORCE": "0"}, False),
+        (True, {"CLICOLOR_FORCE": "1", "NO_COLOR": "1"}, False),
+    ],
+)
+def test_when_there_is_colour(terminal: bool, environ: dict[str, str], expected: bool) -> None:
+    assert wants_colour(environ, terminal=terminal) is expected
+
+
+@pytest.mark.parametrize(
+    ("told", "light"), [("0;15", True), ("0;default;7", True), ("15;0", False), ("", False)]
+)
+def test_a_light_ground(told: str, light: bool) -> None:
+    assert has_light_ground({"COLORFGBG": told}) is light
