@@ -70,7 +70,7 @@ need_environment() {
             fail "$python lacks venv or ensurepip. On Debian and Ubuntu: apt-get install python3-venv"
         quietly "$python" -m venv --clear .venv
     fi
-    if is_installed "$1" || { [ "$1" != dev ] && is_installed dev; }; then
+    if is_installed "$1" || { [ "$1" = none ] && is_installed dev; }; then
         return
     fi
     local pip=(.venv/bin/python -m pip --disable-pip-version-check --no-input)
