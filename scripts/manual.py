@@ -1,4 +1,4 @@
-"""The manual: docs/commands.md and the pages for man(1), all made from the parser.
+"""The manual: docs/commands.md and the pages for man(1), docs/api.md; all made from the program.
 
 python scripts/manual.py          writes them
 python scripts/manual.py --check  says which are not what they should be, by the exit status
@@ -7,15 +7,20 @@ python scripts/manual.py --check  says which are not what they should be, by the
 from __future__ import annotations
 
 import argparse
+import inspect
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from enum import Enum
 from pathlib import Path
 
+import stet
+from stet import errors
 from stet.cli.arguments import parser
 from stet.cli.help import EXAMPLES, GROUPS
 from stet.version import __version__
+from stet.wire.failures import Kind
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 _STATUS = (
@@ -54,6 +59,7 @@ def pages() -> dict[Path, str]:
     whole = parser()
     parsers, told = whole.commands.parsers, whole.commands.told
     made = {CHECKOUT / "docs" / "commands.md": "".join(_reference(parsers))}
+    made[CHECKOUT / "docs" / "api.md"] = "".join(_api())
     man = CHECKOUT / "man"
     made[man / "stet.1"] = _overview(told)
     made[man / "stetd.1"] = _STETD.format(version=__version__)
@@ -70,6 +76,48 @@ def _reference(parsers: dict[str, argparse.ArgumentParser]) -> Iterator[str]:
         yield f"\n## {title}\n"
         for name in names:
             yield f"\n### stet {name}\n\n```text\n{parsers[name].format_help().rstrip()}\n```\n"
+
+
+def _api() -> Iterator[str]:
+    yield "# Python API\n\nMade from the program by `scripts/manual.py`. "
+    yield "[With examples](python.md). `stet.aio` has the same `connect` and session, whose methods are coroutines.\n"
+    yield "\n## Functions\n"
+    for name in ("connect", "replace", "append_eof", "prepend_bof", "overwrite", "change"):
+        yield from _documented(f"stet.{name}", getattr(stet, name))
+    yield "\n## Session\n"
+    for name, method in inspect.getmembers(stet.Session, callable):
+        if not name.startswith("_"):
+            yield from _documented(name, method)
+    yield "\n## Errors\n\n| class | kind | of |\n|---|---|---|\n"
+    for name in errors.__all__:
+        error = getattr(errors, name)
+        kind = f"`{error.KIND}`" if error.KIND in set(Kind) else ""
+        yield f"| `stet.{name}` | {kind} | `{error.__base__.__name__}` |\n"
+
+
+def _documented(name: str, what: Callable[..., object]) -> Iterator[str]:
+    signature = inspect.signature(what)
+    given, keyword = [], False
+    for each in signature.parameters.values():
+        if each.kind is each.KEYWORD_ONLY and not keyword:
+            given.append("*")
+            keyword = True
+        if each.name != "self":
+            given.append(_parameter(each))
+    text = re.sub(r":\w+:`(.+?)`", r"`\1`", inspect.getdoc(what) or "").replace("``", "`")
+    lines = "".join(f"    {each},\n" for each in given)
+    call = f"{name}(\n{lines})" if given else f"{name}()"
+    result = str(signature.return_annotation).replace("'", "")
+    yield f"\n### {name.removeprefix('stet.')}\n\n```python\n{call} -> {result}\n```\n\n{text}\n"
+
+
+def _parameter(given: inspect.Parameter) -> str:
+    stars = {given.VAR_POSITIONAL: "*", given.VAR_KEYWORD: "**"}.get(given.kind, "")
+    default = given.default
+    if default is given.empty:
+        return f"{stars}{given.name}: {given.annotation}"
+    value = default.value if isinstance(default, Enum) else default
+    return f"{given.name}: {given.annotation} = {value!r}"
 
 
 def _overview(told: dict[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""docs/python.md: its code runs and prints what it says; its table is of the methods there are."""
+"""docs/python.md: its code runs and prints what it says."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from pathlib import Path
 
 from client.live import installation
 from examples.fenced import Block, blocks, run
-from examples.method_table import table
 
 PAGE = Path(__file__).parents[2] / "docs" / "python.md"
 
@@ -18,11 +17,6 @@ def test_its_code_prints_what_it_says() -> None:
         printed = run(PAGE, found, place.workspace, place.environ)
     expected = [(block.line, block.output) for block in found]
     assert expected == [(b.line, each) for b, each in zip(found, printed, strict=True)]
-
-
-def test_its_table_has_every_method_as_it_is() -> None:
-    written = PAGE.read_text(encoding="utf-8").partition("## All methods\n\n")[2]
-    assert table() == written, "python -m examples.method_table, in tests, prints what it should be"
 
 
 def test_blocks_are_found_with_their_lines_and_what_they_print() -> None:

@@ -15,7 +15,6 @@ from typing import Self
 
 import pytest
 
-import stet
 from stet.service.spawn import is_running
 from stet.wire.failures import Kind
 from stetd.config.options import table
@@ -61,15 +60,6 @@ def test_the_page_has_the_rungs_in_their_order() -> None:
     section = page("dialects").partition("### Matching")[2].partition("\n## ")[0]
 
     assert re.findall(r"^\| `([\w+]+)` \|", section, re.MULTILINE) == [rung.value for rung in Rung]
-
-
-def test_the_page_names_every_method_of_a_session() -> None:
-    section = page("python").partition("## All methods")[2]
-    public = {name for name in dir(stet.Session) if not name.startswith("_")}
-    rest = {"open", "close", "perform", "perform_all", "request", "session", "workspace"}
-    rest |= {"events", "history"}  # iterators, which have sections of their own
-
-    assert public - rest - set(re.findall(r"^\| `(\w+)\(", section, re.MULTILINE)) == set()
 
 
 PAGES = [CHECKOUT / "README.md", CHECKOUT / "ARCHITECTURE.md", *CHECKOUT.glob("docs/**/*.md")]
