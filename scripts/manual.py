@@ -80,8 +80,8 @@ def _reference(parsers: dict[str, argparse.ArgumentParser]) -> Iterator[str]:
 
 def _api() -> Iterator[str]:
     yield "# Python API\n\nMade from the program by `scripts/manual.py`. "
-    yield "[With examples](python.md). `stet.aio` has the same `connect` and session, whose methods "
-    yield "are coroutines.\n"
+    yield "[With examples](python.md). `stet.aio` has the same `connect` and session, whose "
+    yield "methods are coroutines.\n"
     yield "\n## Functions\n"
     for name in ("connect", "replace", "append_eof", "prepend_bof", "overwrite", "change"):
         yield from _documented(f"stet.{name}", getattr(stet, name))
