@@ -13,7 +13,7 @@ from client.live import Installation, installation
 from client.test_taking_back_commands import on_terminal
 from stet.cli.arguments import parse, parser
 from stet.cli.commits import named
-from stet.cli.help import EXAMPLES, GROUPS
+from stet.cli.help import EXAMPLES, GROUPS, HAVE_COMMANDS
 from stet.cli.history import moment
 
 FILE = "one\ntwo\nthree\n"
@@ -28,6 +28,11 @@ def ws() -> Iterator[Installation]:
             s.patch("a.txt", [stet.replace("two", "2")])
             s.patch("a.txt", [stet.replace("three", "3")])
         yield own
+
+
+def test_commands_with_commands_of_their_own_are_known() -> None:
+    own = [name for name, each in parser().commands.parsers.items() if each._subparsers is not None]
+    assert sorted(own) == sorted(HAVE_COMMANDS)
 
 
 def test_every_command_is_in_one_group_and_has_two_examples() -> None:

@@ -7,11 +7,11 @@ Names and options are CONTRACT.md 6's. Every command takes ``--json``, ``--no-pa
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import cast
 
 from stet.cli.help import EXAMPLES, check_command, examples, ordered, overview
-from stet.cli.usage import CLIENTS, SHELLS, duration
+from stet.cli.usage import CLIENTS, SHELLS, columns, duration
 from stet.version import __version__
 
 
@@ -21,10 +21,10 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     """
     own, paths = _split(argv)
     if {"--version", "--json"} <= {*own}:
-        print(json.dumps({"stet": __version__}))
+        print(f'{{"stet": "{__version__}"}}')
         raise SystemExit(0)
-    whole = parser()
-    own = ordered(own, whole.groups)
+    own = ordered(own)
+    whole = parser(None if own[0].startswith("-") else own[0])
     if not own[0].startswith("-"):
         check_command(own[0], [*whole.known, "overview"])
     arguments = whole.parse_args(own)
@@ -44,37 +44,37 @@ def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
 class _Parser(argparse.ArgumentParser):
     """The parser of all commands, whose help has them in groups."""
 
-    def __init__(self) -> None:
-        super().__init__(prog="stet", allow_abbrev=False, add_help=True)
+    def __init__(self, only: str | None) -> None:
+        super().__init__(prog="stet", allow_abbrev=False, formatter_class=_Formatter)
         self.add_argument("--version", action="version", version=f"stet {__version__}")
-        self.commands = _Commands(self)
+        self.commands = _Commands(self, only)
 
     @property
     def known(self) -> list[str]:
         """The names of the commands."""
         return [name for name in self.commands.told if name != "overview"]
 
-    @property
-    def groups(self) -> frozenset[str]:
-        """Those that have commands of their own."""
-        return frozenset(self.commands.groups)
-
     def format_help(self) -> str:
         """All commands by what one wants to do."""
         return overview(self.commands.told)
 
 
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=columns() - 2)
+
+
 class _Commands:
     """The subcommands of one parser, each with the options that all have."""
 
-    def __init__(self, parser: argparse.ArgumentParser) -> None:
+    def __init__(self, parser: argparse.ArgumentParser, only: str | None = None) -> None:
+        self._only = only
         self._parsers = parser.add_subparsers(
             metavar="COMMAND", required=True, parser_class=argparse.ArgumentParser
         )
         #: What each command does, and the parsers by name.
         self.told: dict[str, str] = {}
         self.parsers: dict[str, argparse.ArgumentParser] = {}
-        self.groups: list[str] = []
 
     def add(self, name: str, what: str, run: str) -> argparse.ArgumentParser:
         # No abbreviations: a script's --pre would mean something else once --prefix exists.
@@ -84,25 +84,34 @@ class _Commands:
         return command
 
     def group(self, name: str, what: str) -> _Commands:
-        self.groups.append(name)
         return _Commands(self._add(name, what))
 
     def _add(self, name: str, what: str) -> argparse.ArgumentParser:
+        self.told[name] = what
+        if self._only not in (None, name):
+            return cast("argparse.ArgumentParser", _Unasked())
         command: argparse.ArgumentParser = self._parsers.add_parser(
             name,
             help=what,
             description=f"{what[:1].upper()}{what[1:]}.",
             epilog=examples(name) if name in EXAMPLES else None,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_Formatter,
             allow_abbrev=False,
         )
-        self.told[name], self.parsers[name] = what, command
+        self.parsers[name] = command
         return command
 
 
-def parser() -> _Parser:
-    """The parser of all commands."""
-    whole = _Parser()
+class _Unasked:
+    """In place of a command that is not asked for. Making all takes as long as most commands do."""
+
+    def __getattr__(self, _: str) -> Callable[..., _Unasked]:
+        return lambda *_, **__: self
+
+
+def parser(only: str | None = None) -> _Parser:
+    """The parser of all commands, or with all names and ``only`` that command's options."""
+    whole = _Parser(only)
     commands = whole.commands
     commands.add("overview", "say where you are", "overview.overview")
     named = commands.add("help", "say what a command does, or which there are", "overview.help_")

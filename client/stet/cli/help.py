@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import sys
 from collections.abc import Sequence
 
@@ -68,6 +67,8 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     "completion": ('completion bash  # eval "$(stet completion bash)"', "completion fish | source"),
 }
 
+#: Commands that have commands of their own.
+HAVE_COMMANDS = ("clip", "service", "config")
 #: What may stand in front of the command, and whether a value follows it.
 _EVERYWHERE = {"-C": True, "--json": False, "--no-pager": False, "--dates": True}
 
@@ -91,7 +92,7 @@ def examples(name: str) -> str:
     return "examples:\n" + "".join(f"  stet {each}\n" for each in EXAMPLES[name])
 
 
-def ordered(argv: Sequence[str], groups: frozenset[str]) -> list[str]:
+def ordered(argv: Sequence[str]) -> list[str]:
     """The words with what stands in front of the command behind it, where argparse wants it."""
     words, front = list(argv), list[str]()
     while words and words[0].partition("=")[0] in _EVERYWHERE:
@@ -100,7 +101,7 @@ def ordered(argv: Sequence[str], groups: frozenset[str]) -> list[str]:
             front.append(words.pop(0))
     if not words:
         words = ["overview"]  # stet alone
-    at = 2 if words[0] in groups and len(words) > 1 else 1
+    at = 2 if words[0] in HAVE_COMMANDS and len(words) > 1 else 1
     return [*words[:at], *front, *words[at:]]
 
 
@@ -108,6 +109,8 @@ def check_command(word: str, known: Sequence[str]) -> None:
     """End the process with 2 if there is no such command, and say which is meant."""
     if word in known:
         return
+    import difflib
+
     near = difflib.get_close_matches(word, known, 1)
     hint = f" Did you mean: stet {near[0]}?" if near else ""
     print(f"stet: there is no command {word!r}.{hint} stet help lists them.", file=sys.stderr)

@@ -21,6 +21,7 @@ from typing import Any
 
 import msgspec
 
+from stet.cli.usage import columns
 from stet.terminal.diff_lines import diff as plain_diff
 from stet.terminal.spans import Line, Span, visible
 
@@ -46,9 +47,7 @@ class Output:
     @property
     def width(self) -> int | None:
         """The terminal's columns; None where there is none."""
-        import shutil
-
-        return shutil.get_terminal_size().columns if self.terminal else None
+        return columns() if self.terminal else None
 
     def diff(self, text: str, *, titles: bool = True, words: bool = False) -> Iterator[Line]:
         """A unified diff: with the terminal's colours, or as it stands.

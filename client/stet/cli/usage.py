@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 
 #: Shells that can be completed for.
 SHELLS = ("bash", "zsh", "fish")
@@ -21,3 +22,14 @@ def duration(text: str) -> float:
     if unit in _UNITS and number.isascii() and number.isdigit() and int(number[:12]):
         return float(int(number[:12]) * _UNITS[unit])
     raise argparse.ArgumentTypeError(f"{text!r} is no duration; write 90s, 30m, 2h or 1d")
+
+
+def columns() -> int:
+    """The terminal's width, as shutil finds it, which takes long to load."""
+    said = os.environ.get("COLUMNS", "")
+    if said.isdecimal() and int(said) > 0:
+        return int(said)
+    try:
+        return os.get_terminal_size(1).columns or 80
+    except OSError:
+        return 80

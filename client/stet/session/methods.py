@@ -8,8 +8,8 @@ right one. No I/O here.
 
 from __future__ import annotations
 
-import inspect
 import os
+import sys
 from collections.abc import Callable, Coroutine
 from typing import (
     TYPE_CHECKING,
@@ -126,9 +126,16 @@ def _sends(build: Callable[P, Call[T_co]]) -> Request[P, T_co]:
 
 
 def _describe(method: Callable[..., Any], build: Callable[..., Call[Any]]) -> None:
-    """Give a made method the name, documentation and signature that help() shows."""
+    """Give a made method the name, documentation and signature that help() shows.
+
+    No signature in programs of ours (:mod:`stet.quick_start`): inspect takes long to load.
+    """
     method.__name__ = method.__qualname__ = build.__name__
     method.__doc__ = build.__doc__
+    if "stet.quick_start" in sys.modules:
+        return
+    import inspect
+
     own = inspect.signature(build)
     this = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
     # Annotations are text here: "Call[EditResult]" gives EditResult.

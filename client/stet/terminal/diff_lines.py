@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+import msgspec
 
 from stet.terminal.spans import Line, Span
 
@@ -18,22 +19,20 @@ _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _STYLES = {"+": "green", "-": "red"}
 
 
-@dataclass(slots=True)
-class Hunk:
+class Hunk(msgspec.Struct):
     """A hunk's header, where it begins in the old and the new file, and its lines."""
 
     header: str
     old: int
     new: int
-    lines: list[str] = field(default_factory=list)
+    lines: list[str] = []
 
 
-@dataclass(slots=True)
-class FileDiff:
+class FileDiff(msgspec.Struct):
     """The lines before the first hunk of a file, and its hunks."""
 
-    header: list[str] = field(default_factory=list)
-    hunks: list[Hunk] = field(default_factory=list)
+    header: list[str] = []
+    hunks: list[Hunk] = []
 
 
 def files_of(text: str) -> list[FileDiff]:
