@@ -226,6 +226,7 @@ def test_restricted_mode_stops_agents_and_not_the_person(ws: Installation) -> No
     assert refused.stderr == (
         "stet: Patch tool is disabled in Restricted mode. "
         "Use request_mode_upgrade to request write access.\n"
+        "Try: stet mode unrestricted --for 30m\n"
     )
     assert ws.stet("undo").returncode == 0
     assert ws.text("src/a.py") == A

@@ -127,7 +127,7 @@ def test_no_history_of_a_file_says_whether_there_is_one(ws: Installation) -> Non
 
 
 def test_undo_alone_asks_on_a_terminal(ws: Installation) -> None:
-    assert b"Undo it? [y/N]" in on_terminal(ws, b"n\n", "undo")
+    assert b"Undo 1 edit by bot/c in 1 file? [y/N]" in on_terminal(ws, b"n\n", "undo")
     assert ws.text("a.txt") == "one\n2\n3\n"
     assert ws.stet("undo", "--yes").returncode == 0
     assert ws.text("a.txt") == "one\n2\nthree\n"

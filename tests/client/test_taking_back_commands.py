@@ -53,7 +53,9 @@ def test_an_undo_is_redone_and_a_second_redo_says_that_there_is_none(ws: Install
     assert ws.text("src/a.py") == TEN
     again = ws.stet("redo")
     assert (again.returncode, again.stdout) == (1, "")
-    assert again.stderr == ("stet: there is no undo left to redo. Each undo is redone once.\n")
+    assert again.stderr == (
+        "stet: there is no undo left to redo. Each undo is redone once.\nTry: stet log\n"
+    )
 
 
 def test_a_rollback_takes_back_what_came_after_a_commit(ws: Installation) -> None:
@@ -116,7 +118,9 @@ def test_oops_undoes_the_last_burst_of_the_newest_session(ws: Installation) -> N
     assert ws.text("src/a.py") == A.replace("return 2", "return 20")
     assert ws.stet("oops", "-y").returncode == 0
     assert ws.text("src/a.py") == A
-    assert ws.stet("oops", "--yes").stderr == ("stet: there is no edit of an agent left to undo.\n")
+    assert ws.stet("oops", "--yes").stderr == (
+        "stet: there is no edit of an agent left to undo.\nTry: stet log\n"
+    )
 
 
 def test_oops_without_a_terminal_shows_the_burst_and_undoes_nothing(ws: Installation) -> None:
@@ -124,7 +128,10 @@ def test_oops_without_a_terminal_shows_the_burst_and_undoes_nothing(ws: Installa
     run = ws.stet("oops")
     assert run.returncode == 2
     assert run.stdout.startswith("The last burst, 1 edit by cli/cli:\n")
-    assert run.stderr == ("stet: nothing was undone: there is no terminal to ask on. Add --yes\n")
+    assert run.stderr == (
+        "stet: nothing was undone: there is no terminal to ask on. "
+        "Without asking: stet oops --yes\n"
+    )
     assert ws.stet("oops", "--json").returncode == 2
     assert "-    return 10\n+    return 1\n" in ws.stet("oops", "--preview").stdout
     assert ws.json("oops", "--preview")["commit"] is None

@@ -79,7 +79,7 @@ class _Commands:
     def add(self, name: str, what: str, run: str) -> argparse.ArgumentParser:
         # No abbreviations: a script's --pre would mean something else once --prefix exists.
         command = self._add(name, what)
-        command.set_defaults(run=run)
+        command.set_defaults(run=run, prog=command.prog)
         _add_common(command)
         return command
 

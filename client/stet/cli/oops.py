@@ -18,7 +18,7 @@ import stet
 from stet import calls
 from stet.cli import asking
 from stet.cli.output import Output
-from stet.cli.taking_back import LISTED, report
+from stet.cli.taking_back import LISTED, paths_of, report, summary
 from stet.cli.usage import UsageError
 from stet.terminal import render
 from stet.terminal.render import Line, Span
@@ -99,17 +99,10 @@ def others(oldest_first: Iterable[CommitInfo], burst: Container[str]) -> dict[st
     found = collections.Counter[str]()
     for each in oldest_first:
         if each.commit in burst:
-            touched.update(_paths(each))
-        elif (_stands(each) or each.kind == "outside") and not touched.isdisjoint(_paths(each)):
+            touched.update(paths_of(each))
+        elif (_stands(each) or each.kind == "outside") and not touched.isdisjoint(paths_of(each)):
             found[render.who(each)] += 1
     return dict(found)
-
-
-def _paths(commit: CommitInfo) -> Iterator[str]:
-    for change in commit.files:
-        yield change.path
-        if change.old_path is not None:
-            yield change.old_path
 
 
 def _is_edit(commit: CommitInfo) -> bool:
@@ -136,10 +129,10 @@ def _shown(edits: list[CommitInfo], also: dict[str, int], output: Output) -> Ite
 
 def _agreed(edits: list[CommitInfo]) -> bool:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError("nothing was undone: there is no terminal to ask on. Add --yes")
-    files = {path for edit in edits for path in _paths(edit)}
-    count = "1 file" if len(files) == 1 else f"{len(files)} files"
-    return asking.agreed(f"Undo {_edits(len(edits))} by {render.who(edits[0])} in {count}?")
+        raise UsageError(
+            "nothing was undone: there is no terminal to ask on. Without asking: stet oops --yes"
+        )
+    return asking.agreed(f"Undo {summary(edits)}?")
 
 
 def _edits(count: int) -> str:

@@ -7,8 +7,8 @@ status says: :mod:`stet.cli`.
 
 from __future__ import annotations
 
+import argparse
 import os
-import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -17,7 +17,8 @@ from stet import quick_start  # noqa: F401 - before anything loads msgspec
 from stet.cli.arguments import parse
 from stet.cli.output import Output
 from stet.cli.usage import UsageError
-from stet.errors import Conflict, StetError, TransportError, WorkspaceNotAllowed
+from stet.errors import Conflict, StetError, TransportError
+from stet.terminal.refusals import as_typed, helping
 from stet.terminal.render import visible
 
 DONE, REFUSED, USAGE, UNREACHABLE, CONFLICT = range(5)
@@ -42,10 +43,12 @@ def run(argv: Sequence[str] | None = None) -> int:
             output.value(
                 {"error": {"code": error.code, "message": error.message, "data": error.data}}
             )
-        _complain(error)
+        _complain(error, arguments)
         return exit_status(error)
     except UsageError as error:
         print(f"stet: {visible_lines(str(error))}", file=sys.stderr)
+        if "stet " not in str(error):
+            print(f"Try: {arguments.prog} --help", file=sys.stderr)
         return USAGE
     except BrokenPipeError:
         # Whoever read the output has seen enough. Python would complain at exit.
@@ -63,33 +66,16 @@ def exit_status(error: StetError) -> int:
     return CONFLICT if isinstance(error, Conflict) else REFUSED
 
 
-#: What the daemon's messages call by the method's name, as a person types it.
-_AS_TYPED = {
-    "upgrade_decide": "stet approve, stet deny",
-    "upgrade_list": "stet requests",
-    "mode_set": "stet mode",
-    "session_list": "stet sessions",
-    "session_end": "stet sessions --end",
-    "workspace_list": "stet workspaces",
-    "workspace_allow": "stet init",
-    "workspace_forget": "stet workspaces --forget",
-    "pin_set": "stet pin",
-    "pin_delete": "stet pin --delete",
-    "pin_list": "stet pin --list",
-}
-_METHOD = re.compile(rf"`?\b({'|'.join(_AS_TYPED)})\b`?")
-
-
-def _complain(error: StetError) -> None:
-    message = _METHOD.sub(lambda found: _AS_TYPED[found[1]], error.message)
-    print(f"stet: {visible_lines(message)}", file=sys.stderr)
-    if isinstance(error, WorkspaceNotAllowed) and "stet init" not in error.message:
-        print("To allow edits here, run: stet init", file=sys.stderr)
+def _complain(error: StetError, arguments: argparse.Namespace) -> None:
+    print(f"stet: {visible_lines(as_typed(error.message))}", file=sys.stderr)
     if isinstance(error, Conflict):
         for conflict in error.conflicts:
             for hunk in conflict.get("hunks", []):
                 text = f"{conflict.get('path', '')}:\n{str(hunk).rstrip(chr(10))}"
                 print(visible_lines(text), file=sys.stderr)
+    help_ = None if arguments.json else helping(error, arguments.prog)
+    if help_ is not None:
+        print(f"Try: {visible(help_)}", file=sys.stderr)
 
 
 def visible_lines(text: str) -> str:

@@ -49,8 +49,10 @@ def undo(arguments: argparse.Namespace, output: Output) -> None:
 
         said = commits or arguments.last or arguments.request or arguments.yes
         if not (said or arguments.preview or output.as_json) and sys.stdin.isatty():
-            _report(session, session.perform(call(preview=True)), output, "Would undo:", True)
-            if not asking.agreed("Undo it?"):
+            would = session.perform(call(preview=True))
+            edits = commits_taken_back(session, would)
+            output.lines(report(would, edits, output, title="Would undo:", preview=True), long=True)
+            if not asking.agreed(f"Undo {summary(edits)}?"):
                 return
         result = asking.ask(session, call(preview=arguments.preview), output)
         if result is not None:
@@ -134,6 +136,22 @@ def commits_taken_back(session: stet.Session, result: EditResult) -> list[Commit
         for commit in found
         if not isinstance(commit, stet.StetError)
     ]
+
+
+def summary(edits: Sequence[CommitInfo]) -> str:
+    """How many edits, by whom, in how many files."""
+    names = sorted({render.who(edit) for edit in edits})
+    by = " and ".join(names) if len(names) <= 2 else render.plural(len(names), "session")
+    files = {path for edit in edits for path in paths_of(edit)}
+    return f"{render.plural(len(edits), 'edit')} by {by} in {render.plural(len(files), 'file')}"
+
+
+def paths_of(commit: CommitInfo) -> Iterator[str]:
+    """The files of a commit, by both names if it moved one."""
+    for change in commit.files:
+        yield change.path
+        if change.old_path is not None:
+            yield change.old_path
 
 
 def report(

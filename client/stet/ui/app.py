@@ -19,6 +19,7 @@ from stet import aio, calls
 from stet.calls import Call
 from stet.service.spawn import Endpoint
 from stet.session.methods import LogFilters
+from stet.terminal.refusals import as_typed
 from stet.terminal.spans import Line, Span, plural, short, visible
 from stet.ui.details import Details, diff_lines
 from stet.ui.dialogs import Ask, Choose, Confirm
@@ -155,7 +156,7 @@ class HistoryApp(App[None]):
         try:
             return await self._session.perform(call)
         except stet.StetError as error:
-            self.notify(visible(str(error)), severity="error", markup=False)
+            self.notify(visible(as_typed(str(error))), severity="error", markup=False)
             return None
 
     async def _page(self, cursor: str | None) -> LogResult | None:

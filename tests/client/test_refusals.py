@@ -1,0 +1,124 @@
+"""What a refusal says to a person: commands, no methods, and at its end the one that helps."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+
+import pytest
+
+import stet
+from client.live import Installation, installation
+from stet import errors
+from stet.cli.arguments import parser
+from stet.terminal.refusals import as_typed, helping
+from stet.wire.failures import Kind
+from stetd.methods import METHODS
+
+#: Names that people know as well: the dialects, and the tool that a model asks with.
+KNOWN = {"patch_file", "patch_block", "apply_patch", "request_mode_upgrade"}
+METHOD = re.compile(rf"\b({'|'.join(m for m in METHODS if '_' in m and m not in KNOWN)})\b")
+
+
+@pytest.mark.parametrize("method", [m for m in sorted(METHODS) if "_" in m and m not in KNOWN])
+def test_a_method_is_told_as_a_command(method: str) -> None:
+    told = as_typed(f"{method}: `{method}` lists them; {method} does, too.")
+
+    assert not METHOD.search(told)
+    for command in re.findall(r"stet ([a-z]+)", told):
+        assert command in parser().known
+
+
+def test_words_of_the_language_stay() -> None:
+    assert as_typed("`log` lists the log") == "stet log lists the log"
+    assert as_typed("undo: what is undone") == "undo: what is undone"
+
+
+@pytest.mark.parametrize("kind", [*Kind, "daemon_unreachable", "timed_out", "of_the_future"])
+def test_every_kind_has_a_command_that_helps(kind: str) -> None:
+    error = stet.StetError("no.", {"kind": kind})
+    found = helping(error, "stet undo")
+
+    assert found is not None
+    assert found.split()[1] in parser().known
+
+
+def test_every_error_without_an_answer_leads_to_the_doctor() -> None:
+    for _, error in inspect.getmembers(errors, inspect.isclass):
+        if issubclass(error, stet.TransportError) and error is not stet.TransportError:
+            assert helping(error("no answer"), "stet undo") == "stet doctor"
+
+
+def test_a_message_that_has_a_command_gets_no_other() -> None:
+    assert helping(stet.UnknownCommit("no such commit; `log` lists them"), "stet show") is None
+
+
+def test_the_file_is_named() -> None:
+    failures = [{"kind": "old_text_not_found", "message": "no", "path": "a b.py"}]
+    error = stet.OldTextNotFound("not found", {"failures": failures})
+    assert helping(error, "stet patch") == "stet read 'a b.py'"
+
+
+@pytest.fixture(scope="module")
+def ws() -> Iterator[Installation]:
+    with installation() as own:
+        own.stet("init")
+        with stet.connect(own.workspace, session="c", agent="bot", endpoint=own.endpoint()) as s:
+            s.patch("a.txt", [stet.overwrite("one\n")])
+        yield own
+
+
+@pytest.mark.parametrize(
+    ("words", "stdin"),
+    [
+        (["show", "beef"], ""),
+        (["diff", "nowhere"], ""),
+        (["blame", "nowhere.txt"], ""),
+        (["read", "nowhere.txt"], ""),
+        (["read", "../outside"], ""),
+        (["restore", "nowhere.txt", "--at", "HEAD"], ""),
+        (["undo", "--last", "0"], ""),
+        (["undo", "--session", "nobody"], ""),
+        (["undo", "HEAD", "--last", "1"], ""),
+        (["redo"], ""),
+        (["rollback", "beef"], ""),
+        (["approve", "beef"], ""),
+        (["deny", "beef"], ""),
+        (["mode", "restricted", "--for", "1h"], ""),
+        (["mode", "unrestricted", "--for", "1h"], ""),
+        (["sessions", "--end", "nobody", "--all"], ""),
+        (["pin", "bad name"], ""),
+        (["pin", "--delete", "nobody"], ""),
+        (["clip", "show", "none"], ""),
+        (["log", "--cursor", "nonsense"], ""),
+        (["log", "--since", "nonsense"], ""),
+        (["export", "beef..HEAD"], ""),
+        (["forget", "nowhere.txt", "--yes"], ""),
+        (["oops", "--session", "nobody"], ""),
+        (["workspaces", "--forget", "/nowhere"], ""),
+        (["init", "/"], ""),
+        (["log", "-C", "/"], ""),
+        (["patch", "--path", "a.txt"], '[{"operation": "replace", "oldText": "x"}]'),
+        (["patch", "--path", "a.txt"], "nonsense"),
+        (["patch-file", "--path", "a.txt"], "[]"),
+        (["patch-block"], "nonsense"),
+        (["apply-patch"], "nonsense"),
+    ],
+)
+def test_a_refused_command_ends_with_the_one_that_helps(
+    ws: Installation, words: list[str], stdin: str
+) -> None:
+    done = ws.stet(*words, stdin=stdin)
+    if done.returncode == 0:
+        pytest.fail(f"{words} is not refused")
+
+    assert not METHOD.search(done.stderr)
+    assert re.search(rf"\bstet ({'|'.join(parser().known)})\b", done.stderr.removeprefix("stet: "))
+
+
+def test_programs_get_the_message_as_it_is(ws: Installation) -> None:
+    done = ws.stet("mode", "unrestricted", "--for", "1h", "--json")
+
+    assert '"mode_set: the workspace is unrestricted' in done.stdout
+    assert "Try:" not in done.stderr
