@@ -18,7 +18,6 @@ from stet.cli.arguments import parse
 from stet.cli.output import Output
 from stet.cli.usage import UsageError
 from stet.errors import Conflict, StetError, TransportError
-from stet.terminal.refusals import as_typed, helping
 from stet.terminal.render import visible
 
 DONE, REFUSED, USAGE, UNREACHABLE, CONFLICT = range(5)
@@ -67,6 +66,8 @@ def exit_status(error: StetError) -> int:
 
 
 def _complain(error: StetError, arguments: argparse.Namespace) -> None:
+    from stet.terminal.refusals import as_typed, helping
+
     print(f"stet: {visible_lines(as_typed(error.message))}", file=sys.stderr)
     if isinstance(error, Conflict):
         for conflict in error.conflicts:
