@@ -1,10 +1,9 @@
-"""``--word``, and when there is colour."""
+"""``--word``: a diff by words."""
 
 from __future__ import annotations
 
 import pytest
 
-from stet.cli.output import has_light_ground, wants_colour
 from stet.terminal.word_diff import word_diff
 
 HEAD = "--- a/x\n+++ b/x\n"
@@ -30,28 +29,3 @@ def test_words(hunk: str, expected: list[str]) -> None:
 def test_colours_say_it_without_marks() -> None:
     *_, last = word_diff(HEAD + "@@ -1 +1 @@\n-a b\n+a c\n", marks=False)
     assert [(span.text, span.style) for span in last] == [("a ", ""), ("b", "red"), ("c", "green")]
-
-
-@pytest.mark.parametrize(
-    ("terminal", "environ", "expected"),
-    [
-        (True, {}, True),
-        (False, {}, False),
-        (True, {"NO_COLOR": "1"}, False),
-        (True, {"NO_COLOR": ""}, True),
-        (True, {"CLICOLOR": "0"}, False),
-        (True, {"TERM": "dumb"}, False),
-        (False, {"CLICOLOR_FORCE": "1"}, True),
-        (False, {"CLICOLOR_FORCE": "0"}, False),
-        (True, {"CLICOLOR_FORCE": "1", "NO_COLOR": "1"}, False),
-    ],
-)
-def test_when_there_is_colour(terminal: bool, environ: dict[str, str], expected: bool) -> None:
-    assert wants_colour(environ, terminal=terminal) is expected
-
-
-@pytest.mark.parametrize(
-    ("told", "light"), [("0;15", True), ("0;default;7", True), ("15;0", False), ("", False)]
-)
-def test_a_light_ground(told: str, light: bool) -> None:
-    assert has_light_ground({"COLORFGBG": told}) is light

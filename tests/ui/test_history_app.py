@@ -14,9 +14,10 @@ import stet
 from e2e.running_daemon import DaemonProcess
 from stet.service.spawn import Endpoint
 from stet.terminal.bursts import Burst
+from stet.terminal.spans import Span
 from stet.ui.app import HistoryApp, filters_of
 from stet.ui.dialogs import Choose, Confirm
-from stet.ui.timeline import Timeline
+from stet.ui.timeline import Timeline, text_of
 from stet.wire.results import CommitInfo
 
 SIZES = [(80, 24), (160, 50)]
@@ -239,3 +240,13 @@ def test_rows_of_a_long_history_are_made_once_and_drawn_when_seen() -> None:
 
     assert len(timeline.commits) == 100_000
     assert sum(isinstance(row, Burst) for row in timeline.rows) == 100_000 // 7 + 1
+
+
+@pytest.mark.parametrize("light", [False, True])
+def test_it_is_as_light_as_the_terminal(daemon: DaemonProcess, light: bool) -> None:
+    app = HistoryApp(str(daemon.base / "w"), endpoint(daemon, control=True), light=light)
+
+    assert app.current_theme.dark is not light
+    assert str(text_of((Span("x", "yellow"),), dark=not light).spans[0].style) == (
+        "#7a4d00" if light else "yellow"
+    )

@@ -3,7 +3,7 @@
     --json             one JSON value, indented on a terminal
     no terminal        the text of the lines, and nothing else; times absolute
     terminal           control characters spelled out, times relative, colour by rich
-                       unless NO_COLOR is set or TERM is dumb, a pager for what is long
+                       (:mod:`stet.terminal.colours`), a pager for what is long
 
 What the lines say is decided in :mod:`stet.terminal.render`. What only a terminal needs is imported
 where it is used: most calls come from programs, and wait for every import.
@@ -16,12 +16,13 @@ import datetime
 import io
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from stet.cli.usage import columns
+from stet.terminal.colours import colours
 from stet.terminal.diff_lines import diff as plain_diff
 from stet.terminal.spans import Line, Span, visible
 
@@ -37,7 +38,12 @@ class Output:
             sys.stdout.reconfigure(errors="backslashreplace")
         self._pager = pager
         self._relative = self.terminal if dates is None else dates == "relative"
-        self._colour = wants_colour(os.environ, terminal=self.terminal)
+        self._colours = colours(os.environ, terminal=self.terminal)
+
+    @property
+    def light(self) -> bool:
+        """Whether the terminal's background is light."""
+        return self._colours.light
 
     @property
     def now(self) -> datetime.datetime | None:
@@ -57,19 +63,18 @@ class Output:
         if words:
             from stet.terminal.word_diff import word_diff
 
-            return word_diff(text, marks=not self._colour)
-        if self._colour and self.width is not None and _colour_system() in ("256", "truecolor"):
+            return word_diff(text, marks=not self._colours.on)
+        if self._colours.on and self.width is not None and _colour_system() in ("256", "truecolor"):
             from stet.terminal import diff_colours
 
-            light = has_light_ground(os.environ)
-            grounds = diff_colours.LIGHT if light else diff_colours.DARK
+            grounds = diff_colours.LIGHT if self._colours.light else diff_colours.DARK
             return diff_colours.coloured(text, self.width, grounds, titles=titles)
         return plain_diff(text, titles=titles)
 
     @property
     def tokens(self) -> Callable[[str, str], Sequence[Sequence[Span]]] | None:
         """Gives a file's lines as coloured tokens, by its text and path; None without colour."""
-        if not self._colour:
+        if not self._colours.on:
             return None
         from stet.terminal.diff_colours import lexed_lines
 
@@ -84,10 +89,10 @@ class Output:
 
     def lines(self, lines: Iterable[Line], *, long: bool = False) -> None:
         """Print lines; ``long`` ones go through the pager on a terminal."""
-        if not (self.terminal or self._colour):
+        if not (self.terminal or self._colours.on):
             sys.stdout.writelines("".join(s.text for s in line) + "\n" for line in lines)
             return
-        text = self._coloured(lines) if self._colour else _plain(lines)
+        text = self._coloured(lines) if self._colours.on else _plain(lines)
         if not (long and self.terminal and self._pager and _page(text)):
             sys.stdout.write(text)
 
@@ -103,29 +108,16 @@ class Output:
         from rich.console import COLOR_SYSTEMS
         from rich.style import Style
 
-        colours = COLOR_SYSTEMS[_colour_system()]
+        system = COLOR_SYSTEMS[_colour_system()]
+        style = self._colours.style
         return "".join(
             "".join(
-                Style.parse(span.style).render(visible(span.text), color_system=colours)
+                Style.parse(style(span.style)).render(visible(span.text), color_system=system)
                 for span in line
             )
             + "\n"
             for line in lines
         )
-
-
-def wants_colour(environ: Mapping[str, str], *, terminal: bool) -> bool:
-    """Whether to use colours: no-color.org, bixense.com/clicolors."""
-    if environ.get("NO_COLOR"):
-        return False
-    if environ.get("CLICOLOR_FORCE", "0") != "0":
-        return True
-    return terminal and environ.get("CLICOLOR") != "0" and environ.get("TERM") != "dumb"
-
-
-def has_light_ground(environ: Mapping[str, str]) -> bool:
-    """Whether the terminal says that its background is light (``COLORFGBG``, as rxvt sets it)."""
-    return environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15")
 
 
 def _colour_system() -> str:

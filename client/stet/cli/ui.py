@@ -21,4 +21,4 @@ def ui(arguments: argparse.Namespace, output: Output) -> None:
             "stet ui needs the Python package textual, which is not installed here. Install it "
             "with: pip install 'stetd[ui]'"
         ) from error
-    HistoryApp(arguments.directory).run()
+    HistoryApp(arguments.directory, light=output.light).run()

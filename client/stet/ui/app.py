@@ -99,8 +99,11 @@ class HistoryApp(App[None]):
         Binding("q", "quit", "quit"),
     ]
 
-    def __init__(self, directory: str, endpoint: Endpoint | None = None) -> None:
+    def __init__(
+        self, directory: str, endpoint: Endpoint | None = None, *, light: bool = False
+    ) -> None:
         super().__init__()
+        self.theme = "textual-light" if light else "textual-dark"
         self._session = aio.connect(directory, agent="person", control=True, endpoint=endpoint)
         self._where = Static(id="where")
         #: The left side, and the right one.

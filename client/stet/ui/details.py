@@ -59,7 +59,8 @@ class Details(VerticalScroll, can_focus=True):
     def show_lines(self, lines: Sequence[Line]) -> None:
         """Any lines."""
         shown = lines[:_MOST_LINES]
-        text = Text("\n").join(text_of(line) for line in shown)
+        dark = self.app.current_theme.dark
+        text = Text("\n").join(text_of(line, dark=dark) for line in shown)
         if len(lines) > len(shown):
             text.append(f"\n{len(lines) - len(shown)} more lines: stet show", "dim")
         self._text.update(text)

@@ -54,8 +54,10 @@ class Confirm(Dialog[bool]):
         """Title, what would happen, and the keys."""
         with Vertical():
             yield Static(Text(self._title), classes="title")
+            dark = self.app.current_theme.dark
+            text = Text("\n").join(text_of(line, dark=dark) for line in self._lines)
             with VerticalScroll():
-                yield Static(Text("\n").join(text_of(line) for line in self._lines), id="lines")
+                yield Static(text, id="lines")
             keys = f"Enter: {self._agree}   Esc: leave it" if self._agree else "Esc: close"
             yield Static(keys, classes="keys")
 

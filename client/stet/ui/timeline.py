@@ -16,6 +16,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from stet.terminal.bursts import Burst, is_first_seen
+from stet.terminal.colours import Colours
 from stet.terminal.log_lines import subject_line
 from stet.terminal.spans import Line, Span, short, shortened
 from stet.wire.results import CommitInfo
@@ -32,11 +33,12 @@ _CURSOR = {
 }
 
 
-def text_of(line: Line) -> Text:
-    """A line for textual."""
+def text_of(line: Line, *, dark: bool) -> Text:
+    """A line for textual; ``dark``: what it stands on."""
+    style = Colours(on=True, light=not dark).style
     text = Text(no_wrap=True, end="")
     for span in line:
-        text.append(span.text, span.style or "")
+        text.append(span.text, style(span.style))
     return text
 
 
@@ -180,7 +182,7 @@ class Timeline(ScrollView, can_focus=True):
         width = self.size.width
         if at >= len(self.rows):
             return Strip.blank(width)
-        text = text_of(self._line(self.rows[at], width))
+        text = text_of(self._line(self.rows[at], width), dark=self.app.current_theme.dark)
         segments = [segment for segment in text.render(self.app.console) if segment.text]
         strip = Strip(segments).adjust_cell_length(width)
         if at == self.cursor:

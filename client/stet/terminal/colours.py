@@ -1,0 +1,57 @@
+"""Whether to write with colours, and with which: all that the environment says about it.
+
+NO_COLOR                  not empty: no colours
+CLICOLOR_FORCE            neither empty nor 0: colours, also where there is no terminal
+CLICOLOR=0, TERM=dumb     no colours
+COLORFGBG=0;15            the last number is the background's: light ones get darker colours
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+#: The numbers of the light colours in COLORFGBG.
+_LIGHT = frozenset(("7", "9", "10", "11", "12", "13", "14", "15"))
+#: What can't be read on a light background, and what is written there instead.
+_DARKER = {
+    "yellow": "#7a4d00",
+    "green": "#116329",
+    "red": "#a40e26",
+    "cyan": "#0b5a6f",
+    "magenta": "#7a2fc0",
+    "blue": "#0550ae",
+    "bright_cyan": "#1b6d85",
+    "bright_magenta": "#a626a4",
+    "bright_blue": "#3b3bbd",
+}
+
+
+class Colours(NamedTuple):
+    """What is written with."""
+
+    on: bool
+    #: Whether the background is light.
+    light: bool = False
+
+    def style(self, style: str) -> str:
+        """A style as it can be read on the background."""
+        if not self.light:
+            return style
+        text, on, ground = f" {style}".partition(" on ")
+        return (" ".join(_DARKER.get(word, word) for word in text.split()) + on + ground).strip()
+
+
+def colours(environ: Mapping[str, str], *, terminal: bool) -> Colours:
+    """The colours for an output."""
+    return Colours(
+        _wanted(environ, terminal), environ.get("COLORFGBG", "").rpartition(";")[2] in _LIGHT
+    )
+
+
+def _wanted(environ: Mapping[str, str], terminal: bool) -> bool:
+    if environ.get("NO_COLOR"):
+        return False
+    if environ.get("CLICOLOR_FORCE", "0") not in ("", "0"):
+        return True
+    return terminal and environ.get("CLICOLOR") != "0" and environ.get("TERM") != "dumb"
