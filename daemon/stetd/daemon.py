@@ -24,7 +24,7 @@ from stetd.historian.thread import InThread
 from stetd.history.excluding import Excludes
 from stetd.history.protecting import Protection
 from stetd.methods.dispatch import Handlers
-from stetd.methods.registry import Workspaces
+from stetd.methods.workspaces import Workspaces
 from stetd.planning.world import CallLimits
 from stetd.processes.historian_client import Base, Historian, HistorianProcess
 from stetd.processes.historian_messages import Options
@@ -217,7 +217,7 @@ class Daemon:
         if self._planners is not None:
             self._planners.close()
         await self.historian.close()
-        self.handlers.close()
+        self.handlers.notices.close()
         self.writer.journal.close()
         for workspace in self.writer.state.open.values():
             workspace.close()

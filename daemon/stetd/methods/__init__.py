@@ -1,18 +1,19 @@
-"""The methods of CONTRACT.md 3: one module a subject, one row a method.
+"""Every method of CONTRACT.md 3: its parameters, who may call it, and the function that answers.
 
-A method is a function of the caller and the request's parameters. Its row says who may call
-it; the rights are checked before the function runs, and nowhere else.
+:mod:`stetd.methods.dispatch` checks rights and parameters before the function runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import enum
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
+import msgspec
+
+from stet.wire import results
 from stetd.methods import (
-    clipboards,
     editing,
-    events,
-    exporting,
     greeting,
     history,
     modes,
@@ -25,23 +26,122 @@ from stetd.methods import (
     verifying,
     workspaces,
 )
-from stetd.methods.caller import Method
+from stetd.methods.caller import Caller
+from stetd.planning.calls import EDIT_METHODS
+from stetd.planning.world import OBSERVE
+from stetd.transaction import parameters as takes
+
+Run = Callable[[Caller, Any], Awaitable[object]]
+
+
+class Writes(enum.Enum):
+    """What a method does to the files of a workspace, which decides about Restricted mode."""
+
+    NOTHING = "nothing"
+    #: Edits: refused in Restricted mode, on both sockets.
+    EDITS = "edits"
+    #: Takes edits back: refused in Restricted mode on agent.sock; a person's works in every mode.
+    TAKES_BACK = "takes back"
+
+
+class Needs(enum.Enum):
+    """What must have been said on the connection before a method is called."""
+
+    NOTHING = "nothing"
+    #: A hello, also one without a workspace, as control.sock takes it.
+    HELLO = "hello"
+    #: A hello with a workspace. On control.sock the parameter ``workspace`` will do.
+    WORKSPACE = "workspace"
+
+
+class Method(msgspec.Struct, frozen=True):
+    """A method, and who may call it.
+
+    ``takes``: its parameters' type; None: the function converts them itself. ``control``: on
+    control.sock only. ``writes`` declares what the writer checks when the call's turn has come (a
+    mode may be set meanwhile); tests/e2e/test_rights_table.py holds the two together.
+    """
+
+    run: Run
+    takes: type[takes.Params] | None = takes.NoParams
+    control: bool = False
+    needs: Needs = Needs.WORKSPACE
+    writes: Writes = Writes.NOTHING
+
+
+def _on_writer(run: Callable[[Caller, Any], object]) -> Run:
+    """What runs between batches, after what this client has asked for before."""
+
+    async def runs(caller: Caller, params: object) -> object:
+        return await caller.on_writer(lambda: run(caller, params))
+
+    return runs
+
+
+def _asks(question: str, answer: type) -> Run:
+    """What the historian answers."""
+
+    async def run(caller: Caller, params: object) -> object:
+        return await caller.ask(question, params, answer)
+
+    return run
+
+
+_EDITS, _BACK = Writes.EDITS, Writes.TAKES_BACK
 
 #: Every method there is, by its name.
 METHODS: Mapping[str, Method] = {
-    **greeting.METHODS,
-    **editing.METHODS,
-    **observing.METHODS,
-    **history.METHODS,
-    **exporting.METHODS,
-    **clipboards.METHODS,
-    **modes.METHODS,
-    **upgrades.METHODS,
-    **sessions.METHODS,
-    **pins.METHODS,
-    **workspaces.METHODS,
-    **running.METHODS,
-    **events.METHODS,
-    **verifying.METHODS,
-    **upkeep.METHODS,
+    "hello": Method(greeting.hello, None, needs=Needs.NOTHING),
+    "tools": Method(greeting.tools, takes.ToolStyle, needs=Needs.NOTHING),
+    **{name: Method(editing.edit(name), None, writes=_EDITS) for name in sorted(EDIT_METHODS)},
+    "undo": Method(editing.edit("undo", takes.Undo, editing.check_undo), None, writes=_BACK),
+    "redo": Method(editing.edit("redo", takes.Redo), None, writes=_BACK),
+    "rollback": Method(
+        editing.edit("rollback", takes.Rollback, editing.check_rollback), None, writes=_BACK
+    ),
+    "restore": Method(editing.edit("restore", takes.Restore), None, writes=_BACK),
+    OBSERVE: Method(observing.observe, None),
+    "read": Method(history.read, takes.Read),
+    "log": Method(_asks("log", results.LogResult), takes.Log),
+    "show": Method(_asks("show", results.ShowResult), takes.Show),
+    "diff": Method(_asks("diff", results.DiffResult), takes.Diff),
+    "blame": Method(_asks("blame", results.BlameResult), takes.Blame),
+    "export": Method(history.export, takes.Export),
+    "verify": Method(verifying.verify, takes.Verify, control=True),
+    "clipboard_list": Method(_on_writer(sessions.clipboard_list)),
+    "clipboard_get": Method(_on_writer(sessions.clipboard_get), takes.ClipboardKey),
+    "clipboard_set": Method(_on_writer(sessions.clipboard_set), takes.ClipboardSetting),
+    "clipboard_delete": Method(_on_writer(sessions.clipboard_delete), takes.ClipboardKey),
+    "session_list": Method(
+        _on_writer(sessions.session_list), takes.SessionListing, control=True, needs=Needs.HELLO
+    ),
+    "session_end": Method(sessions.session_end, takes.SessionEnding, control=True),
+    "mode_get": Method(_on_writer(modes.mode_get)),
+    "mode_set": Method(modes.mode_set, takes.ModeSetting),
+    "request_mode_upgrade": Method(upgrades.request_mode_upgrade, takes.UpgradeAsking),
+    "upgrade_list": Method(
+        _on_writer(upgrades.upgrade_list), takes.UpgradeListing, control=True, needs=Needs.HELLO
+    ),
+    "upgrade_decide": Method(
+        _on_writer(upgrades.upgrade_decide), takes.UpgradeDeciding, control=True, needs=Needs.HELLO
+    ),
+    "pin_set": Method(pins.pin_set, takes.PinSetting, control=True),
+    "pin_delete": Method(_on_writer(pins.pin_delete), takes.PinName, control=True),
+    "pin_list": Method(lambda caller, _: caller.ask("pins", None, results.PinList)),
+    "forget": Method(upkeep.forget, takes.Forget, control=True),
+    "gc": Method(upkeep.gc, takes.OneWorkspace, control=True),
+    "snapshot": Method(upkeep.snapshot, takes.TakeSnapshot, control=True),
+    "workspace_allow": Method(
+        _on_writer(workspaces.workspace_allow), takes.Root, control=True, needs=Needs.NOTHING
+    ),
+    "workspace_forget": Method(
+        _on_writer(workspaces.workspace_forget), takes.Root, control=True, needs=Needs.NOTHING
+    ),
+    "workspace_list": Method(
+        _on_writer(workspaces.workspace_list), control=True, needs=Needs.NOTHING
+    ),
+    "subscribe": Method(running.subscribe, takes.Subscribe, needs=Needs.HELLO),
+    "status": Method(running.status, needs=Needs.NOTHING),
+    "reload": Method(running.reload, control=True, needs=Needs.NOTHING),
+    "shutdown": Method(running.shutdown, control=True, needs=Needs.NOTHING),
 }

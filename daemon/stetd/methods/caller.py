@@ -7,13 +7,12 @@ a connection keep their order; what reads the history is asked of the historian.
 from __future__ import annotations
 
 import asyncio
-import enum
 import hashlib
 import math
 import os
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -26,11 +25,12 @@ from stetd.config.reloading import Reloading
 from stetd.config.settings import Settings
 from stetd.engine.fair_queue import Lane
 from stetd.engine.writer import Writer
-from stetd.methods.registry import Workspaces, check_root
+from stetd.methods.workspaces import Workspaces, check_root
 from stetd.observing.watched_tools import WatchedTools
 from stetd.planning.world import OBSERVE, EditCall
 from stetd.processes import historian_messages as messages
 from stetd.processes.historian_client import Historian
+from stetd.server.connection import ClientConnection
 from stetd.server.desktop_notices import Notice, Notices
 from stetd.server.subscribers import Feed, Subscriber
 from stetd.session.sessions import Entrant, Session
@@ -91,10 +91,6 @@ class Shared:
         where = self.writer.state.known[request.workspace].root
         self.notices.tell(Notice(who, where, request.reason, f"stet approve {request.id}"))
 
-    def close(self) -> None:
-        """End the threads."""
-        self.notices.close()
-
 
 @dataclass(slots=True)
 class Caller:
@@ -103,9 +99,10 @@ class Caller:
     shared: Shared
     control: bool
     peer: Peer
-    #: When the peer's process began (stetd.server.peer.start_of); 0 if it had ended when it was
-    #: looked at.
+    #: When the peer's process began (stetd.server.peer.start_of); 0: it had ended already.
     peer_start: int
+    #: Where events go, and replies; None in tests without sockets.
+    client: ClientConnection | None = None
     #: The workspace's name in the state; None before hello, and on control.sock without one.
     workspace: str | None = None
     #: The session's directory, relative to the workspace's root.
@@ -115,8 +112,6 @@ class Caller:
     #: What hello said; needed again where the session is ended and the connection goes on.
     secret: str | None = field(default=None, repr=False)
     greeted: bool = False
-    #: Sends this client an event; None where the connection can't.
-    notify: Callable[[object], None] | None = None
     subscription: Subscriber | None = None
     #: The connection is over.
     gone: bool = False
@@ -124,8 +119,6 @@ class Caller:
     wait: Wait | None = None
     #: Its place in the writer's queue.
     lane: Lane = field(default_factory=Lane)
-    #: Waits until the client has taken the replies that it was sent.
-    taken: Callable[[], Awaitable[None]] | None = None
     _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
@@ -187,7 +180,7 @@ class Caller:
     def needs_session(self) -> Session:
         """The same, refused (invalid_params) where there is none.
 
-        What records something of it calls :meth:`stetd.state.session_records.Sessions.keep` before.
+        Call ``writer.sessions.keep`` with it before anything of it is recorded.
         """
         self.open_workspace()
         session = self.own_session()
@@ -251,19 +244,21 @@ class Caller:
         """
         place = await self.on_writer(self._place)
         async with self._reading:
-            if self.taken is not None:
-                await self.taken()
+            if self.client is not None:
+                await self.client.taken()
             return await self.shared.historian.ask(question, params, result, place)
 
     def _place(self) -> messages.Place:
+        return self.shared.writer.place(self._present_workspace(), self.directory)
+
+    def _present_workspace(self) -> Workspace:
         workspace = self.open_workspace()
         workspace.check_present()
-        return self.shared.writer.place(workspace, self.directory)
+        return workspace
 
     def place(self) -> Place:
         """Where this client reads now. Raises Refused."""
-        workspace = self.open_workspace()
-        workspace.check_present()
+        workspace = self._present_workspace()
         return Place(
             workspace.worktree,
             workspace.shadow,
@@ -285,27 +280,3 @@ class Caller:
                 f"{root} is not an allowed workspace. `workspace_list` lists those that are.",
             )
         return found[0]
-
-
-class Writes(enum.Enum):
-    """What a method does to the files of a workspace, which decides about Restricted mode."""
-
-    NOTHING = "nothing"
-    #: Edits: refused in Restricted mode, on both sockets.
-    EDITS = "edits"
-    #: Takes edits back: refused in Restricted mode on agent.sock; a person's works in every mode.
-    TAKES_BACK = "takes back"
-
-
-class Method(msgspec.Struct, frozen=True):
-    """A method, and who may call it.
-
-    ``control``: on control.sock only. ``before_hello``: also by who has not said which
-    workspace it is about. ``writes`` declares what the writer checks when the call's turn has
-    come (a mode may be set meanwhile); tests/e2e/test_rights_table.py holds the two together.
-    """
-
-    run: Callable[[Caller, Params], Awaitable[object]]
-    control: bool = False
-    before_hello: bool = False
-    writes: Writes = Writes.NOTHING

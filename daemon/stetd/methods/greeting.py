@@ -12,7 +12,7 @@ from stet.wire.results import HelloResult, ServerInfo, Tools, WorkspaceRef
 from stetd import __version__
 from stetd.editing.tools.schemas import tool_definitions
 from stetd.failpoints import hit
-from stetd.methods.caller import PROTOCOL, Caller, Method, Params
+from stetd.methods.caller import PROTOCOL, Caller, Params
 from stetd.server.peer import start_of
 from stetd.server.peer_access import sees
 from stetd.session.sessions import Entrant
@@ -21,8 +21,11 @@ from stetd.state.workspace import Workspace
 from stetd.storage.real_directories import nearest_real
 from stetd.transaction.parameters import Hello, ToolStyle, check_label, convert
 
+_SERVER = ServerInfo("stetd", __version__)
 
-async def _hello(caller: Caller, params: Params) -> HelloResult:
+
+async def hello(caller: Caller, params: Params) -> HelloResult:
+    """Enter a workspace, and open or resume a session."""
     protocol = params.get("protocol")
     # Before anything else: the hello of another protocol may have other parameters.
     is_number = isinstance(protocol, int) and not isinstance(protocol, bool)
@@ -31,30 +34,28 @@ async def _hello(caller: Caller, params: Params) -> HelloResult:
             Kind.UNSUPPORTED_PROTOCOL,
             f"protocol {protocol} is not spoken here; this daemon speaks: {PROTOCOL}.",
         )
-    hello = convert(Hello, "hello", params)
-    check_label("the session name", hello.session)
-    check_label("the agent name", hello.agent)
-    check_label("the client's name", hello.client.name if hello.client else None)
-    server = ServerInfo("stetd", __version__)
-    if hello.workspace is None:
+    wanted = convert(Hello, "hello", params)
+    check_label("the session name", wanted.session)
+    check_label("the agent name", wanted.agent)
+    check_label("the client's name", wanted.client.name if wanted.client else None)
+    if wanted.workspace is None:
         if not caller.control:
             raise refuse(
                 Kind.INVALID_PARAMS, "hello: workspace is required: an absolute directory."
             )
         caller.greeted, caller.workspace = True, None
-        return HelloResult(PROTOCOL, server, None, None, None)
-    if not os.path.isabs(hello.workspace) or "\0" in hello.workspace:
+        return HelloResult(PROTOCOL, _SERVER, None, None, None)
+    if not os.path.isabs(wanted.workspace) or "\0" in wanted.workspace:
         raise refuse(
             Kind.INVALID_PARAMS,
-            f"hello: workspace must be an absolute directory, not {hello.workspace!r}.",
+            f"hello: workspace must be an absolute directory, not {wanted.workspace!r}.",
         )
-    path = os.path.realpath(hello.workspace)
-    if caller.control:
-        return await caller.on_writer(lambda: _enter(caller, hello, path, server))
-    root = await caller.on_writer(lambda: _root_around(caller.state, path))
-    # In a thread: the peer has made the table that is read, and as large as it likes.
-    seen = await asyncio.get_running_loop().run_in_executor(None, _look, caller, root)
-    return await caller.on_writer(lambda: _enter(caller, hello, path, server, seen))
+    path, seen = os.path.realpath(wanted.workspace), None
+    if not caller.control:
+        root = await caller.on_writer(lambda: _root_around(caller.state, path))
+        # In a thread: the peer has made the table that is read, and as large as it likes.
+        seen = await asyncio.get_running_loop().run_in_executor(None, _look, caller, root)
+    return await caller.on_writer(lambda: _enter(caller, wanted, path, seen))
 
 
 class _Seen(NamedTuple):
@@ -115,9 +116,7 @@ def _found(caller: Caller, path: str, seen: _Seen | None) -> tuple[Workspace, st
     return found
 
 
-def _enter(
-    caller: Caller, hello: Hello, path: str, server: ServerInfo, seen: _Seen | None = None
-) -> HelloResult:
+def _enter(caller: Caller, hello: Hello, path: str, seen: _Seen | None) -> HelloResult:
     """Find the workspace and open the session."""
     workspace, directory = _found(caller, path, seen)
     agent = hello.agent or (hello.client.name if hello.client else None)
@@ -134,7 +133,7 @@ def _enter(
     caller.greeted = True
     return HelloResult(
         PROTOCOL,
-        server,
+        _SERVER,
         WorkspaceRef(workspace.root, workspace.shadow),
         name,
         caller.state.effective_mode(session, workspace),
@@ -155,12 +154,6 @@ def _sees(caller: Caller, directory: str) -> bool:
     return sees(pid, directory) and start_of(pid) == caller.peer_start != 0
 
 
-async def _tools(_caller: Caller, params: Params) -> Tools:
-    wanted = convert(ToolStyle, "tools", params)
+async def tools(_: Caller, wanted: ToolStyle) -> Tools:
+    """Define the editing tools for a model."""
     return Tools(tool_definitions(wanted.style, api=wanted.api, custom=wanted.custom))
-
-
-METHODS = {
-    "hello": Method(_hello, before_hello=True),
-    "tools": Method(_tools, before_hello=True),
-}

@@ -7,7 +7,7 @@ import math
 from stet.wire.failures import Kind, refuse
 from stet.wire.results import ModeResult
 from stetd.history.commits import rfc3339
-from stetd.methods.caller import Caller, Method, Params
+from stetd.methods.caller import Caller
 from stetd.session.modes import (
     MODES,
     RESTRICTED,
@@ -20,21 +20,19 @@ from stetd.session.modes import (
 )
 from stetd.session.sessions import Session
 from stetd.state.workspace import Workspace
-from stetd.transaction.parameters import ModeSetting, NoParams, convert, not_permitted
+from stetd.transaction.parameters import ModeSetting, NoParams, not_permitted
 
 #: Seconds for which a person's restriction waits for calls that have changed nothing yet.
 _RESTRICTS_WITHIN_S = 5.0
 
 
-async def _mode_get(caller: Caller, params: Params) -> ModeResult:
-    convert(NoParams, "mode_get", params)
-    return await caller.on_writer(
-        lambda: _result(caller, caller.own_session(), caller.open_workspace())
-    )
+def mode_get(caller: Caller, _: NoParams) -> ModeResult:
+    """Give the mode that holds for this session."""
+    return _result(caller, caller.own_session(), caller.open_workspace())
 
 
-async def _mode_set(caller: Caller, params: Params) -> ModeResult:
-    setting = convert(ModeSetting, "mode_set", params)
+async def mode_set(caller: Caller, setting: ModeSetting) -> ModeResult:
+    """Set the mode of a session or a workspace."""
     if setting.mode not in MODES:
         raise refuse(
             Kind.INVALID_PARAMS,
@@ -52,8 +50,8 @@ async def _mode_set(caller: Caller, params: Params) -> ModeResult:
             "mode_set: for goes with mode 'unrestricted': a grant ends by itself, a restriction "
             "stays until it is lifted. Leave for out.",
         )
-    # After all: a change waits for the calls in flight, whoever has sent them. Many that take long
-    # to plan do not put off a restriction: those that nothing was done of by then are refused.
+    # A change waits for all calls in flight. Those that take long to plan do not put off a
+    # restriction: they are refused if they have changed nothing by then.
     restricts = caller.control and setting.mode == RESTRICTED
     within = _RESTRICTS_WITHIN_S if restricts else math.inf
     return await caller.on_writer(lambda: _set_mode(caller, setting), after_all=True, within=within)
@@ -72,16 +70,15 @@ def _set_mode(caller: Caller, setting: ModeSetting) -> ModeResult:
     workspace = caller.named_workspace(setting.workspace)
     modes = caller.shared.writer.modes
     if setting.scope == "workspace":
-        standing = _standing(caller, setting, workspace.standing, "workspace")
-        modes.set(workspace, None, standing)
-        caller.shared.writer.refuse_held()
-        return _result(caller, caller.own_session(), workspace)
-    session = _session(caller, setting, workspace)
-    standing = _standing(caller, setting, session.standing, "session")
-    caller.shared.writer.sessions.keep(session)
-    modes.set(workspace, session, standing)
+        modes.set(workspace, None, _standing(caller, setting, workspace.standing, "workspace"))
+        changed = caller.own_session()
+    else:
+        session = _session(caller, setting, workspace)
+        standing = _standing(caller, setting, session.standing, "session")
+        caller.shared.writer.sessions.keep(session)
+        modes.set(workspace, session, standing)
+        changed = caller.state.sessions[workspace.name, session.name]
     caller.shared.writer.refuse_held()
-    changed = caller.state.sessions[workspace.name, session.name]
     return _result(caller, changed, workspace)
 
 
@@ -129,9 +126,3 @@ def _result(caller: Caller, session: Session | None, workspace: Workspace) -> Mo
         ends["until"] = min(known, default=None)
     told = {name: rfc3339(int(end)) for name, end in ends.items() if end is not None}
     return ModeResult(mode=mode, session_mode=own, workspace_mode=ceiling, **told)
-
-
-METHODS = {
-    "mode_get": Method(_mode_get),
-    "mode_set": Method(_mode_set),
-}

@@ -15,7 +15,7 @@ import msgspec
 
 from stet.wire.failures import Kind, refuse
 from stet.wire.results import EditResult, ObservedFile, ObserveResult
-from stetd.methods.caller import Caller, Method, Params
+from stetd.methods.caller import Caller, Params
 from stetd.observing.before_note import BeforeNote
 from stetd.observing.current_content import Differing, Looking, few
 from stetd.observing.recording import NOT_TOLD, Observation, ObservedBefore, note_id
@@ -33,7 +33,8 @@ _CHUNK_FILES = 64
 _CHUNK_BYTES = 4 << 20
 
 
-async def _observe(caller: Caller, params: Params) -> ObserveResult:
+async def observe(caller: Caller, params: Params) -> ObserveResult:
+    """Note what a tool is about to change, or record what it has changed."""
     common, own = split_common(params)
     asked = convert(Observe, OBSERVE, own)
     for name in ("if_match", "preview"):
@@ -179,11 +180,8 @@ def _planned(
 
 def _sent(asked: Observe) -> Params:
     """What the client has sent, by which a retry is told from another call."""
-    return {
-        name: value
-        for name, value in msgspec.to_builtins(asked).items()
-        if name != "within" and value is not None
-    }
+    given = msgspec.to_builtins(asked).items()
+    return {name: value for name, value in given if name != "within" and value is not None}
 
 
 async def _submit(caller: Caller, sent: Params, planned: Observation, common: Params) -> EditResult:
@@ -230,22 +228,10 @@ def _told(result: EditResult, *, complete: bool, why: str = "") -> ObserveResult
     return ObserveResult(
         commit=result.commit,
         outside=result.outside,
-        files=[
-            ObservedFile(
-                path=file.path,
-                status=file.status,
-                before=file.before,
-                after=file.after,
-                old_path=file.old_path,
-            )
-            for file in result.files
-        ],
+        files=msgspec.convert(result.files, list[ObservedFile], from_attributes=True),
         complete=complete,
         untold=NOT_TOLD in warnings,
         warnings=warnings,
         replayed=result.replayed,
         request=result.request,
     )
-
-
-METHODS = {OBSERVE: Method(_observe)}

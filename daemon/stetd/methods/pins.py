@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 
-from stet.wire.failures import Kind, Refused, refuse
-from stet.wire.results import PinInfo, PinList
-from stetd.methods.caller import Caller, Method, Params
+from stet.wire.failures import Kind, refuse
+from stet.wire.results import PinInfo
+from stetd.methods.caller import Caller
 from stetd.repository.references import delete_pin, named, pin_names, set_pin, why_no_pin_name
 from stetd.repository.rewritten import read_pending
 from stetd.repository.shallow import read_shallow
 from stetd.state.workspace import Workspace
-from stetd.storage.disk import SyncFailed
+from stetd.storage.disk import Disk, SyncFailed
 from stetd.storage.journal_format import Cut
-from stetd.transaction.parameters import NoParams, PinName, PinSetting, convert
+from stetd.transaction.parameters import PinName, PinSetting
 from stetd.transaction.refusals import io_failure, read_only
 
 #: So often, and so many seconds apart, a commit is looked at while the history is being cut.
 _ATTEMPTS, _PAUSE_S = 50, 0.2
 
 
-async def _pin_set(caller: Caller, params: Params) -> PinInfo:
-    setting = convert(PinSetting, "pin_set", params)
+async def pin_set(caller: Caller, setting: PinSetting) -> PinInfo:
+    """Give a commit a name."""
     reason = why_no_pin_name(setting.name)
     if reason is not None:
         raise refuse(
@@ -57,11 +59,8 @@ def _set(caller: Caller, info: PinInfo, cut: Cut | None, *, move: bool) -> bool:
             "another commit, or choose another name.",
         )
     assert info.commit is not None, "BUG: a pin to be set on no commit"
-    try:
-        _check_writable(caller)
-        set_pin(workspace.shadow, info.name, info.commit, caller.state.disk)
-    except OSError as error:
-        raise _failed(caller, error) from error
+    with _writing(caller) as disk:
+        set_pin(workspace.shadow, info.name, info.commit, disk)
     return True
 
 
@@ -76,13 +75,9 @@ def _is_settled(caller: Caller, workspace: Workspace, commit: str | None, cut: C
     return known.forgetting is None or commit not in read_pending(workspace.shadow)
 
 
-async def _pin_delete(caller: Caller, params: Params) -> PinInfo:
-    name = convert(PinName, "pin_delete", params).name
-    return await caller.on_writer(lambda: _delete(caller, name))
-
-
-def _delete(caller: Caller, name: str) -> PinInfo:
-    workspace = caller.open_workspace()
+def pin_delete(caller: Caller, wanted: PinName) -> PinInfo:
+    """Take a name away."""
+    workspace, name = caller.open_workspace(), wanted.name
     known = None if why_no_pin_name(name) else named(workspace.shadow, name)
     if known is None:
         names = ", ".join(pin_names(workspace.shadow)[:20])
@@ -90,34 +85,20 @@ def _delete(caller: Caller, name: str) -> PinInfo:
             Kind.UNKNOWN_COMMIT,
             f"no pin is called {name[:100]!r}." + (f" There are: {names}." if names else ""),
         )
-    try:
-        _check_writable(caller)
-        delete_pin(workspace.shadow, name, caller.state.disk)
-    except OSError as error:
-        raise _failed(caller, error) from error
+    with _writing(caller) as disk:
+        delete_pin(workspace.shadow, name, disk)
     return PinInfo(name, known or None)
 
 
-async def _pin_list(caller: Caller, params: Params) -> PinList:
-    convert(NoParams, "pin_list", params)
-
-    return await caller.ask("pins", None, PinList)
-
-
-def _check_writable(caller: Caller) -> None:
-    reason = caller.shared.writer.read_only
-    if reason is not None:
-        raise read_only(reason)
-
-
-def _failed(caller: Caller, error: OSError) -> Refused:
-    if isinstance(error, SyncFailed):
-        caller.shared.writer.become_read_only(f"a sync failed: {error.strerror}")
-    return io_failure(error)
-
-
-METHODS = {
-    "pin_set": Method(_pin_set, control=True),
-    "pin_delete": Method(_pin_delete, control=True),
-    "pin_list": Method(_pin_list),
-}
+@contextmanager
+def _writing(caller: Caller) -> Iterator[Disk]:
+    """Write references, or refuse (read_only, io_error)."""
+    writer = caller.shared.writer
+    if writer.read_only is not None:
+        raise read_only(writer.read_only)
+    try:
+        yield caller.state.disk
+    except OSError as error:
+        if isinstance(error, SyncFailed):
+            writer.become_read_only(f"a sync failed: {error.strerror}")
+        raise io_failure(error) from error

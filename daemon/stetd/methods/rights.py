@@ -2,9 +2,8 @@
 
     python -m stetd.methods.rights > docs/rights.md
 
-Nothing is enforced here. The sockets' rights are checked in handlers.py, the modes in writer.py
-when a call's turn has come, and what depends on parameters in the methods. That these give the
-answers of this table is what tests/e2e/test_rights_table.py checks, on a running daemon.
+Nothing is enforced here: dispatch.py checks the sockets' rights, the writer the modes, the methods
+what depends on parameters. tests/e2e/test_rights_table.py compares them with this table.
 """
 
 from __future__ import annotations
@@ -15,11 +14,7 @@ from collections.abc import Iterator
 import msgspec
 
 from stet.wire.failures import Kind
-from stetd.methods import METHODS
-from stetd.methods.caller import Method, Writes
-
-#: Any hello will do for these, also one without a workspace, as control.sock takes it.
-ANY_HELLO = frozenset({"session_list", "subscribe", "upgrade_decide", "upgrade_list"})
+from stetd.methods import METHODS, Method, Needs, Writes
 
 
 class PersonsOwn(msgspec.Struct, frozen=True):
@@ -64,7 +59,7 @@ def answer_before_hello(name: str, *, control: bool) -> Kind | None:
     method = METHODS[name]
     if method.control and not control:
         return Kind.NOT_PERMITTED
-    return None if method.before_hello and name not in ANY_HELLO else Kind.HELLO_REQUIRED
+    return None if method.needs is Needs.NOTHING else Kind.HELLO_REQUIRED
 
 
 def page() -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from stet.wire.failures import Kind, Refused, refuse
+from stet.wire.failures import Kind, refuse
 from stet.wire.results import UpgradeInfo, UpgradeList, UpgradeResult
 from stetd.history.commits import rfc3339
-from stetd.methods.caller import Caller, Method, Params
+from stetd.methods.caller import Caller
 from stetd.session.modes import RESTRICTED, until
 from stetd.session.upgrades import (
     APPROVED,
@@ -17,7 +17,7 @@ from stetd.session.upgrades import (
     matching,
 )
 from stetd.state.decisions import Wait
-from stetd.transaction.parameters import UpgradeAsking, UpgradeDeciding, UpgradeListing, convert
+from stetd.transaction.parameters import UpgradeAsking, UpgradeDeciding, UpgradeListing
 
 _SAID = {
     PENDING: "The person has been asked and has not decided yet. Reading works meanwhile; ask "
@@ -28,11 +28,8 @@ _SAID = {
 }
 
 
-# -- agents: asking
-
-
-async def _request_mode_upgrade(caller: Caller, params: Params) -> UpgradeResult:
-    asking = convert(UpgradeAsking, "request_mode_upgrade", params)
+async def request_mode_upgrade(caller: Caller, asking: UpgradeAsking) -> UpgradeResult:
+    """Ask for write access, and wait for the decision if that is wanted."""
     wait = Wait() if asking.wait else None
     if wait is not None:
         caller.wait_with(wait)
@@ -85,41 +82,27 @@ def _answer(request: UpgradeRequest) -> UpgradeResult:
     )
 
 
-# -- the person: deciding
-
-
-async def _upgrade_list(caller: Caller, params: Params) -> UpgradeList:
-    wanted = convert(UpgradeListing, "upgrade_list", params)
-    _check_greeted(caller, "upgrade_list", wanted.workspace)
-    return await caller.on_writer(lambda: _list(caller, wanted))
-
-
-def _list(caller: Caller, wanted: UpgradeListing) -> UpgradeList:
-    state = caller.state
+def upgrade_list(caller: Caller, wanted: UpgradeListing) -> UpgradeList:
+    """List requests."""
     only = None
     if wanted.workspace is not None:
         only = caller.named_workspace(wanted.workspace).name
     return UpgradeList(
         [
             _info(caller, request)
-            for request in state.upgrades.values()
+            for request in caller.state.upgrades.values()
             if only in (None, request.workspace) and wanted.status in (None, request.status)
         ]
     )
 
 
-async def _upgrade_decide(caller: Caller, params: Params) -> UpgradeInfo:
-    deciding = convert(UpgradeDeciding, "upgrade_decide", params)
-    _check_greeted(caller, "upgrade_decide", deciding.workspace)
+def upgrade_decide(caller: Caller, deciding: UpgradeDeciding) -> UpgradeInfo:
+    """Approve or deny a request."""
     if deciding.for_ is not None and not deciding.approve:
         raise refuse(
             Kind.INVALID_PARAMS,
             "upgrade_decide: for is how long an approval holds; leave it out to deny.",
         )
-    return await caller.on_writer(lambda: _decide(caller, deciding))
-
-
-def _decide(caller: Caller, deciding: UpgradeDeciding) -> UpgradeInfo:
     request = _meant(caller, deciding)
     if request.status != PENDING:
         when = f" at {_time(request.decided)}" if request.decided else ""
@@ -146,14 +129,10 @@ def _meant(caller: Caller, deciding: UpgradeDeciding) -> UpgradeRequest:
         found = [each for each in found if each.workspace == name]
     if len(found) == 1:
         return found[0]
-    raise _unknown(prefix, [each.id for each in found])
-
-
-def _unknown(prefix: str, found: list[str]) -> Refused:
     what = f"there is no request {prefix!r}"
     if found:
-        what = f"{prefix!r} may mean any of {', '.join(found[:10])}"
-    return refuse(
+        what = f"{prefix!r} may mean any of {', '.join(each.id for each in found[:10])}"
+    raise refuse(
         Kind.UNKNOWN_REQUEST,
         f"upgrade_decide: {what}. Send an id, or a unique beginning of at least "
         f"{SHORTEST_PREFIX} digits; upgrade_list lists them.",
@@ -177,16 +156,3 @@ def _info(caller: Caller, request: UpgradeRequest) -> UpgradeInfo:
 
 def _time(seconds: float | None) -> str | None:
     return None if seconds is None else rfc3339(int(seconds))
-
-
-def _check_greeted(caller: Caller, method: str, workspace: str | None) -> None:
-    """Requests are of all workspaces: a hello without one will do."""
-    if not caller.greeted and workspace is None:
-        caller.check_greeted(method)
-
-
-METHODS = {
-    "request_mode_upgrade": Method(_request_mode_upgrade),
-    "upgrade_list": Method(_upgrade_list, control=True, before_hello=True),
-    "upgrade_decide": Method(_upgrade_decide, control=True, before_hello=True),
-}

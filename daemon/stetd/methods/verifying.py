@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 from stet.wire.results import VerifyResult
-from stetd.methods.caller import Caller, Method, Params
-from stetd.methods.registry import check_root
+from stetd.methods.caller import Caller
+from stetd.methods.workspaces import put_off_at
 from stetd.processes.verify_claims import Claim, Claimed, Claiming, Moment, Verifying
 from stetd.storage.journal_format import Reached, WorkspaceState
-from stetd.transaction.parameters import Verify, convert
+from stetd.transaction.parameters import Verify
 
 #: Checkpoints drop journal segments while they are read; that often in a row hardly.
 _ATTEMPTS = 5
 
 
-async def _verify(caller: Caller, params: Params) -> VerifyResult:
-    wanted = convert(Verify, "verify", params)
-    put_off = await caller.on_writer(lambda: _find_put_off(caller, wanted.workspace))
-    if put_off is not None:
-        return await _verify_put_off(caller, put_off, wanted.expect)
-    workspace = await caller.on_writer(lambda: caller.named_workspace(wanted.workspace))
+async def verify(caller: Caller, wanted: Verify) -> VerifyResult:
+    """Check a history against the journal."""
+    root = wanted.workspace
+    if root is not None:
+        put_off = await caller.on_writer(lambda: put_off_at(caller, root))
+        if put_off is not None:
+            return await _verify_put_off(caller, put_off, wanted.expect)
+    workspace = await caller.on_writer(lambda: caller.named_workspace(root))
     await _forgotten(caller, workspace.root)
     name = workspace.name
 
@@ -74,15 +75,6 @@ async def _forgotten(caller: Caller, root: str) -> None:
             await job.ended.wait()
 
 
-def _find_put_off(caller: Caller, root: str | None) -> WorkspaceState | None:
-    """The workspace with exactly this root, if it is put off."""
-    if root is None:
-        return None
-    check_root(root)
-    path = os.path.realpath(root)
-    return next((known for known in caller.state.unopened() if known.root == path), None)
-
-
 async def _verify_put_off(
     caller: Caller, known: WorkspaceState, expect: str | None
 ) -> VerifyResult:
@@ -103,6 +95,3 @@ async def _verify_put_off(
     at = next((each for each in [*later, recorded] if each.head == first.reference), start)
     found = await _claimed(caller, known.name, lambda: moment_at(at))
     return await _verified(caller, known.name, known.root, found, found.claim, expect)
-
-
-METHODS = {"verify": Method(_verify, control=True)}

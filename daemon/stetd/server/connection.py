@@ -26,10 +26,10 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
+from collections.abc import Callable, Coroutine, Generator
 from functools import partial
 from types import coroutine
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, Protocol, cast
 
 from stet.wire.events import LostEvent
 from stet.wire.failures import Failure, Kind, Refused, code_of, refuse
@@ -70,15 +70,18 @@ call_log = logging.getLogger("stetd.calls")
 
 
 class Calls(Protocol):
-    """What the handlers give for one connection."""
+    """What carries out the calls of one connection."""
 
     async def call(self, method: str, params: dict[str, Any]) -> object:
         """Carry out a call; a result that msgspec can encode. Raises Refused.
 
         It is begun at once, and as a task only if it waits for something. Writing work is handed
-        to the writer before the first await, so that calls that are started in order are carried
-        out in order.
+        to the writer before the first await, so calls are carried out in the order of their start.
         """
+        ...
+
+    def labels(self) -> dict[str, str | None]:
+        """Who is asking, for the log."""
         ...
 
     def disconnected(self) -> None:
@@ -89,35 +92,8 @@ class Calls(Protocol):
 class Handlers(Protocol):
     """What a server serves."""
 
-    def connect(self, *, control: bool, peer: PeerProcess) -> Calls:
-        """A new connection, by the process ``pid`` with this command name."""
-        ...
-
-
-@runtime_checkable
-class Paced(Protocol):
-    """Handlers' connections that make long replies have this method too."""
-
-    def pace_with(self, taken: Callable[[], Awaitable[None]]) -> None:
-        """Take the function that waits until the client has taken its replies, or is gone."""
-        ...
-
-
-@runtime_checkable
-class Subscribable(Protocol):
-    """Handlers' connections that want to send events have this method too."""
-
-    def notify_with(self, notify: Callable[[object], None]) -> None:
-        """Take the function that sends an event; to be called on the event loop only."""
-        ...
-
-
-@runtime_checkable
-class Labelled(Protocol):
-    """Handlers' connections that know who is asking have this method too."""
-
-    def labels(self) -> Mapping[str, str | None]:
-        """Who is asking, for the log."""
+    def connect(self, *, control: bool, peer: PeerProcess, client: ClientConnection) -> Calls:
+        """A new connection; by it (``client``) events are sent."""
         ...
 
 
@@ -150,7 +126,6 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._loop = asyncio.get_running_loop()
         self._framer = Framer(settings.max_frame)
         self._calls: Calls | None = None
-        self._labels: Callable[[], Mapping[str, str | None]] = dict
         self._turned_away: Refused | None = None
         self._transport: asyncio.Transport
         self._credentials: Credentials
@@ -237,7 +212,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._gone = True
             self._calls.disconnected()
 
-    # -- for the server --------------------------------------------------------------------
+    # -- for the server and the handlers ---------------------------------------------------
 
     def notify(self, event: object) -> None:
         """Send an event to the client, unless it doesn't take what it was sent already.
@@ -249,6 +224,13 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._lost_events += 1
         elif self._framer.encoding is not None:
             self._send(encode_event(self._framer.encoding, event))
+
+    async def taken(self) -> None:
+        """Wait until the client has taken its replies, or is gone."""
+        while self._replies_waiting and not (self._draining or self._transport.is_closing()):
+            if self._all_taken is None:
+                self._all_taken = self._loop.create_future()
+            await asyncio.shield(self._all_taken)
 
     def reconfigure(self, settings: Settings) -> None:
         """Go by other settings from now on."""
@@ -301,13 +283,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         try:
             peer = peer_of(self._transport.get_extra_info("socket"))
             self._command = peer.command
-            self._calls = self._handlers.connect(control=self.control, peer=peer)
-            if isinstance(self._calls, Labelled):
-                self._labels = self._calls.labels
-            if isinstance(self._calls, Subscribable):
-                self._calls.notify_with(self.notify)
-            if isinstance(self._calls, Paced):
-                self._calls.pace_with(self._taken)
+            self._calls = self._handlers.connect(control=self.control, peer=peer, client=self)
             return
         except Refused as refused:
             self._turned_away = refused
@@ -461,7 +437,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             "socket": "control" if self.control else "agent",
             "pid": self._credentials.pid,
             "command": self._command,
-            **self._labels(),
+            **(self._calls.labels() if self._calls is not None else {}),
             "method": _loggable(method),
         }
         if isinstance(result, EditResult):
@@ -534,13 +510,6 @@ class ClientConnection(asyncio.BufferedProtocol):
                 "pid %d does not read its replies: connection dropped", self._credentials.pid
             )
             self.abort()
-
-    async def _taken(self) -> None:
-        """Wait until the client has taken its replies, or is gone."""
-        while self._replies_waiting and not (self._draining or self._transport.is_closing()):
-            if self._all_taken is None:
-                self._all_taken = self._loop.create_future()
-            await asyncio.shield(self._all_taken)
 
     def _say_taken(self) -> None:
         if self._all_taken is not None and not self._all_taken.done():
