@@ -38,7 +38,7 @@ from stetd.config.directories import AlreadyRunning, Directories, InstanceLock
 from stetd.config.logs import LastError
 from stetd.config.reloading import Reloading
 from stetd.config.settings import ConfigurationError, Settings, load_settings
-from stetd.server import systemd_socket
+from stetd.server import systemd
 from stetd.server.listeners import Listener, SocketInTheWay, listen
 from stetd.server.server import Server
 
@@ -170,14 +170,16 @@ def _run(
     # pygit2 and the rest take their time to load; a usage error need not wait for it.
     from stetd.daemon import Daemon, StartError, UnreadableState
     from stetd.engine.long_planning import Planners
-    from stetd.server import supervision
 
     planners = Planners()
     try:
-        with supervision.MoreTime():
-            tell = supervision.tell_status
+        with systemd.more_time():
             daemon = Daemon.open(
-                reloading.settings, directories, tell=tell, planners=planners, keep=lock.descriptors
+                reloading.settings,
+                directories,
+                tell=systemd.tell_status,
+                planners=planners,
+                keep=lock.descriptors,
             )
     except UnreadableState as error:
         return _complain(str(error), EXIT_UNREADABLE_STATE)
@@ -188,11 +190,11 @@ def _run(
     try:
         listeners = _listeners(directories)
         daemon.run(_serve(reloading, daemon, listeners, hangups))
-    except (SocketInTheWay, systemd_socket.ActivationError, OSError) as error:
+    except (SocketInTheWay, systemd.ActivationError, OSError) as error:
         return _complain(str(error), EXIT_FAILED)
     finally:
-        supervision.tell_status("Writing the last checkpoint")
-        with supervision.MoreTime():
+        systemd.tell_status("Writing the last checkpoint")
+        with systemd.more_time():
             daemon.close()
     log.info("stopped")
     return 0
@@ -200,7 +202,7 @@ def _run(
 
 def _listeners(directories: Directories) -> list[Listener]:
     """Both sockets: the one that systemd opened where there is one, else a new one."""
-    inherited = systemd_socket.inherited_sockets()
+    inherited = systemd.inherited_sockets()
     listeners = []
     for name, path in (
         ("agent", directories.agent_socket),
@@ -217,8 +219,6 @@ def _listeners(directories: Directories) -> list[Listener]:
 async def _serve(
     reloading: Reloading, daemon: Daemon, listeners: list[Listener], hangups: Hangups
 ) -> None:
-    from stetd.server import supervision
-
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     daemon.handlers.on_shutdown = stop.set
@@ -241,23 +241,23 @@ async def _serve(
         reload()
     await server.start()
     log.info("stetd %s serves, process %d", __version__, os.getpid())
-    first_status = supervision.status_line(daemon.writer)
+    first_status = systemd.status_line(daemon.writer)
     # What was loaded stays. The collector need not walk through it, which is 20 ms each time.
     gc.freeze()
     gc.enable()
-    systemd_socket.notify("READY=1", f"STATUS={first_status}", patience_s=_READY_PATIENCE_S)
+    systemd.notify("READY=1", f"STATUS={first_status}", patience_s=_READY_PATIENCE_S)
     if "NOTIFY_SOCKET" in os.environ:
-        spawn(supervision.keep_status(partial(supervision.status_line, daemon.writer)))
-        interval = supervision.heartbeat_interval()
+        spawn(systemd.keep_status(partial(systemd.status_line, daemon.writer)))
+        interval = systemd.heartbeat_interval()
         if interval is not None:
-            spawn(supervision.beat(interval))
+            spawn(systemd.beat(interval))
     await stop.wait()
     log.info("stopping")
     daemon.handlers.waits.end_all()
     for task in list(tasks):
         task.cancel()
     calls = server.calls_in_work
-    systemd_socket.notify("STOPPING=1", f"STATUS=Stopping: {calls} calls are being finished")
+    systemd.notify("STOPPING=1", f"STATUS=Stopping: {calls} calls are being finished")
     daemon.begin_to_stop()
     await server.stop()
 

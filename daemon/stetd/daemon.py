@@ -217,7 +217,7 @@ class Daemon:
         if self._planners is not None:
             self._planners.close()
         await self.historian.close()
-        self.handlers.notices.close()
+        await self.handlers.notices.close()
         self.writer.journal.close()
         for workspace in self.writer.state.open.values():
             workspace.close()

@@ -8,20 +8,11 @@ import select
 import socket
 import struct
 import sys
-from typing import Protocol
 
 import msgspec
 
 _UCRED = struct.Struct("3i")  # struct ucred of unix(7): pid, uid, gid
 _SO_PEERPIDFD = 77  # since Linux 6.5; Python has no name for it
-
-
-class _HasOptions(Protocol):
-    def getsockopt(self, level: int, optname: int, buflen: int, /) -> bytes: ...
-
-
-class _HasDescriptor(Protocol):
-    def fileno(self) -> int: ...
 
 
 class Credentials(msgspec.Struct, frozen=True):
@@ -42,18 +33,17 @@ class PeerProcess(msgspec.Struct, frozen=True):
     start: int
 
 
-def credentials_of(connected: _HasOptions) -> Credentials:
+def credentials_of(connected: socket.socket) -> Credentials:
     """Whose a connected Unix socket's other end is, from SO_PEERCRED."""
     told = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
     pid, uid, _gid = _UCRED.unpack(told)
     return Credentials(uid, pid)
 
 
-def peer_of(connected: _HasOptions) -> PeerProcess:
+def peer_of(connected: socket.socket) -> PeerProcess:
     """The process at the other end of a connected Unix socket, and what /proc tells of it.
 
-    The command is a hint for people: by now the process may have ended, or be another one that
-    got the same id.
+    The command is a hint for people: by now another process may have the same id.
     """
     pid = credentials_of(connected).pid
     start = start_of(pid)
@@ -70,7 +60,7 @@ def start_of(pid: int) -> int:
         return 0
 
 
-def _is_there(connected: _HasOptions) -> bool:
+def _is_there(connected: socket.socket) -> bool:
     """Whether the very process that connected still runs; True where that can't be asked."""
     try:
         told = connected.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD, 4)
@@ -85,10 +75,10 @@ def _is_there(connected: _HasOptions) -> bool:
         os.close(process)
 
 
-def hung_up(connected: _HasDescriptor) -> bool:
+def hung_up(connected: socket.socket) -> bool:
     """Whether the peer has closed its socket, not only the half of it that it sends on."""
     poll = select.poll()
-    poll.register(connected.fileno(), 0)  # POLLHUP is told unasked
+    poll.register(connected, 0)  # POLLHUP is told unasked
     return any(events & select.POLLHUP for _, events in poll.poll(0))
 
 
