@@ -30,14 +30,15 @@ from collections.abc import Coroutine, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from stet.service.socket_path import UnsafeDirectory
 from stet.version import __version__
 from stetd.config import logs
 from stetd.config.allocator import give_back_large_blocks
 from stetd.config.directories import AlreadyRunning, Directories, InstanceLock
 from stetd.config.logs import LastError
-from stetd.config.reloading import Reloading
-from stetd.config.settings import ConfigurationError, Settings, load_settings
+from stetd.config.settings import ConfigurationError, Reloading, Settings, load_settings
 from stetd.server import systemd
 from stetd.server.listeners import Listener, SocketInTheWay, listen
 from stetd.server.server import Server
@@ -121,12 +122,12 @@ def _tell_configuration(given: argparse.Namespace, directories: Directories) -> 
 
     chosen = given.check_config or given.config
     path, must_exist = os.path.abspath(chosen or directories.config), bool(chosen)
-    checked = options.check(path, must_exist=must_exist)
-    told: options.Shown | options.Checked = checked
-    if given.show_config and checked.ok:
+    told = checked = options.check(path, must_exist=must_exist)
+    if given.show_config and checked["ok"]:
         told = options.show(path, must_exist=must_exist)
-    print(options.in_json(told) if given.json else options.in_words(told))  # noqa: T201
-    return 0 if checked.ok else EXIT_USAGE
+    words = msgspec.json.encode(told).decode() if given.json else options.in_words(told)
+    print(words)  # noqa: T201
+    return 0 if checked["ok"] else EXIT_USAGE
 
 
 def _set_up_process(settings: Settings) -> LastError:

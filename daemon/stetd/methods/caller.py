@@ -21,8 +21,7 @@ import msgspec
 
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import EditResult, LoggedError, Peer
-from stetd.config.reloading import Reloading
-from stetd.config.settings import Settings
+from stetd.config.settings import Reloading, Settings
 from stetd.engine.fair_queue import Lane
 from stetd.engine.writer import Writer
 from stetd.methods.workspaces import Workspaces, check_root
