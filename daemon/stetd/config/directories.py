@@ -1,15 +1,9 @@
 """The daemon's directories, made and checked, and the locks that make it the only one.
 
-Where they are is decided in :mod:`stet.service.socket_path`, which the client asks too. Here they
-are prepared for a daemon:
-
-- the runtime directory, with the sockets: 0700 and the user's own, refused otherwise;
-- the state directory, with journal and shadow repositories: made 0700, refused when somebody
-  else owns it, or anything that counts in it, or may write there (:mod:`stetd.config.ownership`);
-- ``stetd.lock`` in both, held with flock(2) for the daemon's life. The state needs one writer
-  and the sockets one listener, and each directory may be given without the other. The kernel
-  lets go of a flock when the process ends, however it ends, so a lock never has to be judged
-  stale; the file itself is never removed.
+Where they are is decided in :mod:`stet.service.socket_path`, which the client asks too. What is
+refused of them is said in :mod:`stetd.config.ownership`. ``stetd.lock`` in both is held with
+flock(2) for the daemon's life: the state needs one writer and the sockets one listener, and each
+directory may be given without the other. The files are never removed.
 """
 
 from __future__ import annotations
@@ -55,12 +49,12 @@ class Directories(msgspec.Struct, frozen=True):
 
     @property
     def agent_socket(self) -> str:
-        """The path of agent.sock."""
+        """Where agents connect."""
         return socket_path(self.runtime, control=False)
 
     @property
     def control_socket(self) -> str:
-        """The path of control.sock."""
+        """Where the person connects."""
         return socket_path(self.runtime, control=True)
 
     def prepare(self) -> None:
@@ -82,9 +76,9 @@ class Directories(msgspec.Struct, frozen=True):
 class InstanceLock:
     """The locks on both directories. Held from :meth:`acquire` until :meth:`release`."""
 
-    def __init__(self, descriptors: tuple[int, ...]) -> None:
+    def __init__(self) -> None:
         #: Whoever has them open holds the locks.
-        self.descriptors = descriptors
+        self.descriptors: list[int] = []
 
     @classmethod
     def acquire(cls, directories: Directories) -> InstanceLock:
@@ -92,21 +86,19 @@ class InstanceLock:
 
         Raises AlreadyRunning, or OSError if a lock file can't be opened.
         """
-        held: list[int] = []
+        lock = cls()
         try:
             for directory in dict.fromkeys((directories.state, directories.runtime)):
-                held.append(_lock(directory))  # noqa: PERF401 - what is held must be released
+                lock.descriptors.append(_lock(directory))
         except BaseException:
-            for descriptor in held:
-                os.close(descriptor)
+            lock.release()
             raise
-        return cls(tuple(held))
+        return lock
 
     def release(self) -> None:
         """Let go; the lock files stay."""
-        for descriptor in self.descriptors:
-            os.close(descriptor)
-        self.descriptors = ()
+        while self.descriptors:
+            os.close(self.descriptors.pop())
 
 
 def _lock(directory: str) -> int:
@@ -151,9 +143,7 @@ def _has_ended(process: str) -> bool:
 
 def _is_still_there(descriptor: int, path: str) -> bool:
     """Whether ``path`` still names the file: a cleaner of /tmp may have removed it."""
-    ours = os.fstat(descriptor)
     try:
-        named = os.lstat(path)
+        return os.path.samestat(os.fstat(descriptor), os.lstat(path))
     except FileNotFoundError:
         return False
-    return (ours.st_dev, ours.st_ino) == (named.st_dev, named.st_ino)

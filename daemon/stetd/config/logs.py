@@ -1,19 +1,17 @@
 """How the daemon's log looks, and where it goes.
 
 A line a call at info: who, what, how long, with which result; warnings and errors in words.
-Nothing of what files contain is ever in it, and of paths only those of directories that the
-daemon works with, and of a file that is in trouble. A call says how many files it changed.
+Nothing of what files contain is ever in it, and of paths only those that the daemon works with or
+that are in trouble.
 
-- Under systemd, when standard error is the journal's (sd_journal_print(3): $JOURNAL_STREAM), each
-  record goes to journald in its native protocol: ``KEY=value`` lines, or ``KEY``, a newline, the
-  length as 8 bytes (little-endian) and the value, where that has a newline. The fields of a
-  call are STET_METHOD, STET_SESSION and so on: ``journalctl --user STET_SESSION=conv-1``.
-  A journal that does not take it gets a line on standard error with its priority (``<3>``).
+- Under systemd ($JOURNAL_STREAM) each record goes to journald in its native protocol. The fields
+  of a call are STET_METHOD, STET_SESSION and so on: ``journalctl --user STET_SESSION=conv-1``.
+  If journald does not take it, it is a line on standard error with its priority (``<3>``).
 - Otherwise a line on standard error: time (UTC), severity, part of the daemon, then the message,
   with the fields of a call as ``key=value``.
 
-A line is a line: what others named (agents, sessions, commands) is quoted, and every control
-character is spelled out, so that nobody can write lines that are not the daemon's.
+What others named (agents, sessions, commands) is quoted, and every control character is spelled
+out, so that nobody can write lines that are not the daemon's.
 """
 
 from __future__ import annotations
@@ -40,13 +38,7 @@ _IDENTIFIER = "stetd"
 #: A datagram of more than the socket's buffer would be refused.
 _LONGEST_VALUE = 16 * 1024
 _PLAIN = re.compile(r"[a-zA-Z0-9_./:@+?-]+")
-_PRIORITIES = {
-    logging.DEBUG: 7,
-    logging.INFO: 6,
-    logging.WARNING: 4,
-    logging.ERROR: 3,
-    logging.CRITICAL: 2,
-}
+_PRIORITIES = {logging.CRITICAL: 2, logging.ERROR: 3, logging.WARNING: 4, logging.INFO: 6}
 
 _ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
 
@@ -72,11 +64,7 @@ def one_line(text: str) -> str:
     """The text with every character spelled out that is not printed as itself."""
     if text.isprintable():
         return text
-    return "".join(char if char.isprintable() else _spelled(char) for char in text)
-
-
-def _spelled(char: str) -> str:
-    return repr(char)[1:-1]
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 @lru_cache(maxsize=1024)
@@ -160,6 +148,7 @@ class JournalHandler(logging.Handler):
 
 
 def _field(item: tuple[str, str]) -> bytes:
+    """One of journald's: a value with a newline has its length before it."""
     key, value = item
     data = value.encode(errors="replace")[:_LONGEST_VALUE]
     if b"\n" not in data:
@@ -169,9 +158,7 @@ def _field(item: tuple[str, str]) -> bytes:
 
 def priority_of(level: int) -> int:
     """The priority of syslog(3) for a severity."""
-    return min(
-        number for known, number in _PRIORITIES.items() if known <= max(level, logging.DEBUG)
-    )
+    return next((number for known, number in _PRIORITIES.items() if known <= level), 7)
 
 
 class LastError(logging.Handler):
@@ -215,8 +202,3 @@ def set_up(level: str, stream: TextIO | None = None) -> LastError:
     vars(logging)["_srcfile"] = None
     logging.basicConfig(level=level.upper(), handlers=[handler, last])
     return last
-
-
-def set_level(level: str) -> None:
-    """Log from this severity on."""
-    logging.getLogger().setLevel(level.upper())

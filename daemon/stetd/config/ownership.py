@@ -1,31 +1,50 @@
 """Whether nobody else can change what the daemon relies on: who owns it, and who may write to it.
 
-Looked at once, at the start, before anything is read. A directory above may be anybody's that is
-not this user's enemy: root's or the user's own, and not writable by everyone unless it is sticky
-(like /tmp, where nobody moves another one's directory). A directory above that a group may write
-to is taken: with private groups that is how home directories are made.
+Looked at once, at the start, before anything is read. A directory above must be root's or the
+user's own, and not writable by everyone unless it is sticky, like /tmp. It may be writable by a
+group: with private groups that is how home directories are made.
 
-In a user namespace that does not know root (:mod:`stetd.config.unknown_owners`), an owner whom it
-does not know is taken where root is, above and of the configuration. It may be another user, which
-can't be told from inside. What must be this user's own must be so there too.
+A hardened service runs in a user namespace (user_namespaces(7)), where root and all other users
+have one id, that of nobody. There that id is taken where root's is, above and of the configuration.
 
 Every refusal names one path and the command that mends it. Nothing is changed.
 """
 
 from __future__ import annotations
 
+import functools
+import glob
 import os
 import stat
 from collections.abc import Iterator
-from fnmatch import fnmatchcase
 
 from stet.service.socket_path import AGENT_SOCKET, CONTROL_SOCKET, UnsafeDirectory
-from stetd.config.unknown_owners import unknown_user
 
 #: What in the state directory is looked at; what lies deeper can't be reached but through these.
 _IN_STATE = ("*", "*/*", "workspaces/*/*")
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _ENTERED_BY_OTHERS = stat.S_IXGRP | stat.S_IXOTH
+
+
+@functools.cache
+def unknown_user() -> int:
+    """The id that stands for users without one; -1 where every user has one. Raises OSError."""
+    return _overflow("uid")
+
+
+@functools.cache
+def unknown_group() -> int:
+    """The id that stands for groups without one; -1 where every group has one. Raises OSError."""
+    return _overflow("gid")
+
+
+def _overflow(kind: str) -> int:
+    with open(f"/proc/sys/kernel/overflow{kind}", encoding="ascii") as file:
+        nobody = int(file.read())
+    with open(f"/proc/self/{kind}_map", encoding="ascii") as file:
+        ranges = [[int(number) for number in line.split()] for line in file]
+    known = any(first <= nobody < first + count for first, _, count in ranges)
+    return -1 if known else nobody
 
 
 def check_above(directory: str, variable: str) -> None:
@@ -57,7 +76,7 @@ def check_state(directory: str) -> None:
     It may be a link of the user's own to a directory of the user's own. Raises UnsafeDirectory.
     """
     for info in (os.lstat(directory), os.stat(directory)):
-        _check_owner(directory, info, directory, "STET_STATE_DIR")
+        _check_owner(directory, info, directory)
     if not stat.S_ISDIR(info.st_mode):
         mend = f"mv '{directory}' '{directory}.old'"
         raise UnsafeDirectory(f"{directory} is not a directory. Move it away: {mend}", mend)
@@ -68,7 +87,7 @@ def check_state(directory: str) -> None:
             found = os.lstat(path)
         except FileNotFoundError:
             continue  # a daemon that runs here has just removed it
-        _check_owner(path, found, directory, "STET_STATE_DIR")
+        _check_owner(path, found, directory)
         if stat.S_ISLNK(found.st_mode):
             mend = f"rm '{path}'"
             raise UnsafeDirectory(
@@ -82,18 +101,8 @@ def check_state(directory: str) -> None:
 
 def _looked_at(directory: str) -> Iterator[str]:
     for pattern in _IN_STATE:
-        yield from _matching(directory, pattern.split("/"))
-
-
-def _matching(directory: str, names: list[str]) -> Iterator[str]:
-    with os.scandir(directory) as entries:
-        found = sorted(entry.name for entry in entries if fnmatchcase(entry.name, names[0]))
-    for name in found:
-        path = os.path.join(directory, name)
-        if len(names) == 1:
-            yield path
-        elif os.path.isdir(path) and not os.path.islink(path):
-            yield from _matching(path, names[1:])
+        for name in sorted(glob.glob(pattern, root_dir=directory, include_hidden=True)):
+            yield os.path.join(directory, name)
 
 
 def check_sockets(directory: str) -> None:
@@ -130,13 +139,13 @@ def check_configuration(path: str) -> None:
         )
 
 
-def _check_owner(path: str, info: os.stat_result, directory: str, variable: str) -> None:
+def _check_owner(path: str, info: os.stat_result, directory: str) -> None:
     if info.st_uid == os.geteuid():
         return
     mend = f"sudo chown -R {os.geteuid()} '{directory}'"
     raise UnsafeDirectory(
         f"{path} belongs to user id {info.st_uid}, not to you ({os.geteuid()}). If it is yours, "
-        f"run: {mend}. If not, set {variable} to a directory of your own.",
+        f"run: {mend}. If not, set STET_STATE_DIR to a directory of your own.",
         mend,
     )
 

@@ -92,14 +92,10 @@ def _inside(path: str, directory: str) -> bool:
 
 def _chain(path: str) -> list[_Identity]:
     """A directory and those above it, as far as they are there."""
-    found = []
-    while True:
-        identity = _identity(path)
-        if identity is not None:
-            found.append(identity)
-        if path == "/":
-            return found
-        path = os.path.dirname(path)
+    names = [path]
+    while path != "/":
+        names.append(path := os.path.dirname(path))
+    return [identity for name in names if (identity := _identity(name)) is not None]
 
 
 def _identity(path: str) -> _Identity | None:
