@@ -41,8 +41,7 @@ from stetd.config.directories import AlreadyRunning, Directories, InstanceLock
 from stetd.config.logs import LastError
 from stetd.config.settings import ConfigurationError, Reloading, Settings, load_settings
 from stetd.server import systemd
-from stetd.server.listeners import Listener, SocketInTheWay, listen
-from stetd.server.server import Server
+from stetd.server.server import Listener, Server, SocketInTheWay, listen
 
 if TYPE_CHECKING:
     from stetd.daemon import Daemon

@@ -21,9 +21,8 @@ from stet.wire.framing import UNLIMITED_FRAME, Encoding, Framer, enclose
 from stet.wire.messages import encode_request
 from stetd.config.settings import Settings
 from stetd.server.connection import ClientConnection
-from stetd.server.listeners import listen
 from stetd.server.peer import PeerProcess
-from stetd.server.server import Server
+from stetd.server.server import Server, listen
 
 
 class EchoHandlers:

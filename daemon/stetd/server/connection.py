@@ -15,9 +15,8 @@ buffer. It happens while
 - the client does not take its replies (more than HIGH_WATER bytes wait to be sent).
 
 A client that leaves replies waiting, or pauses in the middle of a frame, for
-``frame_timeout_s`` is dropped. All of this is per connection and on the event loop; what
-methods mean, and the order of writing calls, is the handlers' affair (``stetd.methods.dispatch``).
-Which connections there are, and when to stop, is the server's (``stetd.server.server``).
+``frame_timeout_s`` is dropped. What methods mean, and the order of writing calls, is the handlers'
+affair (``stetd.methods.dispatch``).
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from types import coroutine
 from typing import Any, Protocol, cast
 
 from stet.wire.events import LostEvent
-from stet.wire.failures import Failure, Kind, Refused, code_of, refuse
+from stet.wire.failures import Kind, Refused, code_of, refuse
 from stet.wire.framing import Encoding, FrameError, Framer, enclose
 from stet.wire.messages import (
     MalformedMessage,
@@ -100,9 +99,8 @@ class Handlers(Protocol):
 class ClientConnection(asyncio.BufferedProtocol):
     """The server's side of one connection. Everything in it runs on the event loop.
 
-    ``admit`` is told of the connection and may give a reason to turn it away; ``left`` is
-    called once when an admitted or turned-away connection is over. ``crowd``: what it shares
-    with the others.
+    ``admit`` may give a reason to turn it away; ``left`` is called when it is over. ``crowd``: what
+    it shares with the others.
     """
 
     def __init__(
@@ -215,11 +213,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     # -- for the server and the handlers ---------------------------------------------------
 
     def notify(self, event: object) -> None:
-        """Send an event to the client, unless it doesn't take what it was sent already.
-
-        Events are never waited for and never pile up: the ones that a slow client did not take
-        are counted, and it is told the count when it reads again.
-        """
+        """Send an event. Those that a slow client did not take are counted; it is told how many."""
         if self._replies_waiting:
             self._lost_events += 1
         elif self._framer.encoding is not None:
@@ -244,10 +238,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._advance()
 
     def close(self, patience_s: float | None = None) -> None:
-        """Close once the client has taken what was sent to it.
-
-        It has ``patience_s`` seconds for all of that; by default as long as it keeps reading.
-        """
+        """Close once the client has taken what was sent; ``patience_s``: within so many seconds."""
         self._transport.close()
         if patience_s is not None:
             self._after("parting", patience_s, self.abort)
@@ -352,7 +343,9 @@ class ClientConnection(asyncio.BufferedProtocol):
         if self._turned_away is not None:
             self._turn_away(request.id)
         elif self._draining:
-            self._refuse_request(request, _SHUTTING_DOWN)
+            self._log_call(request.method, time.perf_counter(), _SHUTTING_DOWN.kind)
+            if request.id is not None:
+                self._refuse(request.id, _SHUTTING_DOWN)
         else:
             serving = self._serve(request)
             try:
@@ -415,11 +408,6 @@ class ClientConnection(asyncio.BufferedProtocol):
     def _refuse(self, id: str | int | None, refused: Refused) -> None:  # noqa: A002
         self._send(self._refusal(id, refused))
 
-    def _refuse_request(self, request: Request, refused: Refused) -> None:
-        self._log_call(request.method, time.perf_counter(), refused.kind)
-        if request.id is not None:
-            self._refuse(request.id, refused)
-
     def _refusal(self, id: str | int | None, refused: Refused) -> bytes:  # noqa: A002
         data = {"kind": refused.kind, "failures": refused.failures, **refused.extra}
         code = code_of(Kind(refused.kind))
@@ -455,8 +443,6 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._part()
         elif self._more_frames or not self._may_start():
             self._transport.pause_reading()
-        elif not self._framer.buffered:
-            self._transport.resume_reading()
         else:
             self._transport.resume_reading()
             if self._framer.mid_frame and "stalled" not in self._timers:
@@ -475,14 +461,11 @@ class ClientConnection(asyncio.BufferedProtocol):
                 self._transport.resume_reading()
             return
         if not self._broken:
-            self._say_what_is_missing()
+            try:
+                self._framer.end()
+            except FrameError as error:
+                self._refuse(None, refuse(error.kind, error.message))
         self.close()
-
-    def _say_what_is_missing(self) -> None:
-        try:
-            self._framer.end()
-        except FrameError as error:
-            self._refuse(None, refuse(error.kind, error.message))
 
     def _check_stalled(self) -> None:
         if not self._framer.mid_frame:
@@ -570,13 +553,12 @@ _CUT_OFF = refuse(
 
 
 def _internal(error: Exception) -> Refused:
-    failure = Failure(
-        Kind.INTERNAL.value,
+    return refuse(
+        Kind.INTERNAL,
         f"The daemon failed while it handled this call ({type(error).__name__}); the details are "
         "in its log. To learn whether the call took effect, send it again with the same "
         "request_id: it is carried out at most once.",
     )
-    return Refused(failure)
 
 
 def _loggable(method: str) -> str:

@@ -2,7 +2,7 @@
 
 Stopping, step by step (:meth:`Server.stop`): no new connections; requests that still come in
 are answered ``shutting_down``; calls in work are waited for and answered; then every
-connection is flushed and closed. Nothing here knows a method.
+connection is flushed and closed.
 """
 
 from __future__ import annotations
@@ -10,15 +10,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import socket
+import stat
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
+
+import msgspec
 
 from stet.wire.failures import Kind, Refused, refuse
 from stetd.config.settings import Settings
 from stetd.server.connection import PARTING_S, ClientConnection, Handlers
-from stetd.server.listeners import BACKLOG, Listener
 from stetd.server.peer import Credentials
 from stetd.server.shared_limits import Crowd
 
@@ -35,7 +39,59 @@ _KEEP_THE_FILE: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >
 #: comes and goes all the time must not keep it from those who stay.
 _ACCEPTED_AT_ONCE = 4
 
+#: Connections that may wait for accept(2); the kernel caps it at net.core.somaxconn.
+_BACKLOG = 1024
+
+#: Shorter than the sockets' own names: a socket address holds 107 bytes.
+_TEMPORARY_NAME = ".new"
+
 log = logging.getLogger("stetd.server")
+
+
+class SocketInTheWay(Exception):
+    """Something that is no socket has the name of one; the message has the command to mend it."""
+
+
+class Listener(msgspec.Struct, frozen=True):
+    """One listening socket. ``path`` is None when it belongs to systemd, not to the daemon."""
+
+    socket: socket.socket
+    control: bool
+    path: str | None
+
+    def remove(self) -> None:
+        """Remove the socket's file, if the daemon made it and it is still there.
+
+        New clients then find no daemon, and start one, while this one finishes its work.
+        """
+        if self.path is not None:
+            with suppress(FileNotFoundError):
+                os.unlink(self.path)
+
+
+def listen(path: str, *, control: bool) -> Listener:
+    """Listen on ``path``, mode 0600. Raises SocketInTheWay or OSError.
+
+    The caller holds the instance lock, so a socket that is there is a dead daemon's, and replaced.
+    The file appears under its name only once it can be connected to.
+    """
+    with suppress(FileNotFoundError):
+        if not stat.S_ISSOCK(os.lstat(path).st_mode):
+            raise SocketInTheWay(f"{path} is not a socket. Remove it: rm -r '{path}'")
+    temporary = os.path.join(os.path.dirname(path), _TEMPORARY_NAME)
+    with suppress(FileNotFoundError):
+        os.unlink(temporary)
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    try:
+        listening.setblocking(False)
+        listening.bind(temporary)
+        os.chmod(temporary, 0o600)
+        listening.listen(_BACKLOG)
+        os.rename(temporary, path)
+    except BaseException:
+        listening.close()
+        raise
+    return Listener(listening, control, path)
 
 
 class Server:
@@ -76,7 +132,7 @@ class Server:
                     **_KEEP_THE_FILE,
                 )
             )
-            listener.socket.listen(BACKLOG)  # asyncio has made the queue as short as its turns
+            listener.socket.listen(_BACKLOG)  # asyncio has made the queue as short as its turns
         self._watch_idleness()
 
     def reconfigure(self, settings: Settings) -> None:

@@ -62,19 +62,13 @@ class Subscriber:
         else:
             self._waiting.append(event)
 
-    def lost(self, note: Note) -> int:
-        """How many events this subscriber misses if the note is not told."""
+    def wants(self, note: Note) -> int:
+        """How many events a note is for this subscriber."""
         if isinstance(note, Overflow):
             counts = note.counts
             return sum(counts[name] for name in counts if self.workspace in (None, name))
-        return int(self.wants(note))
-
-    def wants(self, note: Note) -> bool:
-        """Whether what happened is this subscriber's affair."""
-        if isinstance(note, Overflow):
-            return self.lost(note) > 0
         if self.workspace not in (None, note.workspace):
-            return False
+            return 0
         if isinstance(note, Committed):
             return "commit" in self.events
         name = "mode" if isinstance(note, ModeChanged) else "upgrade_request"
@@ -123,7 +117,7 @@ class Feed:
         event = await self._event(note)
         for subscriber in wanting:
             if subscriber in self._subscribers:
-                subscriber.tell(event or LostEvent(subscriber.lost(note)))
+                subscriber.tell(event or LostEvent(subscriber.wants(note)))
 
     async def _event(self, note: Note) -> AnyEvent | None:
         """What to tell; None where it can't be told."""
@@ -144,11 +138,7 @@ class Feed:
             except Refused as error:
                 _log.warning("commit %s can't be told to subscribers: %s", note.oid, error)
                 return None
-        return _commit_event(note, files)
-
-
-def _commit_event(note: Committed, files: Sequence[FileChange]) -> CommitEvent:
-    commit = parse_commit(note.oid, note.content)
-    # As log gives it the moment it was made: nothing has undone it yet.
-    shown = sorted(files, key=lambda each: each.path)[:MOST_FILES]
-    return CommitEvent(note.root, commit_info(commit, shown), len(files) - len(shown))
+        # As log gives it the moment it was made: nothing has undone it yet.
+        shown = sorted(files, key=lambda each: each.path)[:MOST_FILES]
+        info = commit_info(parse_commit(note.oid, note.content), shown)
+        return CommitEvent(note.root, info, len(files) - len(shown))
