@@ -1,10 +1,9 @@
 """``stetd``: the daemon in the foreground.
 
-SIGHUP, as the method ``reload``, reads the configuration again.
-
 Order of a start: options, directories, the lock that makes it the only daemon, recovery
 (``stetd.daemon``), sockets, readiness. Order of a stop (SIGTERM, SIGINT, or idle): the
-server drains, the daemon writes its checkpoint, the lock is let go.
+server drains, the daemon writes its checkpoint, the lock is let go. SIGHUP reads the
+configuration again.
 
 Exit status::
 
@@ -70,7 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     directories = Directories.from_environment()
     if options.show_config or options.check_config is not None:
         return _tell_configuration(options, directories)
-    hangups = Hangups()
+    hangups: list[object] = []  # one that comes before the daemon serves is not lost
+    signal.signal(signal.SIGHUP, lambda number, _: hangups.append(number))
     path = options.config or directories.config
     must_exist = bool(options.config)
     try:
@@ -165,27 +165,18 @@ def _raise_descriptor_limit(settings: Settings) -> None:
         log.warning("the limit of open files stays as it is: %s", error)
 
 
-class Hangups:
-    """SIGHUP from the very start: one that comes before the daemon serves is not lost."""
-
-    def __init__(self) -> None:
-        self.came = False
-        signal.signal(signal.SIGHUP, self._note)
-
-    def _note(self, _number: int, _frame: object) -> None:
-        self.came = True
-
-
 def _run(
     reloading: Reloading,
     directories: Directories,
     last_error: LastError,
-    hangups: Hangups,
+    hangups: list[object],
     lock: InstanceLock,
 ) -> int:
     # pygit2 and the rest take their time to load; a usage error need not wait for it.
-    from stetd.daemon import Daemon, StartError, UnreadableState
+    from stetd.daemon import Daemon
     from stetd.engine.long_planning import Planners
+    from stetd.storage.journal import JournalBroken
+    from stetd.storage.journal_format import FormatError
 
     planners = Planners()
     try:
@@ -197,10 +188,13 @@ def _run(
                 planners=planners,
                 keep=lock.descriptors,
             )
-    except UnreadableState as error:
+    except FormatError as error:
         return _complain(str(error), EXIT_UNREADABLE_STATE)
-    except StartError as error:
+    except JournalBroken as error:
         return _complain(str(error), EXIT_FAILED)
+    except OSError as error:
+        where = os.fsdecode(error.filename) if error.filename else directories.state
+        return _complain(f"{where}: {error.strerror}", EXIT_FAILED)
     daemon.handlers.reloading = reloading
     daemon.handlers.last_error = last_error.newest
     try:
@@ -218,22 +212,18 @@ def _run(
 
 def _listeners(directories: Directories) -> list[Listener]:
     """Both sockets: the one that systemd opened where there is one, else a new one."""
-    inherited = systemd.inherited_sockets()
-    listeners = []
-    for name, path in (
-        ("agent", directories.agent_socket),
-        ("control", directories.control_socket),
-    ):
-        control = name == "control"
-        given = inherited.get(name)
-        listeners.append(
-            Listener(given, control, None) if given is not None else listen(path, control=control)
-        )
-    return listeners
+    given = systemd.inherited_sockets()
+    paths = {"agent": directories.agent_socket, "control": directories.control_socket}
+    return [
+        Listener(given[name], name == "control", None)
+        if name in given
+        else listen(path, control=name == "control")
+        for name, path in paths.items()
+    ]
 
 
 async def _serve(
-    reloading: Reloading, daemon: Daemon, listeners: list[Listener], hangups: Hangups
+    reloading: Reloading, daemon: Daemon, listeners: list[Listener], hangups: list[object]
 ) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
@@ -253,7 +243,7 @@ async def _serve(
     watched = os.isatty(sys.stderr.fileno())
     reload = stop.set if watched else lambda: spawn(reloading.reload())
     loop.add_signal_handler(signal.SIGHUP, reload)
-    if hangups.came:
+    if hangups:
         reload()
     await server.start()
     log.info("stetd %s serves, process %d", __version__, os.getpid())
@@ -279,7 +269,6 @@ async def _serve(
 
 
 def _go_by(daemon: Daemon, server: Server, settings: Settings) -> None:
-    """Make everything go by these settings."""
     _raise_descriptor_limit(settings)
     logging.getLogger().setLevel(settings.log_level.upper())
     daemon.reconfigure(settings)

@@ -33,8 +33,7 @@ from stetd.recovery.workspaces import TakingUp
 from stetd.state.state import State
 from stetd.state.workspace import Workspace
 from stetd.storage.disk import Disk
-from stetd.storage.journal import Journal, JournalBroken, read_journal
-from stetd.storage.journal_format import FormatError
+from stetd.storage.journal import Journal, read_journal
 from stetd.storage.request_record import check_version
 from stetd.upkeep.forget import rest_of_forgetting
 from stetd.upkeep.retention import Policy, retain
@@ -50,16 +49,6 @@ _HELPERS = 2
 #: Seconds in which calls that wait are still begun when the daemon is told to end.
 _QUEUE_S = 10.0
 _CHECKPOINT_LOOK_S = 0.05
-#: What the writer's connection to the replies keeps of them in memory.
-_ASKED_CACHE_KIB = 256
-
-
-class StartError(Exception):
-    """The daemon can't start; the message says why and what a person can do."""
-
-
-class UnreadableState(StartError):
-    """It was written by a newer version, or by something else; trying again does not help."""
 
 
 def boot_id() -> str:
@@ -87,44 +76,23 @@ class Daemon:
         cls,
         settings: Settings,
         directories: Directories,
-        disk: Disk | None = None,
+        other_disk: Disk | None = None,
         tell: Callable[[str], None] = lambda _: None,
         planners: Planners | None = None,
         keep: Sequence[int] = (),
     ) -> Daemon:
-        """Recover the state, start to work. The caller holds the lock. Raises StartError.
+        """Recover the state, start to work. The caller holds the lock.
 
-        ``disk``: what all writing goes through, if not the real one; the historian is a thread
-        then. ``keep``: descriptors that are open until the last process has ended. ``tell`` is
-        told in words what is being done. ``planners``: where calls are planned that take long, if
-        not on the loop; it is closed with the daemon.
+        ``other_disk``: what writing goes through in tests; the historian is a thread then.
+        ``keep``: descriptors that are open until the last process has ended. ``tell`` is told in
+        words what is being done. ``planners``: where calls are planned that take long, if not on
+        the loop. Raises FormatError, JournalBroken, OSError.
         """
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
         loop = asyncio.new_event_loop()
         # For what may hang in the kernel: syncs of a checkpoint, looking at a peer's mounts.
         loop.set_default_executor(ThreadPoolExecutor(_HELPERS, thread_name_prefix="stet-help"))
-        try:
-            return cls._open(loop, settings, directories, disk, tell, planners, keep)
-        except FormatError as error:
-            raise UnreadableState(str(error)) from error
-        except JournalBroken as error:
-            raise StartError(str(error)) from error
-        except OSError as error:
-            where = os.fsdecode(error.filename) if error.filename else directories.state
-            raise StartError(f"{where}: {error.strerror}") from error
-
-    @classmethod
-    def _open(
-        cls,
-        loop: asyncio.AbstractEventLoop,
-        settings: Settings,
-        directories: Directories,
-        other_disk: Disk | None,
-        tell: Callable[[str], None],
-        planners: Planners | None,
-        keep: Sequence[int],
-    ) -> Daemon:
-        disk, own_process = other_disk or Disk(), other_disk is None
+        disk = other_disk or Disk()
         wal = os.path.join(directories.state, "journal")
         for directory in (wal, os.path.join(directories.state, "workspaces")):
             os.makedirs(directory, mode=0o700, exist_ok=True)
@@ -147,7 +115,7 @@ class Daemon:
             tell(f"Recovering workspace {number} of {len(state.known)}: {len(records)} records")
             taking_up.at_start(known)
         limits = _limits(settings)
-        run = partial(HistorianProcess, keep=keep) if own_process else partial(InThread, disk)
+        run = partial(InThread, disk) if other_disk else partial(HistorianProcess, keep=keep)
         historian = Historian(
             loop, directories.state, _options(settings), run, base, lambda: journal.position
         )

@@ -28,7 +28,7 @@ import time
 from collections.abc import Callable, Coroutine, Generator
 from functools import partial
 from types import coroutine
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from stet.wire.events import LostEvent
 from stet.wire.failures import Kind, Refused, code_of, refuse
@@ -43,9 +43,11 @@ from stet.wire.messages import (
 )
 from stet.wire.results import EditResult
 from stetd.config.logs import Fields
-from stetd.config.settings import Settings
 from stetd.server.peer import Credentials, PeerProcess, credentials_of, hung_up, peer_of
-from stetd.server.shared_limits import LARGE, Crowd
+from stetd.server.shared_limits import LARGE
+
+if TYPE_CHECKING:
+    from stetd.server.server import Server
 
 #: Bytes of replies that may wait for a client before nothing more is read from it. Also what
 #: it must take within each frame_timeout_s to count as reading at all.
@@ -97,32 +99,16 @@ class Handlers(Protocol):
 
 
 class ClientConnection(asyncio.BufferedProtocol):
-    """The server's side of one connection. Everything in it runs on the event loop.
+    """The server's side of one connection. Everything in it runs on the event loop."""
 
-    ``admit`` may give a reason to turn it away; ``left`` is called when it is over. ``crowd``: what
-    it shares with the others.
-    """
-
-    def __init__(
-        self,
-        settings: Settings,
-        handlers: Handlers,
-        *,
-        control: bool,
-        crowd: Crowd,
-        admit: Callable[[ClientConnection, Credentials], Refused | None],
-        left: Callable[[ClientConnection], None],
-    ) -> None:
+    def __init__(self, server: Server, *, control: bool) -> None:
         self.control = control
         #: Requests in work.
         self.tasks: set[asyncio.Task[None]] = set()
-        self._settings = settings
-        self._handlers = handlers
-        self._crowd = crowd
-        self._admit = admit
-        self._left = left
+        self._server = server
+        self._crowd = server.crowd
         self._loop = asyncio.get_running_loop()
-        self._framer = Framer(settings.max_frame)
+        self._framer = Framer(server.settings.max_frame)
         self._calls: Calls | None = None
         self._turned_away: Refused | None = None
         self._transport: asyncio.Transport
@@ -149,7 +135,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=HIGH_WATER, low=HIGH_WATER // 4)
         self._credentials = credentials_of(transport.get_extra_info("socket"))
-        self._turned_away = self._admit(self, self._credentials)
+        self._turned_away = self._server.admit(self, self._credentials)
         if self._turned_away is not None:
             self._after("parting", PARTING_S, self._turn_away, None)
 
@@ -199,10 +185,10 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._cancel(name)
         self._ended = True
         # Whoever still knows of this connection must not keep what was half received on it.
-        self._framer = Framer(self._settings.max_frame, self._framer.encoding)
+        self._framer = Framer(self._server.settings.max_frame, self._framer.encoding)
         self._say_taken()
         self._tell_gone()
-        self._left(self)
+        self._server.left(self)
 
     def _tell_gone(self) -> None:
         """Tell the handlers, once, that nobody is there any more."""
@@ -226,9 +212,8 @@ class ClientConnection(asyncio.BufferedProtocol):
                 self._all_taken = self._loop.create_future()
             await asyncio.shield(self._all_taken)
 
-    def reconfigure(self, settings: Settings) -> None:
-        """Go by other settings from now on."""
-        self._settings = settings
+    def reconfigure(self) -> None:
+        """Go by the server's new settings from now on."""
         self._advance()
 
     def drain(self) -> None:
@@ -259,7 +244,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     def shed(self) -> None:
         """Close, because all connections together hold too much and this one holds the most."""
         log.warning("pid %d holds %d bytes: connection closed", self._credentials.pid, self.held)
-        self._framer = Framer(self._settings.max_frame, self._framer.encoding)
+        self._framer = Framer(self._server.settings.max_frame, self._framer.encoding)
         self._broken = True
         if self._transport.get_write_buffer_size():
             self.abort()
@@ -274,7 +259,9 @@ class ClientConnection(asyncio.BufferedProtocol):
         try:
             peer = peer_of(self._transport.get_extra_info("socket"))
             self._command = peer.command
-            self._calls = self._handlers.connect(control=self.control, peer=peer, client=self)
+            self._calls = self._server.handlers.connect(
+                control=self.control, peer=peer, client=self
+            )
             return
         except Refused as refused:
             self._turned_away = refused
@@ -321,10 +308,10 @@ class ClientConnection(asyncio.BufferedProtocol):
             return False
         if self._draining:
             return True
-        if self._hello is not None or len(self.tasks) >= self._settings.max_pipelined:
+        if self._hello is not None or len(self.tasks) >= self._server.settings.max_pipelined:
             return False
         size = self._framer.frame_bytes
-        if self._in_work and self._in_work + size > self._settings.max_frame:
+        if self._in_work and self._in_work + size > self._server.settings.max_frame:
             return False
         has_turn = self._crowd.has_turn(size, self._advance)
         return has_turn and self._crowd.has_room(size, self._take_another_turn)
@@ -446,7 +433,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         else:
             self._transport.resume_reading()
             if self._framer.mid_frame and "stalled" not in self._timers:
-                self._after("stalled", self._settings.frame_timeout_s, self._check_stalled)
+                self._after("stalled", self._server.settings.frame_timeout_s, self._check_stalled)
 
     def _part(self) -> None:
         """Close when everything that was understood has been answered."""
@@ -471,7 +458,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         if not self._framer.mid_frame:
             return
         silent = self._loop.time() - self._heard
-        limit = self._settings.frame_timeout_s
+        limit = self._server.settings.frame_timeout_s
         if not self._transport.is_reading():  # it is us who pause, not the client
             self._after("stalled", limit, self._check_stalled)
         elif silent < limit:
@@ -482,7 +469,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.close()
 
     def _watch_progress(self) -> None:
-        seconds = self._settings.frame_timeout_s
+        seconds = self._server.settings.frame_timeout_s
         self._after("unread", seconds, self._check_progress, self._taken_bytes())
 
     def _check_progress(self, taken_before: int) -> None:

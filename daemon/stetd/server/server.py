@@ -82,15 +82,11 @@ def listen(path: str, *, control: bool) -> Listener:
     with suppress(FileNotFoundError):
         os.unlink(temporary)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-    try:
-        listening.setblocking(False)
-        listening.bind(temporary)
-        os.chmod(temporary, 0o600)
-        listening.listen(_BACKLOG)
-        os.rename(temporary, path)
-    except BaseException:
-        listening.close()
-        raise
+    listening.setblocking(False)
+    listening.bind(temporary)
+    os.chmod(temporary, 0o600)
+    listening.listen(_BACKLOG)
+    os.rename(temporary, path)
     return Listener(listening, control, path)
 
 
@@ -108,15 +104,15 @@ class Server:
         *,
         idle: Callable[[], None] | None = None,
     ) -> None:
-        self._settings = settings
-        self._handlers = handlers
+        self.settings = settings
+        self.handlers = handlers
         self._listeners = listeners
         self._idle = idle
         self._idle_timer: asyncio.TimerHandle | None = None
         self._serving: list[asyncio.Server] = []
         self._admitted: set[ClientConnection] = set()
         self._turned_away: set[ClientConnection] = set()
-        self._crowd = Crowd(settings.max_held_bytes, lambda: self._admitted)
+        self.crowd = Crowd(settings.max_held_bytes, lambda: self._admitted)
         self._all_left = asyncio.Event()
         self._all_left.set()
 
@@ -126,7 +122,7 @@ class Server:
         for listener in self._listeners:
             self._serving.append(
                 await loop.create_unix_server(
-                    partial(self._connection, listener.control),
+                    partial(ClientConnection, self, control=listener.control),
                     sock=listener.socket,
                     backlog=_ACCEPTED_AT_ONCE,
                     **_KEEP_THE_FILE,
@@ -137,10 +133,10 @@ class Server:
 
     def reconfigure(self, settings: Settings) -> None:
         """Go by other settings from now on; max_frame is for new connections only."""
-        self._settings = settings
-        self._crowd.limit = settings.max_held_bytes
+        self.settings = settings
+        self.crowd.limit = settings.max_held_bytes
         for connection in list(self._admitted):
-            connection.reconfigure(settings)
+            connection.reconfigure()
         self._watch_idleness()
 
     @property
@@ -178,17 +174,8 @@ class Server:
 
     # -- connections -----------------------------------------------------------------------
 
-    def _connection(self, control: bool) -> ClientConnection:
-        return ClientConnection(
-            self._settings,
-            self._handlers,
-            control=control,
-            crowd=self._crowd,
-            admit=self._admit,
-            left=self._left,
-        )
-
-    def _admit(self, connection: ClientConnection, whose: Credentials) -> Refused | None:
+    def admit(self, connection: ClientConnection, whose: Credentials) -> Refused | None:
+        """Count a connection in; the reason if it is turned away."""
         refused = self._reason_against(connection, whose)
         if refused is None:
             self._admitted.add(connection)
@@ -209,7 +196,7 @@ class Server:
                 "your own user's daemon.",
             )
         alike = sum(other.control == connection.control for other in self._admitted)
-        if alike >= self._settings.max_connections:
+        if alike >= self.settings.max_connections:
             return refuse(
                 Kind.OVERLOADED,
                 f"The daemon has {alike} open connections, which is its limit. Close some that "
@@ -217,7 +204,8 @@ class Server:
             )
         return None
 
-    def _left(self, connection: ClientConnection) -> None:
+    def left(self, connection: ClientConnection) -> None:
+        """Forget a connection that is over."""
         self._admitted.discard(connection)
         self._turned_away.discard(connection)
         if not self._admitted and not self._turned_away:
@@ -228,6 +216,6 @@ class Server:
         if self._idle_timer is not None:
             self._idle_timer.cancel()
             self._idle_timer = None
-        if self._idle is not None and self._settings.idle_exit_s and not self._admitted:
+        if self._idle is not None and self.settings.idle_exit_s and not self._admitted:
             loop = asyncio.get_running_loop()
-            self._idle_timer = loop.call_later(self._settings.idle_exit_s, self._idle)
+            self._idle_timer = loop.call_later(self.settings.idle_exit_s, self._idle)
