@@ -30,10 +30,10 @@ class OwnPlaces(msgspec.Struct, frozen=True):
 
     state: str
     runtime: str
-    config: str = ""
+    config: str
 
 
-def why_not(path: str, own: OwnPlaces, workspaces: Iterable[str] = ()) -> str | None:
+def why_not(path: str, own: OwnPlaces, workspaces: Iterable[str]) -> str | None:
     """Why a directory (absolute, without links) can't be a workspace; None if it can.
 
     ``workspaces``: the roots of those that are allowed.
@@ -77,12 +77,11 @@ def _why_not_beside(path: str, own: OwnPlaces) -> str | None:
             return f"stet's own directory {directory} lies in it"
         if _identity(real) in above or _inside(path, real):
             return f"it is, or lies in, stet's own directory {directory}"
-    if own.config:
-        folder = os.path.dirname(os.path.realpath(own.config))
-        if here in _chain(folder) or _inside(folder, path):
-            return f"stet's configuration {own.config} lies in it, which says who may write"
-        if os.path.basename(folder) == "stet" and _inside(path, folder):
-            return f"it lies in the directory of stet's configuration {own.config}"
+    folder = os.path.dirname(os.path.realpath(own.config))
+    if here in _chain(folder) or _inside(folder, path):
+        return f"stet's configuration {own.config} lies in it, which says who may write"
+    if os.path.basename(folder) == "stet" and _inside(path, folder):
+        return f"it lies in the directory of stet's configuration {own.config}"
     return None
 
 

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from stet.wire import results
 from stetd.methods import (
@@ -64,12 +65,12 @@ class Method(msgspec.Struct, frozen=True):
 
     run: Run
     takes: type[takes.Params] | None = takes.NoParams
-    control: bool = False
     needs: Needs = Needs.WORKSPACE
     writes: Writes = Writes.NOTHING
+    control: bool = False
 
 
-def _on_writer(run: Callable[[Caller, Any], object]) -> Run:
+def _queued(run: Callable[[Caller, Any], object]) -> Run:
     """What runs between batches, after what this client has asked for before."""
 
     async def runs(caller: Caller, params: object) -> object:
@@ -88,11 +89,13 @@ def _asks(question: str, answer: type) -> Run:
 
 
 _EDITS, _BACK = Writes.EDITS, Writes.TAKES_BACK
+_NOTHING, _HELLO = Needs.NOTHING, Needs.HELLO
 
-#: Every method there is, by its name.
-METHODS: Mapping[str, Method] = {
-    "hello": Method(greeting.hello, None, needs=Needs.NOTHING),
-    "tools": Method(greeting.tools, takes.ToolStyle, needs=Needs.NOTHING),
+_AGENTS: dict[str, Method] = {
+    "hello": Method(greeting.hello, None, _NOTHING),
+    "tools": Method(greeting.tools, takes.ToolStyle, _NOTHING),
+    "status": Method(running.status, needs=_NOTHING),
+    "subscribe": Method(running.subscribe, takes.Subscribe, _HELLO),
     **{name: Method(editing.edit(name), None, writes=_EDITS) for name in sorted(EDIT_METHODS)},
     "undo": Method(editing.edit("undo", takes.Undo, editing.check_undo), None, writes=_BACK),
     "redo": Method(editing.edit("redo", takes.Redo), None, writes=_BACK),
@@ -107,41 +110,34 @@ METHODS: Mapping[str, Method] = {
     "diff": Method(_asks("diff", results.DiffResult), takes.Diff),
     "blame": Method(_asks("blame", results.BlameResult), takes.Blame),
     "export": Method(history.export, takes.Export),
-    "verify": Method(verifying.verify, takes.Verify, control=True),
-    "clipboard_list": Method(_on_writer(sessions.clipboard_list)),
-    "clipboard_get": Method(_on_writer(sessions.clipboard_get), takes.ClipboardKey),
-    "clipboard_set": Method(_on_writer(sessions.clipboard_set), takes.ClipboardSetting),
-    "clipboard_delete": Method(_on_writer(sessions.clipboard_delete), takes.ClipboardKey),
-    "session_list": Method(
-        _on_writer(sessions.session_list), takes.SessionListing, control=True, needs=Needs.HELLO
-    ),
-    "session_end": Method(sessions.session_end, takes.SessionEnding, control=True),
-    "mode_get": Method(_on_writer(modes.mode_get)),
+    "pin_list": Method(lambda caller, _: caller.ask("pins", None, results.PinList)),
+    "clipboard_list": Method(_queued(sessions.clipboard_list)),
+    "clipboard_get": Method(_queued(sessions.clipboard_get), takes.ClipboardKey),
+    "clipboard_set": Method(_queued(sessions.clipboard_set), takes.ClipboardSetting),
+    "clipboard_delete": Method(_queued(sessions.clipboard_delete), takes.ClipboardKey),
+    "mode_get": Method(_queued(modes.mode_get)),
     "mode_set": Method(modes.mode_set, takes.ModeSetting),
     "request_mode_upgrade": Method(upgrades.request_mode_upgrade, takes.UpgradeAsking),
-    "upgrade_list": Method(
-        _on_writer(upgrades.upgrade_list), takes.UpgradeListing, control=True, needs=Needs.HELLO
-    ),
-    "upgrade_decide": Method(
-        _on_writer(upgrades.upgrade_decide), takes.UpgradeDeciding, control=True, needs=Needs.HELLO
-    ),
-    "pin_set": Method(pins.pin_set, takes.PinSetting, control=True),
-    "pin_delete": Method(_on_writer(pins.pin_delete), takes.PinName, control=True),
-    "pin_list": Method(lambda caller, _: caller.ask("pins", None, results.PinList)),
-    "forget": Method(upkeep.forget, takes.Forget, control=True),
-    "gc": Method(upkeep.gc, takes.OneWorkspace, control=True),
-    "snapshot": Method(upkeep.snapshot, takes.TakeSnapshot, control=True),
-    "workspace_allow": Method(
-        _on_writer(workspaces.workspace_allow), takes.Root, control=True, needs=Needs.NOTHING
-    ),
-    "workspace_forget": Method(
-        _on_writer(workspaces.workspace_forget), takes.Root, control=True, needs=Needs.NOTHING
-    ),
-    "workspace_list": Method(
-        _on_writer(workspaces.workspace_list), control=True, needs=Needs.NOTHING
-    ),
-    "subscribe": Method(running.subscribe, takes.Subscribe, needs=Needs.HELLO),
-    "status": Method(running.status, needs=Needs.NOTHING),
-    "reload": Method(running.reload, control=True, needs=Needs.NOTHING),
-    "shutdown": Method(running.shutdown, control=True, needs=Needs.NOTHING),
+}
+_PERSONS: dict[str, Method] = {
+    "session_list": Method(_queued(sessions.session_list), takes.SessionListing, _HELLO),
+    "session_end": Method(sessions.session_end, takes.SessionEnding),
+    "upgrade_list": Method(_queued(upgrades.upgrade_list), takes.UpgradeListing, _HELLO),
+    "upgrade_decide": Method(_queued(upgrades.upgrade_decide), takes.UpgradeDeciding, _HELLO),
+    "pin_set": Method(pins.pin_set, takes.PinSetting),
+    "pin_delete": Method(_queued(pins.pin_delete), takes.PinName),
+    "verify": Method(verifying.verify, takes.Verify),
+    "forget": Method(upkeep.forget, takes.Forget),
+    "gc": Method(upkeep.gc, takes.OneWorkspace),
+    "snapshot": Method(upkeep.snapshot, takes.TakeSnapshot),
+    "workspace_allow": Method(_queued(workspaces.workspace_allow), takes.Root, _NOTHING),
+    "workspace_forget": Method(_queued(workspaces.workspace_forget), takes.Root, _NOTHING),
+    "workspace_list": Method(_queued(workspaces.workspace_list), needs=_NOTHING),
+    "reload": Method(running.reload, needs=_NOTHING),
+    "shutdown": Method(running.shutdown, needs=_NOTHING),
+}
+#: Every method there is, by its name.
+METHODS: Mapping[str, Method] = {
+    **_AGENTS,
+    **{name: replace(method, control=True) for name, method in _PERSONS.items()},
 }

@@ -17,7 +17,6 @@ from stetd.server.peer import start_of
 from stetd.server.peer_view import sees
 from stetd.session.sessions import Entrant
 from stetd.state.state import State
-from stetd.state.workspace import Workspace
 from stetd.storage.real_directories import nearest_real
 from stetd.transaction.parameters import Hello, ToolStyle, check_label, convert
 
@@ -59,7 +58,7 @@ async def hello(caller: Caller, params: Params) -> HelloResult:
 
 
 class _Seen(NamedTuple):
-    """What was found to be the same for the peer: a workspace's root, or what is left above it."""
+    """A workspace's root, and whether all of it is there, for the peer as for the daemon."""
 
     root: str
     whole: bool
@@ -68,14 +67,11 @@ class _Seen(NamedTuple):
 def _root_around(state: State, path: str) -> str:
     """The innermost allowed workspace around a directory, opened or put off. Raises Refused."""
     found, put_off = state.find_workspace(path), state.find_unopened(path)
-    roots = [found[0].root] if found is not None else []
-    if put_off is not None:
-        roots.append(put_off.root)
+    roots = [each.root for each in (found and found[0], put_off) if each is not None]
     if not roots:
-        raise refuse(
-            Kind.WORKSPACE_NOT_ALLOWED,
+        raise _not_allowed(
             f"{path} is not an allowed workspace, nor inside one. "
-            f"The person at the machine can allow it with: stet init {path}",
+            f"The person at the machine can allow it with: stet init {path}"
         )
     return max(roots, key=len)
 
@@ -87,38 +83,36 @@ def _look(caller: Caller, root: str) -> _Seen:
     """
     nearest = nearest_real(root)
     if not _sees(caller, nearest):
-        raise refuse(
-            Kind.WORKSPACE_NOT_ALLOWED,
+        raise _not_allowed(
             f"{root} is not what this process sees at that path, so it may not edit "
-            "there. A sandbox needs the whole workspace, at the path that it has outside.",
+            "there. A sandbox needs the whole workspace, at the path that it has outside."
         )
     return _Seen(root, nearest == root)
 
 
-def _found(caller: Caller, path: str, seen: _Seen | None) -> tuple[Workspace, str]:
-    """The workspace around a directory, and where in it that is. Raises Refused.
+def _sees(caller: Caller, directory: str) -> bool:
+    """Whether the process that connected sees a directory, and not a later one with its id."""
+    hit("hello.looking")
+    pid = caller.peer.pid
+    return sees(pid, directory) and start_of(pid) == caller.peer_start != 0
 
-    ``seen``: what an agent sees of it. Before that was looked at, it is told nothing of what is
-    there, and nothing is done.
-    """
+
+def _enter(caller: Caller, hello: Hello, path: str, seen: _Seen | None) -> HelloResult:
+    """Find the workspace and open the session; ``seen``: what an agent sees of it."""
     state = caller.state
     root = _root_around(state, path)
+    changed = f"the workspaces around {path} have just changed. Say hello again."
     if seen is not None and seen.root != root:
-        raise _changed(path)
+        raise _not_allowed(changed)
     put_off = state.find_unopened(path)
     if put_off is not None and put_off.root == root:
         caller.shared.workspaces.take_up(put_off)  # it may be well again
     found = state.find_workspace(path)
     if found is None or not os.path.isdir(path):
-        raise refuse(Kind.WORKSPACE_NOT_ALLOWED, f"{path} is not a directory.")
+        raise _not_allowed(f"{path} is not a directory.")
     if seen is not None and not seen.whole:
-        raise _changed(path)
-    return found
-
-
-def _enter(caller: Caller, hello: Hello, path: str, seen: _Seen | None) -> HelloResult:
-    """Find the workspace and open the session."""
-    workspace, directory = _found(caller, path, seen)
+        raise _not_allowed(changed)
+    workspace, directory = found
     agent = hello.agent or (hello.client.name if hello.client else None)
     name = hello.session
     if name is None and not caller.control:
@@ -131,27 +125,12 @@ def _enter(caller: Caller, hello: Hello, path: str, seen: _Seen | None) -> Hello
     caller.session, caller.secret = name, hello.secret
     caller.agent = agent or (session.agent if session else None)
     caller.greeted = True
-    return HelloResult(
-        PROTOCOL,
-        _SERVER,
-        WorkspaceRef(workspace.root, workspace.shadow),
-        name,
-        caller.state.effective_mode(session, workspace),
-    )
+    shown = WorkspaceRef(workspace.root, workspace.shadow)
+    return HelloResult(PROTOCOL, _SERVER, shown, name, state.effective_mode(session, workspace))
 
 
-def _changed(path: str) -> Refused:
-    return refuse(
-        Kind.WORKSPACE_NOT_ALLOWED,
-        f"the workspaces around {path} have just changed. Say hello again.",
-    )
-
-
-def _sees(caller: Caller, directory: str) -> bool:
-    """Whether the process that connected sees a directory, and not a later one with its id."""
-    hit("hello.looking")
-    pid = caller.peer.pid
-    return sees(pid, directory) and start_of(pid) == caller.peer_start != 0
+def _not_allowed(why: str) -> Refused:
+    return refuse(Kind.WORKSPACE_NOT_ALLOWED, why)
 
 
 async def tools(_: Caller, wanted: ToolStyle) -> Tools:

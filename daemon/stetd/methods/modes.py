@@ -122,7 +122,6 @@ def _result(caller: Caller, session: Session | None, workspace: Workspace) -> Mo
     }
     mode = stricter(own, ceiling)
     if mode != RESTRICTED:
-        known = [end for end in ends.values() if end is not None]
-        ends["until"] = min(known, default=None)
+        ends["until"] = min((end for end in ends.values() if end is not None), default=None)
     told = {name: rfc3339(int(end)) for name, end in ends.items() if end is not None}
     return ModeResult(mode=mode, session_mode=own, workspace_mode=ceiling, **told)

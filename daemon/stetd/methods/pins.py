@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 
 from stet.wire.failures import Kind, refuse
 from stet.wire.results import PinInfo
 from stetd.methods.caller import Caller
+from stetd.methods.workspaces import writing
 from stetd.repository.references import delete_pin, named, pin_names, set_pin, why_no_pin_name
 from stetd.repository.rewritten import read_pending
 from stetd.repository.shallow import read_shallow
 from stetd.state.workspace import Workspace
-from stetd.storage.disk import Disk, SyncFailed
 from stetd.storage.journal_format import Cut
 from stetd.transaction.parameters import PinName, PinSetting
-from stetd.transaction.refusals import io_failure, read_only
 
 #: So often, and so many seconds apart, a commit is looked at while the history is being cut.
 _ATTEMPTS, _PAUSE_S = 50, 0.2
@@ -59,8 +56,8 @@ def _set(caller: Caller, info: PinInfo, cut: Cut | None, *, move: bool) -> bool:
             "another commit, or choose another name.",
         )
     assert info.commit is not None, "BUG: a pin to be set on no commit"
-    with _writing(caller) as disk:
-        set_pin(workspace.shadow, info.name, info.commit, disk)
+    with writing(caller.shared.writer):
+        set_pin(workspace.shadow, info.name, info.commit, caller.state.disk)
     return True
 
 
@@ -85,20 +82,6 @@ def pin_delete(caller: Caller, wanted: PinName) -> PinInfo:
             Kind.UNKNOWN_COMMIT,
             f"no pin is called {name[:100]!r}." + (f" There are: {names}." if names else ""),
         )
-    with _writing(caller) as disk:
-        delete_pin(workspace.shadow, name, disk)
+    with writing(caller.shared.writer):
+        delete_pin(workspace.shadow, name, caller.state.disk)
     return PinInfo(name, known or None)
-
-
-@contextmanager
-def _writing(caller: Caller) -> Iterator[Disk]:
-    """Write references, or refuse (read_only, io_error)."""
-    writer = caller.shared.writer
-    if writer.read_only is not None:
-        raise read_only(writer.read_only)
-    try:
-        yield caller.state.disk
-    except OSError as error:
-        if isinstance(error, SyncFailed):
-            writer.become_read_only(f"a sync failed: {error.strerror}")
-        raise io_failure(error) from error

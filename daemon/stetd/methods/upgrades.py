@@ -51,18 +51,15 @@ def _ask(caller: Caller, asking: UpgradeAsking, wait: Wait | None) -> UpgradeRes
     session, workspace = caller.needs_session(), caller.open_workspace()
     state = caller.state
     if state.effective_mode(session, workspace) != RESTRICTED:
-        now = state.now()
-        ends = [until(each.standing, now) for each in (session, workspace)]
-        end = min((each for each in ends if each is not None), default=None)
+        ends = [until(each.standing, state.now()) for each in (session, workspace)]
         known = latest_of(state.upgrades.values(), workspace.name, session.name)
-        approved = known if known is not None and known.status == APPROVED else None
-        if approved is not None and approved.time < session.created:
-            approved = None  # it was another session of this name that asked
+        if known and (known.status != APPROVED or known.time < session.created):
+            known = None  # or it was another session of this name that asked
         return UpgradeResult(
-            approved.id if approved else None,
+            known.id if known else None,
             APPROVED,
-            note=approved.note if approved else "",
-            until=_time(end),
+            note=known.note if known else "",
+            until=_time(min((each for each in ends if each is not None), default=None)),
             message="This session may write already; there is nothing to ask for.",
         )
     caller.shared.writer.sessions.keep(session)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -36,17 +37,11 @@ class Workspaces(msgspec.Struct, frozen=True):
 
     writer: Writer
     taking_up: TakingUp
-    runtime_directory: str
-    on_taken_up: Callable[[Workspace], None] = lambda _: None
-    #: The configuration file.
-    config: str = ""
+    own: OwnPlaces
+    on_taken_up: Callable[[Workspace], None]
 
     def allow(self, root: str) -> Workspace:
-        """Allow a directory, durably, and open it. Allowing it again changes nothing.
-
-        Raises Refused: invalid_params, workspace_not_allowed with the reason, io_error,
-        read_only.
-        """
+        """Allow a directory, durably, and open it. Allowing it again changes nothing."""
         state = self.writer.state
         path = self._usable(root)
         name = workspace_name(path)
@@ -71,9 +66,24 @@ class Workspaces(msgspec.Struct, frozen=True):
         return self._try_again(known)
 
     def _usable(self, root: str) -> str:
-        state = self.writer.state
-        own = OwnPlaces(state.directory, self.runtime_directory, self.config)
-        return _usable_root(root, own, [each.root for each in state.open.values()])
+        check_root(root)
+        path = os.path.realpath(root)
+        try:
+            info = os.stat(path)
+            os.fsencode(path).decode()
+        except OSError as error:
+            raise refuse(Kind.WORKSPACE_NOT_ALLOWED, f"{root}: {error.strerror}.") from error
+        except UnicodeDecodeError as error:
+            raise refuse(Kind.INVALID_PARAMS, f"{root!r}: this name is not valid UTF-8.") from error
+        if not stat.S_ISDIR(info.st_mode):
+            raise refuse(Kind.WORKSPACE_NOT_ALLOWED, f"{root} is not a directory.")
+        reason = why_not(path, self.own, [each.root for each in self.writer.state.open.values()])
+        if reason:
+            raise refuse(
+                Kind.WORKSPACE_NOT_ALLOWED,
+                f"{path} can't be a workspace: {reason}. Choose a project's directory.",
+            )
+        return path
 
     def _open(self, known: WorkspaceState) -> Workspace:
         """Open a workspace that is new, or was forgotten."""
@@ -124,13 +134,8 @@ class Workspaces(msgspec.Struct, frozen=True):
     def forget(self, workspace: Workspace) -> None:
         """Take back that a workspace is allowed. Its history stays where it is."""
         state = self.writer.state
-        try:  # the next checkpoint no longer knows its files
+        with writing(self.writer):  # the next checkpoint no longer knows its files
             workspace.worktree.sync(state.unsynced.get(workspace.name, ()))
-        except SyncFailed as error:
-            self.writer.become_read_only(f"a sync failed: {error.strerror}")
-            raise io_failure(error) from error
-        except OSError as error:
-            raise io_failure(error) from error
         self.writer.record(WorkspaceForgotten(workspace.name))
         state.unsynced.pop(workspace.name, None)
         state.known[workspace.name] = msgspec.structs.replace(
@@ -156,25 +161,17 @@ def check_root(root: str) -> None:
         raise refuse(Kind.INVALID_PARAMS, f"a workspace is an absolute directory, not {root!r}.")
 
 
-def _usable_root(root: str, own: OwnPlaces, workspaces: Iterable[str]) -> str:
-    check_root(root)
-    path = os.path.realpath(root)
+@contextmanager
+def writing(writer: Writer) -> Iterator[None]:
+    """Refuse (read_only, io_error) what the disk refuses."""
+    if writer.read_only is not None:
+        raise read_only(writer.read_only)
     try:
-        info = os.stat(path)
-        os.fsencode(path).decode()
+        yield
     except OSError as error:
-        raise refuse(Kind.WORKSPACE_NOT_ALLOWED, f"{root}: {error.strerror}.") from error
-    except UnicodeDecodeError as error:
-        raise refuse(Kind.INVALID_PARAMS, f"{root!r}: this name is not valid UTF-8.") from error
-    if not stat.S_ISDIR(info.st_mode):
-        raise refuse(Kind.WORKSPACE_NOT_ALLOWED, f"{root} is not a directory.")
-    reason = why_not(path, own, workspaces)
-    if reason:
-        raise refuse(
-            Kind.WORKSPACE_NOT_ALLOWED,
-            f"{path} can't be a workspace: {reason}. Choose a project's directory.",
-        )
-    return path
+        if isinstance(error, SyncFailed):
+            writer.become_read_only(f"a sync failed: {error.strerror}")
+        raise io_failure(error) from error
 
 
 def workspace_allow(caller: Caller, wanted: Root) -> WorkspaceInfo:
