@@ -38,7 +38,7 @@ from stetd.state.decisions import Wait, Waits
 from stetd.state.reading_place import Place
 from stetd.state.state import State
 from stetd.state.workspace import Workspace
-from stetd.transaction.parameters import Common, check_label, convert
+from stetd.transaction.parameters import Common, check_label, convert, invalid
 from stetd.upkeep.schedule import Retain, Upkeep
 
 PROTOCOL = 1
@@ -184,10 +184,7 @@ class Caller:
         self.open_workspace()
         session = self.own_session()
         if session is None:
-            raise refuse(
-                Kind.INVALID_PARAMS,
-                "this needs a session: name one in hello, e.g. session: 'conv-1'",
-            )
+            raise invalid("this needs a session: name one in hello, e.g. session: 'conv-1'")
         return session
 
     async def submit(
@@ -207,7 +204,7 @@ class Caller:
         common = convert(Common, method, given)
         check_label("request_id", common.request_id)
         if common.message is not None and "\0" in common.message:
-            raise refuse(Kind.INVALID_PARAMS, f"{method}: message can't contain NUL characters.")
+            raise invalid(f"{method}: message can't contain NUL characters.")
         kept = {key: value for key, value in given.items() if key != "request_id"}
         canonical = msgspec.msgpack.encode([method, own, kept], order="deterministic")
         call = EditCall(

@@ -7,11 +7,17 @@ from typing import Any
 
 import msgspec
 
-from stet.wire.failures import Kind, refuse
 from stet.wire.results import EditResult
 from stetd.methods.caller import Caller, Params
 from stetd.transaction import parameters
-from stetd.transaction.parameters import Rollback, Undo, convert, not_permitted, split_common
+from stetd.transaction.parameters import (
+    Rollback,
+    Undo,
+    convert,
+    invalid,
+    not_permitted,
+    split_common,
+)
 
 
 def edit(
@@ -36,18 +42,14 @@ def check_undo(caller: Caller, undo: Undo) -> None:
     """Refuse what contradicts itself, and an agent that names another session."""
     given = [name for name in ("commits", "last", "request") if getattr(undo, name) is not None]
     if len(given) > 1:
-        raise refuse(
-            Kind.INVALID_PARAMS,
-            f"undo: give one of commits, last, request; not {' and '.join(given)}.",
-        )
+        raise invalid(f"undo: give one of commits, last, request; not {' and '.join(given)}.")
     filters = [name for name in ("session", "agent", "paths") if getattr(undo, name) is not None]
     if given == ["request"] and "session" in filters:
         filters.remove("session")  # request ids are scoped to sessions
     if filters and given not in ([], ["last"]):
-        raise refuse(
-            Kind.INVALID_PARAMS,
+        raise invalid(
             f"undo: {', '.join(filters)} choose among the newest edits and go with last only; "
-            f"{given[0]} says already what to take back. Leave one of them out.",
+            f"{given[0]} says already what to take back. Leave one of them out."
         )
     _check_own_session(caller, undo.session, f"stet undo --session {undo.session}")
 

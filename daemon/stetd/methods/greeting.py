@@ -18,7 +18,7 @@ from stetd.server.peer_view import sees
 from stetd.session.sessions import Entrant
 from stetd.state.state import State
 from stetd.storage.real_directories import nearest_real
-from stetd.transaction.parameters import Hello, ToolStyle, check_label, convert
+from stetd.transaction.parameters import Hello, ToolStyle, check_label, convert, invalid
 
 _SERVER = ServerInfo("stetd", __version__)
 
@@ -39,16 +39,11 @@ async def hello(caller: Caller, params: Params) -> HelloResult:
     check_label("the client's name", wanted.client.name if wanted.client else None)
     if wanted.workspace is None:
         if not caller.control:
-            raise refuse(
-                Kind.INVALID_PARAMS, "hello: workspace is required: an absolute directory."
-            )
+            raise invalid("hello: workspace is required: an absolute directory.")
         caller.greeted, caller.workspace = True, None
         return HelloResult(PROTOCOL, _SERVER, None, None, None)
     if not os.path.isabs(wanted.workspace) or "\0" in wanted.workspace:
-        raise refuse(
-            Kind.INVALID_PARAMS,
-            f"hello: workspace must be an absolute directory, not {wanted.workspace!r}.",
-        )
+        raise invalid(f"hello: workspace must be an absolute directory, not {wanted.workspace!r}.")
     path, seen = os.path.realpath(wanted.workspace), None
     if not caller.control:
         root = await caller.on_writer(lambda: _root_around(caller.state, path))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from stet.wire.failures import Kind, Refused, refuse
+from stet.wire.failures import Kind, Refused
 from stet.wire.results import ExportResult, ReadResult
 from stetd.methods.caller import Caller
 from stetd.planning.file_reading import read_now
-from stetd.transaction.parameters import Export, Read
+from stetd.transaction.parameters import Export, Read, invalid
 
 #: A file of no more bytes is read at once, by the engine.
 _SMALL_BYTES = 128 * 1024
@@ -30,7 +30,5 @@ async def read(caller: Caller, wanted: Read) -> object:
 async def export(caller: Caller, wanted: Export) -> ExportResult:
     """Export commits; who may read the history may export it."""
     if wanted.format == "diff" and (wanted.cursor or wanted.limit):
-        raise refuse(
-            Kind.INVALID_PARAMS, "export: one diff has no pages; leave out cursor and limit."
-        )
+        raise invalid("export: one diff has no pages; leave out cursor and limit.")
     return await caller.ask("export", wanted, ExportResult)

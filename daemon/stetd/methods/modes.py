@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from stet.wire.failures import Kind, refuse
 from stet.wire.results import ModeResult
 from stetd.history.commits import rfc3339
 from stetd.methods.caller import Caller
@@ -20,7 +19,7 @@ from stetd.session.modes import (
 )
 from stetd.session.sessions import Session
 from stetd.state.workspace import Workspace
-from stetd.transaction.parameters import ModeSetting, NoParams, not_permitted
+from stetd.transaction.parameters import ModeSetting, NoParams, invalid, not_permitted
 
 #: Seconds for which a person's restriction waits for calls that have changed nothing yet.
 _RESTRICTS_WITHIN_S = 5.0
@@ -34,21 +33,15 @@ def mode_get(caller: Caller, _: NoParams) -> ModeResult:
 async def mode_set(caller: Caller, setting: ModeSetting) -> ModeResult:
     """Set the mode of a session or a workspace."""
     if setting.mode not in MODES:
-        raise refuse(
-            Kind.INVALID_PARAMS,
-            f"mode_set: mode {setting.mode!r} is none of {', '.join(MODES)}.",
-        )
+        raise invalid(f"mode_set: mode {setting.mode!r} is none of {', '.join(MODES)}.")
     if setting.scope not in (None, "session", "workspace"):
-        raise refuse(
-            Kind.INVALID_PARAMS, "mode_set: scope is 'session' (the default) or 'workspace'."
-        )
+        raise invalid("mode_set: scope is 'session' (the default) or 'workspace'.")
     if not caller.control:
         _check_agent_may_set(caller, setting)
     if setting.for_ is not None and setting.mode == RESTRICTED:
-        raise refuse(
-            Kind.INVALID_PARAMS,
+        raise invalid(
             "mode_set: for goes with mode 'unrestricted': a grant ends by itself, a restriction "
-            "stays until it is lifted. Leave for out.",
+            "stays until it is lifted. Leave for out."
         )
     # A change waits for all calls in flight. Those that take long to plan do not put off a
     # restriction: they are refused if they have changed nothing by then.
@@ -89,10 +82,9 @@ def _session(caller: Caller, setting: ModeSetting, workspace: Workspace) -> Sess
     else:
         session = caller.state.sessions.get((workspace.name, name)) if name else None
     if session is None:
-        raise refuse(
-            Kind.INVALID_PARAMS,
+        raise invalid(
             f"mode_set: there is no session {name!r} in this workspace. "
-            "Name one with session, or use scope: 'workspace' for all of them.",
+            "Name one with session, or use scope: 'workspace' for all of them."
         )
     return session
 
@@ -104,10 +96,9 @@ def _standing(caller: Caller, setting: ModeSetting, now: Standing, what: str) ->
     try:
         return granted(now, setting.for_, caller.state.now())
     except NothingToEnd:
-        raise refuse(
-            Kind.INVALID_PARAMS,
+        raise invalid(
             f"mode_set: the {what} is unrestricted already, and without an end; when a grant "
-            "ends, the mode before it returns, so nothing would end. Set mode 'restricted' first.",
+            "ends, the mode before it returns, so nothing would end. Set mode 'restricted' first."
         ) from None
 
 

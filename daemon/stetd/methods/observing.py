@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 import msgspec
 
-from stet.wire.failures import Kind, refuse
 from stet.wire.results import EditResult, ObservedFile, ObserveResult
 from stetd.methods.caller import Caller, Params
 from stetd.observing.before_note import BeforeNote
@@ -21,7 +20,7 @@ from stetd.observing.current_content import Differing, Looking, few
 from stetd.observing.recording import NOT_TOLD, Observation, ObservedBefore, note_id
 from stetd.observing.watched_tools import Late, WatchedTools
 from stetd.planning.world import OBSERVE
-from stetd.transaction.parameters import Observe, check_label, convert, split_common
+from stetd.transaction.parameters import Observe, check_label, convert, invalid, split_common
 
 #: Seconds that looking at a whole workspace takes at most, whatever is asked.
 _MOST_SECONDS = 10.0
@@ -39,11 +38,9 @@ async def observe(caller: Caller, params: Params) -> ObserveResult:
     asked = convert(Observe, OBSERVE, own)
     for name in ("if_match", "preview"):
         if common.get(name) is not None:
-            raise refuse(Kind.INVALID_PARAMS, f"observe: {name} can't be given; leave it out.")
+            raise invalid(f"observe: {name} can't be given; leave it out.")
     if asked.late is not None and (asked.phase != "before" or asked.paths is not None):
-        raise refuse(
-            Kind.INVALID_PARAMS, "observe: late goes with the phase before, and without paths."
-        )
+        raise invalid("observe: late goes with the phase before, and without paths.")
     for name in ("tool", "use", "subagent"):
         check_label(name, getattr(asked, name))
     if asked.use is not None:

@@ -14,7 +14,7 @@ from stetd.repository.rewritten import read_pending
 from stetd.repository.shallow import read_shallow
 from stetd.state.workspace import Workspace
 from stetd.storage.journal_format import Cut
-from stetd.transaction.parameters import PinName, PinSetting
+from stetd.transaction.parameters import PinName, PinSetting, invalid
 
 #: So often, and so many seconds apart, a commit is looked at while the history is being cut.
 _ATTEMPTS, _PAUSE_S = 50, 0.2
@@ -24,9 +24,7 @@ async def pin_set(caller: Caller, setting: PinSetting) -> PinInfo:
     """Give a commit a name."""
     reason = why_no_pin_name(setting.name)
     if reason is not None:
-        raise refuse(
-            Kind.INVALID_PARAMS, f"pin_set: {setting.name[:100]!r} can't be used: {reason}."
-        )
+        raise invalid(f"pin_set: {setting.name[:100]!r} can't be used: {reason}.")
 
     for _ in range(_ATTEMPTS):
         cut = await caller.on_writer(lambda: caller.place().cut)

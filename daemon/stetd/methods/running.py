@@ -9,7 +9,6 @@ import time
 import msgspec
 
 from stet.wire.events import EVENTS, Subscribed
-from stet.wire.failures import Kind, refuse
 from stet.wire.messages import MAX_DEPTH, MAX_VALUES
 from stet.wire.results import ReloadResult, StatusResult, WorkInfo
 from stetd import __version__
@@ -18,7 +17,7 @@ from stetd.editing.tools.inputs import MAX_ELEMENTS
 from stetd.methods.caller import PROTOCOL, Caller
 from stetd.planning.calls import MAX_CALLS
 from stetd.server.subscribers import Subscriber
-from stetd.transaction.parameters import NoParams, Subscribe
+from stetd.transaction.parameters import NoParams, Subscribe, invalid
 
 #: Options that are limits, and limits that are no options.
 _LIMITS = (
@@ -91,13 +90,12 @@ async def subscribe(caller: Caller, wanted: Subscribe) -> Subscribed:
     events = list(EVENTS if wanted.events is None else dict.fromkeys(wanted.events))
     unknown = [name for name in events if name not in EVENTS]
     if unknown:
-        raise refuse(
-            Kind.INVALID_PARAMS,
+        raise invalid(
             f"subscribe: there is no event {unknown[0]!r}; events are: {', '.join(EVENTS)}. "
-            "Leave events out for all of them; an empty list ends the subscription.",
+            "Leave events out for all of them; an empty list ends the subscription."
         )
     if caller.client is None:
-        raise refuse(Kind.INVALID_PARAMS, "subscribe: this connection can't be sent events.")
+        raise invalid("subscribe: this connection can't be sent events.")
     subscriber = Subscriber(
         caller.client.notify,
         events,

@@ -17,7 +17,7 @@ from stetd.session.upgrades import (
     matching,
 )
 from stetd.state.decisions import Wait
-from stetd.transaction.parameters import UpgradeAsking, UpgradeDeciding, UpgradeListing
+from stetd.transaction.parameters import UpgradeAsking, UpgradeDeciding, UpgradeListing, invalid
 
 _SAID = {
     PENDING: "The person has been asked and has not decided yet. Reading works meanwhile; ask "
@@ -96,18 +96,14 @@ def upgrade_list(caller: Caller, wanted: UpgradeListing) -> UpgradeList:
 def upgrade_decide(caller: Caller, deciding: UpgradeDeciding) -> UpgradeInfo:
     """Approve or deny a request."""
     if deciding.for_ is not None and not deciding.approve:
-        raise refuse(
-            Kind.INVALID_PARAMS,
-            "upgrade_decide: for is how long an approval holds; leave it out to deny.",
-        )
+        raise invalid("upgrade_decide: for is how long an approval holds; leave it out to deny.")
     request = _meant(caller, deciding)
     if request.status != PENDING:
         when = f" at {_time(request.decided)}" if request.decided else ""
-        raise refuse(
-            Kind.INVALID_PARAMS,
+        raise invalid(
             f"upgrade_decide: request {request.id} was {request.status} already{when}. The mode of "
             "its session is set with mode_set; on the command line: stet mode restricted|"
-            "unrestricted --session NAME.",
+            "unrestricted --session NAME."
         )
     modes, note = caller.shared.writer.modes, deciding.note or ""
     if deciding.approve:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TypeVar
 
-from stet.wire.failures import Kind, refuse
 from stet.wire.results import ForgetResult, GcResult, SnapshotResult
 from stetd.methods.caller import Caller, Shared
 from stetd.processes.works import Taking
 from stetd.state.workspace import Workspace
 from stetd.storage.progress import Progress
-from stetd.transaction.parameters import Forget, OneWorkspace, TakeSnapshot
+from stetd.transaction.parameters import Forget, OneWorkspace, TakeSnapshot, invalid
 from stetd.transaction.refusals import io_failure
 from stetd.upkeep import forget as forgetting
 from stetd.upkeep import snapshot as taking
@@ -42,7 +41,7 @@ async def _named(caller: Caller, root: str | None) -> Workspace:
 
 def _checked(method: str, message: str | None) -> str:
     if message is not None and "\0" in message:
-        raise refuse(Kind.INVALID_PARAMS, f"{method}: message can't contain NUL characters.")
+        raise invalid(f"{method}: message can't contain NUL characters.")
     return message or ""
 
 
@@ -82,7 +81,7 @@ async def forget(caller: Caller, wanted: Forget) -> ForgetResult:
         )
     )
     if not path:
-        raise refuse(Kind.INVALID_PARAMS, "forget: name a file or a directory in the workspace.")
+        raise invalid("forget: name a file or a directory in the workspace.")
     asked = forgetting.Asked(
         path=path,
         contents=wanted.contents,

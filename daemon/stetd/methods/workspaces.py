@@ -23,7 +23,7 @@ from stetd.state.workspace import Workspace, head_at
 from stetd.storage.disk import SyncFailed
 from stetd.storage.journal import JournalBroken
 from stetd.storage.journal_format import WorkspaceAllowed, WorkspaceForgotten, WorkspaceState
-from stetd.transaction.parameters import NoParams, Root
+from stetd.transaction.parameters import NoParams, Root, invalid
 from stetd.transaction.refusals import damaged_history, io_failure, read_only
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Workspaces(msgspec.Struct, frozen=True):
         except OSError as error:
             raise refuse(Kind.WORKSPACE_NOT_ALLOWED, f"{root}: {error.strerror}.") from error
         except UnicodeDecodeError as error:
-            raise refuse(Kind.INVALID_PARAMS, f"{root!r}: this name is not valid UTF-8.") from error
+            raise invalid(f"{root!r}: this name is not valid UTF-8.") from error
         if not stat.S_ISDIR(info.st_mode):
             raise refuse(Kind.WORKSPACE_NOT_ALLOWED, f"{root} is not a directory.")
         reason = why_not(path, self.own, [each.root for each in self.writer.state.open.values()])
@@ -158,7 +158,7 @@ class Workspaces(msgspec.Struct, frozen=True):
 def check_root(root: str) -> None:
     """Refuse (invalid_params) what can't be a workspace's root, whatever the disk holds."""
     if not os.path.isabs(root) or "\0" in root:
-        raise refuse(Kind.INVALID_PARAMS, f"a workspace is an absolute directory, not {root!r}.")
+        raise invalid(f"a workspace is an absolute directory, not {root!r}.")
 
 
 @contextmanager
