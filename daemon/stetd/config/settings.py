@@ -35,7 +35,6 @@ from stetd.history.excluding import fault_of
 from stetd.history.protecting import DEFAULT_PATTERNS
 
 _log = logging.getLogger("stetd.configuration")
-_ENV_PREFIX = "STET_"
 _MIB = 1024 * 1024
 
 #: Options that a running daemon can't take over: calls journalled without a sync would lie below
@@ -206,9 +205,7 @@ OPTIONS = _options()
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """Why an option can't be used. ``line`` of the file counts from 1; None: not from the file,
-    or not to be found. ``key`` is "" where the file itself is at fault.
-    """
+    """Why an option can't be used; ``key`` is "" where the file itself is at fault."""
 
     where: str
     line: int | None
@@ -216,13 +213,13 @@ class Fault(msgspec.Struct, frozen=True):
     reason: str
 
     def __str__(self) -> str:
-        """One line: where, which key, why."""
+        """Where, which key, why, in a line."""
         place = self.where if self.line is None else f"{self.where}, line {self.line}"
         return f"{place}: {self.reason}"
 
 
 class ConfigurationError(Exception):
-    """The options can't be used. The message has a line per fault: where, which key, why."""
+    """The options can't be used. The message has a line per fault."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         super().__init__("\n".join(map(str, faults)))
@@ -246,13 +243,20 @@ def load_settings(path: str, *, must_exist: bool = False) -> Settings:
     faults = []
     for key, value in said.items():
         if key not in OPTIONS:
-            reason = f"there is no option {key}.{_suggestion(key)}"
+            close = difflib.get_close_matches(key, OPTIONS, n=1)
+            hint = f"The options are: {', '.join(sorted(OPTIONS))}."
+            reason = f"there is no option {key}. {f'Did you mean {close[0]}?' if close else hint}"
             faults.append(Fault(path, line_of(text, key), key, reason))
             continue
         try:
             used[key] = _usable(OPTIONS[key], value)
         except ValueError as error:
-            faults.append(_fault(key, f"{error} (not {value!r})", path, text))
+            reason = f"{error} (not {value!r})"
+            if is_in_environment(key):
+                variable = f"environment variable {variable_of(key)}"
+                faults.append(Fault(variable, None, key, reason))
+            else:
+                faults.append(Fault(path, line_of(text, key), key, f"{key}: {reason}"))
     if faults:
         raise ConfigurationError(faults)
     return Settings(**used)  # type: ignore[arg-type]
@@ -310,7 +314,7 @@ def _usable(option: Option, value: object) -> Any:
 
 def variable_of(key: str) -> str:
     """The environment variable that overrides an option."""
-    return _ENV_PREFIX + key.upper()
+    return f"STET_{key.upper()}"
 
 
 def is_in_environment(key: str) -> bool:
@@ -321,23 +325,8 @@ def is_in_environment(key: str) -> bool:
 def line_of(text: str, key: str) -> int | None:
     """The line of a configuration file on which ``key`` is set, as far as it can be found."""
     setting = re.compile(rf"""\s*\[*\s*["']?{re.escape(key)}["']?\s*[=.\]]""")
-    for number, line in enumerate(text.split("\n"), start=1):
-        if setting.match(line):
-            return number
-    return None
-
-
-def _fault(key: str, reason: str, path: str, text: str) -> Fault:
-    if is_in_environment(key):
-        return Fault(f"environment variable {variable_of(key)}", None, key, reason)
-    return Fault(path, line_of(text, key), key, f"{key}: {reason}")
-
-
-def _suggestion(key: str) -> str:
-    close = difflib.get_close_matches(key, OPTIONS, n=1)
-    if close:
-        return f" Did you mean {close[0]}?"
-    return f" The options are: {', '.join(sorted(OPTIONS))}."
+    lines = enumerate(text.split("\n"), start=1)
+    return next((number for number, line in lines if setting.match(line)), None)
 
 
 @dataclass(slots=True)
@@ -351,7 +340,7 @@ class Reloading:
     path: str
     must_exist: bool
     settings: Settings
-    apply: Callable[[Settings], None] = field(default=lambda _: None)
+    apply: Callable[[Settings], None] = lambda _: None
     #: Why the last reload was not carried out.
     error: str | None = None
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)

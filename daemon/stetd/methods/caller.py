@@ -24,7 +24,7 @@ from stet.wire.results import EditResult, LoggedError, Peer
 from stetd.config.settings import Reloading, Settings
 from stetd.engine.fair_queue import Lane
 from stetd.engine.writer import Writer
-from stetd.methods.workspaces import Workspaces, check_root
+from stetd.methods.workspaces import Workspaces, check_root, not_allowed
 from stetd.observing.watched_tools import WatchedTools
 from stetd.planning.world import OBSERVE, EditCall
 from stetd.processes import historian_messages as messages
@@ -59,12 +59,11 @@ class Shared:
     #: Drops what is too old or too much of a history, if anything is to be dropped.
     retain: Retain | None
     started: float = field(default_factory=time.monotonic)
-    #: Set by the server: called when a person asks the daemon to stop.
-    on_shutdown: Callable[[], None] = field(default=lambda: None)
-    #: Set by the server: how the configuration is read again.
+    #: The next three are set by cli.py. It ends the daemon when a person asks for that.
+    on_shutdown: Callable[[], None] = lambda: None
     reloading: Reloading | None = None
-    #: Set by the server: the newest error in the log.
-    last_error: Callable[[], LoggedError | None] = field(default=lambda: None)
+    #: The newest error in the log.
+    last_error: Callable[[], LoggedError | None] = lambda: None
     feed: Feed = field(init=False)
     #: Calls that wait for the person to decide.
     waits: Waits = field(default_factory=Waits)
@@ -79,11 +78,9 @@ class Shared:
         self.notices = Notices(lambda: self.settings.notify)
         self.writer.modes.on_asked = self._notify
         self.writer.modes.on_decided = self.waits.decided
-        self.writer.sessions.connected = self._connected
-
-    def _connected(self) -> list[tuple[str | None, str | None]]:
-        """The workspace and session of every connection."""
-        return [(caller.workspace, caller.session) for caller in self.callers.values()]
+        self.writer.sessions.connected = lambda: [
+            (caller.workspace, caller.session) for caller in self.callers.values()
+        ]
 
     def _notify(self, request: UpgradeRequest) -> None:
         who = "/".join(name for name in (request.agent, request.session) if name)
@@ -159,14 +156,15 @@ class Caller:
             self.shared.feed.remove(self.subscription)
             self.subscription = None
 
-    def open_workspace(self) -> Workspace:
-        """Give this connection's workspace. Raises Refused."""
+    def open_workspace(self, *, present: bool = False) -> Workspace:
+        """Give this connection's workspace; ``present``: its directory is there. Raises Refused."""
         workspace = self.state.open.get(self.workspace or "")
         if workspace is None:
-            raise refuse(
-                Kind.WORKSPACE_NOT_ALLOWED,
-                "this workspace is no longer allowed. The person can allow it again: stet init DIR",
+            raise not_allowed(
+                "this workspace is no longer allowed. The person can allow it again: stet init DIR"
             )
+        if present:
+            workspace.check_present()
         return workspace
 
     def own_session(self) -> Session | None:
@@ -198,8 +196,8 @@ class Caller:
     ) -> EditResult:
         """Hand a call that may write files to the writer; ``given`` are the common parameters.
 
-        ``planned``: what it is planned from, where that is more than the client has sent. Not
-        ``retryable``: its request id is recorded, but the same one again is another call.
+        ``planned``: what it is planned from, if not from ``own``. Not ``retryable``: its request id
+        is recorded, but the same one again is another call.
         """
         common = convert(Common, method, given)
         check_label("request_id", common.request_id)
@@ -235,8 +233,8 @@ class Caller:
     async def ask(self, question: str, params: object, result: type[T]) -> T:
         """Ask the historian about this client's workspace; the answer, of this type.
 
-        One question at a time for each client, and only once it has taken the replies before: so no
-        long replies gather for one that doesn't read. Raises Refused.
+        One question at a time, and only once the client has taken the replies before, so that no
+        long replies gather.
         """
         place = await self.on_writer(self._place)
         async with self._reading:
@@ -245,16 +243,11 @@ class Caller:
             return await self.shared.historian.ask(question, params, result, place)
 
     def _place(self) -> messages.Place:
-        return self.shared.writer.place(self._present_workspace(), self.directory)
-
-    def _present_workspace(self) -> Workspace:
-        workspace = self.open_workspace()
-        workspace.check_present()
-        return workspace
+        return self.shared.writer.place(self.open_workspace(present=True), self.directory)
 
     def place(self) -> Place:
         """Where this client reads now. Raises Refused."""
-        workspace = self._present_workspace()
+        workspace = self.open_workspace(present=True)
         return Place(
             workspace.worktree,
             workspace.shadow,
@@ -271,8 +264,7 @@ class Caller:
         found = self.state.find_workspace(os.path.realpath(root))
         # A directory inside is not enough: to forget one would forget all around it.
         if found is None or found[1]:
-            raise refuse(
-                Kind.WORKSPACE_NOT_ALLOWED,
-                f"{root} is not an allowed workspace. `workspace_list` lists those that are.",
+            raise not_allowed(
+                f"{root} is not an allowed workspace. `workspace_list` lists those that are."
             )
         return found[0]

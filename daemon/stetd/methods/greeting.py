@@ -7,12 +7,13 @@ import os
 import uuid
 from typing import NamedTuple
 
-from stet.wire.failures import Kind, Refused, refuse
+from stet.wire.failures import Kind, refuse
 from stet.wire.results import HelloResult, ServerInfo, Tools, WorkspaceRef
 from stetd import __version__
 from stetd.editing.tools.schemas import tool_definitions
 from stetd.failpoints import hit
 from stetd.methods.caller import PROTOCOL, Caller, Params
+from stetd.methods.workspaces import not_allowed
 from stetd.server.peer import start_of
 from stetd.server.peer_view import sees
 from stetd.session.sessions import Entrant
@@ -64,7 +65,7 @@ def _root_around(state: State, path: str) -> str:
     found, put_off = state.find_workspace(path), state.find_unopened(path)
     roots = [each.root for each in (found and found[0], put_off) if each is not None]
     if not roots:
-        raise _not_allowed(
+        raise not_allowed(
             f"{path} is not an allowed workspace, nor inside one. "
             f"The person at the machine can allow it with: stet init {path}"
         )
@@ -78,7 +79,7 @@ def _look(caller: Caller, root: str) -> _Seen:
     """
     nearest = nearest_real(root)
     if not _sees(caller, nearest):
-        raise _not_allowed(
+        raise not_allowed(
             f"{root} is not what this process sees at that path, so it may not edit "
             "there. A sandbox needs the whole workspace, at the path that it has outside."
         )
@@ -98,15 +99,15 @@ def _enter(caller: Caller, hello: Hello, path: str, seen: _Seen | None) -> Hello
     root = _root_around(state, path)
     changed = f"the workspaces around {path} have just changed. Say hello again."
     if seen is not None and seen.root != root:
-        raise _not_allowed(changed)
+        raise not_allowed(changed)
     put_off = state.find_unopened(path)
     if put_off is not None and put_off.root == root:
         caller.shared.workspaces.take_up(put_off)  # it may be well again
     found = state.find_workspace(path)
     if found is None or not os.path.isdir(path):
-        raise _not_allowed(f"{path} is not a directory.")
+        raise not_allowed(f"{path} is not a directory.")
     if seen is not None and not seen.whole:
-        raise _not_allowed(changed)
+        raise not_allowed(changed)
     workspace, directory = found
     agent = hello.agent or (hello.client.name if hello.client else None)
     name = hello.session
@@ -122,10 +123,6 @@ def _enter(caller: Caller, hello: Hello, path: str, seen: _Seen | None) -> Hello
     caller.greeted = True
     shown = WorkspaceRef(workspace.root, workspace.shadow)
     return HelloResult(PROTOCOL, _SERVER, shown, name, state.effective_mode(session, workspace))
-
-
-def _not_allowed(why: str) -> Refused:
-    return refuse(Kind.WORKSPACE_NOT_ALLOWED, why)
 
 
 async def tools(_: Caller, wanted: ToolStyle) -> Tools:

@@ -59,10 +59,7 @@ class Workspaces(msgspec.Struct, frozen=True):
         """
         path = self._usable(known.root)
         if path != known.root:
-            raise refuse(
-                Kind.WORKSPACE_NOT_ALLOWED,
-                f"{known.root}: a symbolic link is there now, and leads to {path}.",
-            )
+            raise not_allowed(f"{known.root}: a symbolic link is there now, and leads to {path}.")
         return self._try_again(known)
 
     def _usable(self, root: str) -> str:
@@ -72,16 +69,15 @@ class Workspaces(msgspec.Struct, frozen=True):
             info = os.stat(path)
             os.fsencode(path).decode()
         except OSError as error:
-            raise refuse(Kind.WORKSPACE_NOT_ALLOWED, f"{root}: {error.strerror}.") from error
+            raise not_allowed(f"{root}: {error.strerror}.") from error
         except UnicodeDecodeError as error:
             raise invalid(f"{root!r}: this name is not valid UTF-8.") from error
         if not stat.S_ISDIR(info.st_mode):
-            raise refuse(Kind.WORKSPACE_NOT_ALLOWED, f"{root} is not a directory.")
+            raise not_allowed(f"{root} is not a directory.")
         reason = why_not(path, self.own, [each.root for each in self.writer.state.open.values()])
         if reason:
-            raise refuse(
-                Kind.WORKSPACE_NOT_ALLOWED,
-                f"{path} can't be a workspace: {reason}. Choose a project's directory.",
+            raise not_allowed(
+                f"{path} can't be a workspace: {reason}. Choose a project's directory."
             )
         return path
 
@@ -153,6 +149,11 @@ class Workspaces(msgspec.Struct, frozen=True):
         self.writer.record(WorkspaceForgotten(known.name))
         self.writer.state.known[known.name] = msgspec.structs.replace(known, allowed=False)
         self.taking_up.give_up(known)
+
+
+def not_allowed(why: str) -> Refused:
+    """A refusal of a workspace."""
+    return refuse(Kind.WORKSPACE_NOT_ALLOWED, why)
 
 
 def check_root(root: str) -> None:

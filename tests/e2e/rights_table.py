@@ -1,9 +1,8 @@
 """Who may call which method, as a table: from what the methods declare.
 
-    python -m stetd.methods.rights > docs/rights.md
+    cd tests && python -m e2e.rights_table > ../docs/rights.md
 
-Nothing is enforced here: dispatch.py checks the sockets' rights, the writer the modes, the methods
-what depends on parameters. tests/e2e/test_rights_table.py compares them with this table.
+test_rights_table.py compares it with a running daemon.
 """
 
 from __future__ import annotations
@@ -108,8 +107,8 @@ def _before_hello(name: str) -> str:
 _HEAD = """\
 # Who may call what
 
-Made by `python -m stetd.methods.rights` from what the methods declare; a test compares each cell
-with the answer of a running daemon. An agent is whoever comes to `agent.sock`, the person whoever
+Made by `python -m e2e.rights_table`, in `tests`, from what the methods declare; a test compares each
+cell with the answer of a running daemon. An agent is whoever comes to `agent.sock`, the person whoever
 comes to `control.sock`. *Restricted*: the session or its workspace is. A cell says `yes`, or the
 kind with which a call is refused that is right otherwise. A refused call changes no file,
 clipboard, mode or commit.
