@@ -107,11 +107,11 @@ def _before_hello(name: str) -> str:
 _HEAD = """\
 # Who may call what
 
-Made by `python -m e2e.rights_table`, in `tests`, from what the methods declare; a test compares each
-cell with the answer of a running daemon. An agent is whoever comes to `agent.sock`, the person whoever
-comes to `control.sock`. *Restricted*: the session or its workspace is. A cell says `yes`, or the
-kind with which a call is refused that is right otherwise. A refused call changes no file,
-clipboard, mode or commit.
+Made by `python -m e2e.rights_table`, in `tests`, from what the methods declare; a test compares
+each cell with the answer of a running daemon. An agent is whoever comes to `agent.sock`, the
+person whoever comes to `control.sock`. *Restricted*: the session or its workspace is. A cell says
+`yes`, or the kind with which a call is refused that is right otherwise. A refused call changes no
+file, clipboard, mode or commit.
 
 `tool_disabled` says, word for word:
 
