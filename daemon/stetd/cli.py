@@ -71,13 +71,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _tell_configuration(options, directories)
     hangups: list[object] = []  # one that comes before the daemon serves is not lost
     signal.signal(signal.SIGHUP, lambda number, _: hangups.append(number))
-    path = options.config or directories.config
-    must_exist = bool(options.config)
+    path, must_exist = options.config or directories.config, bool(options.config)
     try:
         settings = load_settings(path, must_exist=must_exist)
     except ConfigurationError as error:
         return _complain(str(error), EXIT_USAGE)
-    last_error = _set_up_process(settings)
+    os.umask(0o077)
+    faulthandler.enable()  # what every thread was doing, should the watchdog send SIGABRT
+    _raise_descriptor_limit(settings)
+    give_back_large_blocks()
+    last_error = logs.set_up(settings.log_level)
     try:
         directories.prepare()
         lock = InstanceLock.acquire(directories)
@@ -100,16 +103,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"stetd {__version__}")
     parser.add_argument("--config", metavar="FILE", help="configuration file (TOML)")
     only = parser.add_mutually_exclusive_group()
-    only.add_argument(
-        "--show-config", action="store_true", help="print every option, and end (see stet config)"
-    )
-    only.add_argument(
-        "--check-config",
-        nargs="?",
-        const="",
-        metavar="FILE",
-        help="print what is wrong with the configuration, and end; exit status 2 if anything is",
-    )
+    show = "print every option, and end (see stet config)"
+    only.add_argument("--show-config", action="store_true", help=show)
+    check = "print what is wrong with the configuration, and end; exit status 2 if anything is"
+    only.add_argument("--check-config", nargs="?", const="", metavar="FILE", help=check)
     parser.add_argument("--json", action="store_true", help="print that as JSON")
     return parser
 
@@ -131,15 +128,6 @@ def _tell_configuration(given: argparse.Namespace, directories: Directories) -> 
     words = msgspec.json.encode(told).decode() if given.json else options.in_words(told)
     print(words)  # noqa: T201
     return 0 if checked["ok"] else EXIT_USAGE
-
-
-def _set_up_process(settings: Settings) -> LastError:
-    os.umask(0o077)
-    # What every thread was doing, should the watchdog have to end the process (SIGABRT).
-    faulthandler.enable()
-    _raise_descriptor_limit(settings)
-    give_back_large_blocks()
-    return logs.set_up(settings.log_level)
 
 
 def give_back_large_blocks() -> None:
@@ -247,13 +235,13 @@ async def _serve(
         reload()
     await server.start()
     log.info("stetd %s serves, process %d", __version__, os.getpid())
-    first_status = systemd.status_line(daemon.writer)
+    status = partial(systemd.status_line, daemon.writer)
     # What was loaded stays. The collector need not walk through it, which is 20 ms each time.
     gc.freeze()
     gc.enable()
-    systemd.notify("READY=1", f"STATUS={first_status}", patience_s=_READY_PATIENCE_S)
+    systemd.notify("READY=1", f"STATUS={status()}", patience_s=_READY_PATIENCE_S)
     if "NOTIFY_SOCKET" in os.environ:
-        spawn(systemd.keep_status(partial(systemd.status_line, daemon.writer)))
+        spawn(systemd.keep_status(status))
         interval = systemd.heartbeat_interval()
         if interval is not None:
             spawn(systemd.beat(interval))

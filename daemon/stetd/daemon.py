@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
+import msgspec
+
 from stetd import __version__
 from stetd.config.directories import Directories
 from stetd.config.settings import Settings
@@ -42,7 +44,6 @@ from stetd.upkeep.schedule import Retain, Upkeep
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
-_BOOT_ID = "/proc/sys/kernel/random/boot_id"
 #: The event loop shares the interpreter with threads; short turns keep it quick.
 _SWITCH_INTERVAL_S = 0.0005
 _CHECKPOINT_TIMEOUT_S = 30.0
@@ -54,11 +55,8 @@ _CHECKPOINT_LOOK_S = 0.05
 
 def boot_id() -> str:
     """Which boot this is; ``STET_BOOT_ID`` stands in for it in tests of power cuts."""
-    chosen = os.environ.get("STET_BOOT_ID")
-    if chosen:
-        return chosen
-    with open(_BOOT_ID, encoding="ascii") as file:
-        return file.read().strip()
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return os.environ.get("STET_BOOT_ID") or file.read().strip()
 
 
 @dataclass(slots=True)
@@ -68,8 +66,6 @@ class Daemon:
     loop: asyncio.AbstractEventLoop
     handlers: Handlers
     writer: Writer
-    historian: Historian
-    upkeep: Upkeep
     _planners: Planners | None
 
     @classmethod
@@ -100,8 +96,7 @@ class Daemon:
         for directory in (directories.state, os.path.dirname(directories.state)):
             disk.sync_directory(directory)
         boot = boot_id()
-        excludes = Excludes(settings.exclude)
-        state = State(directories.state, disk, boot=boot, excludes=excludes)
+        state = State(directories.state, disk, boot=boot, excludes=Excludes(settings.exclude))
         check_version(os.path.join(directories.state, "requests.sqlite3"))
         tell("Reading the journal")
         checkpoint, records = contents(read_journal(wal, disk))
@@ -110,12 +105,10 @@ class Daemon:
         journal = Journal(
             wal, disk, boot=boot, version=__version__, relaxed=settings.durability == "relaxed"
         )
-        base = Base.of(checkpoint)
-        taking_up = TakingUp(state, recovery, journal)
+        base, taking_up = Base.of(checkpoint), TakingUp(state, recovery, journal)
         for number, known in enumerate(list(state.known.values()), start=1):
             tell(f"Recovering workspace {number} of {len(state.known)}: {len(records)} records")
             taking_up.at_start(known)
-        limits = _limits(settings)
         run = partial(InThread, disk) if other_disk else partial(HistorianProcess, keep=keep)
         historian = Historian(
             loop, directories.state, _options(settings), run, base, lambda: journal.position
@@ -123,7 +116,7 @@ class Daemon:
         for request in state.requests.values():
             historian.remembered.add(request)
         loop.run_until_complete(historian.start())
-        writer = Writer(loop, state, journal, historian, limits, planners)
+        writer = Writer(loop, state, journal, historian, _limits(settings), planners)
         report = recovery.report
         if report.records:
             tell("Writing a checkpoint")
@@ -151,17 +144,16 @@ class Daemon:
         for workspace in state.open.values():
             upkeep.follow(workspace.shadow)
             resume(workspace)
-        return cls(loop, handlers, writer, historian, upkeep, planners)
+        return cls(loop, handlers, writer, planners)
 
     def reconfigure(self, settings: Settings) -> None:
         """Go by other settings from now on, but for those that need a restart."""
         self.handlers.settings = settings
-        limits = _limits(settings)
-        self.writer.reconfigure(limits)
+        self.writer.reconfigure(_limits(settings))
         self.writer.state.exclude(Excludes(settings.exclude))
-        self.historian.reconfigure(_options(settings))
+        self.writer.historian.reconfigure(_options(settings))
         self.handlers.retain = _retain(self.writer, settings)
-        self.upkeep.reconfigure(settings.gc_idle_s, self.handlers.retain)
+        self.handlers.upkeep.reconfigure(settings.gc_idle_s, self.handlers.retain)
 
     def begin_to_stop(self) -> None:
         """From now on calls that wait are begun for some seconds only, then refused."""
@@ -179,14 +171,14 @@ class Daemon:
 
     async def _stop(self) -> None:
         self.begin_to_stop()
-        await self.upkeep.close()
+        await self.handlers.upkeep.close()
         await self.writer.drain()
         self.writer.end_grace()
         await _checkpoint_now(self.writer)
         await self.writer.stop()
         if self._planners is not None:
             self._planners.close()
-        await self.historian.close()
+        await self.writer.historian.close()
         await self.handlers.notices.close()
         self.writer.journal.close()
         for workspace in self.writer.state.open.values():
@@ -217,12 +209,7 @@ def _retain(writer: Writer, settings: Settings) -> Retain | None:
 
 
 def _options(settings: Settings) -> Options:
-    return Options(
-        exclude=list(settings.exclude),
-        max_file_bytes=settings.max_file_bytes,
-        request_record_calls=settings.request_record_calls,
-        request_record_s=settings.request_record_s,
-    )
+    return msgspec.convert(settings, Options, from_attributes=True)
 
 
 def _limits(settings: Settings) -> WriterLimits:

@@ -53,8 +53,8 @@ if TYPE_CHECKING:
 #: it must take within each frame_timeout_s to count as reading at all.
 HIGH_WATER = 1024 * 1024
 
-#: Seconds in which a connection that is turned away may say what it wanted (so that the
-#: answer has its encoding and id), and one that sent a bad frame may finish sending it.
+#: Seconds in which a connection that is turned away may say what it wanted, for its encoding and
+#: id, and one that sent a bad frame may finish sending it.
 PARTING_S = 2.0
 
 #: Requests, and seconds, after which a turn on the event loop ends and others have theirs.
@@ -457,12 +457,11 @@ class ClientConnection(asyncio.BufferedProtocol):
     def _check_stalled(self) -> None:
         if not self._framer.mid_frame:
             return
-        silent = self._loop.time() - self._heard
-        limit = self._server.settings.frame_timeout_s
-        if not self._transport.is_reading():  # it is us who pause, not the client
-            self._after("stalled", limit, self._check_stalled)
-        elif silent < limit:
-            self._after("stalled", limit - silent, self._check_stalled)
+        left = limit = self._server.settings.frame_timeout_s
+        if self._transport.is_reading():  # else it is us who pause, not the client
+            left -= self._loop.time() - self._heard
+        if left > 0:
+            self._after("stalled", left, self._check_stalled)
         else:
             text = f"The connection paused for {limit:g} s in the middle of a message. Send whole "
             self._refuse(None, refuse(Kind.PARSE_ERROR, text + "messages."))
@@ -476,9 +475,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         if self._taken_bytes() - taken_before >= HIGH_WATER:
             self._watch_progress()
         else:
-            log.warning(
-                "pid %d does not read its replies: connection dropped", self._credentials.pid
-            )
+            pid = self._credentials.pid
+            log.warning("pid %d does not read its replies: connection dropped", pid)
             self.abort()
 
     def _say_taken(self) -> None:

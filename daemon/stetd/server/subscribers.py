@@ -1,14 +1,11 @@
-"""Subscribers, and what they are told. Runs on the event loop.
+"""Subscribers, and what they are told, in the order of the history.
 
-The notes of :mod:`stetd.state.events` are taken one after the other by one task, so that all
-subscribers see the order of the history. Which files a commit changed is known where a call
-made it; for others (outside edits, snapshots) the historian is asked. Where that fails, the
-event counts as lost.
+Which files a commit changed is known where a call made it; for others (outside edits, snapshots)
+the historian is asked. Where that fails, the event counts as lost.
 
 Who is told what: control.sock everything of its workspace, or of all when it has none;
 agent.sock the commits of its workspace, and modes and requests of its own session or of the
-workspace. A subscriber that does not take its events is nobody's burden: its connection drops
-and counts them (:meth:`stetd.server.connection.ClientConnection.notify`).
+workspace.
 """
 
 from __future__ import annotations
@@ -34,11 +31,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True, eq=False)
 class Subscriber:
-    """One connection's subscription.
+    """One connection's subscription; ``workspace`` and ``session``: None: all.
 
-    ``workspace`` None: of all. ``session``: only what concerns it, of what concerns one;
-    None: of all. Nothing is sent before ``begin``, so that the answer to ``subscribe`` comes
-    first.
+    Nothing is sent before ``begin``, so that the answer to ``subscribe`` comes first.
     """
 
     notify: Callable[[object], None]
