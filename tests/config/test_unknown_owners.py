@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from stetd.config.ownership import unknown_group, unknown_user
+from stetd.config.directories import unknown_group, unknown_user
 
 #: Edits the file in a namespace that knows one user and group, its own; prints what comes of it.
 EDIT = """
 import os, sys
 from stetd.storage.disk import Disk
 from stetd.storage.worktree import Worktree
-from stetd.config.ownership import unknown_group, unknown_user
+from stetd.config.directories import unknown_group, unknown_user
 worktree = Worktree(sys.argv[1], Disk())
 target = worktree.resolver.resolve("a.txt", follow_last=False)
 try:

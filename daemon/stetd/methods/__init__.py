@@ -22,9 +22,7 @@ from stetd.methods import (
     pins,
     running,
     sessions,
-    upgrades,
     upkeep,
-    verifying,
     workspaces,
 )
 from stetd.methods.caller import Caller
@@ -117,16 +115,16 @@ _AGENTS: dict[str, Method] = {
     "clipboard_delete": Method(_queued(sessions.clipboard_delete), takes.ClipboardKey),
     "mode_get": Method(_queued(modes.mode_get)),
     "mode_set": Method(modes.mode_set, takes.ModeSetting),
-    "request_mode_upgrade": Method(upgrades.request_mode_upgrade, takes.UpgradeAsking),
+    "request_mode_upgrade": Method(modes.request_mode_upgrade, takes.UpgradeAsking),
 }
 _PERSONS: dict[str, Method] = {
     "session_list": Method(_queued(sessions.session_list), takes.SessionListing, _HELLO),
     "session_end": Method(sessions.session_end, takes.SessionEnding),
-    "upgrade_list": Method(_queued(upgrades.upgrade_list), takes.UpgradeListing, _HELLO),
-    "upgrade_decide": Method(_queued(upgrades.upgrade_decide), takes.UpgradeDeciding, _HELLO),
+    "upgrade_list": Method(_queued(modes.upgrade_list), takes.UpgradeListing, _HELLO),
+    "upgrade_decide": Method(_queued(modes.upgrade_decide), takes.UpgradeDeciding, _HELLO),
     "pin_set": Method(pins.pin_set, takes.PinSetting),
     "pin_delete": Method(_queued(pins.pin_delete), takes.PinName),
-    "verify": Method(verifying.verify, takes.Verify),
+    "verify": Method(history.verify, takes.Verify),
     "forget": Method(upkeep.forget, takes.Forget),
     "gc": Method(upkeep.gc, takes.OneWorkspace),
     "snapshot": Method(upkeep.snapshot, takes.TakeSnapshot),

@@ -1,17 +1,24 @@
-"""Reading files and exporting the history. The other questions go straight to the historian."""
+"""Reading files, exporting and verifying. The other questions go straight to the historian."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
 from stet.wire.failures import Kind, Refused
-from stet.wire.results import ExportResult, ReadResult
+from stet.wire.results import ExportResult, ReadResult, VerifyResult
 from stetd.methods.caller import Caller
+from stetd.methods.workspaces import put_off_at
 from stetd.planning.file_reading import read_now
-from stetd.transaction.parameters import Export, Read, invalid
+from stetd.processes.verify_claims import Claim, Claimed, Claiming, Moment, Verifying
+from stetd.storage.journal_format import Reached, WorkspaceState
+from stetd.transaction.parameters import Export, Read, Verify, invalid
 
 #: A file of no more bytes is read at once, by the engine.
 _SMALL_BYTES = 128 * 1024
+#: Checkpoints drop journal segments while they are read; that often in a row hardly.
+_ATTEMPTS = 5
 
 
 async def read(caller: Caller, wanted: Read) -> object:
@@ -32,3 +39,85 @@ async def export(caller: Caller, wanted: Export) -> ExportResult:
     if wanted.format == "diff" and (wanted.cursor or wanted.limit):
         raise invalid("export: one diff has no pages; leave out cursor and limit.")
     return await caller.ask("export", wanted, ExportResult)
+
+
+async def verify(caller: Caller, wanted: Verify) -> VerifyResult:
+    """Check a history against the journal."""
+    root = wanted.workspace
+    if root is not None:
+        put_off = await caller.on_writer(lambda: put_off_at(caller, root))
+        if put_off is not None:
+            return await _verify_put_off(caller, put_off, wanted.expect)
+    workspace = await caller.on_writer(lambda: caller.named_workspace(root))
+    await _forgotten(caller, workspace.root)
+    name = workspace.name
+
+    def moment() -> Moment:
+        head, position = workspace.head, caller.shared.writer.journal.position
+        cut = caller.state.known[name].cut
+        return Moment(head.commit, head.commits, position.segment, position.offset, cut)
+
+    before = await _claimed(caller, name, moment)
+    after = await _claimed(caller, name, moment)
+    return await _verified(caller, name, workspace.root, before, after.claim, wanted.expect)
+
+
+async def _verified(
+    caller: Caller, name: str, root: str, before: Claimed, claim: Claim, expect: str | None
+) -> VerifyResult:
+    asked = Verifying(
+        state=caller.state.directory,
+        name=name,
+        root=root,
+        max_file_bytes=caller.shared.settings.max_file_bytes,
+        before=before.claim,
+        reference=before.reference,
+        claim=claim,
+        expect=expect,
+        trouble=caller.state.troubles.get(name),
+    )
+    return await caller.shared.historian.ask("verify", asked, VerifyResult)
+
+
+async def _claimed(caller: Caller, name: str, moment: Callable[[], Moment]) -> Claimed:
+    """What the daemon says of a history, in its memory and in its journal; Git has it by then."""
+    left = _ATTEMPTS
+    while True:
+        now = await caller.on_writer(moment)
+        asked = Claiming(caller.state.directory, name, now)
+        found = await caller.shared.historian.ask("claim", asked, Claimed)
+        left -= 1
+        if found.claim.journal_trouble is None or not left:
+            return found
+
+
+async def _forgotten(caller: Caller, root: str) -> None:
+    """Wait until what is being forgotten is, also what a kill has left undone of it.
+
+    In between pins still name the old history, and the journal's checkpoint may know of none.
+    """
+    for job in caller.shared.upkeep.work:
+        if (job.what, job.root) == ("forget", root):
+            await job.ended.wait()
+
+
+async def _verify_put_off(
+    caller: Caller, known: WorkspaceState, expect: str | None
+) -> VerifyResult:
+    """Verify what Git has of a history that is not gone on with: nothing moves meanwhile.
+
+    Git may be behind the journal: it has the history as far as the reference says. What it must
+    have in any case is what it had at the start.
+    """
+    recorded = Reached(known.head, known.commits)
+    start, *later = caller.shared.workspaces.taking_up.recovery.reached(known.name)
+    position = caller.shared.writer.journal.position
+
+    def moment_at(at: Reached) -> Moment:
+        place = position.segment, position.offset
+        return Moment(at.head, at.commits, *place, known.cut, recorded)
+
+    first = await _claimed(caller, known.name, lambda: moment_at(start))
+    at = next((each for each in [*later, recorded] if each.head == first.reference), start)
+    found = await _claimed(caller, known.name, lambda: moment_at(at))
+    return await _verified(caller, known.name, known.root, found, found.claim, expect)

@@ -21,7 +21,7 @@ from functools import partial
 import msgspec
 
 from stet.wire.failures import Kind, Refused, refuse
-from stetd.config.ownership import unknown_group, unknown_user
+from stetd.config.directories import unknown_group, unknown_user
 from stetd.editing.paths import TEMPORARY_PREFIX
 from stetd.failpoints import hit
 from stetd.history.objects import Image, object_id
