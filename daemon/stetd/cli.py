@@ -27,7 +27,7 @@ import resource
 import signal
 import sys
 from collections.abc import Coroutine, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +36,7 @@ import msgspec
 from stet.service.socket_path import UnsafeDirectory
 from stet.version import __version__
 from stetd.config import logs
-from stetd.config.directories import AlreadyRunning, Directories, InstanceLock
+from stetd.config.directories import AlreadyRunning, Directories, instance_lock
 from stetd.config.logs import LastError
 from stetd.config.settings import ConfigurationError, Reloading, Settings, load_settings
 from stetd.server import systemd
@@ -81,18 +81,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _raise_descriptor_limit(settings)
     give_back_large_blocks()
     last_error = logs.set_up(settings.log_level)
-    try:
-        directories.prepare()
-        lock = InstanceLock.acquire(directories)
-    except AlreadyRunning as error:
-        return _complain(str(error), EXIT_ALREADY_RUNNING)
-    except (UnsafeDirectory, OSError) as error:
-        return _complain(str(error), EXIT_FAILED)
-    try:
+    with ExitStack() as held:
+        try:
+            directories.prepare()
+            locks = held.enter_context(instance_lock(directories))
+        except AlreadyRunning as error:
+            return _complain(str(error), EXIT_ALREADY_RUNNING)
+        except (UnsafeDirectory, OSError) as error:
+            return _complain(str(error), EXIT_FAILED)
         reloading = Reloading(path, must_exist, settings)
-        return _run(reloading, directories, last_error, hangups, lock)
-    finally:
-        lock.release()
+        return _run(reloading, directories, last_error, hangups, locks)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -158,7 +156,7 @@ def _run(
     directories: Directories,
     last_error: LastError,
     hangups: list[object],
-    lock: InstanceLock,
+    locks: list[int],
 ) -> int:
     # pygit2 and the rest take their time to load; a usage error need not wait for it.
     from stetd.daemon import Daemon
@@ -174,7 +172,7 @@ def _run(
                 directories,
                 tell=systemd.tell_status,
                 planners=planners,
-                keep=lock.descriptors,
+                keep=locks,
             )
     except FormatError as error:
         return _complain(str(error), EXIT_UNREADABLE_STATE)

@@ -17,7 +17,6 @@ removed.
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import functools
 import glob
@@ -25,6 +24,8 @@ import os
 import stat
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Literal
 
 import msgspec
 
@@ -76,47 +77,30 @@ class Directories(msgspec.Struct, frozen=True):
         return socket_path(self.runtime, control=True)
 
     def prepare(self) -> None:
-        """Create what is missing and check the rest.
-
-        Raises UnsafeDirectory, whose message has the command that mends it, or OSError.
-        """
+        """Create what is missing and check the rest. Raises UnsafeDirectory, OSError."""
         make_private(self.runtime)
         check_above(self.runtime, "STET_RUNTIME_DIR")
         check_sockets(self.runtime)
         make_above(self.state)
-        with contextlib.suppress(FileExistsError):
+        with suppress(FileExistsError):
             os.mkdir(self.state, 0o700)
         check_above(self.state, "STET_STATE_DIR")
         check_state(self.state)
         check_configuration(self.config)
 
 
-class InstanceLock:
-    """The locks on both directories. Held from :meth:`acquire` until :meth:`release`."""
+@contextmanager
+def instance_lock(directories: Directories) -> Iterator[list[int]]:
+    """Hold the locks on both directories; gives the descriptors that hold them.
 
-    def __init__(self) -> None:
-        #: Whoever has them open holds the locks.
-        self.descriptors: list[int] = []
-
-    @classmethod
-    def acquire(cls, directories: Directories) -> InstanceLock:
-        """Lock the state and the runtime directory; a moment is waited for a daemon that ends.
-
-        Raises AlreadyRunning, or OSError if a lock file can't be opened.
-        """
-        lock = cls()
-        try:
-            for directory in dict.fromkeys((directories.state, directories.runtime)):
-                lock.descriptors.append(_lock(directory))
-        except BaseException:
-            lock.release()
-            raise
-        return lock
-
-    def release(self) -> None:
-        """Let go; the lock files stay."""
-        while self.descriptors:
-            os.close(self.descriptors.pop())
+    A moment is waited for a daemon that ends. Raises AlreadyRunning, OSError.
+    """
+    with ExitStack() as held:
+        descriptors = []
+        for directory in dict.fromkeys((directories.state, directories.runtime)):
+            descriptors.append(_lock(directory))
+            held.callback(os.close, descriptors[-1])
+        yield descriptors
 
 
 def _lock(directory: str) -> int:
@@ -167,19 +151,13 @@ def _is_still_there(descriptor: int, path: str) -> bool:
         return False
 
 
-@functools.cache
-def unknown_user() -> int:
-    """The id that stands for users without one; -1 where every user has one. Raises OSError."""
-    return _overflow("uid")
+def _unsafe(what: str, mend: str) -> UnsafeDirectory:
+    return UnsafeDirectory(f"{what} {mend}", mend)
 
 
 @functools.cache
-def unknown_group() -> int:
-    """The id that stands for groups without one; -1 where every group has one. Raises OSError."""
-    return _overflow("gid")
-
-
-def _overflow(kind: str) -> int:
+def unknown_owner(kind: Literal["uid", "gid"]) -> int:
+    """The id of users, or groups, without one; -1 where all have one. Raises OSError."""
     with open(f"/proc/sys/kernel/overflow{kind}", encoding="ascii") as file:
         nobody = int(file.read())
     with open(f"/proc/self/{kind}_map", encoding="ascii") as file:
@@ -189,38 +167,34 @@ def _overflow(kind: str) -> int:
 
 
 def check_above(directory: str, variable: str) -> None:
-    """Refuse a directory that somebody else could put another one in place of.
-
-    ``variable``: that says where it is. Raises UnsafeDirectory, OSError.
-    """
+    """Refuse a directory that somebody else could put another one in place of."""
     path = os.path.realpath(directory)
     while path != "/":
         path = os.path.dirname(path)
         info = os.stat(path)
-        if info.st_uid not in (0, os.geteuid(), unknown_user()):
+        if info.st_uid not in (0, os.geteuid(), unknown_owner("uid")):
             raise UnsafeDirectory(
                 f"{path}, above {directory}, belongs to user id {info.st_uid}, who could put "
                 f"another directory there. Set {variable} to a place of your own."
             )
         if info.st_mode & stat.S_IWOTH and not info.st_mode & stat.S_ISVTX:
-            mend = f"chmod o-w '{path}'"
-            raise UnsafeDirectory(
+            raise _unsafe(
                 f"{path}, above {directory}, has mode {stat.S_IMODE(info.st_mode):04o}: anybody "
-                f"could put another directory there. Run: {mend}",
-                mend,
+                "could put another directory there. Run:",
+                f"chmod o-w '{path}'",
             )
 
 
 def check_state(directory: str) -> None:
     """Refuse a state directory of which others own, or may write to, anything that counts.
 
-    It may be a link of the user's own to a directory of the user's own. Raises UnsafeDirectory.
+    It may be a link of the user's own to a directory of the user's own.
     """
     for info in (os.lstat(directory), os.stat(directory)):
         _check_owner(directory, info, directory)
     if not stat.S_ISDIR(info.st_mode):
         mend = f"mv '{directory}' '{directory}.old'"
-        raise UnsafeDirectory(f"{directory} is not a directory. Move it away: {mend}", mend)
+        raise _unsafe(f"{directory} is not a directory. Move it away:", mend)
     _check_writers(directory, info, f"chmod 700 '{directory}'")
     private = not info.st_mode & _ENTERED_BY_OTHERS  # then modes inside let nobody in
     for path in _looked_at(directory):
@@ -230,11 +204,10 @@ def check_state(directory: str) -> None:
             continue  # a daemon that runs here has just removed it
         _check_owner(path, found, directory)
         if stat.S_ISLNK(found.st_mode):
-            mend = f"rm '{path}'"
-            raise UnsafeDirectory(
+            raise _unsafe(
                 f"{path} is a symbolic link; stet makes none there. Put back what belongs there, "
-                f"or remove it: {mend}",
-                mend,
+                "or remove it:",
+                f"rm '{path}'",
             )
         if not private:
             _check_writers(path, found, f"chmod -R go-w '{directory}'")
@@ -247,36 +220,30 @@ def _looked_at(directory: str) -> Iterator[str]:
 
 
 def check_sockets(directory: str) -> None:
-    """Refuse a runtime directory with something of another user's. Raises UnsafeDirectory."""
+    """Refuse a runtime directory with something of another user's."""
     for name in (AGENT_SOCKET, CONTROL_SOCKET):
         path = os.path.join(directory, name)
-        if os.path.lexists(path):
-            info = os.lstat(path)
-            if info.st_uid != os.geteuid():
-                mend = f"rm -f '{path}'"
-                raise UnsafeDirectory(
-                    f"{path} belongs to user id {info.st_uid}, not to you ({os.geteuid()}). "
-                    f"Remove it: {mend}",
-                    mend,
-                )
+        if os.path.lexists(path) and (owner := os.lstat(path).st_uid) != os.geteuid():
+            raise _unsafe(
+                f"{path} belongs to user id {owner}, not to you ({os.geteuid()}). Remove it:",
+                f"rm -f '{path}'",
+            )
 
 
 def check_configuration(path: str) -> None:
-    """Refuse a configuration file that another user decides on. Raises UnsafeDirectory."""
+    """Refuse a configuration file that another user decides on."""
     if not os.path.exists(path):
         return
     info = os.stat(path)
-    if info.st_uid not in (0, os.geteuid(), unknown_user()):
+    if info.st_uid not in (0, os.geteuid(), unknown_owner("uid")):
         raise UnsafeDirectory(
             f"{path} belongs to user id {info.st_uid}, not to you ({os.geteuid()}). "
             "Set STET_CONFIG to a file of your own."
         )
     if info.st_mode & stat.S_IWOTH:
-        mend = f"chmod o-w '{path}'"
-        raise UnsafeDirectory(
-            f"{path} has mode {stat.S_IMODE(info.st_mode):04o}: anybody could change it. "
-            f"Run: {mend}",
-            mend,
+        mode = f"{stat.S_IMODE(info.st_mode):04o}"
+        raise _unsafe(
+            f"{path} has mode {mode}: anybody could change it. Run:", f"chmod o-w '{path}'"
         )
 
 
@@ -293,8 +260,7 @@ def _check_owner(path: str, info: os.stat_result, directory: str) -> None:
 
 def _check_writers(path: str, info: os.stat_result, mend: str) -> None:
     if info.st_mode & _WRITABLE_BY_OTHERS:
-        raise UnsafeDirectory(
-            f"{path} has mode {stat.S_IMODE(info.st_mode):04o}: others could change what is "
-            f"recorded there. Run: {mend}",
-            mend,
+        mode = f"{stat.S_IMODE(info.st_mode):04o}"
+        raise _unsafe(
+            f"{path} has mode {mode}: others could change what is recorded there. Run:", mend
         )
