@@ -25,7 +25,6 @@ import time
 import traceback
 from collections.abc import Mapping
 from functools import lru_cache
-from types import TracebackType
 from typing import TextIO
 
 import msgspec
@@ -34,30 +33,21 @@ from stet.wire.results import LoggedError
 
 JOURNAL_SOCKET = "/run/systemd/journal/socket"
 
-_IDENTIFIER = "stetd"
 #: A datagram of more than the socket's buffer would be refused.
 _LONGEST_VALUE = 16 * 1024
 _PLAIN = re.compile(r"[a-zA-Z0-9_./:@+?-]+")
 _PRIORITIES = {logging.CRITICAL: 2, logging.ERROR: 3, logging.WARNING: 4, logging.INFO: 6}
 
-_ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
-
 
 class Fields(msgspec.Struct, frozen=True):
-    """What a log record says besides its words: ``log.info("call %s", Fields({..}))``.
-
-    None is left out.
-    """
+    """What a record says besides its words: ``log.info("call %s", Fields({..}))``; None: not."""
 
     values: Mapping[str, str | int | float | None]
 
     def __str__(self) -> str:
         """``key=value`` with spaces between; values are quoted where they need it."""
-        return " ".join(
-            f"{key}={_quoted(str(value))}"
-            for key, value in self.values.items()
-            if value is not None
-        )
+        told = {key: value for key, value in self.values.items() if value is not None}
+        return " ".join(f"{key}={_quoted(str(value))}" for key, value in told.items())
 
 
 def one_line(text: str) -> str:
@@ -76,7 +66,7 @@ def _quoted(value: str) -> str:
 
 
 class LineFormatter(logging.Formatter):
-    """A record as one line; what a defect left on the stack as indented lines after it."""
+    """A record as one line, a stack as indented lines after it; the head has time and level."""
 
     def __init__(self, *, with_head: bool) -> None:
         super().__init__()
@@ -127,11 +117,11 @@ class JournalHandler(logging.Handler):
         fields: dict[str, str] = {
             "MESSAGE": text,
             "PRIORITY": str(priority),
-            "SYSLOG_IDENTIFIER": _IDENTIFIER,
+            "SYSLOG_IDENTIFIER": "stetd",
             "SYSLOG_PID": str(os.getpid()),
             "LOGGER": record.name,
         }
-        for each in record.args if isinstance(record.args, tuple) else ():
+        for each in record.args or ():
             if isinstance(each, Fields):
                 values = each.values.items()
                 fields |= {f"STET_{k.upper()}": str(v) for k, v in values if v is not None}
@@ -148,11 +138,9 @@ class JournalHandler(logging.Handler):
 
 
 def _field(item: tuple[str, str]) -> bytes:
-    """One of journald's: a value with a newline has its length before it."""
+    """One of journald's, in the form that may have newlines in the value."""
     key, value = item
     data = value.encode(errors="replace")[:_LONGEST_VALUE]
-    if b"\n" not in data:
-        return b"%s=%s\n" % (key.encode(), data)
     return b"%s\n%s%s\n" % (key.encode(), len(data).to_bytes(8, "little"), data)
 
 
@@ -187,14 +175,13 @@ def goes_to_journal(stream: TextIO, environ: Mapping[str, str] = os.environ) -> 
     return environ.get("JOURNAL_STREAM") == f"{found.st_dev}:{found.st_ino}"
 
 
-def set_up(level: str, stream: TextIO | None = None) -> LastError:
+def set_up(level: str) -> LastError:
     """Let everything that is logged go where it belongs; what remembers the newest error."""
-    out = sys.stderr if stream is None else stream
     handler: logging.Handler
-    if goes_to_journal(out):
-        handler = JournalHandler(JOURNAL_SOCKET, out)
+    if goes_to_journal(sys.stderr):
+        handler = JournalHandler(JOURNAL_SOCKET, sys.stderr)
     else:
-        handler = logging.StreamHandler(out)
+        handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(LineFormatter(with_head=True))
     last = LastError()
     # No line says who logged it: looking that up is a third of what a line takes.

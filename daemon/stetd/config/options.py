@@ -24,7 +24,7 @@ from stetd.config.settings import (
 _UNITS = {"_s": "seconds", "_bytes": "bytes", "_mb": "MiB", "_days": "days", "_frame": "bytes"}
 
 
-def _unit_of(name: str) -> str:
+def unit_of(name: str) -> str:
     """The unit of an option, by its name; "" for counts and choices."""
     return next((unit for ending, unit in _UNITS.items() if name.endswith(ending)), "")
 
@@ -38,15 +38,6 @@ def toml(value: object) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(map(toml, value))}]"
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def table() -> str:
-    """Every option with default, unit and meaning, as the table in docs/configuration.md."""
-    rows = (
-        f"| `{name}` | `{toml(field.default)}` | {_unit_of(name)} | {field.description} |"
-        for name, field in OPTIONS.items()
-    )
-    return "\n".join(["| key | default | unit | |", "|---|---|---|---|", *rows])
 
 
 def show(path: str, *, must_exist: bool = False) -> dict[str, Any]:
@@ -69,7 +60,7 @@ def show(path: str, *, must_exist: bool = False) -> dict[str, Any]:
                 "source": "environment" if is_in_environment(name) else in_file,
                 "line": line,
                 "variable": variable_of(name),
-                "unit": _unit_of(name),
+                "unit": unit_of(name),
                 "restart": name in NEED_RESTART,
                 "description": option.description,
             }

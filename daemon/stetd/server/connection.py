@@ -79,15 +79,12 @@ class Calls(Protocol):
         It is begun at once, and as a task only if it waits for something. Writing work is handed
         to the writer before the first await, so calls are carried out in the order of their start.
         """
-        ...
 
     def labels(self) -> dict[str, str | None]:
         """Who is asking, for the log."""
-        ...
 
     def disconnected(self) -> None:
         """The client is gone; calls in work go on, their results go nowhere."""
-        ...
 
 
 class Handlers(Protocol):
@@ -95,7 +92,6 @@ class Handlers(Protocol):
 
     def connect(self, *, control: bool, peer: PeerProcess, client: ClientConnection) -> Calls:
         """A new connection; by it (``client``) events are sent."""
-        ...
 
 
 class ClientConnection(asyncio.BufferedProtocol):

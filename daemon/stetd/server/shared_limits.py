@@ -30,11 +30,9 @@ class Member(Protocol):
     @property
     def held(self) -> int:
         """Bytes that it makes the daemon keep."""
-        ...
 
     def shed(self) -> None:
         """Let go of what it holds: tell the client, and close."""
-        ...
 
 
 class Crowd:
