@@ -26,7 +26,7 @@ from stetd.engine.writer import Writer
 from stetd.historian.thread import InThread
 from stetd.history.excluding import Excludes
 from stetd.history.protecting import Protection
-from stetd.methods.dispatch import Handlers
+from stetd.methods import Handlers
 from stetd.methods.workspaces import Workspaces
 from stetd.planning.world import CallLimits
 from stetd.processes.historian_client import Base, Historian, HistorianProcess

@@ -41,11 +41,7 @@ def toml(value: object) -> str:
 
 
 def show(path: str, *, must_exist: bool = False) -> dict[str, Any]:
-    """Every option as it is in force for a daemon that is started now, to be told in JSON.
-
-    ``source`` is ``default``, ``file`` (then ``line``, from 1) or ``environment``; ``restart``: a
-    running daemon can't take it over. Raises ConfigurationError if they can't be used.
-    """
+    """Every option as a daemon that is started now has it. Raises ConfigurationError."""
     settings = load_settings(path, must_exist=must_exist)
     text = read_file(path)
     options = []
@@ -69,7 +65,7 @@ def show(path: str, *, must_exist: bool = False) -> dict[str, Any]:
 
 
 def check(path: str, *, must_exist: bool = False) -> dict[str, Any]:
-    """What is wrong with the options, if anything, to be told in JSON."""
+    """What is wrong with the options, if anything."""
     faults = []
     try:
         load_settings(path, must_exist=must_exist)

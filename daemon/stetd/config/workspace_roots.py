@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from contextlib import suppress
 
 import msgspec
 
@@ -34,18 +33,14 @@ class OwnPlaces(msgspec.Struct, frozen=True):
 
 
 def why_not(path: str, own: OwnPlaces, workspaces: Iterable[str]) -> str | None:
-    """Why a directory (absolute, without links) can't be a workspace; None if it can.
-
-    ``workspaces``: the roots of those that are allowed.
-    """
+    """Why a directory (absolute, without links) can't be a workspace beside these; or None."""
     reason = _why_not_as_such(path) or _why_not_beside(path, own)
-    if reason is not None:
-        return reason
     here = _identity(path)
-    for root in workspaces:
-        if root != path and here is not None and _identity(root) == here:
-            return f"it is the workspace {root} under another name; use that one"
-    return None
+    if reason is None and here is not None:
+        for root in workspaces:
+            if root != path and _identity(root) == here:
+                return f"it is the workspace {root} under another name; use that one"
+    return reason
 
 
 def _why_not_as_such(path: str) -> str | None:
@@ -98,7 +93,8 @@ def _chain(path: str) -> list[_Identity]:
 
 
 def _identity(path: str) -> _Identity | None:
-    with suppress(OSError):
+    try:
         info = os.stat(path)
-        return info.st_dev, info.st_ino
-    return None
+    except OSError:
+        return None
+    return info.st_dev, info.st_ino

@@ -1,10 +1,8 @@
-"""Every method of CONTRACT.md 3: its parameters, who may call it, and the function that answers.
-
-:mod:`stetd.methods.dispatch` checks rights and parameters before the function runs.
-"""
+"""Every method of CONTRACT.md 3: its parameters, who may call it, and the function that answers."""
 
 from __future__ import annotations
 
+import difflib
 import enum
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -13,6 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from stet.wire import results
+from stet.wire.failures import Kind, Refused, refuse
 from stetd.methods import (
     editing,
     greeting,
@@ -25,9 +24,11 @@ from stetd.methods import (
     upkeep,
     workspaces,
 )
-from stetd.methods.caller import Caller
+from stetd.methods.caller import Caller, Params, Shared
 from stetd.planning.calls import EDIT_METHODS
 from stetd.planning.world import OBSERVE
+from stetd.server.connection import ClientConnection
+from stetd.server.peer import PeerProcess
 from stetd.transaction import parameters as takes
 
 Run = Callable[[Caller, Any], Awaitable[object]]
@@ -139,3 +140,54 @@ METHODS: Mapping[str, Method] = {
     **_AGENTS,
     **{name: replace(method, control=True) for name, method in _PERSONS.items()},
 }
+
+
+class Connection(Caller):
+    """One client's requests."""
+
+    async def call(self, name: str, params: Params) -> object:
+        """Carry out a request. Raises Refused."""
+        method = METHODS.get(name)
+        if method is None:
+            raise _unknown(name)
+        if method.control and not self.control:
+            raise takes.not_permitted(
+                f"{name} is for the person at the machine: it works on control.sock only."
+            )
+        says_workspace = self.control and params.get("workspace") is not None
+        greeted = self.greeted and self.workspace is not None
+        if method.needs is Needs.WORKSPACE and not (greeted or says_workspace):
+            raise _hello_first(name)
+        wanted = params if method.takes is None else takes.convert(method.takes, name, params)
+        if method.needs is Needs.HELLO and not (self.greeted or says_workspace):
+            raise _hello_first(name)
+        return await method.run(self, wanted)
+
+
+class Handlers(Shared):
+    """What a server serves."""
+
+    def connect(
+        self, *, control: bool, peer: PeerProcess, client: ClientConnection | None = None
+    ) -> Connection:
+        """A new connection from this process."""
+        caller = Connection(self, control, results.Peer(peer.pid, peer.command), peer.start, client)
+        self.callers[id(caller)] = caller
+        return caller
+
+
+def _unknown(name: str) -> Refused:
+    near = difflib.get_close_matches(name, METHODS, 1)
+    hint = f" Did you mean {near[0]}?" if near else ""
+    return refuse(
+        Kind.UNKNOWN_METHOD,
+        f"there is no method {name!r}.{hint} The methods are: {', '.join(sorted(METHODS))}.",
+    )
+
+
+def _hello_first(name: str) -> Refused:
+    return refuse(
+        Kind.HELLO_REQUIRED,
+        f"{name}: say hello with a workspace first: "
+        '{"method": "hello", "params": {"protocol": 1, "workspace": "/absolute/path"}}',
+    )

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from stet.wire.failures import Kind, Refused, refuse
+from stet.wire.failures import Refused
 from stet.wire.results import EditResult, LoggedError, Peer
 from stetd.config.settings import Reloading, Settings
 from stetd.engine.fair_queue import Lane
@@ -122,22 +122,24 @@ class Caller:
         """The writer's state."""
         return self.shared.writer.state
 
-    def check_greeted(self, method: str) -> None:
-        """Refuse (hello_required) a caller that has not said which workspace it is about."""
-        if not self.greeted or self.workspace is None:
-            raise refuse(
-                Kind.HELLO_REQUIRED,
-                f"{method}: say hello with a workspace first: "
-                '{"method": "hello", "params": {"protocol": 1, "workspace": "/absolute/path"}}',
-            )
+    def labels(self) -> dict[str, str | None]:
+        """Who is asking, for the log."""
+        return {"agent": self.agent, "session": self.session}
+
+    def disconnected(self) -> None:
+        """The client is gone. What it asked for goes on, but nobody is told any more."""
+        self.gone = True
+        self.shared.callers.pop(id(self), None)
+        self.shared.writer.forsake(self.lane)
+        self.unsubscribe()
+        self.wait_with(None)
 
     async def on_writer(
         self, run: Callable[[], T], *, after_all: bool = False, within: float = math.inf
     ) -> T:
         """Run something between batches, after what this client has asked for before.
 
-        ``after_all``: after all calls that wait by now, whoever has sent them; ``within``: or
-        after so many seconds.
+        ``after_all``: after all calls that wait by now, but ``within`` so many seconds.
         """
         writer = self.shared.writer
         if not after_all and writer.is_next(self.lane):
@@ -175,10 +177,7 @@ class Caller:
         return self.shared.writer.sessions.find(who)
 
     def needs_session(self) -> Session:
-        """The same, refused (invalid_params) where there is none.
-
-        Call ``writer.sessions.keep`` with it before anything of it is recorded.
-        """
+        """The same, refused where there is none. Is anything of it recorded, keep it before."""
         self.open_workspace()
         session = self.own_session()
         if session is None:

@@ -12,6 +12,7 @@ from stet.wire.events import EVENTS, Subscribed
 from stet.wire.messages import MAX_DEPTH, MAX_VALUES
 from stet.wire.results import ReloadResult, StatusResult, WorkInfo
 from stetd import __version__
+from stetd.config.settings import OPTIONS
 from stetd.editing.tokens import MAX_TOKENS
 from stetd.editing.tools.inputs import MAX_ELEMENTS
 from stetd.methods.caller import PROTOCOL, Caller
@@ -20,17 +21,7 @@ from stetd.server.subscribers import Subscriber
 from stetd.transaction.parameters import NoParams, Subscribe, invalid
 
 #: Options that are limits, and limits that are no options.
-_LIMITS = (
-    "max_frame",
-    "max_connections",
-    "max_pipelined",
-    "max_held_bytes",
-    "max_file_bytes",
-    "max_call_files",
-    "max_call_bytes",
-    "max_clipboard_bytes",
-    "frame_timeout_s",
-)
+_LIMITS = (*(name for name in OPTIONS if name.startswith("max_")), "frame_timeout_s")
 _FIXED_LIMITS = {
     "max_tokens": MAX_TOKENS,
     "max_edits": MAX_ELEMENTS,

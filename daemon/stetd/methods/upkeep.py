@@ -8,7 +8,6 @@ from typing import TypeVar
 from stet.wire.results import ForgetResult, GcResult, SnapshotResult
 from stetd.methods.caller import Caller, Shared
 from stetd.processes.works import Taking
-from stetd.state.workspace import Workspace
 from stetd.storage.progress import Progress
 from stetd.transaction.parameters import Forget, OneWorkspace, TakeSnapshot, invalid
 from stetd.transaction.refusals import io_failure
@@ -21,7 +20,7 @@ T = TypeVar("T")
 
 async def gc(caller: Caller, wanted: OneWorkspace) -> GcResult:
     """Drop what the configuration lets go, and pack the rest."""
-    workspace = await _named(caller, wanted.workspace)
+    workspace = await caller.on_writer(lambda: caller.named_workspace(wanted.workspace))
     shared = caller.shared
 
     async def run(progress: Progress) -> GcResult:
@@ -34,11 +33,6 @@ async def gc(caller: Caller, wanted: OneWorkspace) -> GcResult:
     return await _carried_out(shared, Job("gc", workspace.root, run))
 
 
-async def _named(caller: Caller, root: str | None) -> Workspace:
-    """The workspace with this root, or the connection's own."""
-    return await caller.on_writer(lambda: caller.named_workspace(root))
-
-
 def _checked(method: str, message: str | None) -> str:
     if message is not None and "\0" in message:
         raise invalid(f"{method}: message can't contain NUL characters.")
@@ -46,7 +40,6 @@ def _checked(method: str, message: str | None) -> str:
 
 
 async def _carried_out(shared: Shared, job: Job[T]) -> T:
-    """What a piece of work has come to. Raises Refused."""
     try:
         return await shared.upkeep.submit(job)
     except OSError as error:
@@ -56,7 +49,7 @@ async def _carried_out(shared: Shared, job: Job[T]) -> T:
 async def snapshot(caller: Caller, wanted: TakeSnapshot) -> SnapshotResult:
     """Record all files of a workspace."""
     message = _checked("snapshot", wanted.message)
-    workspace = await _named(caller, wanted.workspace)
+    workspace = await caller.on_writer(lambda: caller.named_workspace(wanted.workspace))
     shared, settings = caller.shared, caller.shared.settings
     asked = taking.Asked(caller.agent, caller.session, caller.peer, message)
     limits = Taking(
@@ -72,7 +65,7 @@ async def snapshot(caller: Caller, wanted: TakeSnapshot) -> SnapshotResult:
 async def forget(caller: Caller, wanted: Forget) -> ForgetResult:
     """Rewrite the history without a path."""
     message = _checked("forget", wanted.message)
-    workspace = await _named(caller, wanted.workspace)
+    workspace = await caller.on_writer(lambda: caller.named_workspace(wanted.workspace))
     shared = caller.shared
     own = workspace.name == caller.workspace
     path = await caller.on_writer(

@@ -16,7 +16,7 @@ buffer. It happens while
 
 A client that leaves replies waiting, or pauses in the middle of a frame, for
 ``frame_timeout_s`` is dropped. What methods mean, and the order of writing calls, is the handlers'
-affair (``stetd.methods.dispatch``).
+affair (``stetd.methods``).
 """
 
 from __future__ import annotations

@@ -72,9 +72,7 @@ class Place(NamedTuple):
 def sees(pid: int, directory: str) -> bool:
     """Whether the process sees this directory (absolute, without links) at the same path.
 
-    False also where that can't be told: the process has ended, or has a root directory that is
-    no mount (chroot(2)), or more mounts than are looked at. Not for the event loop: a table may be
-    large, and who is asked about can make it so.
+    False also where that can't be told. Not for the event loop: the peer makes the table large.
     """
     if pid <= 0:
         return False

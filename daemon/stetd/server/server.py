@@ -60,10 +60,7 @@ class Listener(msgspec.Struct, frozen=True):
     path: str | None
 
     def remove(self) -> None:
-        """Remove the socket's file, if the daemon made it and it is still there.
-
-        New clients then find no daemon, and start one, while this one finishes its work.
-        """
+        """Remove the daemon's own socket: new clients find no daemon, and start one."""
         if self.path is not None:
             with suppress(FileNotFoundError):
                 os.unlink(self.path)
@@ -91,10 +88,7 @@ def listen(path: str, *, control: bool) -> Listener:
 
 
 class Server:
-    """Serves ``handlers`` on listening sockets. Made and used on one event loop.
-
-    ``idle`` is called, once, when there was no connection for ``idle_exit_s`` seconds.
-    """
+    """Serves on listening sockets; ``idle``: called when nobody came for ``idle_exit_s``."""
 
     def __init__(
         self,
@@ -145,10 +139,7 @@ class Server:
         return sum(len(connection.tasks) for connection in self._admitted)
 
     async def stop(self, drain_s: float = DRAIN_S) -> None:
-        """Stop in good order; calls in work have ``drain_s`` seconds to end.
-
-        A call that takes longer is answered ``outcome_unknown`` and no longer waited for.
-        """
+        """Stop in good order; a call that does not end in time is answered ``outcome_unknown``."""
         self._idle = None
         self._watch_idleness()
         for listener, server in zip(self._listeners, self._serving, strict=False):

@@ -19,7 +19,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from stet.service.socket_path import AGENT_SOCKET, CONTROL_SOCKET
@@ -50,9 +50,7 @@ class ActivationError(Exception):
 def inherited_sockets(environ: MutableMapping[str, str] = os.environ) -> dict[str, socket.socket]:
     """The listening sockets that systemd opened, by name: ``agent``, ``control``, or neither.
 
-    Takes the variables out of ``environ``, so that no child believes they are meant for it.
-    Raises ActivationError for a descriptor that is no listening Unix socket, is neither of
-    the two, or is there twice.
+    Takes the variables out of ``environ``: no child is meant. Raises ActivationError.
     """
     variables = ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")
     pid, count, names = (environ.pop(name, "") for name in variables)
@@ -90,11 +88,7 @@ def _name_of(listening: socket.socket, label: str) -> str:
 
 
 def notify(*states: str, patience_s: float = _PATIENCE_S) -> bool:
-    """Tell systemd: ``READY=1``, ``STOPPING=1``, ``STATUS=text``, ``WATCHDOG=1``.
-
-    Returns whether it was sent; a manager that does not listen, or not within ``patience_s``
-    seconds, is no reason for the daemon to fail.
-    """
+    """Tell systemd ``READY=1``, ``STATUS=text`` .., and whether it was sent within so long."""
     address = os.environ.get("NOTIFY_SOCKET")
     if not address:
         return False
@@ -158,10 +152,7 @@ def status_line(writer: Writer) -> str:
 
 @contextmanager
 def more_time(look_s: float = _LOOK_S) -> Iterator[None]:
-    """Ask for more time, with a heartbeat, while a start or a stop gets on.
-
-    ``look_s``: seconds between two looks at whether it does.
-    """
+    """Ask for more time while a start or a stop gets on, which is looked at so often."""
     over = threading.Event()
 
     def ask() -> None:
@@ -187,11 +178,8 @@ def more_time(look_s: float = _LOOK_S) -> Iterator[None]:
 def _used() -> tuple[float, int]:
     """Seconds of computing and bytes read and written by this process so far."""
     moved = 0
-    try:
-        with open("/proc/self/io", "rb") as file:
-            for line in file:
-                if line.startswith((b"rchar:", b"wchar:")):
-                    moved += int(line.split()[1])
-    except OSError:
-        pass  # not there in some containers; the computing is told all the same
+    # Not there in some containers; the computing is told all the same.
+    with suppress(OSError), open("/proc/self/io", "rb") as file:
+        counts = (line.split() for line in file)
+        moved = sum(int(count) for name, count in counts if name in (b"rchar:", b"wchar:"))
     return time.process_time(), moved

@@ -75,10 +75,7 @@ def clipboard_bytes(clipboards: dict[str, str]) -> int:
 
 
 def hash_secret(secret: str, salt: bytes) -> bytes:
-    """What is kept of a session's secret: 16 bytes of salt, then SHA-256 over both.
-
-    It is made by programs; a password that somebody types would need a slow hash.
-    """
+    """What is kept of a session's secret: 16 bytes of salt, then SHA-256 over both."""
     return salt + hashlib.sha256(salt + secret.encode()).digest()
 
 
@@ -90,10 +87,9 @@ def secret_matches(session: Session, secret: str | None) -> bool:
 
 
 def is_idle(session: Session, begins_in: str) -> bool:
-    """Whether letting it go would change nothing for who opens it again.
+    """Whether opening it again, in the mode ``begins_in``, would give the same.
 
-    ``begins_in``: the mode in which a new session of its workspace would begin now. A secret
-    is worth keeping where there are commits, because whoever has the name may take them back.
+    A secret is kept where there are commits: whoever has the name may take them back.
     """
     chosen = session.chosen
     if chosen is None:  # not noted: a restriction may be somebody's will
