@@ -47,6 +47,13 @@ T = TypeVar("T")
 Params = dict[str, Any]
 
 
+def message_of(method: str, given: str | None) -> str:
+    """A call's message. Raises Refused."""
+    if given is not None and "\0" in given:
+        raise invalid(f"{method}: message can't contain NUL characters.")
+    return given or ""
+
+
 @dataclass(slots=True)
 class Shared:
     """What all connections share."""
@@ -200,8 +207,7 @@ class Caller:
         """
         common = convert(Common, method, given)
         check_label("request_id", common.request_id)
-        if common.message is not None and "\0" in common.message:
-            raise invalid(f"{method}: message can't contain NUL characters.")
+        why = message_of(method, common.message)
         kept = {key: value for key, value in given.items() if key != "request_id"}
         canonical = msgspec.msgpack.encode([method, own, kept], order="deterministic")
         call = EditCall(
@@ -216,7 +222,7 @@ class Caller:
             request=common.request_id or f"{random.getrandbits(128):032x}",
             retryable=retryable and common.request_id is not None,
             digest=hashlib.sha256(canonical).digest(),
-            why=common.message or "",
+            why=why,
             if_match=common.if_match,
             preview=bool(common.preview),
             size=len(canonical),

@@ -11,7 +11,7 @@ from stet.wire.results import ExportResult, ReadResult, VerifyResult
 from stetd.methods.caller import Caller
 from stetd.methods.workspaces import put_off_at
 from stetd.planning.file_reading import read_now
-from stetd.processes.verify_claims import Claim, Claimed, Claiming, Moment, Verifying
+from stetd.processes.verify_claims import Claimed, Claiming, Moment, Verifying
 from stetd.storage.journal_format import Reached, WorkspaceState
 from stetd.transaction.parameters import Export, Read, Verify, invalid
 
@@ -43,28 +43,25 @@ async def export(caller: Caller, wanted: Export) -> ExportResult:
 
 async def verify(caller: Caller, wanted: Verify) -> VerifyResult:
     """Check a history against the journal."""
-    root = wanted.workspace
-    if root is not None:
-        put_off = await caller.on_writer(lambda: put_off_at(caller, root))
-        if put_off is not None:
-            return await _verify_put_off(caller, put_off, wanted.expect)
-    workspace = await caller.on_writer(lambda: caller.named_workspace(root))
-    await _forgotten(caller, workspace.root)
-    name = workspace.name
+    put_off = await caller.on_writer(lambda: put_off_at(caller, wanted.workspace))
+    if put_off is not None:
+        name, root = put_off.name, put_off.root
+        before = after = await _claimed_put_off(caller, put_off)
+    else:
+        workspace = await caller.on_writer(lambda: caller.named_workspace(wanted.workspace))
+        name, root = workspace.name, workspace.root
+        # What is being forgotten must be: until then pins still name the old history.
+        for job in caller.shared.upkeep.work:
+            if (job.what, job.root) == ("forget", root):
+                await job.ended.wait()
 
-    def moment() -> Moment:
-        head, position = workspace.head, caller.shared.writer.journal.position
-        cut = caller.state.known[name].cut
-        return Moment(head.commit, head.commits, position.segment, position.offset, cut)
+        def moment() -> Moment:
+            head, position = workspace.head, caller.shared.writer.journal.position
+            cut = caller.state.known[name].cut
+            return Moment(head.commit, head.commits, position.segment, position.offset, cut)
 
-    before = await _claimed(caller, name, moment)
-    after = await _claimed(caller, name, moment)
-    return await _verified(caller, name, workspace.root, before, after.claim, wanted.expect)
-
-
-async def _verified(
-    caller: Caller, name: str, root: str, before: Claimed, claim: Claim, expect: str | None
-) -> VerifyResult:
+        before = await _claimed(caller, name, moment)
+        after = await _claimed(caller, name, moment)
     asked = Verifying(
         state=caller.state.directory,
         name=name,
@@ -72,8 +69,8 @@ async def _verified(
         max_file_bytes=caller.shared.settings.max_file_bytes,
         before=before.claim,
         reference=before.reference,
-        claim=claim,
-        expect=expect,
+        claim=after.claim,
+        expect=wanted.expect,
         trouble=caller.state.troubles.get(name),
     )
     return await caller.shared.historian.ask("verify", asked, VerifyResult)
@@ -91,20 +88,8 @@ async def _claimed(caller: Caller, name: str, moment: Callable[[], Moment]) -> C
             return found
 
 
-async def _forgotten(caller: Caller, root: str) -> None:
-    """Wait until what is being forgotten is, also what a kill has left undone of it.
-
-    In between pins still name the old history, and the journal's checkpoint may know of none.
-    """
-    for job in caller.shared.upkeep.work:
-        if (job.what, job.root) == ("forget", root):
-            await job.ended.wait()
-
-
-async def _verify_put_off(
-    caller: Caller, known: WorkspaceState, expect: str | None
-) -> VerifyResult:
-    """Verify what Git has of a history that is not gone on with: nothing moves meanwhile.
+async def _claimed_put_off(caller: Caller, known: WorkspaceState) -> Claimed:
+    """The same of a history that is not gone on with: nothing moves meanwhile.
 
     Git may be behind the journal: it has the history as far as the reference says. What it must
     have in any case is what it had at the start.
@@ -119,5 +104,4 @@ async def _verify_put_off(
 
     first = await _claimed(caller, known.name, lambda: moment_at(start))
     at = next((each for each in [*later, recorded] if each.head == first.reference), start)
-    found = await _claimed(caller, known.name, lambda: moment_at(at))
-    return await _verified(caller, known.name, known.root, found, found.claim, expect)
+    return await _claimed(caller, known.name, lambda: moment_at(at))

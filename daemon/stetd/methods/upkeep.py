@@ -6,7 +6,7 @@ from functools import partial
 from typing import TypeVar
 
 from stet.wire.results import ForgetResult, GcResult, SnapshotResult
-from stetd.methods.caller import Caller, Shared
+from stetd.methods.caller import Caller, Shared, message_of
 from stetd.processes.works import Taking
 from stetd.storage.progress import Progress
 from stetd.transaction.parameters import Forget, OneWorkspace, TakeSnapshot, invalid
@@ -33,12 +33,6 @@ async def gc(caller: Caller, wanted: OneWorkspace) -> GcResult:
     return await _carried_out(shared, Job("gc", workspace.root, run))
 
 
-def _checked(method: str, message: str | None) -> str:
-    if message is not None and "\0" in message:
-        raise invalid(f"{method}: message can't contain NUL characters.")
-    return message or ""
-
-
 async def _carried_out(shared: Shared, job: Job[T]) -> T:
     try:
         return await shared.upkeep.submit(job)
@@ -48,7 +42,7 @@ async def _carried_out(shared: Shared, job: Job[T]) -> T:
 
 async def snapshot(caller: Caller, wanted: TakeSnapshot) -> SnapshotResult:
     """Record all files of a workspace."""
-    message = _checked("snapshot", wanted.message)
+    message = message_of("snapshot", wanted.message)
     workspace = await caller.on_writer(lambda: caller.named_workspace(wanted.workspace))
     shared, settings = caller.shared, caller.shared.settings
     asked = taking.Asked(caller.agent, caller.session, caller.peer, message)
@@ -64,14 +58,12 @@ async def snapshot(caller: Caller, wanted: TakeSnapshot) -> SnapshotResult:
 
 async def forget(caller: Caller, wanted: Forget) -> ForgetResult:
     """Rewrite the history without a path."""
-    message = _checked("forget", wanted.message)
+    message = message_of("forget", wanted.message)
     workspace = await caller.on_writer(lambda: caller.named_workspace(wanted.workspace))
-    shared = caller.shared
-    own = workspace.name == caller.workspace
+    shared, resolver = caller.shared, workspace.worktree.resolver
+    directory = caller.directory if workspace.name == caller.workspace else ""
     path = await caller.on_writer(
-        lambda: workspace.worktree.resolver.canonical(
-            wanted.path, caller.directory if own else "", follow_last=False
-        )
+        lambda: resolver.canonical(wanted.path, directory, follow_last=False)
     )
     if not path:
         raise invalid("forget: name a file or a directory in the workspace.")

@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 
 
 class Workspaces(msgspec.Struct, frozen=True):
-    """Allows and forgets them. ``taking_up`` tries again what was put off; ``on_taken_up`` is
-    told of one where that went well.
-    """
+    """Allows and forgets them. ``on_taken_up`` is told of one that was put off and is opened."""
 
     writer: Writer
     taking_up: TakingUp
@@ -53,10 +51,7 @@ class Workspaces(msgspec.Struct, frozen=True):
         return self._open(known or WorkspaceState(name, path, UNRESTRICTED, None, 0))
 
     def take_up(self, known: WorkspaceState) -> Workspace:
-        """Try one again that is put off, without allowing anything. Raises Refused like ``allow``.
-
-        A link that has taken its place leads to what nobody has allowed.
-        """
+        """Try one again that is put off, without allowing anything."""
         path = self._usable(known.root)
         if path != known.root:
             raise not_allowed(f"{known.root}: a symbolic link is there now, and leads to {path}.")
@@ -203,8 +198,10 @@ def workspace_list(caller: Caller, _: NoParams) -> WorkspaceList:
     return WorkspaceList(sorted(infos, key=lambda info: info.root))
 
 
-def put_off_at(caller: Caller, root: str) -> WorkspaceState | None:
+def put_off_at(caller: Caller, root: str | None) -> WorkspaceState | None:
     """The workspace with exactly this root, if it is put off."""
+    if root is None:
+        return None
     check_root(root)
     path = os.path.realpath(root)
     return next((known for known in caller.state.unopened() if known.root == path), None)

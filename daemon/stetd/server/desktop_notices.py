@@ -16,6 +16,7 @@ import asyncio
 import html
 import logging
 import os
+import shutil
 import stat
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +33,7 @@ MOST_TITLE = 80
 MOST_TEXT = 300
 
 #: Where programs of the system are.
-_PROGRAMS = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
+_PROGRAMS = "/usr/bin:/bin:/usr/local/bin:/run/current-system/sw/bin"
 #: Characters that could do something else than be seen: control, format, lone, private.
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
@@ -81,20 +82,15 @@ def session_bus(environ: Mapping[str, str]) -> str | None:
 
 def command(title: str, body: str) -> list[str] | None:
     """The program and its arguments; None where the system has neither."""
-    if program := _program("notify-send"):
+    if program := shutil.which("notify-send", path=_PROGRAMS):
         return [program, "--app-name=stet", "--", title, body]
-    if program := _program("busctl"):
+    if program := shutil.which("busctl", path=_PROGRAMS):
         target = "org.freedesktop.Notifications"
         call = [target, "/org/freedesktop/Notifications", target, "Notify"]
         # Name, id of the notice to replace, icon, title, body, actions, hints, time to live.
         values = ["susssasa{sv}i", "stet", "0", "", title, body, "0", "0", "0"]
         return [program, "--user", f"--timeout={PATIENCE_S:g}", "--", "call", *call, *values]
     return None
-
-
-def _program(name: str) -> str | None:
-    paths = (os.path.join(directory, name) for directory in _PROGRAMS)
-    return next((path for path in paths if os.access(path, os.X_OK)), None)
 
 
 class Notices:

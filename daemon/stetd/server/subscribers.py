@@ -122,14 +122,10 @@ class Feed:
             return note.event
         files = note.files
         if files is None:
-            place = Place(
-                name=note.workspace, root=note.root, shadow=note.shadow, head=note.oid,
-                number=note.number,
-            )  # fmt: skip
+            number, wanted = note.number, "files of a commit"
+            place = Place(note.workspace, note.root, note.shadow, head=note.oid, number=number)
             try:
-                files = await self._historian.ask(
-                    "files of a commit", note.oid, list[FileChange], place
-                )
+                files = await self._historian.ask(wanted, note.oid, list[FileChange], place)
             except Refused as error:
                 _log.warning("commit %s can't be told to subscribers: %s", note.oid, error)
                 return None
