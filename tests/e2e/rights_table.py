@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import msgspec
 
 from stet.wire.failures import Kind
-from stetd.methods import METHODS, Method, Needs, Writes
+from stetd.methods import METHODS, Method
 
 
 class PersonsOwn(msgspec.Struct, frozen=True):
@@ -41,7 +41,7 @@ def answer(method: Method, *, control: bool, restricted: bool) -> Kind | None:
     """The kind with which a good call is refused; None if it is carried out."""
     if method.control and not control:
         return Kind.NOT_PERMITTED
-    disabled = method.writes is Writes.EDITS or (method.writes is Writes.TAKES_BACK and not control)
+    disabled = method.writes == "edits" or (method.writes == "takes back" and not control)
     return Kind.TOOL_DISABLED if restricted and disabled else None
 
 
@@ -58,7 +58,7 @@ def answer_before_hello(name: str, *, control: bool) -> Kind | None:
     method = METHODS[name]
     if method.control and not control:
         return Kind.NOT_PERMITTED
-    return None if method.needs is Needs.NOTHING else Kind.HELLO_REQUIRED
+    return None if method.needs == "nothing" else Kind.HELLO_REQUIRED
 
 
 def page() -> str:

@@ -1,18 +1,15 @@
 """The daemon's directories, made and checked, and the locks that make it the only one.
 
-Where they are is decided in :mod:`stet.service.socket_path`, which the client asks too. Before
-anything is read, it is looked at who owns them, and who may write to them: nobody else may be able
-to change what the daemon relies on. A directory above must be root's or the user's own, and not
-writable by everyone unless it is sticky, like /tmp. It may be writable by a group: with private
-groups that is how home directories are made. Every refusal names one path and the command that
-mends it.
+Nobody else may be able to change what the daemon relies on, so who owns it, and may write to it, is
+looked at first. A directory above must be root's or the user's own, and not writable by everyone
+unless it is sticky, like /tmp. It may be writable by a group: with private groups that is how home
+directories are made. Every refusal names one path and the command that mends it.
 
 A hardened service runs in a user namespace (user_namespaces(7)), where root and all other users
 have one id, that of nobody. There that id is taken where root's is, above and of the configuration.
 
 ``stetd.lock`` in both is held with flock(2) for the daemon's life: the state needs one writer and
-the sockets one listener, and each directory may be given without the other. The files are never
-removed.
+the sockets one listener. The files are never removed.
 """
 
 from __future__ import annotations
@@ -118,8 +115,7 @@ def _lock(directory: str) -> int:
         except BlockingIOError as error:
             holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
             os.close(descriptor)
-            # One that has ended leaves a historian that has not yet heard of it; one that is just
-            # ending looks as if it ran.
+            # One that has ended may leave a historian; one that is just ending looks as if it ran.
             if time.monotonic() - began < (_HISTORIAN_S if _has_ended(holder) else _ENDING_S):
                 time.sleep(_POLL_S)
                 continue

@@ -7,7 +7,8 @@ Unknown keys in the file are refused, so that a misspelt one can't silently leav
 Unknown STET_* variables are not: STET_RUNTIME_DIR, STET_STATE_DIR, STET_CONFIG and STET_BOOT_ID
 are no options.
 
-On SIGHUP, and by the method ``reload``, the file is read again (:class:`Reloading`).
+On SIGHUP, and by the method ``reload``, the file is read again (:class:`Reloading`). One that can't
+be used leaves every option as it is; the reason is in the log and in ``status``.
 """
 
 from __future__ import annotations
@@ -37,8 +38,7 @@ from stetd.history.protecting import DEFAULT_PATTERNS
 _log = logging.getLogger("stetd.configuration")
 _MIB = 1024 * 1024
 
-#: Options that a running daemon can't take over: calls journalled without a sync would lie below
-#: calls that were promised to be durable.
+#: A running daemon can't take it over: calls journalled without a sync would lie below others.
 NEED_RESTART = frozenset({"durability"})
 
 _Count = Annotated[int, Meta(ge=1)]
@@ -143,8 +143,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         "commit stays, and so do all after it.",
     ] = 0
     retention_mb: Annotated[
-        _Amount,
-        "Size in MiB of one history beyond which its oldest commits are dropped; 0: any.",
+        _Amount, "Size in MiB of one history beyond which its oldest commits are dropped; 0: any."
     ] = 0
     gc_idle_s: Annotated[
         _SecondsOrNone,
@@ -227,10 +226,7 @@ class ConfigurationError(Exception):
 
 
 def load_settings(path: str, *, must_exist: bool = False) -> Settings:
-    """The options in the TOML file at ``path``, overridden by the environment.
-
-    A missing file is an empty one unless ``must_exist``. Raises ConfigurationError.
-    """
+    """The options in the TOML file, overridden by the environment. Raises ConfigurationError."""
     text = read_file(path, must_exist=must_exist)
     try:
         given = tomllib.loads(text)
@@ -331,11 +327,7 @@ def line_of(text: str, key: str) -> int | None:
 
 @dataclass(slots=True)
 class Reloading:
-    """The configuration in force, and where it comes from.
-
-    A file that can't be used leaves every option as it is; the reason is in the log and in
-    ``status``. ``apply`` makes the daemon go by other settings; set by the server.
-    """
+    """The configuration in force, and where it comes from; ``apply``: goes by another one."""
 
     path: str
     must_exist: bool

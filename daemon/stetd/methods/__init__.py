@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import difflib
-import enum
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -34,24 +33,12 @@ from stetd.transaction import parameters as takes
 Run = Callable[[Caller, Any], Awaitable[object]]
 
 
-class Writes(enum.Enum):
-    """What a method does to the files of a workspace, which decides about Restricted mode."""
-
-    NOTHING = "nothing"
-    #: Edits: refused in Restricted mode, on both sockets.
-    EDITS = "edits"
-    #: Takes edits back: refused in Restricted mode on agent.sock; a person's works in every mode.
-    TAKES_BACK = "takes back"
-
-
-class Needs(enum.Enum):
-    """What must have been said on the connection before a method is called."""
-
-    NOTHING = "nothing"
-    #: A hello, also one without a workspace, as control.sock takes it.
-    HELLO = "hello"
-    #: A hello with a workspace. On control.sock the parameter ``workspace`` will do.
-    WORKSPACE = "workspace"
+#: What must have been said on the connection before: nothing; a hello, even without a workspace;
+#: a hello with a workspace (on control.sock the parameter ``workspace`` will do).
+Needs = Literal["nothing", "hello", "workspace"]
+#: What a method does to the files of a workspace. In Restricted mode what edits is refused on both
+#: sockets, what takes edits back on agent.sock only.
+Writes = Literal["nothing", "edits", "takes back"]
 
 
 class Method(msgspec.Struct, frozen=True):
@@ -64,8 +51,8 @@ class Method(msgspec.Struct, frozen=True):
 
     run: Run
     takes: type[takes.Params] | None = takes.NoParams
-    needs: Needs = Needs.WORKSPACE
-    writes: Writes = Writes.NOTHING
+    needs: Needs = "workspace"
+    writes: Writes = "nothing"
     control: bool = False
 
 
@@ -87,21 +74,18 @@ def _asks(question: str, answer: type) -> Run:
     return run
 
 
-_EDITS, _BACK = Writes.EDITS, Writes.TAKES_BACK
-_NOTHING, _HELLO = Needs.NOTHING, Needs.HELLO
-
 _AGENTS: dict[str, Method] = {
-    "hello": Method(greeting.hello, None, _NOTHING),
-    "tools": Method(greeting.tools, takes.ToolStyle, _NOTHING),
-    "status": Method(running.status, needs=_NOTHING),
-    "subscribe": Method(running.subscribe, takes.Subscribe, _HELLO),
-    **{name: Method(editing.edit(name), None, writes=_EDITS) for name in sorted(EDIT_METHODS)},
-    "undo": Method(editing.edit("undo", takes.Undo, editing.check_undo), None, writes=_BACK),
-    "redo": Method(editing.edit("redo", takes.Redo), None, writes=_BACK),
+    "hello": Method(greeting.hello, None, "nothing"),
+    "tools": Method(greeting.tools, takes.ToolStyle, "nothing"),
+    "status": Method(running.status, needs="nothing"),
+    "subscribe": Method(running.subscribe, takes.Subscribe, "hello"),
+    **{name: Method(editing.edit(name), None, writes="edits") for name in sorted(EDIT_METHODS)},
+    "undo": Method(editing.edit("undo", takes.Undo, editing.check_undo), None, writes="takes back"),
+    "redo": Method(editing.edit("redo", takes.Redo), None, writes="takes back"),
     "rollback": Method(
-        editing.edit("rollback", takes.Rollback, editing.check_rollback), None, writes=_BACK
+        editing.edit("rollback", takes.Rollback, editing.check_rollback), None, writes="takes back"
     ),
-    "restore": Method(editing.edit("restore", takes.Restore), None, writes=_BACK),
+    "restore": Method(editing.edit("restore", takes.Restore), None, writes="takes back"),
     OBSERVE: Method(observing.observe, None),
     "read": Method(history.read, takes.Read),
     "log": Method(_asks("log", results.LogResult), takes.Log),
@@ -119,21 +103,21 @@ _AGENTS: dict[str, Method] = {
     "request_mode_upgrade": Method(modes.request_mode_upgrade, takes.UpgradeAsking),
 }
 _PERSONS: dict[str, Method] = {
-    "session_list": Method(_queued(sessions.session_list), takes.SessionListing, _HELLO),
+    "session_list": Method(_queued(sessions.session_list), takes.SessionListing, "hello"),
     "session_end": Method(sessions.session_end, takes.SessionEnding),
-    "upgrade_list": Method(_queued(modes.upgrade_list), takes.UpgradeListing, _HELLO),
-    "upgrade_decide": Method(_queued(modes.upgrade_decide), takes.UpgradeDeciding, _HELLO),
+    "upgrade_list": Method(_queued(modes.upgrade_list), takes.UpgradeListing, "hello"),
+    "upgrade_decide": Method(_queued(modes.upgrade_decide), takes.UpgradeDeciding, "hello"),
     "pin_set": Method(pins.pin_set, takes.PinSetting),
     "pin_delete": Method(_queued(pins.pin_delete), takes.PinName),
     "verify": Method(history.verify, takes.Verify),
     "forget": Method(upkeep.forget, takes.Forget),
     "gc": Method(upkeep.gc, takes.OneWorkspace),
     "snapshot": Method(upkeep.snapshot, takes.TakeSnapshot),
-    "workspace_allow": Method(_queued(workspaces.workspace_allow), takes.Root, _NOTHING),
-    "workspace_forget": Method(_queued(workspaces.workspace_forget), takes.Root, _NOTHING),
-    "workspace_list": Method(_queued(workspaces.workspace_list), needs=_NOTHING),
-    "reload": Method(running.reload, needs=_NOTHING),
-    "shutdown": Method(running.shutdown, needs=_NOTHING),
+    "workspace_allow": Method(_queued(workspaces.workspace_allow), takes.Root, "nothing"),
+    "workspace_forget": Method(_queued(workspaces.workspace_forget), takes.Root, "nothing"),
+    "workspace_list": Method(_queued(workspaces.workspace_list), needs="nothing"),
+    "reload": Method(running.reload, needs="nothing"),
+    "shutdown": Method(running.shutdown, needs="nothing"),
 }
 #: Every method there is, by its name.
 METHODS: Mapping[str, Method] = {
@@ -149,17 +133,22 @@ class Connection(Caller):
         """Carry out a request. Raises Refused."""
         method = METHODS.get(name)
         if method is None:
-            raise _unknown(name)
+            near = difflib.get_close_matches(name, METHODS, 1)
+            hint = f" Did you mean {near[0]}?" if near else ""
+            known = ", ".join(sorted(METHODS))
+            raise refuse(
+                Kind.UNKNOWN_METHOD, f"there is no method {name!r}.{hint} The methods are: {known}."
+            )
         if method.control and not self.control:
             raise takes.not_permitted(
                 f"{name} is for the person at the machine: it works on control.sock only."
             )
         says_workspace = self.control and params.get("workspace") is not None
         greeted = self.greeted and self.workspace is not None
-        if method.needs is Needs.WORKSPACE and not (greeted or says_workspace):
+        if method.needs == "workspace" and not (greeted or says_workspace):
             raise _hello_first(name)
         wanted = params if method.takes is None else takes.convert(method.takes, name, params)
-        if method.needs is Needs.HELLO and not (self.greeted or says_workspace):
+        if method.needs == "hello" and not (self.greeted or says_workspace):
             raise _hello_first(name)
         return await method.run(self, wanted)
 
@@ -174,15 +163,6 @@ class Handlers(Shared):
         caller = Connection(self, control, results.Peer(peer.pid, peer.command), peer.start, client)
         self.callers[id(caller)] = caller
         return caller
-
-
-def _unknown(name: str) -> Refused:
-    near = difflib.get_close_matches(name, METHODS, 1)
-    hint = f" Did you mean {near[0]}?" if near else ""
-    return refuse(
-        Kind.UNKNOWN_METHOD,
-        f"there is no method {name!r}.{hint} The methods are: {', '.join(sorted(METHODS))}.",
-    )
 
 
 def _hello_first(name: str) -> Refused:
