@@ -49,13 +49,10 @@ EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_ALREADY_RUNNING = 5
 EXIT_UNREADABLE_STATE = 6
-
 #: Descriptors beside the connections: journal, workspaces, objects, grace period.
 _OTHER_DESCRIPTORS = 1024
-
 #: Seconds that the service manager may take to hear that the daemon is ready.
 _READY_PATIENCE_S = 10.0
-
 #: From malloc.h.
 _M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8
 

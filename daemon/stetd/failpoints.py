@@ -33,10 +33,8 @@ def _armed(target: str, trace: str | None) -> Callable[[str], None]:
         if trace:
             with open(trace, "a", encoding="ascii") as out:
                 out.write(name + "\n")
-        if name != wanted:
-            return
-        left -= 1
-        if every or left == 0:
+        left -= name == wanted
+        if name == wanted and (every or left == 0):
             if action == "sleep":
                 time.sleep(float(seconds or 1))
                 return

@@ -9,28 +9,21 @@ import msgspec
 
 from stet.wire.results import EditResult
 from stetd.methods.caller import Caller, Params
-from stetd.transaction import parameters
-from stetd.transaction.parameters import (
-    Rollback,
-    Undo,
-    convert,
-    invalid,
-    not_permitted,
-    split_common,
-)
+from stetd.transaction import parameters as takes
+from stetd.transaction.parameters import invalid, not_permitted
 
 
 def edit(
     name: str,
-    kind: type[parameters.Params] | None = None,
+    kind: type[takes.Params] | None = None,
     check: Callable[[Caller, Any], None] = lambda _caller, _params: None,
 ) -> Callable[[Caller, Params], Awaitable[EditResult]]:
     """The method of this name. Its own parameters are of this ``kind``; None: its dialect's."""
 
     async def run(caller: Caller, params: Params) -> EditResult:
-        common, own = split_common(params)
+        common, own = takes.split_common(params)
         if kind is not None:
-            wanted = convert(kind, name, own)
+            wanted = takes.convert(kind, name, own)
             check(caller, wanted)
             own = msgspec.to_builtins(wanted)
         return await caller.submit(name, own, common)
@@ -38,7 +31,7 @@ def edit(
     return run
 
 
-def check_undo(caller: Caller, undo: Undo) -> None:
+def check_undo(caller: Caller, undo: takes.Undo) -> None:
     """Refuse what contradicts itself, and an agent that names another session."""
     given = [name for name in ("commits", "last", "request") if getattr(undo, name) is not None]
     if len(given) > 1:
@@ -54,10 +47,10 @@ def check_undo(caller: Caller, undo: Undo) -> None:
     _check_own_session(caller, undo.session, f"stet undo --session {undo.session}")
 
 
-def check_rollback(caller: Caller, rollback: Rollback) -> None:
+def check_rollback(caller: Caller, rollback: takes.Rollback) -> None:
     """Refuse an agent that takes back what is not its own."""
-    command = f"stet rollback {rollback.to} --session {rollback.session}"
-    _check_own_session(caller, rollback.session, command)
+    session = rollback.session
+    _check_own_session(caller, session, f"stet rollback {rollback.to} --session {session}")
     if rollback.include_outside and not caller.control:
         raise not_permitted(
             "include_outside takes back what a person has written, and is the person's: leave it "

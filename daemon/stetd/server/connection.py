@@ -52,15 +52,12 @@ if TYPE_CHECKING:
 #: Bytes of replies that may wait for a client before nothing more is read from it. Also what
 #: it must take within each frame_timeout_s to count as reading at all.
 HIGH_WATER = 1024 * 1024
-
 #: Seconds in which a connection that is turned away may say what it wanted, for its encoding and
 #: id, and one that sent a bad frame may finish sending it.
 PARTING_S = 2.0
-
 #: Requests, and seconds, after which a turn on the event loop ends and others have theirs.
 _TURN_REQUESTS = 8
 _TURN_S = 0.0005
-
 #: Where every connection receives. What is in it is taken out in the same turn.
 _RECEIVED = memoryview(bytearray(256 * 1024))
 
@@ -198,8 +195,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Send an event. Those that a slow client did not take are counted; it is told how many."""
         if self._replies_waiting:
             self._lost_events += 1
-        elif self._framer.encoding is not None:
-            self._send(encode_event(self._framer.encoding, event))
+        else:
+            self._send(encode_event(self._encoding, event))
 
     async def taken(self) -> None:
         """Wait until the client has taken its replies, or is gone."""
@@ -229,8 +226,6 @@ class ClientConnection(asyncio.BufferedProtocol):
     def abort(self) -> None:
         """Close at once."""
         self._transport.abort()
-
-    # -- for the crowd
 
     @property
     def held(self) -> int:
@@ -464,25 +459,23 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.close()
 
     def _watch_progress(self) -> None:
-        seconds = self._server.settings.frame_timeout_s
-        self._after("unread", seconds, self._check_progress, self._taken_bytes())
+        # What the client has taken so far, or its socket buffer.
+        before = self._sent - self._transport.get_write_buffer_size()
 
-    def _check_progress(self, taken_before: int) -> None:
-        if self._taken_bytes() - taken_before >= HIGH_WATER:
-            self._watch_progress()
-        else:
+        def check() -> None:
+            if self._sent - self._transport.get_write_buffer_size() - before >= HIGH_WATER:
+                self._watch_progress()
+                return
             pid = self._credentials.pid
             log.warning("pid %d does not read its replies: connection dropped", pid)
             self.abort()
+
+        self._after("unread", self._server.settings.frame_timeout_s, check)
 
     def _say_taken(self) -> None:
         if self._all_taken is not None and not self._all_taken.done():
             self._all_taken.set_result(None)
         self._all_taken = None
-
-    def _taken_bytes(self) -> int:
-        """Bytes that the client has taken so far (or that its socket buffer has)."""
-        return self._sent - self._transport.get_write_buffer_size()
 
     def _after(self, name: str, seconds: float, do: Callable[..., None], *args: object) -> None:
         self._cancel(name)

@@ -31,7 +31,6 @@ GAP_S = 5.0
 #: Characters of a title, and of what is told.
 MOST_TITLE = 80
 MOST_TEXT = 300
-
 #: Where programs of the system are.
 _PROGRAMS = "/usr/bin:/bin:/usr/local/bin:/run/current-system/sw/bin"
 #: Characters that could do something else than be seen: control, format, lone, private.

@@ -4,10 +4,9 @@
 and one workspace must not reach the others through the daemon. So the directory has to be the same
 one in the peer's view and in the daemon's, at the same path.
 
-The two tables of mounts are compared (``/proc/<pid>/mountinfo``, proc(5)). ``/proc/<pid>/root``
-would take the rights of a debugger. The peer may have mounts, a root directory and links of its
-own making, in a user namespace of its own. It is believed if the last mount on its way to the path
-is of the same file system, and leads to the same place in that as the daemon's:
+The two tables of mounts are compared (``/proc/<pid>/mountinfo``, proc(5)). A peer may have mounts,
+a root directory and links of its own making, in a user namespace of its own. It is believed if the
+last mount on its way is of the same file system, and leads to the same place as the daemon's:
 
 - A directory has one place in its file system, and the kernel says which is mounted. Whoever binds
   a directory must have reached it. Any other directory is another place, whatever its name.
@@ -17,8 +16,8 @@ is of the same file system, and leads to the same place in that as the daemon's:
 - Mount points are told without links. A table that changed while it was read is read again.
 - Some file systems (NFS) do not tell what of them is mounted. There it must be the same mount.
 
-Two limits, which docs/security.md names: confinement that is not made of mounts is not asked, and
-nobody inside may be able to rename a directory *above* a workspace that a mount hides.
+Limits are in docs/security.md: confinement that is not made of mounts; who can rename a directory
+*above* a workspace that a mount hides.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The server: listens on both sockets, admits connections, stops in good order.
 
-Stopping, step by step (:meth:`Server.stop`): no new connections; requests that still come in
-are answered ``shutting_down``; calls in work are waited for and answered; then every
-connection is flushed and closed.
+Stopping: no new connections; requests that still come in are answered ``shutting_down``; calls in
+work are waited for and answered; then every connection is flushed and closed.
 """
 
 from __future__ import annotations
@@ -28,20 +27,14 @@ from stetd.server.shared_limits import Crowd
 
 #: Seconds that calls in work may take to end when the daemon stops. systemd kills after 90.
 DRAIN_S = 30.0
-
 #: Connections beyond the limit that may wait for their refusal; further ones are just closed.
 _TURNED_AWAY_LIMIT = 64
-
 #: From Python 3.13 on asyncio would remove the file of a socket, also of one that is systemd's.
 _KEEP_THE_FILE: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
-
-#: Connections that are accepted in one turn of the event loop, on each socket: somebody who
-#: comes and goes all the time must not keep it from those who stay.
+#: Connections that are accepted in one turn of the event loop, on each socket.
 _ACCEPTED_AT_ONCE = 4
-
 #: Connections that may wait for accept(2); the kernel caps it at net.core.somaxconn.
 _BACKLOG = 1024
-
 #: Shorter than the sockets' own names: a socket address holds 107 bytes.
 _TEMPORARY_NAME = ".new"
 

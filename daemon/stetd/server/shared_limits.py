@@ -13,7 +13,10 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stetd.server.connection import ClientConnection
 
 #: A request of fewer bytes is never made to wait for others.
 LARGE = 64 * 1024
@@ -24,21 +27,10 @@ _SLACK = 8
 _PAUSES = 4.0
 
 
-class Member(Protocol):
-    """A connection, as the crowd sees it."""
-
-    @property
-    def held(self) -> int:
-        """Bytes that it makes the daemon keep."""
-
-    def shed(self) -> None:
-        """Let go of what it holds: tell the client, and close."""
-
-
 class Crowd:
     """The account of all connections of a server; ``members`` gives those that are open."""
 
-    def __init__(self, limit: int, members: Callable[[], Iterable[Member]]) -> None:
+    def __init__(self, limit: int, members: Callable[[], Iterable[ClientConnection]]) -> None:
         #: Bytes that all may hold together.
         self.limit = limit
         self._members = members

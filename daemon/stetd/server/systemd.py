@@ -5,10 +5,8 @@
   by the file name of its address: all sockets of one .socket unit carry the same name.
 - Heartbeats (``WATCHDOG=1``) are sent three times in each WATCHDOG_USEC, by the event loop. What
   holds it for longer is a hang. WatchdogSec= of the unit is several times the longest call.
-- Start and stop have no bound: recovery depends on what a crash left. As long as the process
-  computes, reads or writes, more time is asked for.
-
-Without NOTIFY_SOCKET nothing is told.
+- Start and stop have no bound: as long as the process computes, reads or writes, more time is
+  asked for. Without NOTIFY_SOCKET nothing is told.
 """
 
 from __future__ import annotations

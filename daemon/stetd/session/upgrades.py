@@ -13,7 +13,6 @@ import msgspec
 PENDING = "pending"
 APPROVED = "approved"
 DENIED = "denied"
-
 #: Requests of one workspace that may wait for the person at a time.
 MOST_PENDING = 100
 #: Decided requests that are kept, of all workspaces together; the oldest go first.
