@@ -19,7 +19,6 @@ import msgspec
 from stetd import __version__
 from stetd.config.directories import Directories
 from stetd.config.settings import Settings
-from stetd.config.workspace_roots import OwnPlaces
 from stetd.engine.checkpointing import WriterLimits
 from stetd.engine.long_planning import Planners
 from stetd.engine.writer import Writer
@@ -137,8 +136,7 @@ class Daemon:
                 upkeep.tell(rest_of_forgetting(writer, workspace))
 
         historian.on_commits = upkeep.follow
-        own = OwnPlaces(directories.state, directories.runtime, directories.config)
-        workspaces = Workspaces(writer, taking_up, own, resume)
+        workspaces = Workspaces(writer, taking_up, directories, resume)
         handlers = Handlers(writer, historian, workspaces, settings, upkeep, retain)
         upkeep.start()
         for workspace in state.open.values():

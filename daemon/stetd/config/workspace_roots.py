@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-import msgspec
+from stetd.config.directories import Directories
 
 #: Nobody's project; an agent that writes here owns the machine or the account.
 _SYSTEM = (
@@ -24,15 +24,7 @@ _KEYS = (".ssh", ".gnupg")
 _Identity = tuple[int, int]
 
 
-class OwnPlaces(msgspec.Struct, frozen=True):
-    """What no workspace may have to do with: directories, and the configuration file."""
-
-    state: str
-    runtime: str
-    config: str
-
-
-def why_not(path: str, own: OwnPlaces, workspaces: Iterable[str]) -> str | None:
+def why_not(path: str, own: Directories, workspaces: Iterable[str]) -> str | None:
     """Why a directory (absolute, without links) can't be a workspace beside these; or None."""
     reason = _why_not_as_such(path) or _why_not_beside(path, own)
     here = _identity(path)
@@ -64,7 +56,7 @@ def _why_not_as_such(path: str) -> str | None:
     return None
 
 
-def _why_not_beside(path: str, own: OwnPlaces) -> str | None:
+def _why_not_beside(path: str, own: Directories) -> str | None:
     here, above = _identity(path), _chain(path)
     for directory in (own.state, own.runtime):
         real = os.path.realpath(directory)

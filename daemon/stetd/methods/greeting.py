@@ -14,8 +14,7 @@ from stetd.editing.tools.schemas import tool_definitions
 from stetd.failpoints import hit
 from stetd.methods.caller import PROTOCOL, Caller, Params
 from stetd.methods.workspaces import not_allowed
-from stetd.server.peer import start_of
-from stetd.server.peer_view import sees
+from stetd.server.peer import sees, start_of
 from stetd.session.sessions import Entrant
 from stetd.state.state import State
 from stetd.storage.real_directories import nearest_real

@@ -1,24 +1,35 @@
-"""Reading files, exporting and verifying. The other questions go straight to the historian."""
+"""Reading, exporting and verifying, and pins: names that the person gives to commits.
+
+The other questions go straight to the historian. A pin is a reference.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from functools import partial
 
 from msgspec.structs import replace
 
-from stet.wire.failures import Kind, Refused
-from stet.wire.results import ExportResult, ReadResult, VerifyResult
+from stet.wire.failures import Kind, Refused, refuse
+from stet.wire.results import ExportResult, PinInfo, ReadResult, VerifyResult
 from stetd.methods.caller import Caller
-from stetd.methods.workspaces import put_off_at
+from stetd.methods.workspaces import put_off_at, writing
 from stetd.planning.file_reading import read_now
 from stetd.processes.verify_claims import Claimed, Claiming, Moment, Verifying
-from stetd.storage.journal_format import Reached, WorkspaceState
-from stetd.transaction.parameters import Export, Read, Verify, invalid
+from stetd.repository.references import delete_pin, named, pin_names, set_pin, why_no_pin_name
+from stetd.repository.rewritten import read_pending
+from stetd.repository.shallow import read_shallow
+from stetd.state.workspace import Workspace
+from stetd.storage.journal_format import Cut, Reached, WorkspaceState
+from stetd.transaction.parameters import Export, PinName, PinSetting, Read, Verify, invalid
 
 #: A file of no more bytes is read at once, by the engine.
 _SMALL_BYTES = 128 * 1024
 #: Checkpoints drop journal segments while they are read; that often in a row hardly.
 _ATTEMPTS = 5
+#: So often, and so many seconds apart, a commit is looked at while the history is being cut.
+_LOOKS, _PAUSE_S = 50, 0.2
 
 
 async def read(caller: Caller, wanted: Read) -> object:
@@ -105,3 +116,68 @@ async def _claimed_put_off(caller: Caller, known: WorkspaceState) -> Claimed:
     first = await _claimed(caller, known.name, lambda: moment_at(start))
     at = next((each for each in [*later, recorded] if each.head == first.reference), start)
     return await _claimed(caller, known.name, lambda: moment_at(at))
+
+
+async def pin_set(caller: Caller, setting: PinSetting) -> PinInfo:
+    """Give a commit a name."""
+    reason = why_no_pin_name(setting.name)
+    if reason is not None:
+        raise invalid(f"pin_set: {setting.name[:100]!r} can't be used: {reason}.")
+
+    for _ in range(_LOOKS):
+        cut = await caller.on_writer(lambda: caller.place().cut)
+        info = await caller.ask("pin", [setting.name, setting.commit], PinInfo)
+        if await caller.on_writer(partial(_set_pin, caller, info, cut, move=setting.move)):
+            return info
+        await asyncio.sleep(_PAUSE_S)
+    raise refuse(
+        Kind.CONTENDED,
+        "pin_set: the oldest commits of the history are being dropped, or a path is being "
+        "forgotten; send the call again when that is done (stet status shows it).",
+    )
+
+
+def _set_pin(caller: Caller, info: PinInfo, cut: Cut | None, *, move: bool) -> bool:
+    """Set a pin. False: the history is another one than was looked at."""
+    workspace = caller.open_workspace()
+    if not _is_settled(caller, workspace, info.commit, cut):
+        return False
+    known = named(workspace.shadow, info.name)
+    if known == info.commit:
+        return True
+    if known is not None and not move:
+        raise refuse(
+            Kind.ALREADY_EXISTS,
+            f"pin {info.name} names {known or 'no commit'} already. Send move: true to let it name "
+            "another commit, or choose another name.",
+        )
+    assert info.commit is not None, "BUG: a pin to be set on no commit"
+    with writing(caller.shared.writer):
+        set_pin(workspace.shadow, info.name, info.commit, caller.state.disk)
+    return True
+
+
+def _is_settled(caller: Caller, workspace: Workspace, commit: str | None, cut: Cut | None) -> bool:
+    """Whether a commit that was found in the history will stay in it under its id.
+
+    One that is about to be dropped, or to be called otherwise, is still found a moment before.
+    """
+    known = caller.state.known[workspace.name]
+    if known.cut != cut or (cut is not None and read_shallow(workspace.shadow) != {cut.oldest}):
+        return False
+    return known.forgetting is None or commit not in read_pending(workspace.shadow)
+
+
+def pin_delete(caller: Caller, wanted: PinName) -> PinInfo:
+    """Take a name away."""
+    workspace, name = caller.open_workspace(), wanted.name
+    known = None if why_no_pin_name(name) else named(workspace.shadow, name)
+    if known is None:
+        names = ", ".join(pin_names(workspace.shadow)[:20])
+        raise refuse(
+            Kind.UNKNOWN_COMMIT,
+            f"no pin is called {name[:100]!r}." + (f" There are: {names}." if names else ""),
+        )
+    with writing(caller.shared.writer):
+        delete_pin(workspace.shadow, name, caller.state.disk)
+    return PinInfo(name, known or None)

@@ -12,7 +12,8 @@ import msgspec
 
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import WorkspaceInfo, WorkspaceList
-from stetd.config.workspace_roots import OwnPlaces, why_not
+from stetd.config.directories import Directories
+from stetd.config.workspace_roots import why_not
 from stetd.engine.writer import Writer
 from stetd.recovery.startup import begun_anew
 from stetd.recovery.workspaces import TakingUp, open_repository
@@ -35,7 +36,7 @@ class Workspaces(msgspec.Struct, frozen=True):
 
     writer: Writer
     taking_up: TakingUp
-    own: OwnPlaces
+    own: Directories
     on_taken_up: Callable[[Workspace], None]
 
     def allow(self, root: str) -> Workspace:
