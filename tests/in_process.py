@@ -11,8 +11,8 @@ from stetd.config.directories import Directories
 from stetd.config.settings import Settings
 from stetd.daemon import Daemon
 from stetd.engine.writer import Writer
+from stetd.methods import Connection
 from stetd.methods.caller import Params
-from stetd.methods.dispatch import Connection
 from stetd.server.peer import PeerProcess
 from stetd.storage.disk import Disk
 

@@ -1,10 +1,9 @@
 """``stetd``: the daemon in the foreground.
 
-SIGHUP, as the method ``reload``, reads the configuration again.
-
 Order of a start: options, directories, the lock that makes it the only daemon, recovery
 (``stetd.daemon``), sockets, readiness. Order of a stop (SIGTERM, SIGINT, or idle): the
-server drains, the daemon writes its checkpoint, the lock is let go.
+server drains, the daemon writes its checkpoint, the lock is let go. SIGHUP reads the
+configuration again.
 
 Exit status::
 
@@ -19,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import ctypes
 import faulthandler
 import gc
 import logging
@@ -27,20 +27,20 @@ import resource
 import signal
 import sys
 from collections.abc import Coroutine, Sequence
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from stet.service.socket_path import UnsafeDirectory
 from stet.version import __version__
 from stetd.config import logs
-from stetd.config.allocator import give_back_large_blocks
-from stetd.config.directories import AlreadyRunning, Directories, InstanceLock
+from stetd.config.directories import AlreadyRunning, Directories, instance_lock
 from stetd.config.logs import LastError
-from stetd.config.reloading import Reloading
-from stetd.config.settings import ConfigurationError, Settings, load_settings
-from stetd.server import systemd_socket
-from stetd.server.listeners import Listener, SocketInTheWay, listen
-from stetd.server.server import Server
+from stetd.config.settings import ConfigurationError, Reloading, Settings, load_settings
+from stetd.server import systemd
+from stetd.server.server import Listener, Server, SocketInTheWay, listen
 
 if TYPE_CHECKING:
     from stetd.daemon import Daemon
@@ -49,12 +49,12 @@ EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_ALREADY_RUNNING = 5
 EXIT_UNREADABLE_STATE = 6
-
 #: Descriptors beside the connections: journal, workspaces, objects, grace period.
 _OTHER_DESCRIPTORS = 1024
-
 #: Seconds that the service manager may take to hear that the daemon is ready.
 _READY_PATIENCE_S = 10.0
+#: From malloc.h.
+_M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8
 
 log = logging.getLogger("stetd")
 
@@ -66,26 +66,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     directories = Directories.from_environment()
     if options.show_config or options.check_config is not None:
         return _tell_configuration(options, directories)
-    hangups = Hangups()
-    path = options.config or directories.config
-    must_exist = bool(options.config)
+    hangups: list[object] = []  # one that comes before the daemon serves is not lost
+    signal.signal(signal.SIGHUP, lambda number, _: hangups.append(number))
+    path, must_exist = options.config or directories.config, bool(options.config)
     try:
         settings = load_settings(path, must_exist=must_exist)
     except ConfigurationError as error:
         return _complain(str(error), EXIT_USAGE)
-    last_error = _set_up_process(settings)
-    try:
-        directories.prepare()
-        lock = InstanceLock.acquire(directories)
-    except AlreadyRunning as error:
-        return _complain(str(error), EXIT_ALREADY_RUNNING)
-    except (UnsafeDirectory, OSError) as error:
-        return _complain(str(error), EXIT_FAILED)
-    try:
+    os.umask(0o077)
+    faulthandler.enable()  # what every thread was doing, should the watchdog send SIGABRT
+    _raise_descriptor_limit(settings)
+    give_back_large_blocks()
+    last_error = logs.set_up(settings.log_level)
+    with ExitStack() as held:
+        try:
+            directories.prepare()
+            locks = held.enter_context(instance_lock(directories))
+        except AlreadyRunning as error:
+            return _complain(str(error), EXIT_ALREADY_RUNNING)
+        except (UnsafeDirectory, OSError) as error:
+            return _complain(str(error), EXIT_FAILED)
         reloading = Reloading(path, must_exist, settings)
-        return _run(reloading, directories, last_error, hangups, lock)
-    finally:
-        lock.release()
+        return _run(reloading, directories, last_error, hangups, locks)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -96,16 +98,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"stetd {__version__}")
     parser.add_argument("--config", metavar="FILE", help="configuration file (TOML)")
     only = parser.add_mutually_exclusive_group()
-    only.add_argument(
-        "--show-config", action="store_true", help="print every option, and end (see stet config)"
-    )
-    only.add_argument(
-        "--check-config",
-        nargs="?",
-        const="",
-        metavar="FILE",
-        help="print what is wrong with the configuration, and end; exit status 2 if anything is",
-    )
+    show = "print every option, and end (see stet config)"
+    only.add_argument("--show-config", action="store_true", help=show)
+    check = "print what is wrong with the configuration, and end; exit status 2 if anything is"
+    only.add_argument("--check-config", nargs="?", const="", metavar="FILE", help=check)
     parser.add_argument("--json", action="store_true", help="print that as JSON")
     return parser
 
@@ -121,21 +117,24 @@ def _tell_configuration(given: argparse.Namespace, directories: Directories) -> 
 
     chosen = given.check_config or given.config
     path, must_exist = os.path.abspath(chosen or directories.config), bool(chosen)
-    checked = options.check(path, must_exist=must_exist)
-    told: options.Shown | options.Checked = checked
-    if given.show_config and checked.ok:
+    told = checked = options.check(path, must_exist=must_exist)
+    if given.show_config and checked["ok"]:
         told = options.show(path, must_exist=must_exist)
-    print(options.in_json(told) if given.json else options.in_words(told))  # noqa: T201
-    return 0 if checked.ok else EXIT_USAGE
+    words = msgspec.json.encode(told).decode() if given.json else options.in_words(told)
+    print(words)  # noqa: T201
+    return 0 if checked["ok"] else EXIT_USAGE
 
 
-def _set_up_process(settings: Settings) -> LastError:
-    os.umask(0o077)
-    # What every thread was doing, should the watchdog have to end the process (SIGABRT).
-    faulthandler.enable()
-    _raise_descriptor_limit(settings)
-    give_back_large_blocks()
-    return logs.set_up(settings.log_level)
+def give_back_large_blocks() -> None:
+    """Have large blocks of memory given back once they are free, and few heaps (mallopt(3)).
+
+    Otherwise the GNU allocator keeps them: a daemon that was sent large messages kept 100 MB more.
+    Other allocators have no such function, or ignore it.
+    """
+    with suppress(OSError, AttributeError):
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(_M_MMAP_THRESHOLD, 256 * 1024)
+        mallopt(_M_ARENA_MAX, 2)
 
 
 def _raise_descriptor_limit(settings: Settings) -> None:
@@ -149,50 +148,46 @@ def _raise_descriptor_limit(settings: Settings) -> None:
         log.warning("the limit of open files stays as it is: %s", error)
 
 
-class Hangups:
-    """SIGHUP from the very start: one that comes before the daemon serves is not lost."""
-
-    def __init__(self) -> None:
-        self.came = False
-        signal.signal(signal.SIGHUP, self._note)
-
-    def _note(self, _number: int, _frame: object) -> None:
-        self.came = True
-
-
 def _run(
     reloading: Reloading,
     directories: Directories,
     last_error: LastError,
-    hangups: Hangups,
-    lock: InstanceLock,
+    hangups: list[object],
+    locks: list[int],
 ) -> int:
     # pygit2 and the rest take their time to load; a usage error need not wait for it.
-    from stetd.daemon import Daemon, StartError, UnreadableState
+    from stetd.daemon import Daemon
     from stetd.engine.long_planning import Planners
-    from stetd.server import supervision
+    from stetd.storage.journal import JournalBroken
+    from stetd.storage.journal_format import FormatError
 
     planners = Planners()
     try:
-        with supervision.MoreTime():
-            tell = supervision.tell_status
+        with systemd.more_time():
             daemon = Daemon.open(
-                reloading.settings, directories, tell=tell, planners=planners, keep=lock.descriptors
+                reloading.settings,
+                directories,
+                tell=systemd.tell_status,
+                planners=planners,
+                keep=locks,
             )
-    except UnreadableState as error:
+    except FormatError as error:
         return _complain(str(error), EXIT_UNREADABLE_STATE)
-    except StartError as error:
+    except JournalBroken as error:
         return _complain(str(error), EXIT_FAILED)
+    except OSError as error:
+        where = os.fsdecode(error.filename) if error.filename else directories.state
+        return _complain(f"{where}: {error.strerror}", EXIT_FAILED)
     daemon.handlers.reloading = reloading
     daemon.handlers.last_error = last_error.newest
     try:
         listeners = _listeners(directories)
         daemon.run(_serve(reloading, daemon, listeners, hangups))
-    except (SocketInTheWay, systemd_socket.ActivationError, OSError) as error:
+    except (SocketInTheWay, systemd.ActivationError, OSError) as error:
         return _complain(str(error), EXIT_FAILED)
     finally:
-        supervision.tell_status("Writing the last checkpoint")
-        with supervision.MoreTime():
+        systemd.tell_status("Writing the last checkpoint")
+        with systemd.more_time():
             daemon.close()
     log.info("stopped")
     return 0
@@ -200,25 +195,19 @@ def _run(
 
 def _listeners(directories: Directories) -> list[Listener]:
     """Both sockets: the one that systemd opened where there is one, else a new one."""
-    inherited = systemd_socket.inherited_sockets()
-    listeners = []
-    for name, path in (
-        ("agent", directories.agent_socket),
-        ("control", directories.control_socket),
-    ):
-        control = name == "control"
-        given = inherited.get(name)
-        listeners.append(
-            Listener(given, control, None) if given is not None else listen(path, control=control)
-        )
-    return listeners
+    given = systemd.inherited_sockets()
+    paths = {"agent": directories.agent_socket, "control": directories.control_socket}
+    return [
+        Listener(given[name], name == "control", None)
+        if name in given
+        else listen(path, control=name == "control")
+        for name, path in paths.items()
+    ]
 
 
 async def _serve(
-    reloading: Reloading, daemon: Daemon, listeners: list[Listener], hangups: Hangups
+    reloading: Reloading, daemon: Daemon, listeners: list[Listener], hangups: list[object]
 ) -> None:
-    from stetd.server import supervision
-
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     daemon.handlers.on_shutdown = stop.set
@@ -237,35 +226,34 @@ async def _serve(
     watched = os.isatty(sys.stderr.fileno())
     reload = stop.set if watched else lambda: spawn(reloading.reload())
     loop.add_signal_handler(signal.SIGHUP, reload)
-    if hangups.came:
+    if hangups:
         reload()
     await server.start()
     log.info("stetd %s serves, process %d", __version__, os.getpid())
-    first_status = supervision.status_line(daemon.writer)
+    status = partial(systemd.status_line, daemon.writer)
     # What was loaded stays. The collector need not walk through it, which is 20 ms each time.
     gc.freeze()
     gc.enable()
-    systemd_socket.notify("READY=1", f"STATUS={first_status}", patience_s=_READY_PATIENCE_S)
+    systemd.notify("READY=1", f"STATUS={status()}", patience_s=_READY_PATIENCE_S)
     if "NOTIFY_SOCKET" in os.environ:
-        spawn(supervision.keep_status(partial(supervision.status_line, daemon.writer)))
-        interval = supervision.heartbeat_interval()
+        spawn(systemd.keep_status(status))
+        interval = systemd.heartbeat_interval()
         if interval is not None:
-            spawn(supervision.beat(interval))
+            spawn(systemd.beat(interval))
     await stop.wait()
     log.info("stopping")
     daemon.handlers.waits.end_all()
     for task in list(tasks):
         task.cancel()
     calls = server.calls_in_work
-    systemd_socket.notify("STOPPING=1", f"STATUS=Stopping: {calls} calls are being finished")
+    systemd.notify("STOPPING=1", f"STATUS=Stopping: {calls} calls are being finished")
     daemon.begin_to_stop()
     await server.stop()
 
 
 def _go_by(daemon: Daemon, server: Server, settings: Settings) -> None:
-    """Make everything go by these settings."""
     _raise_descriptor_limit(settings)
-    logs.set_level(settings.log_level)
+    logging.getLogger().setLevel(settings.log_level.upper())
     daemon.reconfigure(settings)
     server.reconfigure(settings)
 

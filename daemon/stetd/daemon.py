@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
+import msgspec
+
 from stetd import __version__
 from stetd.config.directories import Directories
 from stetd.config.settings import Settings
@@ -23,8 +25,8 @@ from stetd.engine.writer import Writer
 from stetd.historian.thread import InThread
 from stetd.history.excluding import Excludes
 from stetd.history.protecting import Protection
-from stetd.methods.dispatch import Handlers
-from stetd.methods.registry import Workspaces
+from stetd.methods import Handlers
+from stetd.methods.workspaces import Workspaces
 from stetd.planning.world import CallLimits
 from stetd.processes.historian_client import Base, Historian, HistorianProcess
 from stetd.processes.historian_messages import Options
@@ -33,8 +35,7 @@ from stetd.recovery.workspaces import TakingUp
 from stetd.state.state import State
 from stetd.state.workspace import Workspace
 from stetd.storage.disk import Disk
-from stetd.storage.journal import Journal, JournalBroken, read_journal
-from stetd.storage.journal_format import FormatError
+from stetd.storage.journal import Journal, read_journal
 from stetd.storage.request_record import check_version
 from stetd.upkeep.forget import rest_of_forgetting
 from stetd.upkeep.retention import Policy, retain
@@ -42,7 +43,6 @@ from stetd.upkeep.schedule import Retain, Upkeep
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
-_BOOT_ID = "/proc/sys/kernel/random/boot_id"
 #: The event loop shares the interpreter with threads; short turns keep it quick.
 _SWITCH_INTERVAL_S = 0.0005
 _CHECKPOINT_TIMEOUT_S = 30.0
@@ -50,25 +50,12 @@ _HELPERS = 2
 #: Seconds in which calls that wait are still begun when the daemon is told to end.
 _QUEUE_S = 10.0
 _CHECKPOINT_LOOK_S = 0.05
-#: What the writer's connection to the replies keeps of them in memory.
-_ASKED_CACHE_KIB = 256
-
-
-class StartError(Exception):
-    """The daemon can't start; the message says why and what a person can do."""
-
-
-class UnreadableState(StartError):
-    """It was written by a newer version, or by something else; trying again does not help."""
 
 
 def boot_id() -> str:
     """Which boot this is; ``STET_BOOT_ID`` stands in for it in tests of power cuts."""
-    chosen = os.environ.get("STET_BOOT_ID")
-    if chosen:
-        return chosen
-    with open(_BOOT_ID, encoding="ascii") as file:
-        return file.read().strip()
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return os.environ.get("STET_BOOT_ID") or file.read().strip()
 
 
 @dataclass(slots=True)
@@ -78,8 +65,6 @@ class Daemon:
     loop: asyncio.AbstractEventLoop
     handlers: Handlers
     writer: Writer
-    historian: Historian
-    upkeep: Upkeep
     _planners: Planners | None
 
     @classmethod
@@ -87,52 +72,30 @@ class Daemon:
         cls,
         settings: Settings,
         directories: Directories,
-        disk: Disk | None = None,
+        other_disk: Disk | None = None,
         tell: Callable[[str], None] = lambda _: None,
         planners: Planners | None = None,
         keep: Sequence[int] = (),
     ) -> Daemon:
-        """Recover the state, start to work. The caller holds the lock. Raises StartError.
+        """Recover the state, start to work. The caller holds the lock.
 
-        ``disk``: what all writing goes through, if not the real one; the historian is a thread
-        then. ``keep``: descriptors that are open until the last process has ended. ``tell`` is
-        told in words what is being done. ``planners``: where calls are planned that take long, if
-        not on the loop; it is closed with the daemon.
+        ``other_disk``: what writing goes through in tests; the historian is a thread then.
+        ``keep``: descriptors that are open until the last process has ended. ``tell`` is told in
+        words what is being done. ``planners``: where calls are planned that take long, if not on
+        the loop. Raises FormatError, JournalBroken, OSError.
         """
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
         loop = asyncio.new_event_loop()
         # For what may hang in the kernel: syncs of a checkpoint, looking at a peer's mounts.
         loop.set_default_executor(ThreadPoolExecutor(_HELPERS, thread_name_prefix="stet-help"))
-        try:
-            return cls._open(loop, settings, directories, disk, tell, planners, keep)
-        except FormatError as error:
-            raise UnreadableState(str(error)) from error
-        except JournalBroken as error:
-            raise StartError(str(error)) from error
-        except OSError as error:
-            where = os.fsdecode(error.filename) if error.filename else directories.state
-            raise StartError(f"{where}: {error.strerror}") from error
-
-    @classmethod
-    def _open(
-        cls,
-        loop: asyncio.AbstractEventLoop,
-        settings: Settings,
-        directories: Directories,
-        other_disk: Disk | None,
-        tell: Callable[[str], None],
-        planners: Planners | None,
-        keep: Sequence[int],
-    ) -> Daemon:
-        disk, own_process = other_disk or Disk(), other_disk is None
+        disk = other_disk or Disk()
         wal = os.path.join(directories.state, "journal")
         for directory in (wal, os.path.join(directories.state, "workspaces")):
             os.makedirs(directory, mode=0o700, exist_ok=True)
         for directory in (directories.state, os.path.dirname(directories.state)):
             disk.sync_directory(directory)
         boot = boot_id()
-        excludes = Excludes(settings.exclude)
-        state = State(directories.state, disk, boot=boot, excludes=excludes)
+        state = State(directories.state, disk, boot=boot, excludes=Excludes(settings.exclude))
         check_version(os.path.join(directories.state, "requests.sqlite3"))
         tell("Reading the journal")
         checkpoint, records = contents(read_journal(wal, disk))
@@ -141,20 +104,18 @@ class Daemon:
         journal = Journal(
             wal, disk, boot=boot, version=__version__, relaxed=settings.durability == "relaxed"
         )
-        base = Base.of(checkpoint)
-        taking_up = TakingUp(state, recovery, journal)
+        base, taking_up = Base.of(checkpoint), TakingUp(state, recovery, journal)
         for number, known in enumerate(list(state.known.values()), start=1):
             tell(f"Recovering workspace {number} of {len(state.known)}: {len(records)} records")
             taking_up.at_start(known)
-        limits = _limits(settings)
-        run = partial(HistorianProcess, keep=keep) if own_process else partial(InThread, disk)
+        run = partial(InThread, disk) if other_disk else partial(HistorianProcess, keep=keep)
         historian = Historian(
             loop, directories.state, _options(settings), run, base, lambda: journal.position
         )
         for request in state.requests.values():
             historian.remembered.add(request)
         loop.run_until_complete(historian.start())
-        writer = Writer(loop, state, journal, historian, limits, planners)
+        writer = Writer(loop, state, journal, historian, _limits(settings), planners)
         report = recovery.report
         if report.records:
             tell("Writing a checkpoint")
@@ -175,23 +136,22 @@ class Daemon:
                 upkeep.tell(rest_of_forgetting(writer, workspace))
 
         historian.on_commits = upkeep.follow
-        workspaces = Workspaces(writer, taking_up, directories.runtime, resume, directories.config)
+        workspaces = Workspaces(writer, taking_up, directories, resume)
         handlers = Handlers(writer, historian, workspaces, settings, upkeep, retain)
         upkeep.start()
         for workspace in state.open.values():
             upkeep.follow(workspace.shadow)
             resume(workspace)
-        return cls(loop, handlers, writer, historian, upkeep, planners)
+        return cls(loop, handlers, writer, planners)
 
     def reconfigure(self, settings: Settings) -> None:
         """Go by other settings from now on, but for those that need a restart."""
         self.handlers.settings = settings
-        limits = _limits(settings)
-        self.writer.reconfigure(limits)
+        self.writer.reconfigure(_limits(settings))
         self.writer.state.exclude(Excludes(settings.exclude))
-        self.historian.reconfigure(_options(settings))
+        self.writer.historian.reconfigure(_options(settings))
         self.handlers.retain = _retain(self.writer, settings)
-        self.upkeep.reconfigure(settings.gc_idle_s, self.handlers.retain)
+        self.handlers.upkeep.reconfigure(settings.gc_idle_s, self.handlers.retain)
 
     def begin_to_stop(self) -> None:
         """From now on calls that wait are begun for some seconds only, then refused."""
@@ -209,15 +169,15 @@ class Daemon:
 
     async def _stop(self) -> None:
         self.begin_to_stop()
-        await self.upkeep.close()
+        await self.handlers.upkeep.close()
         await self.writer.drain()
         self.writer.end_grace()
         await _checkpoint_now(self.writer)
         await self.writer.stop()
         if self._planners is not None:
             self._planners.close()
-        await self.historian.close()
-        self.handlers.close()
+        await self.writer.historian.close()
+        await self.handlers.notices.close()
         self.writer.journal.close()
         for workspace in self.writer.state.open.values():
             workspace.close()
@@ -247,12 +207,7 @@ def _retain(writer: Writer, settings: Settings) -> Retain | None:
 
 
 def _options(settings: Settings) -> Options:
-    return Options(
-        exclude=list(settings.exclude),
-        max_file_bytes=settings.max_file_bytes,
-        request_record_calls=settings.request_record_calls,
-        request_record_s=settings.request_record_s,
-    )
+    return msgspec.convert(settings, Options, from_attributes=True)
 
 
 def _limits(settings: Settings) -> WriterLimits:

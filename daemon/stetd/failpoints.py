@@ -1,12 +1,9 @@
 """Named crash points, off unless asked for.
 
-``STET_FAILPOINT=name`` kills the daemon (SIGKILL, as a power cut would) when the point
-``name`` is reached; ``name:3`` at the third time. In the historian that takes the engine as well;
-``name@alone`` only the process that has reached the point. ``STET_FAILPOINT_TRACE=file`` appends
-the name of every point that is reached, so that a test can enumerate them. ``name@sleep``
-waits a second there instead, to give a second writer the window it needs; ``name@sleep=600``
-ten minutes, as a thread that hangs; ``name:*@sleep`` a second every time. Nothing here costs
-anything in production: without the variables :func:`hit` is a no-op.
+``STET_FAILPOINT=name`` kills the daemon (SIGKILL) when the point ``name`` is reached; ``name:3`` at
+the third time. In the historian that takes the engine as well; ``name@alone`` only that process.
+``name@sleep`` waits a second there instead; ``name@sleep=600`` ten minutes; ``name:*@sleep`` a
+second every time. ``STET_FAILPOINT_TRACE=file`` appends the name of every point that is reached.
 """
 
 from __future__ import annotations
@@ -36,10 +33,8 @@ def _armed(target: str, trace: str | None) -> Callable[[str], None]:
         if trace:
             with open(trace, "a", encoding="ascii") as out:
                 out.write(name + "\n")
-        if name != wanted:
-            return
-        left -= 1
-        if every or left == 0:
+        left -= name == wanted
+        if name == wanted and (every or left == 0):
             if action == "sleep":
                 time.sleep(float(seconds or 1))
                 return

@@ -12,7 +12,7 @@ import pytest
 #: further ones come from the system nevertheless.
 AFTER_A_LARGE_BLOCK = """
 import ctypes, sys
-from stetd.config.allocator import give_back_large_blocks
+from stetd.cli import give_back_large_blocks
 
 class Info(ctypes.Structure):
     _fields_ = [(name, ctypes.c_int) for name in (

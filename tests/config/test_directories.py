@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from stet.service.socket_path import UnsafeDirectory
-from stetd.config.directories import LOCK_NAME, AlreadyRunning, Directories, InstanceLock
+from stetd.config.directories import LOCK_NAME, AlreadyRunning, Directories, instance_lock
 
 
 def directories(base: Path) -> Directories:
@@ -88,11 +88,15 @@ def test_file_in_place_of_a_directory_is_refused(tmp_path: Path, which: str) -> 
 
 def test_second_daemon_is_refused_with_the_id_of_the_first(tmp_path: Path) -> None:
     ours = prepared(tmp_path)
-    first = InstanceLock.acquire(ours)
-    with pytest.raises(AlreadyRunning, match=rf"another stetd \(process {os.getpid()}\) is using"):
-        InstanceLock.acquire(ours)
-    first.release()
-    InstanceLock.acquire(ours).release()
+    told = rf"another stetd \(process {os.getpid()}\) is using"
+    with (
+        instance_lock(ours),
+        pytest.raises(AlreadyRunning, match=told),
+        instance_lock(ours),
+    ):
+        raise AssertionError
+    with instance_lock(ours):
+        pass
 
 
 @pytest.mark.parametrize("shared", ["runtime", "state"])
@@ -103,30 +107,31 @@ def test_one_directory_in_common_is_enough_to_be_refused(tmp_path: Path, shared:
         one.state if shared == "state" else two.state,
         "",
     )
-    first = InstanceLock.acquire(one)
-    with pytest.raises(AlreadyRunning, match=getattr(one, shared)):
-        InstanceLock.acquire(mixed)
-    InstanceLock.acquire(two).release()  # nothing of it stayed locked
-    first.release()
+    with instance_lock(one):
+        with pytest.raises(AlreadyRunning, match=getattr(one, shared)), instance_lock(mixed):
+            raise AssertionError
+        with instance_lock(two):  # nothing of it stayed locked
+            pass
 
 
 def test_lock_file_that_a_cleaner_removed_is_made_anew(tmp_path: Path) -> None:
     ours = prepared(tmp_path)
-    first = InstanceLock.acquire(ours)
-    os.unlink(os.path.join(ours.runtime, LOCK_NAME))
-    with pytest.raises(AlreadyRunning):  # the state's is still held
-        InstanceLock.acquire(ours)
-    first.release()
+    with instance_lock(ours):
+        os.unlink(os.path.join(ours.runtime, LOCK_NAME))
+        # The state's is still held.
+        with pytest.raises(AlreadyRunning), instance_lock(ours):
+            raise AssertionError
 
 
 def test_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
     ours = prepared(tmp_path)
     script = (
         "import os, signal, sys\n"
-        "from stetd.config.directories import Directories, InstanceLock\n"
-        "lock = InstanceLock.acquire(Directories(*sys.argv[1:]))\n"
-        "os.kill(os.getpid(), signal.SIGKILL)\n"
+        "from stetd.config.directories import Directories, instance_lock\n"
+        "with instance_lock(Directories(*sys.argv[1:])):\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     arguments = [sys.executable, "-c", script, ours.runtime, ours.state, ours.config]
     assert subprocess.run(arguments, check=False).returncode == -9
-    InstanceLock.acquire(ours).release()
+    with instance_lock(ours):
+        pass

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from stet.service.socket_path import UnsafeDirectory
-from stetd.config import ownership
+from stetd.config import directories
 from stetd.config.directories import Directories
 
 OTHER = 65534
@@ -194,7 +194,7 @@ def test_a_file_that_a_running_daemon_removes_meanwhile_is_no_trouble(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone = str(tmp_path / "requests.sqlite3-journal")
-    monkeypatch.setattr(ownership, "_looked_at", lambda _: iter([gone]))
+    monkeypatch.setattr(directories, "_looked_at", lambda _: iter([gone]))
     tmp_path.chmod(0o700)
 
-    ownership.check_state(str(tmp_path))
+    directories.check_state(str(tmp_path))

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from stetd.config.unknown_owners import unknown_group, unknown_user
+from stetd.config.directories import unknown_owner
 
 #: Edits the file in a namespace that knows one user and group, its own; prints what comes of it.
 EDIT = """
 import os, sys
 from stetd.storage.disk import Disk
 from stetd.storage.worktree import Worktree
-from stetd.config.unknown_owners import unknown_group, unknown_user
+from stetd.config.directories import unknown_owner
 worktree = Worktree(sys.argv[1], Disk())
 target = worktree.resolver.resolve("a.txt", follow_last=False)
 try:
@@ -27,7 +27,7 @@ try:
     print("edited")
 except OSError as error:
     print(error.strerror)
-print(unknown_user(), unknown_group(), os.stat("/").st_uid)
+print(unknown_owner("uid"), unknown_owner("gid"), os.stat("/").st_uid)
 """
 FOREIGN = 4242
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give files away")
@@ -53,7 +53,7 @@ def file(tmp_path: Path) -> Path:
 
 def test_outside_of_user_namespaces_every_owner_is_known() -> None:
     if Path("/proc/self/uid_map").read_text().split() == ["0", "0", "4294967295"]:
-        assert (-1, -1) == (unknown_user(), unknown_group())
+        assert (-1, -1) == (unknown_owner("uid"), unknown_owner("gid"))
 
 
 @needs_root

@@ -21,7 +21,7 @@ from own_peer import own_peer
 from stet.wire.failures import Refused
 from stetd.config.directories import Directories
 from stetd.config.settings import Settings
-from stetd.session import idling
+from stetd.session import sessions
 
 Json = dict[str, Any]
 REPLACE = [{"operation": "replace", "oldText": "one", "newText": "two"}]
@@ -284,7 +284,7 @@ def test_a_kill_while_a_session_is_ended_leaves_it_ended_or_as_it_was(world: Wor
 def test_idle_sessions_are_let_go_and_what_holds_something_is_kept(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(idling, "MOST_IDLE", 2)
+    monkeypatch.setattr(sessions, "MOST_IDLE", 2)
     held = world.agent("holds")
     call(held, "clipboard_set", name="c", text="t")
     restricted = world.agent("restricted")
@@ -326,7 +326,7 @@ def test_a_session_that_was_let_go_while_it_was_used_can_be_gone_on_with(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A connection that the daemon does not know of: what comes is recorded, and is recovered."""
-    monkeypatch.setattr(idling, "MOST_IDLE", 0)
+    monkeypatch.setattr(sessions, "MOST_IDLE", 0)
     agent = world.agent()
     world.daemon.daemon.handlers.callers.clear()
     world.checkpoint()
@@ -344,7 +344,7 @@ def test_a_session_that_began_restricted_is_not_let_go_when_new_ones_begin_other
 ) -> None:
     world.agent("kept").disconnected()
     world.restart(default_mode="unrestricted")
-    monkeypatch.setattr(idling, "MOST_IDLE", 0)
+    monkeypatch.setattr(sessions, "MOST_IDLE", 0)
     world.checkpoint()
     assert [("kept", "restricted")] == [(s["session"], s["mode"]) for s in world.sessions()]
 
@@ -353,7 +353,7 @@ def test_a_session_that_began_restricted_is_not_let_go_when_new_ones_begin_other
 def test_a_session_that_waits_for_the_person_is_not_let_go(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(idling, "MOST_IDLE", 0)
+    monkeypatch.setattr(sessions, "MOST_IDLE", 0)
     agents = {name: world.agent(name) for name in ("asking", "idle")}
     asked = call(agents["asking"], "request_mode_upgrade")["request"]
     for agent in agents.values():

@@ -1,7 +1,7 @@
 """Who enters a workspace: what it is told of the others, and whom its hello holds up.
 
 A confined client is a process with mounts of its own over what it was not given. Which views
-count as seeing a workspace is in server/test_peer_access.py.
+count as seeing a workspace is in server/test_peer_view.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Every method, on both sockets, in both modes: the answers are those of docs/rights.md.
 
-The table is made from what the methods declare (stetd.methods.rights). Here is a good call for
+The table is made from what the methods declare (rights_table.py). Here is a good call for
 each of them, so a method that is added without one fails; each call is sent as agent and as
 person, with no restriction, with a restricted session and in a restricted workspace.
 """
@@ -14,16 +14,16 @@ from typing import Any
 
 import pytest
 
-from e2e.running_daemon import Client, DaemonProcess, Refusal, Site
-from stet.wire.failures import Kind
-from stetd.methods import METHODS
-from stetd.methods.rights import (
+from e2e.rights_table import (
     PERSONS_OWN,
     answer,
     answer_before_hello,
     answer_to_persons_own,
     page,
 )
+from e2e.running_daemon import Client, DaemonProcess, Refusal, Site
+from stet.wire.failures import Kind
+from stetd.methods import METHODS
 
 TOOL_DISABLED = (
     "Patch tool is disabled in Restricted mode. Use request_mode_upgrade to request write access."
@@ -229,4 +229,4 @@ def test_before_hello_the_answers_are_those_of_the_table(world: World, control: 
 
 def test_the_page_in_the_documentation_is_this_table() -> None:
     written = Path(__file__).parents[2].joinpath("docs", "rights.md").read_text(encoding="utf-8")
-    assert page() == written, "python -m stetd.methods.rights > docs/rights.md"
+    assert page() == written, "python -m e2e.rights_table, in tests, prints what it should be"

@@ -17,7 +17,7 @@ from in_process import InProcess
 from stetd.config.directories import Directories
 from stetd.config.settings import Settings
 from stetd.engine.fair_queue import Lane
-from stetd.server.supervision import MoreTime, beat, heartbeat_interval, status_line
+from stetd.server.systemd import beat, heartbeat_interval, more_time, status_line
 
 
 @pytest.fixture
@@ -187,7 +187,7 @@ def test_more_time_is_asked_for_while_something_gets_on(
 ) -> None:
     manager = Notified(tmp_path / "notify")
     monkeypatch.setenv("NOTIFY_SOCKET", manager.address)
-    with MoreTime(look_s=0.2):
+    with more_time(look_s=0.2):
         work(tmp_path)
     manager.until("never", 0.1)
     manager.close()

@@ -17,7 +17,8 @@ import pytest
 
 from stet.service.spawn import is_running
 from stet.wire.failures import Kind
-from stetd.config.options import table
+from stetd.config.options import toml, unit_of
+from stetd.config.settings import OPTIONS
 from stetd.editing.matching.rungs import Rung
 
 CHECKOUT = Path(__file__).parents[2]
@@ -44,8 +45,12 @@ def test_it_is_short() -> None:
 
 
 def test_the_page_has_every_option_with_its_default() -> None:
-    # What it should be: python -c "from stetd.config.options import table; print(table())"
-    assert table() == rows(page("configuration"))
+    table = [
+        f"| `{name}` | `{toml(option.default)}` | {unit_of(name)} | {option.description} |"
+        for name, option in OPTIONS.items()
+    ]
+    expected = "\n".join(["| key | default | unit | |", "|---|---|---|---|", *table])
+    assert expected == rows(page("configuration"))
 
 
 def test_the_page_has_every_kind_of_error_and_no_other() -> None:

@@ -20,9 +20,9 @@ from stet.wire.failures import Kind, refuse
 from stet.wire.framing import UNLIMITED_FRAME, Encoding, Framer, enclose
 from stet.wire.messages import encode_request
 from stetd.config.settings import Settings
-from stetd.server.listeners import listen
+from stetd.server.connection import ClientConnection
 from stetd.server.peer import PeerProcess
-from stetd.server.server import Server
+from stetd.server.server import Server, listen
 
 
 class EchoHandlers:
@@ -37,21 +37,23 @@ class EchoHandlers:
         #: ``wait`` calls wait for this.
         self.gate = asyncio.Event()
 
-    def connect(self, *, control: bool, peer: PeerProcess) -> EchoCalls:
+    def connect(self, *, control: bool, peer: PeerProcess, client: ClientConnection) -> EchoCalls:
         if self.against is not None:
             raise self.against
-        self.connections.append(EchoCalls(self, control, peer.pid, peer.command))
+        self.connections.append(EchoCalls(self, control, peer, client))
         return self.connections[-1]
 
 
 class EchoCalls:
-    def __init__(self, shared: EchoHandlers, control: bool, pid: int, command: str) -> None:
-        self.shared, self.control, self.pid, self.command = shared, control, pid, command
+    def __init__(
+        self, shared: EchoHandlers, control: bool, peer: PeerProcess, client: ClientConnection
+    ) -> None:
+        self.shared, self.control, self.pid, self.command = shared, control, peer.pid, peer.command
         self.greeted = False
-        self.notify: Callable[[object], None] = lambda event: None
+        self.notify = client.notify
 
-    def notify_with(self, notify: Callable[[object], None]) -> None:
-        self.notify = notify
+    def labels(self) -> dict[str, str | None]:
+        return {}
 
     def disconnected(self) -> None:
         self.shared.gone += 1

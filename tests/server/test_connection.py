@@ -341,7 +341,7 @@ def test_of_a_lost_connection_with_calls_in_work_nothing_half_received_is_kept(
         client.send("echo")
         client.raw(b'{"x":"' + b"x" * 3_000_000)
         made = [each for each in gc.get_objects() if isinstance(each, ClientConnection)]
-        [connection] = [each for each in made if each._handlers is served.handlers]
+        [connection] = [each for each in made if each._server is served.server]
         await eventually(lambda: connection.held > 3_000_000)
         await client.vanish()  # with something unread: the connection is reset, not ended
         await eventually(lambda: served.handlers.gone == 1)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stetd.server.mount_table import MOST_MOUNTS, Mount, mounts, place
+from stetd.server.peer import MOST_MOUNTS, Mount, mounts, place
 
 
 def table(*lines: str) -> bytes:

@@ -15,8 +15,7 @@ from server.echo_server import EchoHandlers, eventually, serving
 from stet.wire.failures import Kind, refuse
 from stet.wire.framing import Encoding
 from stetd.config.settings import Settings
-from stetd.server.listeners import SocketInTheWay, listen
-from stetd.server.server import Server
+from stetd.server.server import Server, SocketInTheWay, listen
 
 
 def test_sockets_are_private(tmp_path: Path) -> None:

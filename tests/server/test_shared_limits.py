@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from stetd.server.shared_limits import LARGE, Crowd
 
@@ -23,13 +24,17 @@ class Holding:
         self.held = 0
 
 
+def crowd_of(*members: Any) -> Crowd:
+    return Crowd(LIMIT, lambda: members)
+
+
 def wake() -> None:
     """Nobody waits here."""
 
 
 def test_who_holds_the_most_is_closed_until_the_others_fit() -> None:
     small, large, larger = Holding(LIMIT // 4), Holding(LIMIT // 2), Holding(LIMIT)
-    crowd = Crowd(LIMIT, lambda: [small, larger, large])
+    crowd = crowd_of(small, larger, large)
     crowd.grew(LIMIT)
     assert [False, False, True] == [small.closed, large.closed, larger.closed]
     large.held += LIMIT // 2
@@ -39,7 +44,7 @@ def test_who_holds_the_most_is_closed_until_the_others_fit() -> None:
 
 def test_nobody_is_closed_while_all_fit() -> None:
     members = [Holding(LIMIT // 8) for _ in range(8)]
-    crowd = Crowd(LIMIT, lambda: members)
+    crowd = crowd_of(*members)
     for _ in range(100):
         crowd.grew(LIMIT)
     assert not any(each.closed for each in members)
@@ -47,7 +52,7 @@ def test_nobody_is_closed_while_all_fit() -> None:
 
 def test_little_growth_is_added_up() -> None:
     holding = Holding(2 * LIMIT)
-    crowd = Crowd(LIMIT, lambda: [holding])
+    crowd = crowd_of(holding)
     for _ in range(9):
         crowd.grew(LIMIT // 64)
     assert holding.closed

@@ -7,9 +7,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from stetd.session.idling import LONGEST_IDLE_S, MOST_IDLE, is_idle, let_go
 from stetd.session.modes import RESTRICTED, UNRESTRICTED, Grant, Standing
-from stetd.session.sessions import Session, with_standing
+from stetd.session.sessions import (
+    LONGEST_IDLE_S,
+    MOST_IDLE,
+    Session,
+    is_idle,
+    let_go,
+    with_standing,
+)
 
 NOW = 2_000_000_000
 GRANT = Grant(NOW + 60.0, float(NOW), "boot", 60.0)

@@ -1,19 +1,17 @@
 """How the daemon's log looks, and where it goes.
 
 A line a call at info: who, what, how long, with which result; warnings and errors in words.
-Nothing of what files contain is ever in it, and of paths only those of directories that the
-daemon works with, and of a file that is in trouble. A call says how many files it changed.
+Nothing of what files contain is ever in it, and of paths only those that the daemon works with or
+that are in trouble.
 
-- Under systemd, when standard error is the journal's (sd_journal_print(3): $JOURNAL_STREAM), each
-  record goes to journald in its native protocol: ``KEY=value`` lines, or ``KEY``, a newline, the
-  length as 8 bytes (little-endian) and the value, where that has a newline. The fields of a
-  call are STET_METHOD, STET_SESSION and so on: ``journalctl --user STET_SESSION=conv-1``.
-  A journal that does not take it gets a line on standard error with its priority (``<3>``).
+- Under systemd ($JOURNAL_STREAM) each record goes to journald in its native protocol. The fields
+  of a call are STET_METHOD, STET_SESSION and so on: ``journalctl --user STET_SESSION=conv-1``.
+  If journald does not take it, it is a line on standard error with its priority (``<3>``).
 - Otherwise a line on standard error: time (UTC), severity, part of the daemon, then the message,
   with the fields of a call as ``key=value``.
 
-A line is a line: what others named (agents, sessions, commands) is quoted, and every control
-character is spelled out, so that nobody can write lines that are not the daemon's.
+What others named (agents, sessions, commands) is quoted, and every control character is spelled
+out, so that nobody can write lines that are not the daemon's.
 """
 
 from __future__ import annotations
@@ -27,7 +25,6 @@ import time
 import traceback
 from collections.abc import Mapping
 from functools import lru_cache
-from types import TracebackType
 from typing import TextIO
 
 import msgspec
@@ -36,47 +33,28 @@ from stet.wire.results import LoggedError
 
 JOURNAL_SOCKET = "/run/systemd/journal/socket"
 
-_IDENTIFIER = "stetd"
 #: A datagram of more than the socket's buffer would be refused.
 _LONGEST_VALUE = 16 * 1024
 _PLAIN = re.compile(r"[a-zA-Z0-9_./:@+?-]+")
-_PRIORITIES = {
-    logging.DEBUG: 7,
-    logging.INFO: 6,
-    logging.WARNING: 4,
-    logging.ERROR: 3,
-    logging.CRITICAL: 2,
-}
-
-_ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
+_PRIORITIES = {logging.CRITICAL: 2, logging.ERROR: 3, logging.WARNING: 4, logging.INFO: 6}
 
 
 class Fields(msgspec.Struct, frozen=True):
-    """What a log record says besides its words: ``log.info("call %s", Fields({..}))``.
-
-    None is left out.
-    """
+    """What a record says besides its words: ``log.info("call %s", Fields({..}))``; None: not."""
 
     values: Mapping[str, str | int | float | None]
 
     def __str__(self) -> str:
         """``key=value`` with spaces between; values are quoted where they need it."""
-        return " ".join(
-            f"{key}={_quoted(str(value))}"
-            for key, value in self.values.items()
-            if value is not None
-        )
+        told = {key: value for key, value in self.values.items() if value is not None}
+        return " ".join(f"{key}={_quoted(str(value))}" for key, value in told.items())
 
 
 def one_line(text: str) -> str:
     """The text with every character spelled out that is not printed as itself."""
     if text.isprintable():
         return text
-    return "".join(char if char.isprintable() else _spelled(char) for char in text)
-
-
-def _spelled(char: str) -> str:
-    return repr(char)[1:-1]
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 @lru_cache(maxsize=1024)
@@ -88,7 +66,7 @@ def _quoted(value: str) -> str:
 
 
 class LineFormatter(logging.Formatter):
-    """A record as one line; what a defect left on the stack as indented lines after it."""
+    """A record as one line, a stack as indented lines after it; the head has time and level."""
 
     def __init__(self, *, with_head: bool) -> None:
         super().__init__()
@@ -139,11 +117,11 @@ class JournalHandler(logging.Handler):
         fields: dict[str, str] = {
             "MESSAGE": text,
             "PRIORITY": str(priority),
-            "SYSLOG_IDENTIFIER": _IDENTIFIER,
+            "SYSLOG_IDENTIFIER": "stetd",
             "SYSLOG_PID": str(os.getpid()),
             "LOGGER": record.name,
         }
-        for each in record.args if isinstance(record.args, tuple) else ():
+        for each in record.args or ():
             if isinstance(each, Fields):
                 values = each.values.items()
                 fields |= {f"STET_{k.upper()}": str(v) for k, v in values if v is not None}
@@ -160,18 +138,15 @@ class JournalHandler(logging.Handler):
 
 
 def _field(item: tuple[str, str]) -> bytes:
+    """One of journald's, in the form that may have newlines in the value."""
     key, value = item
     data = value.encode(errors="replace")[:_LONGEST_VALUE]
-    if b"\n" not in data:
-        return b"%s=%s\n" % (key.encode(), data)
     return b"%s\n%s%s\n" % (key.encode(), len(data).to_bytes(8, "little"), data)
 
 
 def priority_of(level: int) -> int:
     """The priority of syslog(3) for a severity."""
-    return min(
-        number for known, number in _PRIORITIES.items() if known <= max(level, logging.DEBUG)
-    )
+    return next((number for known, number in _PRIORITIES.items() if known <= level), 7)
 
 
 class LastError(logging.Handler):
@@ -200,14 +175,13 @@ def goes_to_journal(stream: TextIO, environ: Mapping[str, str] = os.environ) -> 
     return environ.get("JOURNAL_STREAM") == f"{found.st_dev}:{found.st_ino}"
 
 
-def set_up(level: str, stream: TextIO | None = None) -> LastError:
+def set_up(level: str) -> LastError:
     """Let everything that is logged go where it belongs; what remembers the newest error."""
-    out = sys.stderr if stream is None else stream
     handler: logging.Handler
-    if goes_to_journal(out):
-        handler = JournalHandler(JOURNAL_SOCKET, out)
+    if goes_to_journal(sys.stderr):
+        handler = JournalHandler(JOURNAL_SOCKET, sys.stderr)
     else:
-        handler = logging.StreamHandler(out)
+        handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(LineFormatter(with_head=True))
     last = LastError()
     # No line says who logged it: looking that up is a third of what a line takes.
@@ -215,8 +189,3 @@ def set_up(level: str, stream: TextIO | None = None) -> LastError:
     vars(logging)["_srcfile"] = None
     logging.basicConfig(level=level.upper(), handlers=[handler, last])
     return last
-
-
-def set_level(level: str) -> None:
-    """Log from this severity on."""
-    logging.getLogger().setLevel(level.upper())

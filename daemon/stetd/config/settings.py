@@ -1,216 +1,167 @@
-"""The daemon's options: what they are, their units and defaults, and where they come from.
+"""The daemon's options: what they are, their defaults, and where they come from.
 
 A TOML file of flat ``key = value`` lines, overridden by environment variables ``STET_<KEY>``
-(``STET_DURABILITY=relaxed``). The file is $STET_CONFIG, else $XDG_CONFIG_HOME/stet/config.toml,
-else ~/.config/stet/config.toml; a file that does not exist means the defaults.
+(``STET_DURABILITY=relaxed``). A file that does not exist means the defaults.
 
-Unknown keys in the file are refused, so that a misspelt ``durabilty`` can't silently leave
-the default. Unknown STET_* variables are not: STET_RUNTIME_DIR, STET_STATE_DIR, STET_CONFIG
-and STET_BOOT_ID say where things are and are no options (see :mod:`stetd.config.directories`).
+Unknown keys in the file are refused, so that a misspelt one can't silently leave the default.
+Unknown STET_* variables are not: STET_RUNTIME_DIR, STET_STATE_DIR, STET_CONFIG and STET_BOOT_ID
+are no options.
 
-Settings are values and never change. A daemon that is told to read its configuration again
-(:mod:`stetd.config.reloading`) gets new ones; the options in NEED_RESTART stay as they were.
+On SIGHUP, and by the method ``reload``, the file is read again (:class:`Reloading`). One that can't
+be used leaves every option as it is; the reason is in the log and in ``status``.
 """
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 import json
+import logging
 import math
+import operator
 import os
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
 import msgspec
 from msgspec import Meta
 
 from stet.wire.framing import DEFAULT_MAX_FRAME, UNLIMITED_FRAME
+from stet.wire.results import OptionChange, ReloadResult
 from stetd.history.excluding import fault_of
 from stetd.history.protecting import DEFAULT_PATTERNS
 
-_ENV_PREFIX = "STET_"
+_log = logging.getLogger("stetd.configuration")
 _MIB = 1024 * 1024
 
-#: Options that a running daemon can't take over: calls journalled without a sync would lie below
-#: calls that were promised to be durable.
+#: A running daemon can't take it over: calls journalled without a sync would lie below others.
 NEED_RESTART = frozenset({"durability"})
 
-
-def _meta(description: str, **bounds: Any) -> Meta:
-    return Meta(description=description, **bounds)
+_Count = Annotated[int, Meta(ge=1)]
+_Amount = Annotated[int, Meta(ge=0)]
+_Seconds = Annotated[float, Meta(gt=0)]
+_SecondsOrNone = Annotated[float, Meta(ge=0)]
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """Every option of the daemon. Made by :func:`load_settings`."""
+    """Every option of the daemon, with what it is for. Made by :func:`load_settings`."""
 
     durability: Annotated[
         Literal["full", "relaxed"],
-        _meta(
-            "full: a reply is sent only when the call would survive a power cut. "
-            "relaxed: it survives a kill of the daemon, but the last calls may be lost with power."
-        ),
+        "full: a reply is sent only when the call would survive a power cut. "
+        "relaxed: it survives a kill of the daemon, but the last calls may be lost with power.",
     ] = "full"
     default_mode: Annotated[
         Literal["restricted", "unrestricted"],
-        _meta("Mode of a new session; never above its workspace's mode."),
+        "Mode of a new session; never above its workspace's mode.",
     ] = "unrestricted"
     protected: Annotated[
         tuple[str, ...],
-        _meta(
-            "Files that programs run or obey later, as patterns of a .gitignore in the "
-            "root of every workspace, in any letter case. (.git is never written, whatever this "
-            "says.)"
-        ),
+        "Files that programs run or obey later, as patterns of a .gitignore in the root of every "
+        "workspace, in any letter case. (.git is never written, whatever this says.)",
     ] = DEFAULT_PATTERNS
     protected_action: Annotated[
         Literal["refuse", "flag", "allow"],
-        _meta(
-            "What becomes of an agent's edit of such a file: refuse; flag: it is made, "
-            "with a warning, and its commit says Stet-Flagged; allow. What the person does on "
-            "control.sock is flagged at most."
-        ),
+        "What becomes of an agent's edit of such a file: refuse; flag: it is made, "
+        "with a warning, and its commit says Stet-Flagged; allow. What the person does on "
+        "control.sock is flagged at most.",
     ] = "refuse"
     max_frame: Annotated[
         int,
-        _meta(
-            "Largest request, in bytes; a larger one is refused with frame_too_large.",
-            ge=1024,
-            le=UNLIMITED_FRAME,
-        ),
+        Meta(ge=1024, le=UNLIMITED_FRAME),
+        "Largest request, in bytes; a larger one is refused with frame_too_large.",
     ] = DEFAULT_MAX_FRAME
     max_connections: Annotated[
-        int,
-        _meta(
-            "Open connections on agent.sock; further ones are answered overloaded. "
-            "control.sock has as many of its own, so that agents can't shut the person out.",
-            ge=1,
-        ),
+        _Count,
+        "Open connections on agent.sock; further ones are answered overloaded. "
+        "control.sock has as many of its own, so that agents can't shut the person out.",
     ] = 1200
     max_pipelined: Annotated[
-        int,
-        _meta("Requests of one connection in work at a time; more are left unread.", ge=1),
+        _Count, "Requests of one connection in work at a time; more are left unread."
     ] = 64
     max_held_bytes: Annotated[
         int,
-        _meta(
-            "Bytes of requests that are being received or carried out and of replies that "
-            "are not taken, of all connections together; beyond it the connection with the most is "
-            "closed (overloaded).",
-            ge=_MIB,
-        ),
+        Meta(ge=_MIB),
+        "Bytes of requests that are being received or carried out and of replies that are not "
+        "taken, of all connections together; beyond it the connection with the most is "
+        "closed (overloaded).",
     ] = 256 * _MIB
     frame_timeout_s: Annotated[
-        float,
-        _meta(
-            "Seconds that a peer may pause in the middle of a message, and may leave "
-            "replies unread when they pile up, before its connection is closed.",
-            gt=0,
-        ),
+        _Seconds,
+        "Seconds that a peer may pause in the middle of a message, and may leave "
+        "replies unread when they pile up, before its connection is closed.",
     ] = 30
     max_file_bytes: Annotated[
-        int,
-        _meta("Largest file that is read or edited, in bytes (file_too_large).", ge=1),
+        _Count, "Largest file that is read or edited, in bytes (file_too_large)."
     ] = 64 * _MIB
-    max_call_files: Annotated[
-        int, _meta("Files that one call may look at (input_too_large).", ge=1)
-    ] = 2_000
+    max_call_files: Annotated[_Count, "Files that one call may look at (input_too_large)."] = 2_000
     max_call_bytes: Annotated[
-        int,
-        _meta(
-            "Bytes of all files together that one call may read, and may write (input_too_large).",
-            ge=1,
-        ),
+        _Count,
+        "Bytes of all files together that one call may read, and may write (input_too_large).",
     ] = 256 * _MIB
     max_clipboard_bytes: Annotated[
-        int, _meta("All clipboards of one session together, in bytes of UTF-8.", ge=0)
+        _Amount, "All clipboards of one session together, in bytes of UTF-8."
     ] = 16 * _MIB
     grace_s: Annotated[
-        float,
-        _meta(
-            "Seconds for which a replaced file is watched for late writes by programs "
-            "that still had it open.",
-            ge=0,
-        ),
+        _SecondsOrNone,
+        "Seconds for which a replaced file is watched for late writes by programs "
+        "that still had it open.",
     ] = 2.0
     checkpoint_bytes: Annotated[
-        int, _meta("Bytes of journal after which a checkpoint is taken.", ge=64 * 1024)
+        int, Meta(ge=64 * 1024), "Bytes of journal after which a checkpoint is taken."
     ] = 16 * _MIB
     checkpoint_idle_s: Annotated[
-        float,
-        _meta("Seconds without a writing call after which a checkpoint is taken.", gt=0),
+        _Seconds, "Seconds without a writing call after which a checkpoint is taken."
     ] = 2.0
     idle_exit_s: Annotated[
-        float,
-        _meta(
-            "Seconds without any connection after which the daemon ends; 0: never.",
-            ge=0,
-        ),
+        _SecondsOrNone, "Seconds without any connection after which the daemon ends; 0: never."
     ] = 0
     request_record_calls: Annotated[
-        int, _meta("How many calls, at least, a request_id is remembered for.", ge=1)
+        _Count, "How many calls, at least, a request_id is remembered for."
     ] = 10_000
     request_record_s: Annotated[
-        float, _meta("How many seconds, at least, a request_id is remembered for.", ge=0)
+        _SecondsOrNone, "How many seconds, at least, a request_id is remembered for."
     ] = 86_400
     snapshot_max_files: Annotated[
-        int,
-        _meta(
-            "Files that a snapshot takes at most; it refuses a workspace with more.",
-            ge=1,
-        ),
+        _Count, "Files that a snapshot takes at most; it refuses a workspace with more."
     ] = 100_000
     snapshot_max_bytes: Annotated[
-        int, _meta("Bytes of all files together that a snapshot takes at most.", ge=0)
+        _Amount, "Bytes of all files together that a snapshot takes at most."
     ] = 2 << 30
     observe_max_files: Annotated[
-        int,
-        _meta(
-            "Files of a workspace up to which it is looked at as a whole, before and "
-            "after a shell command of an agent (stet hook).",
-            ge=1,
-        ),
+        _Count,
+        "Files of a workspace up to which it is looked at as a whole, before and "
+        "after a shell command of an agent (stet hook).",
     ] = 50_000
     retention_days: Annotated[
-        int,
-        _meta(
-            "Days after which commits are dropped, oldest first; 0: never. A pinned "
-            "commit stays, and so do all after it.",
-            ge=0,
-        ),
+        _Amount,
+        "Days after which commits are dropped, oldest first; 0: never. A pinned "
+        "commit stays, and so do all after it.",
     ] = 0
     retention_mb: Annotated[
-        int,
-        _meta(
-            "Size in MiB of one history beyond which its oldest commits are dropped; 0: any.",
-            ge=0,
-        ),
+        _Amount, "Size in MiB of one history beyond which its oldest commits are dropped; 0: any."
     ] = 0
     gc_idle_s: Annotated[
-        float,
-        _meta(
-            "Seconds without a writing call after which a history in which much lies "
-            "about is packed; 0: only by stet gc.",
-            ge=0,
-        ),
+        _SecondsOrNone,
+        "Seconds without a writing call after which a history in which much lies "
+        "about is packed; 0: only by stet gc.",
     ] = 60
     exclude: Annotated[
         tuple[str, ...],
-        _meta(
-            "Files whose contents are never kept, as patterns of a .gitignore in the root "
-            'of every workspace, in any letter case: [".env", "*.pem", "secrets/"]. Edits of them '
-            "can't be undone."
-        ),
+        "Files whose contents are never kept, as patterns of a .gitignore in the root of every "
+        'workspace, in any letter case: [".env", "*.pem", "secrets/"]. Edits of them '
+        "can't be undone.",
     ] = ()
     notify: Annotated[
-        bool,
-        _meta("Whether a request for write access is told by a notification on the desktop."),
+        bool, "Whether a request for write access is told by a notification on the desktop."
     ] = True
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],
-        _meta("Least severity that is logged; info has one line per call."),
+        "Least severity that is logged; info has one line per call.",
     ] = "info"
 
 
@@ -221,22 +172,19 @@ class Option(NamedTuple):
     default: Any
     bounds: Meta
     wanted: str
-
-    @property
-    def description(self) -> str:
-        """What it is for."""
-        return self.bounds.description or ""
+    description: str
 
 
 def _options() -> dict[str, Option]:
     found = {}
     for info in msgspec.structs.fields(Settings):
-        kind, bounds = get_args(info.type)
+        kind, *bounds, description = get_args(info.type)
         wanted = _WANTED.get(get_origin(kind) or kind, "")
         if get_origin(kind) is Literal:
             choices = [f"'{choice}'" for choice in get_args(kind)]
             wanted = f"{', '.join(choices[:-1])} or {choices[-1]}"
-        found[info.name] = Option(kind, info.default, bounds, wanted)
+        bound = bounds[0] if bounds else Meta()
+        found[info.name] = Option(kind, info.default, bound, wanted, description)
     return found
 
 
@@ -246,14 +194,17 @@ _WANTED = {
     bool: "a valid boolean",
     tuple: "a valid list of strings",
 }
+_BOUNDS = {
+    "ge": (operator.ge, "greater than or equal to"),
+    "gt": (operator.gt, "greater than"),
+    "le": (operator.le, "less than or equal to"),
+}
 #: Every option by its name.
 OPTIONS = _options()
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """Why an option can't be used. ``line`` of the file counts from 1; None: not from the file,
-    or not to be found. ``key`` is "" where the file itself is at fault.
-    """
+    """Why an option can't be used; ``key`` is "" where the file itself is at fault."""
 
     where: str
     line: int | None
@@ -261,13 +212,13 @@ class Fault(msgspec.Struct, frozen=True):
     reason: str
 
     def __str__(self) -> str:
-        """One line: where, which key, why."""
+        """Where, which key, why, in a line."""
         place = self.where if self.line is None else f"{self.where}, line {self.line}"
         return f"{place}: {self.reason}"
 
 
 class ConfigurationError(Exception):
-    """The options can't be used. The message has a line per fault: where, which key, why."""
+    """The options can't be used. The message has a line per fault."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         super().__init__("\n".join(map(str, faults)))
@@ -275,10 +226,7 @@ class ConfigurationError(Exception):
 
 
 def load_settings(path: str, *, must_exist: bool = False) -> Settings:
-    """The options in the TOML file at ``path``, overridden by the environment.
-
-    A missing file is an empty one unless ``must_exist``. Raises ConfigurationError.
-    """
+    """The options in the TOML file, overridden by the environment. Raises ConfigurationError."""
     text = read_file(path, must_exist=must_exist)
     try:
         given = tomllib.loads(text)
@@ -291,13 +239,20 @@ def load_settings(path: str, *, must_exist: bool = False) -> Settings:
     faults = []
     for key, value in said.items():
         if key not in OPTIONS:
-            reason = f"there is no option {key}.{_suggestion(key)}"
+            close = difflib.get_close_matches(key, OPTIONS, n=1)
+            hint = f"The options are: {', '.join(sorted(OPTIONS))}."
+            reason = f"there is no option {key}. {f'Did you mean {close[0]}?' if close else hint}"
             faults.append(Fault(path, line_of(text, key), key, reason))
             continue
         try:
             used[key] = _usable(OPTIONS[key], value)
         except ValueError as error:
-            faults.append(_fault(key, f"{error} (not {value!r})", path, text))
+            reason = f"{error} (not {value!r})"
+            if is_in_environment(key):
+                variable = f"environment variable {variable_of(key)}"
+                faults.append(Fault(variable, None, key, reason))
+            else:
+                faults.append(Fault(path, line_of(text, key), key, f"{key}: {reason}"))
     if faults:
         raise ConfigurationError(faults)
     return Settings(**used)  # type: ignore[arg-type]
@@ -308,17 +263,15 @@ def read_file(path: str, *, must_exist: bool = False) -> str:
     try:
         with open(path, encoding="utf-8") as file:
             return file.read()
-    except FileNotFoundError as error:
+    except FileNotFoundError:
         if not must_exist:
             return ""
         reason = "there is no such configuration file"
-        raise ConfigurationError([Fault(path, None, "", reason)]) from error
     except OSError as error:
         reason = f"can't be read: {error.strerror}"
-        raise ConfigurationError([Fault(path, None, "", reason)]) from error
     except UnicodeDecodeError as error:
         reason = f"not UTF-8, from byte {error.start} on"
-        raise ConfigurationError([Fault(path, None, "", reason)]) from error
+    raise ConfigurationError([Fault(path, None, "", reason)])
 
 
 def _from_environment() -> dict[str, object]:
@@ -344,13 +297,10 @@ def _usable(option: Option, value: object) -> Any:
         raise ValueError(f"Input should be {option.wanted}") from None
     if isinstance(used, float) and not math.isfinite(used):
         raise ValueError("Input should be a finite number")
-    bounds = option.bounds
-    if bounds.ge is not None and not used >= bounds.ge:
-        raise ValueError(f"Input should be greater than or equal to {bounds.ge:g}")
-    if bounds.gt is not None and not used > bounds.gt:
-        raise ValueError(f"Input should be greater than {bounds.gt:g}")
-    if bounds.le is not None and not used <= bounds.le:
-        raise ValueError(f"Input should be less than or equal to {bounds.le:g}")
+    for name, (holds, words) in _BOUNDS.items():
+        bound = getattr(option.bounds, name)
+        if bound is not None and not holds(used, bound):
+            raise ValueError(f"Input should be {words} {bound:g}")
     for pattern in used if isinstance(used, tuple) else ():
         fault = fault_of(pattern)
         if fault is not None:
@@ -360,7 +310,7 @@ def _usable(option: Option, value: object) -> Any:
 
 def variable_of(key: str) -> str:
     """The environment variable that overrides an option."""
-    return _ENV_PREFIX + key.upper()
+    return f"STET_{key.upper()}"
 
 
 def is_in_environment(key: str) -> bool:
@@ -371,20 +321,49 @@ def is_in_environment(key: str) -> bool:
 def line_of(text: str, key: str) -> int | None:
     """The line of a configuration file on which ``key`` is set, as far as it can be found."""
     setting = re.compile(rf"""\s*\[*\s*["']?{re.escape(key)}["']?\s*[=.\]]""")
-    for number, line in enumerate(text.split("\n"), start=1):
-        if setting.match(line):
-            return number
-    return None
+    lines = enumerate(text.split("\n"), start=1)
+    return next((number for number, line in lines if setting.match(line)), None)
 
 
-def _fault(key: str, reason: str, path: str, text: str) -> Fault:
-    if is_in_environment(key):
-        return Fault(f"environment variable {variable_of(key)}", None, key, reason)
-    return Fault(path, line_of(text, key), key, f"{key}: {reason}")
+@dataclass(slots=True)
+class Reloading:
+    """The configuration in force, and where it comes from; ``apply``: goes by another one."""
 
+    path: str
+    must_exist: bool
+    settings: Settings
+    apply: Callable[[Settings], None] = lambda _: None
+    #: Why the last reload was not carried out.
+    error: str | None = None
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-def _suggestion(key: str) -> str:
-    close = difflib.get_close_matches(key, OPTIONS, n=1)
-    if close:
-        return f" Did you mean {close[0]}?"
-    return f" The options are: {', '.join(sorted(OPTIONS))}."
+    async def reload(self) -> ReloadResult:
+        """Read the file again and go by it; what has changed, or why nothing has."""
+        async with self._turn:
+            try:
+                # The file may lie on a disk that does not answer.
+                read = await asyncio.to_thread(load_settings, self.path, must_exist=self.must_exist)
+            except ConfigurationError as error:
+                self.error = str(error)
+                _log.error("the configuration is not taken over, the old one stays: %s", error)
+                return ReloadResult(self.path, [], [], self.error)
+            return self._take(read)
+
+    def _take(self, read: Settings) -> ReloadResult:
+        old = self.settings
+        kept = {name: getattr(old, name) for name in NEED_RESTART}
+        restart = sorted(name for name in kept if getattr(read, name) != kept[name])
+        new = msgspec.structs.replace(read, **kept)
+        changed = [
+            OptionChange(name, getattr(old, name), getattr(new, name))
+            for name in OPTIONS
+            if getattr(old, name) != getattr(new, name)
+        ]
+        self.error, self.settings = None, new
+        if changed:
+            self.apply(new)
+        told = ", ".join(f"{each.option} {each.before} to {each.after}" for each in changed)
+        _log.info("configuration read again: %s", told or "nothing has changed")
+        for name in restart:
+            _log.warning("%s needs a restart: it stays %s until then", name, kept[name])
+        return ReloadResult(self.path, changed, restart, None)

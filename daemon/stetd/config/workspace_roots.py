@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from contextlib import suppress
 
-import msgspec
+from stetd.config.directories import Directories
 
 #: Nobody's project; an agent that writes here owns the machine or the account.
 _SYSTEM = (
@@ -25,27 +24,15 @@ _KEYS = (".ssh", ".gnupg")
 _Identity = tuple[int, int]
 
 
-class OwnPlaces(msgspec.Struct, frozen=True):
-    """What no workspace may have to do with: directories, and the configuration file."""
-
-    state: str
-    runtime: str
-    config: str = ""
-
-
-def why_not(path: str, own: OwnPlaces, workspaces: Iterable[str] = ()) -> str | None:
-    """Why a directory (absolute, without links) can't be a workspace; None if it can.
-
-    ``workspaces``: the roots of those that are allowed.
-    """
+def why_not(path: str, own: Directories, workspaces: Iterable[str]) -> str | None:
+    """Why a directory (absolute, without links) can't be a workspace beside these; or None."""
     reason = _why_not_as_such(path) or _why_not_beside(path, own)
-    if reason is not None:
-        return reason
     here = _identity(path)
-    for root in workspaces:
-        if root != path and here is not None and _identity(root) == here:
-            return f"it is the workspace {root} under another name; use that one"
-    return None
+    if reason is None and here is not None:
+        for root in workspaces:
+            if root != path and _identity(root) == here:
+                return f"it is the workspace {root} under another name; use that one"
+    return reason
 
 
 def _why_not_as_such(path: str) -> str | None:
@@ -69,7 +56,7 @@ def _why_not_as_such(path: str) -> str | None:
     return None
 
 
-def _why_not_beside(path: str, own: OwnPlaces) -> str | None:
+def _why_not_beside(path: str, own: Directories) -> str | None:
     here, above = _identity(path), _chain(path)
     for directory in (own.state, own.runtime):
         real = os.path.realpath(directory)
@@ -77,12 +64,11 @@ def _why_not_beside(path: str, own: OwnPlaces) -> str | None:
             return f"stet's own directory {directory} lies in it"
         if _identity(real) in above or _inside(path, real):
             return f"it is, or lies in, stet's own directory {directory}"
-    if own.config:
-        folder = os.path.dirname(os.path.realpath(own.config))
-        if here in _chain(folder) or _inside(folder, path):
-            return f"stet's configuration {own.config} lies in it, which says who may write"
-        if os.path.basename(folder) == "stet" and _inside(path, folder):
-            return f"it lies in the directory of stet's configuration {own.config}"
+    folder = os.path.dirname(os.path.realpath(own.config))
+    if here in _chain(folder) or _inside(folder, path):
+        return f"stet's configuration {own.config} lies in it, which says who may write"
+    if os.path.basename(folder) == "stet" and _inside(path, folder):
+        return f"it lies in the directory of stet's configuration {own.config}"
     return None
 
 
@@ -92,18 +78,15 @@ def _inside(path: str, directory: str) -> bool:
 
 def _chain(path: str) -> list[_Identity]:
     """A directory and those above it, as far as they are there."""
-    found = []
-    while True:
-        identity = _identity(path)
-        if identity is not None:
-            found.append(identity)
-        if path == "/":
-            return found
-        path = os.path.dirname(path)
+    names = [path]
+    while path != "/":
+        names.append(path := os.path.dirname(path))
+    return [identity for name in names if (identity := _identity(name)) is not None]
 
 
 def _identity(path: str) -> _Identity | None:
-    with suppress(OSError):
+    try:
         info = os.stat(path)
-        return info.st_dev, info.st_ino
-    return None
+    except OSError:
+        return None
+    return info.st_dev, info.st_ino

@@ -1,47 +1,172 @@
-"""The methods of CONTRACT.md 3: one module a subject, one row a method.
-
-A method is a function of the caller and the request's parameters. Its row says who may call
-it; the rights are checked before the function runs, and nowhere else.
-"""
+"""Every method of CONTRACT.md 3: its parameters, who may call it, and the function that answers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Literal
 
+import msgspec
+from msgspec.structs import replace
+
+from stet.wire import results
+from stet.wire.failures import Kind, Refused, refuse
 from stetd.methods import (
-    clipboards,
     editing,
-    events,
-    exporting,
     greeting,
     history,
     modes,
     observing,
-    pins,
     running,
     sessions,
-    upgrades,
     upkeep,
-    verifying,
     workspaces,
 )
-from stetd.methods.caller import Method
+from stetd.methods.caller import Caller, Params, Shared
+from stetd.planning.calls import EDIT_METHODS
+from stetd.planning.world import OBSERVE
+from stetd.server.connection import ClientConnection
+from stetd.server.peer import PeerProcess
+from stetd.transaction import parameters as takes
 
+Run = Callable[[Caller, Any], Awaitable[object]]
+
+
+#: What must have been said on the connection before: nothing; a hello, even without a workspace;
+#: a hello with a workspace (on control.sock the parameter ``workspace`` will do).
+Needs = Literal["nothing", "hello", "workspace"]
+#: What a method does to the files of a workspace. In Restricted mode what edits is refused on both
+#: sockets, what takes edits back on agent.sock only.
+Writes = Literal["nothing", "edits", "takes back"]
+
+
+class Method(msgspec.Struct, frozen=True):
+    """A method, and who may call it.
+
+    ``takes``: its parameters' type; None: the function converts them itself. ``control``: on
+    control.sock only. ``writes`` declares what the writer checks when the call's turn has come (a
+    mode may be set meanwhile); tests/e2e/test_rights_table.py holds the two together.
+    """
+
+    run: Run
+    takes: type[takes.Params] | None = takes.NoParams
+    needs: Needs = "workspace"
+    writes: Writes = "nothing"
+    control: bool = False
+
+
+def _queued(run: Callable[[Caller, Any], object]) -> Run:
+    """What runs between batches, after what this client has asked for before."""
+
+    async def runs(caller: Caller, params: object) -> object:
+        return await caller.on_writer(lambda: run(caller, params))
+
+    return runs
+
+
+def _asks(question: str, answer: type) -> Run:
+    """What the historian answers."""
+
+    async def run(caller: Caller, params: object) -> object:
+        return await caller.ask(question, params, answer)
+
+    return run
+
+
+_AGENTS: dict[str, Method] = {
+    "hello": Method(greeting.hello, None, "nothing"),
+    "tools": Method(greeting.tools, takes.ToolStyle, "nothing"),
+    "status": Method(running.status, needs="nothing"),
+    "subscribe": Method(running.subscribe, takes.Subscribe, "hello"),
+    **{name: Method(editing.edit(name), None, writes="edits") for name in sorted(EDIT_METHODS)},
+    "undo": Method(editing.edit("undo", takes.Undo, editing.check_undo), None, writes="takes back"),
+    "redo": Method(editing.edit("redo", takes.Redo), None, writes="takes back"),
+    "rollback": Method(
+        editing.edit("rollback", takes.Rollback, editing.check_rollback), None, writes="takes back"
+    ),
+    "restore": Method(editing.edit("restore", takes.Restore), None, writes="takes back"),
+    OBSERVE: Method(observing.observe, None),
+    "read": Method(history.read, takes.Read),
+    "log": Method(_asks("log", results.LogResult), takes.Log),
+    "show": Method(_asks("show", results.ShowResult), takes.Show),
+    "diff": Method(_asks("diff", results.DiffResult), takes.Diff),
+    "blame": Method(_asks("blame", results.BlameResult), takes.Blame),
+    "export": Method(history.export, takes.Export),
+    "pin_list": Method(lambda caller, _: caller.ask("pins", None, results.PinList)),
+    "clipboard_list": Method(_queued(sessions.clipboard_list)),
+    "clipboard_get": Method(_queued(sessions.clipboard_get), takes.ClipboardKey),
+    "clipboard_set": Method(_queued(sessions.clipboard_set), takes.ClipboardSetting),
+    "clipboard_delete": Method(_queued(sessions.clipboard_delete), takes.ClipboardKey),
+    "mode_get": Method(_queued(modes.mode_get)),
+    "mode_set": Method(modes.mode_set, takes.ModeSetting),
+    "request_mode_upgrade": Method(modes.request_mode_upgrade, takes.UpgradeAsking),
+}
+_PERSONS: dict[str, Method] = {
+    "session_list": Method(_queued(sessions.session_list), takes.SessionListing, "hello"),
+    "session_end": Method(sessions.session_end, takes.SessionEnding),
+    "upgrade_list": Method(_queued(modes.upgrade_list), takes.UpgradeListing, "hello"),
+    "upgrade_decide": Method(_queued(modes.upgrade_decide), takes.UpgradeDeciding, "hello"),
+    "pin_set": Method(history.pin_set, takes.PinSetting),
+    "pin_delete": Method(_queued(history.pin_delete), takes.PinName),
+    "verify": Method(history.verify, takes.Verify),
+    "forget": Method(upkeep.forget, takes.Forget),
+    "gc": Method(upkeep.gc, takes.OneWorkspace),
+    "snapshot": Method(upkeep.snapshot, takes.TakeSnapshot),
+    "workspace_allow": Method(_queued(workspaces.workspace_allow), takes.Root, "nothing"),
+    "workspace_forget": Method(_queued(workspaces.workspace_forget), takes.Root, "nothing"),
+    "workspace_list": Method(_queued(workspaces.workspace_list), needs="nothing"),
+    "reload": Method(running.reload, needs="nothing"),
+    "shutdown": Method(running.shutdown, needs="nothing"),
+}
 #: Every method there is, by its name.
 METHODS: Mapping[str, Method] = {
-    **greeting.METHODS,
-    **editing.METHODS,
-    **observing.METHODS,
-    **history.METHODS,
-    **exporting.METHODS,
-    **clipboards.METHODS,
-    **modes.METHODS,
-    **upgrades.METHODS,
-    **sessions.METHODS,
-    **pins.METHODS,
-    **workspaces.METHODS,
-    **running.METHODS,
-    **events.METHODS,
-    **verifying.METHODS,
-    **upkeep.METHODS,
+    **_AGENTS,
+    **{name: replace(method, control=True) for name, method in _PERSONS.items()},
 }
+
+
+class Connection(Caller):
+    """One client's requests."""
+
+    async def call(self, name: str, params: Params) -> object:
+        """Carry out a request. Raises Refused."""
+        method = METHODS.get(name)
+        if method is None:
+            near = difflib.get_close_matches(name, METHODS, 1)
+            hint = f" Did you mean {near[0]}?" if near else ""
+            known = ", ".join(sorted(METHODS))
+            raise refuse(
+                Kind.UNKNOWN_METHOD, f"there is no method {name!r}.{hint} The methods are: {known}."
+            )
+        if method.control and not self.control:
+            raise takes.not_permitted(
+                f"{name} is for the person at the machine: it works on control.sock only."
+            )
+        says_workspace = self.control and params.get("workspace") is not None
+        greeted = self.greeted and self.workspace is not None
+        if method.needs == "workspace" and not (greeted or says_workspace):
+            raise _hello_first(name)
+        wanted = params if method.takes is None else takes.convert(method.takes, name, params)
+        if method.needs == "hello" and not (self.greeted or says_workspace):
+            raise _hello_first(name)
+        return await method.run(self, wanted)
+
+
+class Handlers(Shared):
+    """What a server serves."""
+
+    def connect(
+        self, *, control: bool, peer: PeerProcess, client: ClientConnection | None = None
+    ) -> Connection:
+        """A new connection from this process."""
+        caller = Connection(self, control, results.Peer(peer.pid, peer.command), peer.start, client)
+        self.callers[id(caller)] = caller
+        return caller
+
+
+def _hello_first(name: str) -> Refused:
+    return refuse(
+        Kind.HELLO_REQUIRED,
+        f"{name}: say hello with a workspace first: "
+        '{"method": "hello", "params": {"protocol": 1, "workspace": "/absolute/path"}}',
+    )

@@ -7,30 +7,29 @@ a connection keep their order; what reads the history is asked of the historian.
 from __future__ import annotations
 
 import asyncio
-import enum
 import hashlib
 import math
 import os
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import msgspec
 
-from stet.wire.failures import Kind, Refused, refuse
+from stet.wire.failures import Refused
 from stet.wire.results import EditResult, LoggedError, Peer
-from stetd.config.reloading import Reloading
-from stetd.config.settings import Settings
+from stetd.config.settings import Reloading, Settings
 from stetd.engine.fair_queue import Lane
 from stetd.engine.writer import Writer
-from stetd.methods.registry import Workspaces, check_root
+from stetd.methods.workspaces import Workspaces, check_root, not_allowed
 from stetd.observing.watched_tools import WatchedTools
 from stetd.planning.world import OBSERVE, EditCall
 from stetd.processes import historian_messages as messages
 from stetd.processes.historian_client import Historian
+from stetd.server.connection import ClientConnection
 from stetd.server.desktop_notices import Notice, Notices
 from stetd.server.subscribers import Feed, Subscriber
 from stetd.session.sessions import Entrant, Session
@@ -39,13 +38,20 @@ from stetd.state.decisions import Wait, Waits
 from stetd.state.reading_place import Place
 from stetd.state.state import State
 from stetd.state.workspace import Workspace
-from stetd.transaction.parameters import Common, check_label, convert
+from stetd.transaction.parameters import Common, check_label, convert, invalid
 from stetd.upkeep.schedule import Retain, Upkeep
 
 PROTOCOL = 1
 
 T = TypeVar("T")
 Params = dict[str, Any]
+
+
+def message_of(method: str, given: str | None) -> str:
+    """A call's message. Raises Refused."""
+    if given is not None and "\0" in given:
+        raise invalid(f"{method}: message can't contain NUL characters.")
+    return given or ""
 
 
 @dataclass(slots=True)
@@ -60,12 +66,11 @@ class Shared:
     #: Drops what is too old or too much of a history, if anything is to be dropped.
     retain: Retain | None
     started: float = field(default_factory=time.monotonic)
-    #: Set by the server: called when a person asks the daemon to stop.
-    on_shutdown: Callable[[], None] = field(default=lambda: None)
-    #: Set by the server: how the configuration is read again.
+    #: The next three are set by cli.py. It ends the daemon when a person asks for that.
+    on_shutdown: Callable[[], None] = lambda: None
     reloading: Reloading | None = None
-    #: Set by the server: the newest error in the log.
-    last_error: Callable[[], LoggedError | None] = field(default=lambda: None)
+    #: The newest error in the log.
+    last_error: Callable[[], LoggedError | None] = lambda: None
     feed: Feed = field(init=False)
     #: Calls that wait for the person to decide.
     waits: Waits = field(default_factory=Waits)
@@ -80,20 +85,14 @@ class Shared:
         self.notices = Notices(lambda: self.settings.notify)
         self.writer.modes.on_asked = self._notify
         self.writer.modes.on_decided = self.waits.decided
-        self.writer.sessions.connected = self._connected
-
-    def _connected(self) -> list[tuple[str | None, str | None]]:
-        """The workspace and session of every connection."""
-        return [(caller.workspace, caller.session) for caller in self.callers.values()]
+        self.writer.sessions.connected = lambda: [
+            (caller.workspace, caller.session) for caller in self.callers.values()
+        ]
 
     def _notify(self, request: UpgradeRequest) -> None:
         who = "/".join(name for name in (request.agent, request.session) if name)
         where = self.writer.state.known[request.workspace].root
         self.notices.tell(Notice(who, where, request.reason, f"stet approve {request.id}"))
-
-    def close(self) -> None:
-        """End the threads."""
-        self.notices.close()
 
 
 @dataclass(slots=True)
@@ -103,9 +102,10 @@ class Caller:
     shared: Shared
     control: bool
     peer: Peer
-    #: When the peer's process began (stetd.server.peer.start_of); 0 if it had ended when it was
-    #: looked at.
+    #: When the peer's process began (stetd.server.peer.start_of); 0: it had ended already.
     peer_start: int
+    #: Where events go, and replies; None in tests without sockets.
+    client: ClientConnection | None = None
     #: The workspace's name in the state; None before hello, and on control.sock without one.
     workspace: str | None = None
     #: The session's directory, relative to the workspace's root.
@@ -115,8 +115,6 @@ class Caller:
     #: What hello said; needed again where the session is ended and the connection goes on.
     secret: str | None = field(default=None, repr=False)
     greeted: bool = False
-    #: Sends this client an event; None where the connection can't.
-    notify: Callable[[object], None] | None = None
     subscription: Subscriber | None = None
     #: The connection is over.
     gone: bool = False
@@ -124,8 +122,6 @@ class Caller:
     wait: Wait | None = None
     #: Its place in the writer's queue.
     lane: Lane = field(default_factory=Lane)
-    #: Waits until the client has taken the replies that it was sent.
-    taken: Callable[[], Awaitable[None]] | None = None
     _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
@@ -133,22 +129,24 @@ class Caller:
         """The writer's state."""
         return self.shared.writer.state
 
-    def check_greeted(self, method: str) -> None:
-        """Refuse (hello_required) a caller that has not said which workspace it is about."""
-        if not self.greeted or self.workspace is None:
-            raise refuse(
-                Kind.HELLO_REQUIRED,
-                f"{method}: say hello with a workspace first: "
-                '{"method": "hello", "params": {"protocol": 1, "workspace": "/absolute/path"}}',
-            )
+    def labels(self) -> dict[str, str | None]:
+        """Who is asking, for the log."""
+        return {"agent": self.agent, "session": self.session}
+
+    def disconnected(self) -> None:
+        """The client is gone. What it asked for goes on, but nobody is told any more."""
+        self.gone = True
+        self.shared.callers.pop(id(self), None)
+        self.shared.writer.forsake(self.lane)
+        self.unsubscribe()
+        self.wait_with(None)
 
     async def on_writer(
         self, run: Callable[[], T], *, after_all: bool = False, within: float = math.inf
     ) -> T:
         """Run something between batches, after what this client has asked for before.
 
-        ``after_all``: after all calls that wait by now, whoever has sent them; ``within``: or
-        after so many seconds.
+        ``after_all``: after all calls that wait by now, but ``within`` so many seconds.
         """
         writer = self.shared.writer
         if not after_all and writer.is_next(self.lane):
@@ -167,14 +165,15 @@ class Caller:
             self.shared.feed.remove(self.subscription)
             self.subscription = None
 
-    def open_workspace(self) -> Workspace:
-        """Give this connection's workspace. Raises Refused."""
+    def open_workspace(self, *, present: bool = False) -> Workspace:
+        """Give this connection's workspace; ``present``: its directory is there. Raises Refused."""
         workspace = self.state.open.get(self.workspace or "")
         if workspace is None:
-            raise refuse(
-                Kind.WORKSPACE_NOT_ALLOWED,
-                "this workspace is no longer allowed. The person can allow it again: stet init DIR",
+            raise not_allowed(
+                "this workspace is no longer allowed. The person can allow it again: stet init DIR"
             )
+        if present:
+            workspace.check_present()
         return workspace
 
     def own_session(self) -> Session | None:
@@ -185,17 +184,11 @@ class Caller:
         return self.shared.writer.sessions.find(who)
 
     def needs_session(self) -> Session:
-        """The same, refused (invalid_params) where there is none.
-
-        What records something of it calls :meth:`stetd.state.session_records.Sessions.keep` before.
-        """
+        """The same, refused where there is none. Is anything of it recorded, keep it before."""
         self.open_workspace()
         session = self.own_session()
         if session is None:
-            raise refuse(
-                Kind.INVALID_PARAMS,
-                "this needs a session: name one in hello, e.g. session: 'conv-1'",
-            )
+            raise invalid("this needs a session: name one in hello, e.g. session: 'conv-1'")
         return session
 
     async def submit(
@@ -209,13 +202,12 @@ class Caller:
     ) -> EditResult:
         """Hand a call that may write files to the writer; ``given`` are the common parameters.
 
-        ``planned``: what it is planned from, where that is more than the client has sent. Not
-        ``retryable``: its request id is recorded, but the same one again is another call.
+        ``planned``: what it is planned from, if not from ``own``. Not ``retryable``: its request id
+        is recorded, but the same one again is another call.
         """
         common = convert(Common, method, given)
         check_label("request_id", common.request_id)
-        if common.message is not None and "\0" in common.message:
-            raise refuse(Kind.INVALID_PARAMS, f"{method}: message can't contain NUL characters.")
+        why = message_of(method, common.message)
         kept = {key: value for key, value in given.items() if key != "request_id"}
         canonical = msgspec.msgpack.encode([method, own, kept], order="deterministic")
         call = EditCall(
@@ -230,7 +222,7 @@ class Caller:
             request=common.request_id or f"{random.getrandbits(128):032x}",
             retryable=retryable and common.request_id is not None,
             digest=hashlib.sha256(canonical).digest(),
-            why=common.message or "",
+            why=why,
             if_match=common.if_match,
             preview=bool(common.preview),
             size=len(canonical),
@@ -246,24 +238,21 @@ class Caller:
     async def ask(self, question: str, params: object, result: type[T]) -> T:
         """Ask the historian about this client's workspace; the answer, of this type.
 
-        One question at a time for each client, and only once it has taken the replies before: so no
-        long replies gather for one that doesn't read. Raises Refused.
+        One question at a time, and only once the client has taken the replies before, so that no
+        long replies gather.
         """
         place = await self.on_writer(self._place)
         async with self._reading:
-            if self.taken is not None:
-                await self.taken()
+            if self.client is not None:
+                await self.client.taken()
             return await self.shared.historian.ask(question, params, result, place)
 
     def _place(self) -> messages.Place:
-        workspace = self.open_workspace()
-        workspace.check_present()
-        return self.shared.writer.place(workspace, self.directory)
+        return self.shared.writer.place(self.open_workspace(present=True), self.directory)
 
     def place(self) -> Place:
         """Where this client reads now. Raises Refused."""
-        workspace = self.open_workspace()
-        workspace.check_present()
+        workspace = self.open_workspace(present=True)
         return Place(
             workspace.worktree,
             workspace.shadow,
@@ -280,32 +269,7 @@ class Caller:
         found = self.state.find_workspace(os.path.realpath(root))
         # A directory inside is not enough: to forget one would forget all around it.
         if found is None or found[1]:
-            raise refuse(
-                Kind.WORKSPACE_NOT_ALLOWED,
-                f"{root} is not an allowed workspace. `workspace_list` lists those that are.",
+            raise not_allowed(
+                f"{root} is not an allowed workspace. `workspace_list` lists those that are."
             )
         return found[0]
-
-
-class Writes(enum.Enum):
-    """What a method does to the files of a workspace, which decides about Restricted mode."""
-
-    NOTHING = "nothing"
-    #: Edits: refused in Restricted mode, on both sockets.
-    EDITS = "edits"
-    #: Takes edits back: refused in Restricted mode on agent.sock; a person's works in every mode.
-    TAKES_BACK = "takes back"
-
-
-class Method(msgspec.Struct, frozen=True):
-    """A method, and who may call it.
-
-    ``control``: on control.sock only. ``before_hello``: also by who has not said which
-    workspace it is about. ``writes`` declares what the writer checks when the call's turn has
-    come (a mode may be set meanwhile); tests/e2e/test_rights_table.py holds the two together.
-    """
-
-    run: Callable[[Caller, Params], Awaitable[object]]
-    control: bool = False
-    before_hello: bool = False
-    writes: Writes = Writes.NOTHING

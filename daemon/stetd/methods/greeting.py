@@ -7,22 +7,24 @@ import os
 import uuid
 from typing import NamedTuple
 
-from stet.wire.failures import Kind, Refused, refuse
+from stet.wire.failures import Kind, refuse
 from stet.wire.results import HelloResult, ServerInfo, Tools, WorkspaceRef
 from stetd import __version__
 from stetd.editing.tools.schemas import tool_definitions
 from stetd.failpoints import hit
-from stetd.methods.caller import PROTOCOL, Caller, Method, Params
-from stetd.server.peer import start_of
-from stetd.server.peer_access import sees
+from stetd.methods.caller import PROTOCOL, Caller, Params
+from stetd.methods.workspaces import not_allowed
+from stetd.server.peer import sees, start_of
 from stetd.session.sessions import Entrant
 from stetd.state.state import State
-from stetd.state.workspace import Workspace
 from stetd.storage.real_directories import nearest_real
-from stetd.transaction.parameters import Hello, ToolStyle, check_label, convert
+from stetd.transaction.parameters import Hello, ToolStyle, check_label, convert, invalid
+
+_SERVER = ServerInfo("stetd", __version__)
 
 
-async def _hello(caller: Caller, params: Params) -> HelloResult:
+async def hello(caller: Caller, params: Params) -> HelloResult:
+    """Enter a workspace, and open or resume a session."""
     protocol = params.get("protocol")
     # Before anything else: the hello of another protocol may have other parameters.
     is_number = isinstance(protocol, int) and not isinstance(protocol, bool)
@@ -31,34 +33,27 @@ async def _hello(caller: Caller, params: Params) -> HelloResult:
             Kind.UNSUPPORTED_PROTOCOL,
             f"protocol {protocol} is not spoken here; this daemon speaks: {PROTOCOL}.",
         )
-    hello = convert(Hello, "hello", params)
-    check_label("the session name", hello.session)
-    check_label("the agent name", hello.agent)
-    check_label("the client's name", hello.client.name if hello.client else None)
-    server = ServerInfo("stetd", __version__)
-    if hello.workspace is None:
+    wanted = convert(Hello, "hello", params)
+    check_label("the session name", wanted.session)
+    check_label("the agent name", wanted.agent)
+    check_label("the client's name", wanted.client.name if wanted.client else None)
+    if wanted.workspace is None:
         if not caller.control:
-            raise refuse(
-                Kind.INVALID_PARAMS, "hello: workspace is required: an absolute directory."
-            )
+            raise invalid("hello: workspace is required: an absolute directory.")
         caller.greeted, caller.workspace = True, None
-        return HelloResult(PROTOCOL, server, None, None, None)
-    if not os.path.isabs(hello.workspace) or "\0" in hello.workspace:
-        raise refuse(
-            Kind.INVALID_PARAMS,
-            f"hello: workspace must be an absolute directory, not {hello.workspace!r}.",
-        )
-    path = os.path.realpath(hello.workspace)
-    if caller.control:
-        return await caller.on_writer(lambda: _enter(caller, hello, path, server))
-    root = await caller.on_writer(lambda: _root_around(caller.state, path))
-    # In a thread: the peer has made the table that is read, and as large as it likes.
-    seen = await asyncio.get_running_loop().run_in_executor(None, _look, caller, root)
-    return await caller.on_writer(lambda: _enter(caller, hello, path, server, seen))
+        return HelloResult(PROTOCOL, _SERVER, None, None, None)
+    if not os.path.isabs(wanted.workspace) or "\0" in wanted.workspace:
+        raise invalid(f"hello: workspace must be an absolute directory, not {wanted.workspace!r}.")
+    path, seen = os.path.realpath(wanted.workspace), None
+    if not caller.control:
+        root = await caller.on_writer(lambda: _root_around(caller.state, path))
+        # In a thread: the peer has made the table that is read, and as large as it likes.
+        seen = await asyncio.get_running_loop().run_in_executor(None, _look, caller, root)
+    return await caller.on_writer(lambda: _enter(caller, wanted, path, seen))
 
 
 class _Seen(NamedTuple):
-    """What was found to be the same for the peer: a workspace's root, or what is left above it."""
+    """A workspace's root, and whether all of it is there, for the peer as for the daemon."""
 
     root: str
     whole: bool
@@ -67,14 +62,11 @@ class _Seen(NamedTuple):
 def _root_around(state: State, path: str) -> str:
     """The innermost allowed workspace around a directory, opened or put off. Raises Refused."""
     found, put_off = state.find_workspace(path), state.find_unopened(path)
-    roots = [found[0].root] if found is not None else []
-    if put_off is not None:
-        roots.append(put_off.root)
+    roots = [each.root for each in (found and found[0], put_off) if each is not None]
     if not roots:
-        raise refuse(
-            Kind.WORKSPACE_NOT_ALLOWED,
+        raise not_allowed(
             f"{path} is not an allowed workspace, nor inside one. "
-            f"The person at the machine can allow it with: stet init {path}",
+            f"The person at the machine can allow it with: stet init {path}"
         )
     return max(roots, key=len)
 
@@ -86,40 +78,36 @@ def _look(caller: Caller, root: str) -> _Seen:
     """
     nearest = nearest_real(root)
     if not _sees(caller, nearest):
-        raise refuse(
-            Kind.WORKSPACE_NOT_ALLOWED,
+        raise not_allowed(
             f"{root} is not what this process sees at that path, so it may not edit "
-            "there. A sandbox needs the whole workspace, at the path that it has outside.",
+            "there. A sandbox needs the whole workspace, at the path that it has outside."
         )
     return _Seen(root, nearest == root)
 
 
-def _found(caller: Caller, path: str, seen: _Seen | None) -> tuple[Workspace, str]:
-    """The workspace around a directory, and where in it that is. Raises Refused.
+def _sees(caller: Caller, directory: str) -> bool:
+    """Whether the process that connected sees a directory, and not a later one with its id."""
+    hit("hello.looking")
+    pid = caller.peer.pid
+    return sees(pid, directory) and start_of(pid) == caller.peer_start != 0
 
-    ``seen``: what an agent sees of it. Before that was looked at, it is told nothing of what is
-    there, and nothing is done.
-    """
+
+def _enter(caller: Caller, hello: Hello, path: str, seen: _Seen | None) -> HelloResult:
+    """Find the workspace and open the session; ``seen``: what an agent sees of it."""
     state = caller.state
     root = _root_around(state, path)
+    changed = f"the workspaces around {path} have just changed. Say hello again."
     if seen is not None and seen.root != root:
-        raise _changed(path)
+        raise not_allowed(changed)
     put_off = state.find_unopened(path)
     if put_off is not None and put_off.root == root:
         caller.shared.workspaces.take_up(put_off)  # it may be well again
     found = state.find_workspace(path)
     if found is None or not os.path.isdir(path):
-        raise refuse(Kind.WORKSPACE_NOT_ALLOWED, f"{path} is not a directory.")
+        raise not_allowed(f"{path} is not a directory.")
     if seen is not None and not seen.whole:
-        raise _changed(path)
-    return found
-
-
-def _enter(
-    caller: Caller, hello: Hello, path: str, server: ServerInfo, seen: _Seen | None = None
-) -> HelloResult:
-    """Find the workspace and open the session."""
-    workspace, directory = _found(caller, path, seen)
+        raise not_allowed(changed)
+    workspace, directory = found
     agent = hello.agent or (hello.client.name if hello.client else None)
     name = hello.session
     if name is None and not caller.control:
@@ -132,35 +120,10 @@ def _enter(
     caller.session, caller.secret = name, hello.secret
     caller.agent = agent or (session.agent if session else None)
     caller.greeted = True
-    return HelloResult(
-        PROTOCOL,
-        server,
-        WorkspaceRef(workspace.root, workspace.shadow),
-        name,
-        caller.state.effective_mode(session, workspace),
-    )
+    shown = WorkspaceRef(workspace.root, workspace.shadow)
+    return HelloResult(PROTOCOL, _SERVER, shown, name, state.effective_mode(session, workspace))
 
 
-def _changed(path: str) -> Refused:
-    return refuse(
-        Kind.WORKSPACE_NOT_ALLOWED,
-        f"the workspaces around {path} have just changed. Say hello again.",
-    )
-
-
-def _sees(caller: Caller, directory: str) -> bool:
-    """Whether the process that connected sees a directory, and not a later one with its id."""
-    hit("hello.looking")
-    pid = caller.peer.pid
-    return sees(pid, directory) and start_of(pid) == caller.peer_start != 0
-
-
-async def _tools(_caller: Caller, params: Params) -> Tools:
-    wanted = convert(ToolStyle, "tools", params)
+async def tools(_: Caller, wanted: ToolStyle) -> Tools:
+    """Define the editing tools for a model."""
     return Tools(tool_definitions(wanted.style, api=wanted.api, custom=wanted.custom))
-
-
-METHODS = {
-    "hello": Method(_hello, before_hello=True),
-    "tools": Method(_tools, before_hello=True),
-}

@@ -1,45 +1,183 @@
-"""Reading files and the history. Small files are read here, all else by the historian."""
+"""Reading, exporting and verifying, and pins: names that the person gives to commits.
+
+The other questions go straight to the historian. A pin is a reference.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from collections.abc import Callable
+from functools import partial
 
 from msgspec.structs import replace
 
-from stet.wire.failures import Kind, Refused
-from stet.wire.results import BlameResult, DiffResult, LogResult, ReadResult, ShowResult
-from stetd.methods.caller import Caller, Method, Params
+from stet.wire.failures import Kind, Refused, refuse
+from stet.wire.results import ExportResult, PinInfo, ReadResult, VerifyResult
+from stetd.methods.caller import Caller
+from stetd.methods.workspaces import put_off_at, writing
 from stetd.planning.file_reading import read_now
-from stetd.transaction.parameters import Blame, Diff, Log, Read, Show, convert
+from stetd.processes.verify_claims import Claimed, Claiming, Moment, Verifying
+from stetd.repository.references import delete_pin, named, pin_names, set_pin, why_no_pin_name
+from stetd.repository.rewritten import read_pending
+from stetd.repository.shallow import read_shallow
+from stetd.state.workspace import Workspace
+from stetd.storage.journal_format import Cut, Reached, WorkspaceState
+from stetd.transaction.parameters import Export, PinName, PinSetting, Read, Verify, invalid
 
-#: A file of no more bytes is read at once.
+#: A file of no more bytes is read at once, by the engine.
 _SMALL_BYTES = 128 * 1024
+#: Checkpoints drop journal segments while they are read; that often in a row hardly.
+_ATTEMPTS = 5
+#: So often, and so many seconds apart, a commit is looked at while the history is being cut.
+_LOOKS, _PAUSE_S = 50, 0.2
 
 
-async def _read(caller: Caller, params: Params) -> object:
-    read = convert(Read, "read", params)
-    if read.at is None:
+async def read(caller: Caller, wanted: Read) -> object:
+    """Read a file. The historian reads large ones, and those of a commit."""
+    if wanted.at is None:
         place = await caller.on_writer(caller.place)
         try:
             small = min(_SMALL_BYTES, place.max_file_bytes)
-            return read_now(replace(place, max_file_bytes=small), read)
+            return read_now(replace(place, max_file_bytes=small), wanted)
         except Refused as refusal:
             if refusal.kind != Kind.FILE_TOO_LARGE or place.max_file_bytes <= _SMALL_BYTES:
                 raise
-    return await caller.ask("read", read, ReadResult)
+    return await caller.ask("read", wanted, ReadResult)
 
 
-def _asking(name: str, params: Any, result: Any) -> Method:
-    async def run(caller: Caller, given: Params) -> object:
-        return await caller.ask(name, convert(params, name, given), result)
+async def export(caller: Caller, wanted: Export) -> ExportResult:
+    """Export commits; who may read the history may export it."""
+    if wanted.format == "diff" and (wanted.cursor or wanted.limit):
+        raise invalid("export: one diff has no pages; leave out cursor and limit.")
+    return await caller.ask("export", wanted, ExportResult)
 
-    return Method(run)
+
+async def verify(caller: Caller, wanted: Verify) -> VerifyResult:
+    """Check a history against the journal."""
+    put_off = await caller.on_writer(lambda: put_off_at(caller, wanted.workspace))
+    if put_off is not None:
+        name, root = put_off.name, put_off.root
+        before = after = await _claimed_put_off(caller, put_off)
+    else:
+        workspace = await caller.on_writer(lambda: caller.named_workspace(wanted.workspace))
+        name, root = workspace.name, workspace.root
+        # What is being forgotten must be: until then pins still name the old history.
+        for job in caller.shared.upkeep.work:
+            if (job.what, job.root) == ("forget", root):
+                await job.ended.wait()
+
+        def moment() -> Moment:
+            head, position = workspace.head, caller.shared.writer.journal.position
+            cut = caller.state.known[name].cut
+            return Moment(head.commit, head.commits, position.segment, position.offset, cut)
+
+        before = await _claimed(caller, name, moment)
+        after = await _claimed(caller, name, moment)
+    asked = Verifying(
+        state=caller.state.directory,
+        name=name,
+        root=root,
+        max_file_bytes=caller.shared.settings.max_file_bytes,
+        before=before.claim,
+        reference=before.reference,
+        claim=after.claim,
+        expect=wanted.expect,
+        trouble=caller.state.troubles.get(name),
+    )
+    return await caller.shared.historian.ask("verify", asked, VerifyResult)
 
 
-METHODS = {
-    "read": Method(_read),
-    "log": _asking("log", Log, LogResult),
-    "show": _asking("show", Show, ShowResult),
-    "diff": _asking("diff", Diff, DiffResult),
-    "blame": _asking("blame", Blame, BlameResult),
-}
+async def _claimed(caller: Caller, name: str, moment: Callable[[], Moment]) -> Claimed:
+    """What the daemon says of a history, in its memory and in its journal; Git has it by then."""
+    left = _ATTEMPTS
+    while True:
+        now = await caller.on_writer(moment)
+        asked = Claiming(caller.state.directory, name, now)
+        found = await caller.shared.historian.ask("claim", asked, Claimed)
+        left -= 1
+        if found.claim.journal_trouble is None or not left:
+            return found
+
+
+async def _claimed_put_off(caller: Caller, known: WorkspaceState) -> Claimed:
+    """The same of a history that is not gone on with: nothing moves meanwhile.
+
+    Git may be behind the journal: it has the history as far as the reference says. What it must
+    have in any case is what it had at the start.
+    """
+    recorded = Reached(known.head, known.commits)
+    start, *later = caller.shared.workspaces.taking_up.recovery.reached(known.name)
+    position = caller.shared.writer.journal.position
+
+    def moment_at(at: Reached) -> Moment:
+        place = position.segment, position.offset
+        return Moment(at.head, at.commits, *place, known.cut, recorded)
+
+    first = await _claimed(caller, known.name, lambda: moment_at(start))
+    at = next((each for each in [*later, recorded] if each.head == first.reference), start)
+    return await _claimed(caller, known.name, lambda: moment_at(at))
+
+
+async def pin_set(caller: Caller, setting: PinSetting) -> PinInfo:
+    """Give a commit a name."""
+    reason = why_no_pin_name(setting.name)
+    if reason is not None:
+        raise invalid(f"pin_set: {setting.name[:100]!r} can't be used: {reason}.")
+
+    for _ in range(_LOOKS):
+        cut = await caller.on_writer(lambda: caller.place().cut)
+        info = await caller.ask("pin", [setting.name, setting.commit], PinInfo)
+        if await caller.on_writer(partial(_set_pin, caller, info, cut, move=setting.move)):
+            return info
+        await asyncio.sleep(_PAUSE_S)
+    raise refuse(
+        Kind.CONTENDED,
+        "pin_set: the oldest commits of the history are being dropped, or a path is being "
+        "forgotten; send the call again when that is done (stet status shows it).",
+    )
+
+
+def _set_pin(caller: Caller, info: PinInfo, cut: Cut | None, *, move: bool) -> bool:
+    """Set a pin. False: the history is another one than was looked at."""
+    workspace = caller.open_workspace()
+    if not _is_settled(caller, workspace, info.commit, cut):
+        return False
+    known = named(workspace.shadow, info.name)
+    if known == info.commit:
+        return True
+    if known is not None and not move:
+        raise refuse(
+            Kind.ALREADY_EXISTS,
+            f"pin {info.name} names {known or 'no commit'} already. Send move: true to let it name "
+            "another commit, or choose another name.",
+        )
+    assert info.commit is not None, "BUG: a pin to be set on no commit"
+    with writing(caller.shared.writer):
+        set_pin(workspace.shadow, info.name, info.commit, caller.state.disk)
+    return True
+
+
+def _is_settled(caller: Caller, workspace: Workspace, commit: str | None, cut: Cut | None) -> bool:
+    """Whether a commit that was found in the history will stay in it under its id.
+
+    One that is about to be dropped, or to be called otherwise, is still found a moment before.
+    """
+    known = caller.state.known[workspace.name]
+    if known.cut != cut or (cut is not None and read_shallow(workspace.shadow) != {cut.oldest}):
+        return False
+    return known.forgetting is None or commit not in read_pending(workspace.shadow)
+
+
+def pin_delete(caller: Caller, wanted: PinName) -> PinInfo:
+    """Take a name away."""
+    workspace, name = caller.open_workspace(), wanted.name
+    known = None if why_no_pin_name(name) else named(workspace.shadow, name)
+    if known is None:
+        names = ", ".join(pin_names(workspace.shadow)[:20])
+        raise refuse(
+            Kind.UNKNOWN_COMMIT,
+            f"no pin is called {name[:100]!r}." + (f" There are: {names}." if names else ""),
+        )
+    with writing(caller.shared.writer):
+        delete_pin(workspace.shadow, name, caller.state.disk)
+    return PinInfo(name, known or None)

@@ -1,13 +1,14 @@
-"""Who may write: the mode of a session and of a workspace."""
+"""Who may write: modes of sessions and workspaces, and requests for write access."""
 
 from __future__ import annotations
 
 import math
 
 from stet.wire.failures import Kind, refuse
-from stet.wire.results import ModeResult
+from stet.wire.results import ModeResult, UpgradeInfo, UpgradeList, UpgradeResult
 from stetd.history.commits import rfc3339
-from stetd.methods.caller import Caller, Method, Params
+from stetd.methods.caller import Caller
+from stetd.session import upgrades
 from stetd.session.modes import (
     MODES,
     RESTRICTED,
@@ -19,41 +20,43 @@ from stetd.session.modes import (
     until,
 )
 from stetd.session.sessions import Session
+from stetd.session.upgrades import APPROVED, DENIED, PENDING, SHORTEST_PREFIX, UpgradeRequest
+from stetd.state.decisions import Wait
 from stetd.state.workspace import Workspace
-from stetd.transaction.parameters import ModeSetting, NoParams, convert, not_permitted
+from stetd.transaction import parameters
+from stetd.transaction.parameters import ModeSetting, invalid, not_permitted
 
+_SAID = {
+    PENDING: "The person has been asked and has not decided yet. Reading works meanwhile; ask "
+    "again with wait (seconds) to wait for the decision.",
+    APPROVED: "This session may write.",
+    DENIED: "The person said no: do not try to write by other means. Ask again only if "
+    "something has changed.",
+}
 #: Seconds for which a person's restriction waits for calls that have changed nothing yet.
 _RESTRICTS_WITHIN_S = 5.0
 
 
-async def _mode_get(caller: Caller, params: Params) -> ModeResult:
-    convert(NoParams, "mode_get", params)
-    return await caller.on_writer(
-        lambda: _result(caller, caller.own_session(), caller.open_workspace())
-    )
+def mode_get(caller: Caller, _: parameters.NoParams) -> ModeResult:
+    """Give the mode that holds for this session."""
+    return _result(caller, caller.own_session(), caller.open_workspace())
 
 
-async def _mode_set(caller: Caller, params: Params) -> ModeResult:
-    setting = convert(ModeSetting, "mode_set", params)
+async def mode_set(caller: Caller, setting: ModeSetting) -> ModeResult:
+    """Set the mode of a session or a workspace."""
     if setting.mode not in MODES:
-        raise refuse(
-            Kind.INVALID_PARAMS,
-            f"mode_set: mode {setting.mode!r} is none of {', '.join(MODES)}.",
-        )
+        raise invalid(f"mode_set: mode {setting.mode!r} is none of {', '.join(MODES)}.")
     if setting.scope not in (None, "session", "workspace"):
-        raise refuse(
-            Kind.INVALID_PARAMS, "mode_set: scope is 'session' (the default) or 'workspace'."
-        )
+        raise invalid("mode_set: scope is 'session' (the default) or 'workspace'.")
     if not caller.control:
         _check_agent_may_set(caller, setting)
     if setting.for_ is not None and setting.mode == RESTRICTED:
-        raise refuse(
-            Kind.INVALID_PARAMS,
+        raise invalid(
             "mode_set: for goes with mode 'unrestricted': a grant ends by itself, a restriction "
-            "stays until it is lifted. Leave for out.",
+            "stays until it is lifted. Leave for out."
         )
-    # After all: a change waits for the calls in flight, whoever has sent them. Many that take long
-    # to plan do not put off a restriction: those that nothing was done of by then are refused.
+    # A change waits for all calls in flight. Those that take long to plan do not put off a
+    # restriction: they are refused if they have changed nothing by then.
     restricts = caller.control and setting.mode == RESTRICTED
     within = _RESTRICTS_WITHIN_S if restricts else math.inf
     return await caller.on_writer(lambda: _set_mode(caller, setting), after_all=True, within=within)
@@ -72,16 +75,15 @@ def _set_mode(caller: Caller, setting: ModeSetting) -> ModeResult:
     workspace = caller.named_workspace(setting.workspace)
     modes = caller.shared.writer.modes
     if setting.scope == "workspace":
-        standing = _standing(caller, setting, workspace.standing, "workspace")
-        modes.set(workspace, None, standing)
-        caller.shared.writer.refuse_held()
-        return _result(caller, caller.own_session(), workspace)
-    session = _session(caller, setting, workspace)
-    standing = _standing(caller, setting, session.standing, "session")
-    caller.shared.writer.sessions.keep(session)
-    modes.set(workspace, session, standing)
+        modes.set(workspace, None, _standing(caller, setting, workspace.standing, "workspace"))
+        changed = caller.own_session()
+    else:
+        session = _session(caller, setting, workspace)
+        standing = _standing(caller, setting, session.standing, "session")
+        caller.shared.writer.sessions.keep(session)
+        modes.set(workspace, session, standing)
+        changed = caller.state.sessions[workspace.name, session.name]
     caller.shared.writer.refuse_held()
-    changed = caller.state.sessions[workspace.name, session.name]
     return _result(caller, changed, workspace)
 
 
@@ -92,25 +94,22 @@ def _session(caller: Caller, setting: ModeSetting, workspace: Workspace) -> Sess
     else:
         session = caller.state.sessions.get((workspace.name, name)) if name else None
     if session is None:
-        raise refuse(
-            Kind.INVALID_PARAMS,
+        raise invalid(
             f"mode_set: there is no session {name!r} in this workspace. "
-            "Name one with session, or use scope: 'workspace' for all of them.",
+            "Name one with session, or use scope: 'workspace' for all of them."
         )
     return session
 
 
 def _standing(caller: Caller, setting: ModeSetting, now: Standing, what: str) -> Standing:
-    """What the setting makes of a standing. Raises Refused."""
-    if setting.for_ is None:
-        return Standing(setting.mode)
     try:
-        return granted(now, setting.for_, caller.state.now())
+        if setting.for_ is not None:
+            return granted(now, setting.for_, caller.state.now())
+        return Standing(setting.mode)
     except NothingToEnd:
-        raise refuse(
-            Kind.INVALID_PARAMS,
+        raise invalid(
             f"mode_set: the {what} is unrestricted already, and without an end; when a grant "
-            "ends, the mode before it returns, so nothing would end. Set mode 'restricted' first.",
+            "ends, the mode before it returns, so nothing would end. Set mode 'restricted' first."
         ) from None
 
 
@@ -125,13 +124,129 @@ def _result(caller: Caller, session: Session | None, workspace: Workspace) -> Mo
     }
     mode = stricter(own, ceiling)
     if mode != RESTRICTED:
-        known = [end for end in ends.values() if end is not None]
-        ends["until"] = min(known, default=None)
-    told = {name: rfc3339(int(end)) for name, end in ends.items() if end is not None}
+        ends["until"] = min((end for end in ends.values() if end is not None), default=None)
+    told = {name: _time(end) for name, end in ends.items() if end is not None}
     return ModeResult(mode=mode, session_mode=own, workspace_mode=ceiling, **told)
 
 
-METHODS = {
-    "mode_get": Method(_mode_get),
-    "mode_set": Method(_mode_set),
-}
+async def request_mode_upgrade(caller: Caller, asking: parameters.UpgradeAsking) -> UpgradeResult:
+    """Ask for write access, and wait for the decision if that is wanted."""
+    wait = Wait() if asking.wait else None
+    if wait is not None:
+        caller.wait_with(wait)
+    answer = await caller.on_writer(lambda: _ask(caller, asking, wait))
+    if wait is None or answer.status != PENDING or caller.shared.waits.stopping:
+        return answer
+    assert answer.request is not None, "BUG: a pending request without an id"
+    try:
+        decided = await wait.result(asking.wait or 0)
+    finally:
+        caller.shared.waits.discard(answer.request, wait)
+    if decided is None:
+        return answer
+    await caller.on_writer(lambda: caller.shared.writer.modes.told(decided))
+    return _answer(decided)
+
+
+def _ask(caller: Caller, asking: parameters.UpgradeAsking, wait: Wait | None) -> UpgradeResult:
+    session, workspace = caller.needs_session(), caller.open_workspace()
+    state = caller.state
+    if state.effective_mode(session, workspace) != RESTRICTED:
+        ends = [until(each.standing, state.now()) for each in (session, workspace)]
+        known = upgrades.latest_of(state.upgrades.values(), workspace.name, session.name)
+        if known and (known.status != APPROVED or known.time < session.created):
+            known = None  # or it was another session of this name that asked
+        return UpgradeResult(
+            known.id if known else None,
+            APPROVED,
+            note=known.note if known else "",
+            until=_time(min((each for each in ends if each is not None), default=None)),
+            message="This session may write already; there is nothing to ask for.",
+        )
+    caller.shared.writer.sessions.keep(session)
+    request = caller.shared.writer.modes.ask(workspace, session, asking.reason)
+    if wait is not None:
+        caller.shared.waits.add(request.id, wait)
+    return _answer(request)
+
+
+def _answer(request: UpgradeRequest) -> UpgradeResult:
+    return UpgradeResult(
+        request.id,
+        request.status,
+        note=request.note,
+        until=_time(request.until),
+        message=_SAID[request.status],
+    )
+
+
+def upgrade_list(caller: Caller, wanted: parameters.UpgradeListing) -> UpgradeList:
+    """List requests."""
+    only = None
+    if wanted.workspace is not None:
+        only = caller.named_workspace(wanted.workspace).name
+    return UpgradeList(
+        [
+            _info(caller, request)
+            for request in caller.state.upgrades.values()
+            if only in (None, request.workspace) and wanted.status in (None, request.status)
+        ]
+    )
+
+
+def upgrade_decide(caller: Caller, deciding: parameters.UpgradeDeciding) -> UpgradeInfo:
+    """Approve or deny a request."""
+    if deciding.for_ is not None and not deciding.approve:
+        raise invalid("upgrade_decide: for is how long an approval holds; leave it out to deny.")
+    request = _meant(caller, deciding)
+    if request.status != PENDING:
+        when = f" at {_time(request.decided)}" if request.decided else ""
+        raise invalid(
+            f"upgrade_decide: request {request.id} was {request.status} already{when}. The mode of "
+            "its session is set with mode_set; on the command line: stet mode restricted|"
+            "unrestricted --session NAME."
+        )
+    modes, note = caller.shared.writer.modes, deciding.note or ""
+    if deciding.approve:
+        decided = modes.approve(request, note=note, seconds=deciding.for_)
+    else:
+        decided = modes.deny(request, note=note)
+    return _info(caller, decided)
+
+
+def _meant(caller: Caller, deciding: parameters.UpgradeDeciding) -> UpgradeRequest:
+    """The request that an id, or the unique beginning of one, names. Raises Refused."""
+    prefix = deciding.request
+    found = upgrades.matching(caller.state.upgrades, prefix)
+    if deciding.workspace is not None:
+        name = caller.named_workspace(deciding.workspace).name
+        found = [each for each in found if each.workspace == name]
+    if len(found) == 1:
+        return found[0]
+    what = f"there is no request {prefix!r}"
+    if found:
+        what = f"{prefix!r} may mean any of {', '.join(each.id for each in found[:10])}"
+    raise refuse(
+        Kind.UNKNOWN_REQUEST,
+        f"upgrade_decide: {what}. Send an id, or a unique beginning of at least "
+        f"{SHORTEST_PREFIX} digits; upgrade_list lists them.",
+    )
+
+
+def _info(caller: Caller, request: UpgradeRequest) -> UpgradeInfo:
+    return UpgradeInfo(
+        request=request.id,
+        workspace=caller.state.known[request.workspace].root,
+        session=request.session,
+        agent=request.agent,
+        reason=request.reason,
+        time=rfc3339(request.time),
+        status=request.status,
+        note=request.note,
+        decided=_time(request.decided),
+        until=_time(request.until),
+    )
+
+
+def _time(seconds: float | None) -> str | None:
+    return None if seconds is None else rfc3339(int(seconds))

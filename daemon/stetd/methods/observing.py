@@ -1,8 +1,7 @@
 """``observe``: what an agent does with its own tools, told by its hooks before and afterwards.
 
-Where a client does not tell the end of a tool, or tells it before its work is done, the files that
-it names (``late``) are looked at first by each later call of the session: ``before`` and ``after``
-any tool, and at the end of a turn (``stop``). See :mod:`stetd.observing.watched_tools`.
+Where a client does not tell the end of a tool, or too early, the files that it names (``late``) are
+looked at first by each later call of the session. See :mod:`stetd.observing.watched_tools`.
 """
 
 from __future__ import annotations
@@ -10,18 +9,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator, Sequence
+from typing import Any, Literal
 
 import msgspec
 
-from stet.wire.failures import Kind, refuse
 from stet.wire.results import EditResult, ObservedFile, ObserveResult
-from stetd.methods.caller import Caller, Method, Params
+from stetd.methods.caller import Caller, Params
 from stetd.observing.before_note import BeforeNote
 from stetd.observing.current_content import Differing, Looking, few
 from stetd.observing.recording import NOT_TOLD, Observation, ObservedBefore, note_id
 from stetd.observing.watched_tools import Late, WatchedTools
 from stetd.planning.world import OBSERVE
-from stetd.transaction.parameters import Observe, check_label, convert, split_common
+from stetd.transaction.parameters import Observe, check_label, convert, invalid, split_common
 
 #: Seconds that looking at a whole workspace takes at most, whatever is asked.
 _MOST_SECONDS = 10.0
@@ -33,16 +32,15 @@ _CHUNK_FILES = 64
 _CHUNK_BYTES = 4 << 20
 
 
-async def _observe(caller: Caller, params: Params) -> ObserveResult:
+async def observe(caller: Caller, params: Params) -> ObserveResult:
+    """Note what a tool is about to change, or record what it has changed."""
     common, own = split_common(params)
     asked = convert(Observe, OBSERVE, own)
     for name in ("if_match", "preview"):
         if common.get(name) is not None:
-            raise refuse(Kind.INVALID_PARAMS, f"observe: {name} can't be given; leave it out.")
+            raise invalid(f"observe: {name} can't be given; leave it out.")
     if asked.late is not None and (asked.phase != "before" or asked.paths is not None):
-        raise refuse(
-            Kind.INVALID_PARAMS, "observe: late goes with the phase before, and without paths."
-        )
+        raise invalid("observe: late goes with the phase before, and without paths.")
     for name in ("tool", "use", "subagent"):
         check_label(name, getattr(asked, name))
     if asked.use is not None:
@@ -60,15 +58,8 @@ async def _commit_late(caller: Caller, use: str | None) -> None:
     """Commit what late uses of the session have changed, other than the one that is told of."""
     watched = _watched(caller)
     for late, paths in list(watched.late_of(caller.session, but=use)):
-        planned = Observation(
-            phase="after",
-            paths=paths,
-            whole=True,
-            tool=late.tool,
-            use=late.use,
-            subagent=late.subagent,
-        )
         common = {"message": late.why} if late.why else {}
+        planned = _planned(late, "after", paths, whole=True)
         result = await _submit(caller, {"late": late.use}, planned, common)
         for file in result.files:
             watched.found(caller.session, late, [file.path, file.old_path or file.path])
@@ -76,7 +67,8 @@ async def _commit_late(caller: Caller, use: str | None) -> None:
 
 async def _named(caller: Caller, asked: Observe, common: Params) -> ObserveResult:
     watched = _watched(caller)
-    planned = _planned(asked, asked.paths or ())
+    assert asked.phase != "stop", "BUG: looks at nothing"
+    planned = _planned(asked, asked.phase, asked.paths or ())
     result = await _submit(caller, _sent(asked), planned, common)
     if isinstance(result, ObservedBefore):
         watched.expect(caller.session, asked.use, result.note.paths)
@@ -94,7 +86,7 @@ async def _whole(caller: Caller, asked: Observe, common: Params) -> ObserveResul
         return await _before_whole(caller, asked, common, found, deadline)
     others = watched.expected_of_others(caller.session)
     paths = [path for path, _ in found.paths if path not in others]
-    planned = _planned(asked, paths, whole=True, note=BeforeNote(ignores=found.ignores))
+    planned = _planned(asked, "after", paths, whole=True, note=BeforeNote(ignores=found.ignores))
     result = await _submit(caller, _sent(asked), planned, common)
     watched.done(caller.session, asked.use)
     return _told(result, complete=found.complete, why=found.why)
@@ -123,7 +115,7 @@ async def _before_whole(
         ignores=found.untold if found.complete else {},
         excludes=found.excludes,
     )
-    planned = _planned(asked, found.kept, note=note)
+    planned = _planned(asked, "before", found.kept, note=note)
     result = await _submit(caller, _sent(asked), planned, common)
     outside = result.outside or outside
     if isinstance(result, ObservedBefore) and asked.use is not None and result.note.paths:
@@ -135,7 +127,12 @@ async def _before_whole(
             late=late,
             background=bool(asked.background),
         )
-    warnings = [*map(_not_looked_into, found.inner), *result.warnings]
+    inner = [
+        f"not looked at: {each} is a workspace of its own; what the tool changes there is found "
+        "there, as outside."
+        for each in found.inner
+    ]
+    warnings = [*inner, *result.warnings]
     result = msgspec.structs.replace(result, outside=outside, warnings=few(warnings))
     return _told(result, complete=found.complete, why=found.why)
 
@@ -163,41 +160,27 @@ def _watched(caller: Caller) -> WatchedTools:
 
 
 def _planned(
-    asked: Observe, paths: Sequence[str], *, whole: bool = False, note: BeforeNote | None = None
+    of: Observe | Late, phase: Literal["before", "after"], paths: Sequence[str], **more: Any
 ) -> Observation:
-    assert asked.phase != "stop", "BUG: looks at nothing"
+    """What is to be recorded of a tool's use."""
     return Observation(
-        phase=asked.phase,
-        paths=list(paths),
-        whole=whole,
-        tool=asked.tool,
-        use=asked.use,
-        subagent=asked.subagent,
-        note=note,
+        phase=phase, paths=list(paths), tool=of.tool, use=of.use, subagent=of.subagent, **more
     )
 
 
 def _sent(asked: Observe) -> Params:
     """What the client has sent, by which a retry is told from another call."""
-    return {
-        name: value
-        for name, value in msgspec.to_builtins(asked).items()
-        if name != "within" and value is not None
-    }
+    given = msgspec.to_builtins(asked).items()
+    return {name: value for name, value in given if name != "within" and value is not None}
 
 
 async def _submit(caller: Caller, sent: Params, planned: Observation, common: Params) -> EditResult:
     """Have it recorded. A retry is told by what was ``sent``, not by what was found."""
-    if planned.phase == "before":
-        # Not to be repeated but noted, for the newest use of this name.
+    retryable = planned.phase == "after"
+    if not retryable:  # but noted, for the newest use of this name
         common = {"request_id": note_id(planned.use)} if planned.use is not None else {}
-    return await caller.submit(
-        OBSERVE,
-        sent,
-        common,
-        planned=msgspec.to_builtins(planned),
-        retryable=planned.phase == "after",
-    )
+    what = msgspec.to_builtins(planned)
+    return await caller.submit(OBSERVE, sent, common, planned=what, retryable=retryable)
 
 
 def _chunks(paths: Sequence[tuple[str, int]]) -> Iterator[list[str]]:
@@ -213,13 +196,6 @@ def _chunks(paths: Sequence[tuple[str, int]]) -> Iterator[list[str]]:
         yield chunk
 
 
-def _not_looked_into(inner: str) -> str:
-    return (
-        f"not looked at: {inner} is a workspace of its own; what the tool changes there is found "
-        "there, as outside."
-    )
-
-
 def _told(result: EditResult, *, complete: bool, why: str = "") -> ObserveResult:
     warnings = list(result.warnings)
     if not complete:
@@ -230,22 +206,10 @@ def _told(result: EditResult, *, complete: bool, why: str = "") -> ObserveResult
     return ObserveResult(
         commit=result.commit,
         outside=result.outside,
-        files=[
-            ObservedFile(
-                path=file.path,
-                status=file.status,
-                before=file.before,
-                after=file.after,
-                old_path=file.old_path,
-            )
-            for file in result.files
-        ],
+        files=msgspec.convert(result.files, list[ObservedFile], from_attributes=True),
         complete=complete,
         untold=NOT_TOLD in warnings,
         warnings=warnings,
         replayed=result.replayed,
         request=result.request,
     )
-
-
-METHODS = {OBSERVE: Method(_observe)}

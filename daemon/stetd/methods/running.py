@@ -1,22 +1,27 @@
-"""The daemon itself: how it is, and ending it."""
+"""The daemon itself: how it is, its events, its configuration read again, its end."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 
 import msgspec
 
+from stet.wire.events import EVENTS, Subscribed
 from stet.wire.messages import MAX_DEPTH, MAX_VALUES
 from stet.wire.results import ReloadResult, StatusResult, WorkInfo
 from stetd import __version__
+from stetd.config.settings import OPTIONS
 from stetd.editing.tokens import MAX_TOKENS
 from stetd.editing.tools.inputs import MAX_ELEMENTS
-from stetd.methods.caller import PROTOCOL, Caller, Method, Params
+from stetd.methods.caller import PROTOCOL, Caller
 from stetd.planning.calls import MAX_CALLS
-from stetd.transaction.parameters import NoParams, convert
+from stetd.server.subscribers import Subscriber
+from stetd.transaction.parameters import NoParams, Subscribe, invalid
 
-#: Limits that are no options.
+#: Options that are limits, and limits that are no options.
+_LIMITS = (*(name for name in OPTIONS if name.startswith("max_")), "frame_timeout_s")
 _FIXED_LIMITS = {
     "max_tokens": MAX_TOKENS,
     "max_edits": MAX_ELEMENTS,
@@ -26,40 +31,28 @@ _FIXED_LIMITS = {
 }
 
 
-async def _status(caller: Caller, params: Params) -> StatusResult:
-    convert(NoParams, "status", params)
+async def status(caller: Caller, _: NoParams) -> StatusResult:
+    """Tell how the daemon is."""
     if not caller.control and not caller.greeted:
         return StatusResult(version=__version__, protocol=PROTOCOL)
-    partial = await caller.on_writer(lambda: _counts(caller))
+    shared = caller.shared
+    counts, shadows = await caller.on_writer(lambda: _counts(caller))
     if caller.control:  # it may be about another workspace
-        reloading = caller.shared.reloading
-        partial = msgspec.structs.replace(
-            partial,
+        reloading = shared.reloading
+        counts = msgspec.structs.replace(
+            counts,
             config_error=reloading.error if reloading else None,
-            last_error=caller.shared.last_error(),
+            last_error=shared.last_error(),
         )
-    shadows = await caller.on_writer(
-        lambda: [workspace.shadow for workspace in caller.state.open.values()]
-    )
-    sizes = await caller.shared.historian.ask("sizes", shadows, int)
-    return msgspec.structs.replace(partial, shadow_bytes=sizes)
+    sizes = await shared.historian.ask("sizes", shadows, int)
+    return msgspec.structs.replace(counts, shadow_bytes=sizes)
 
 
-def _counts(caller: Caller) -> StatusResult:
+def _counts(caller: Caller) -> tuple[StatusResult, list[str]]:
+    """All that the engine knows itself, and the repositories, whose sizes the historian knows."""
     state, settings = caller.state, caller.shared.settings
     writer = caller.shared.writer
-    limited = (
-        "max_frame",
-        "max_connections",
-        "max_pipelined",
-        "max_held_bytes",
-        "max_file_bytes",
-        "max_call_files",
-        "max_call_bytes",
-        "max_clipboard_bytes",
-        "frame_timeout_s",
-    )
-    return StatusResult(
+    told = StatusResult(
         version=__version__,
         protocol=PROTOCOL,
         pid=os.getpid(),
@@ -71,7 +64,7 @@ def _counts(caller: Caller) -> StatusResult:
         sessions=len(state.sessions),
         commits=sum(workspace.head.commits for workspace in state.open.values()),
         journal_bytes=writer.journal.bytes,
-        limits={name: int(getattr(settings, name)) for name in limited} | _FIXED_LIMITS,
+        limits={name: int(getattr(settings, name)) for name in _LIMITS} | _FIXED_LIMITS,
         unavailable={w.root: state.troubles.get(w.name, "") for w in state.unopened()} or None,
         replacement={w.root: w.worktree.replacement for w in state.open.values()},
         work=[
@@ -80,23 +73,57 @@ def _counts(caller: Caller) -> StatusResult:
         ]
         or None,
     )
+    return told, [workspace.shadow for workspace in state.open.values()]
 
 
-async def _reload(caller: Caller, params: Params) -> ReloadResult:
-    convert(NoParams, "reload", params)
+async def subscribe(caller: Caller, wanted: Subscribe) -> Subscribed:
+    """Begin to send events, or change which: a connection has one subscription."""
+    events = list(EVENTS if wanted.events is None else dict.fromkeys(wanted.events))
+    unknown = [name for name in events if name not in EVENTS]
+    if unknown:
+        raise invalid(
+            f"subscribe: there is no event {unknown[0]!r}; events are: {', '.join(EVENTS)}. "
+            "Leave events out for all of them; an empty list ends the subscription."
+        )
+    if caller.client is None:
+        raise invalid("subscribe: this connection can't be sent events.")
+    subscriber = Subscriber(
+        caller.client.notify,
+        events,
+        workspace=caller.workspace,
+        session=None if caller.control else caller.session,
+    )
+    answer = await caller.on_writer(lambda: _enrol(caller, subscriber))
+    if caller.gone:
+        caller.unsubscribe()
+    # After this turn of the loop, in which the answer is sent.
+    asyncio.get_running_loop().call_soon(subscriber.begin)
+    return answer
+
+
+def _enrol(caller: Caller, subscriber: Subscriber) -> Subscribed:
+    """In one step: between the heads and the first event nothing can happen."""
+    own = caller.open_workspace() if caller.workspace is not None else None
+    caller.unsubscribe()
+    if subscriber.events:
+        caller.subscription = subscriber
+        caller.shared.feed.add(subscriber)
+    told = [own] if own is not None else list(caller.state.open.values())
+    return Subscribed(
+        events=list(subscriber.events),
+        head=own.head.commit if own is not None else None,
+        heads={workspace.root: workspace.head.commit for workspace in told},
+    )
+
+
+async def reload(caller: Caller, _: NoParams) -> ReloadResult:
+    """Read the configuration again."""
     reloading = caller.shared.reloading
     assert reloading is not None, "BUG: a daemon that serves without a configuration"
     return await reloading.reload()
 
 
-async def _shutdown(caller: Caller, params: Params) -> dict[str, bool]:
-    convert(NoParams, "shutdown", params)
+async def shutdown(caller: Caller, _: NoParams) -> dict[str, bool]:
+    """Stop in good order."""
     caller.shared.on_shutdown()
     return {"stopping": True}
-
-
-METHODS = {
-    "reload": Method(_reload, before_hello=True, control=True),
-    "status": Method(_status, before_hello=True),
-    "shutdown": Method(_shutdown, before_hello=True, control=True),
-}

@@ -1,31 +1,97 @@
-"""Which sessions there are, and ending one; for the person."""
+"""A session's clipboards, which are in the journal; which sessions there are, and ending one."""
 
 from __future__ import annotations
 
-from stet.wire.results import EndedSession, SessionInfo, SessionList
+from stet.wire.failures import Kind, refuse
+from stet.wire.results import (
+    ClipboardInfo,
+    ClipboardList,
+    ClipboardName,
+    ClipboardText,
+    EndedSession,
+    SessionInfo,
+    SessionList,
+)
 from stetd.history.commits import rfc3339
-from stetd.methods.caller import Caller, Method, Params
-from stetd.session.modes import Instant, until
-from stetd.session.sessions import Session
-from stetd.transaction.parameters import SessionEnding, SessionListing, convert
+from stetd.methods.caller import Caller
+from stetd.session.modes import until
+from stetd.session.sessions import clipboard_bytes, with_clipboards
+from stetd.storage.journal_format import ClipboardSet
+from stetd.transaction.parameters import (
+    ClipboardKey,
+    ClipboardSetting,
+    NoParams,
+    SessionEnding,
+    SessionListing,
+    check_label,
+)
 
 
-async def _session_list(caller: Caller, params: Params) -> SessionList:
-    wanted = convert(SessionListing, "session_list", params)
-    if not caller.greeted and wanted.workspace is None:  # sessions are of all workspaces
-        caller.check_greeted("session_list")
-    return await caller.on_writer(lambda: _list(caller, wanted.workspace))
+def clipboard_list(caller: Caller, _: NoParams) -> ClipboardList:
+    """List this session's clipboards."""
+    return ClipboardList(
+        [
+            ClipboardInfo(name, len(text.encode()), _count_lines(text))
+            for name, text in sorted(caller.needs_session().clipboards.items())
+        ]
+    )
 
 
-def _list(caller: Caller, root: str | None) -> SessionList:
-    """Sessions of workspaces that are not open now are left out."""
-    state = caller.state
+def clipboard_get(caller: Caller, wanted: ClipboardKey) -> ClipboardText:
+    """Give the text of one."""
+    clipboards = caller.needs_session().clipboards
+    if wanted.name not in clipboards:
+        known = ", ".join(sorted(clipboards)) or "none"
+        raise refuse(
+            Kind.MISSING_CLIPBOARD,
+            f"there is no clipboard {wanted.name!r} in this session. "
+            f"Clipboards that exist: {known}.",
+        )
+    return ClipboardText(wanted.name, clipboards[wanted.name])
+
+
+def clipboard_set(caller: Caller, setting: ClipboardSetting) -> ClipboardName:
+    """Set one."""
+    check_label("the clipboard name", setting.name)
+    return _set_clipboard(caller, setting.name, setting.text)
+
+
+def clipboard_delete(caller: Caller, wanted: ClipboardKey) -> ClipboardName:
+    """Remove one."""
+    clipboard_get(caller, wanted)
+    return _set_clipboard(caller, wanted.name, None)
+
+
+def _set_clipboard(caller: Caller, name: str, text: str | None) -> ClipboardName:
+    session = caller.needs_session()
+    changed = with_clipboards(session, {name: text})
+    size, limit = clipboard_bytes(changed.clipboards), caller.shared.settings.max_clipboard_bytes
+    if size > limit:
+        raise refuse(
+            Kind.INPUT_TOO_LARGE,
+            f"the session's clipboards would hold {size:,} bytes, {limit:,} is the most "
+            "(max_clipboard_bytes in the configuration); delete some first.",
+        )
+    caller.shared.writer.sessions.keep(session)
+    caller.shared.writer.record(ClipboardSet(session.workspace, session.name, name, text))
+    caller.state.sessions[session.workspace, session.name] = changed
+    return ClipboardName(name)
+
+
+def _count_lines(text: str) -> int:
+    return text.count("\n") + (not text.endswith("\n")) if text else 0
+
+
+def session_list(caller: Caller, wanted: SessionListing) -> SessionList:
+    """List sessions, but for those of workspaces that are not open now."""
+    state, root = caller.state, wanted.workspace
     only = None if root is None else caller.named_workspace(root).name
     infos = []
     for session in state.sessions.values():
         workspace = state.open.get(session.workspace)
         if workspace is None or only not in (None, workspace.name):
             continue
+        end = until(session.standing, state.now())
         infos.append(
             SessionInfo(
                 session=session.name,
@@ -35,36 +101,24 @@ def _list(caller: Caller, root: str | None) -> SessionList:
                 created=rfc3339(session.created),
                 last_seen=rfc3339(session.last_seen),
                 commits=session.commits,
-                until=_ends(session, state.now()),
+                until=rfc3339(int(end)) if end is not None else None,
             )
         )
     return SessionList(sorted(infos, key=lambda each: (each.workspace, each.created, each.session)))
 
 
-def _ends(session: Session, now: Instant) -> str | None:
-    end = until(session.standing, now)
-    return rfc3339(int(end)) if end is not None else None
+async def session_end(caller: Caller, wanted: SessionEnding) -> EndedSession:
+    """End a session, after all that was sent in it before."""
 
+    def end() -> EndedSession:
+        workspace = caller.named_workspace(wanted.workspace)
+        ended = caller.shared.writer.sessions.end(workspace, wanted.session)
+        return EndedSession(
+            session=wanted.session,
+            workspace=workspace.root,
+            clipboards=len(ended.session.clipboards),
+            request=ended.request.id if ended.request else None,
+            next_mode=caller.state.effective_mode(ended.fresh, workspace),
+        )
 
-async def _session_end(caller: Caller, params: Params) -> EndedSession:
-    wanted = convert(SessionEnding, "session_end", params)
-    # After all: what was sent before the end was sent in the session that ends.
-    return await caller.on_writer(lambda: _end(caller, wanted), after_all=True)
-
-
-def _end(caller: Caller, wanted: SessionEnding) -> EndedSession:
-    workspace = caller.named_workspace(wanted.workspace)
-    ended = caller.shared.writer.sessions.end(workspace, wanted.session)
-    return EndedSession(
-        session=wanted.session,
-        workspace=workspace.root,
-        clipboards=len(ended.session.clipboards),
-        request=ended.request.id if ended.request else None,
-        next_mode=caller.state.effective_mode(ended.fresh, workspace),
-    )
-
-
-METHODS = {
-    "session_list": Method(_session_list, control=True, before_hello=True),
-    "session_end": Method(_session_end, control=True),
-}
+    return await caller.on_writer(end, after_all=True)

@@ -5,24 +5,22 @@ from __future__ import annotations
 from functools import partial
 from typing import TypeVar
 
-from stet.wire.failures import Kind, refuse
 from stet.wire.results import ForgetResult, GcResult, SnapshotResult
-from stetd.methods.caller import Caller, Method, Params, Shared
+from stetd.methods.caller import Caller, Shared, message_of
 from stetd.processes.works import Taking
-from stetd.state.workspace import Workspace
 from stetd.storage.progress import Progress
-from stetd.transaction.parameters import Forget, OneWorkspace, TakeSnapshot, convert
+from stetd.transaction.parameters import Forget, OneWorkspace, TakeSnapshot, invalid
 from stetd.transaction.refusals import io_failure
 from stetd.upkeep import forget as forgetting
+from stetd.upkeep import snapshot as taking
 from stetd.upkeep.schedule import Job, collect
-from stetd.upkeep.snapshot import Asked, snapshot
 
 T = TypeVar("T")
 
 
-async def _gc(caller: Caller, params: Params) -> GcResult:
-    wanted = convert(OneWorkspace, "gc", params)
-    workspace = await _named(caller, wanted.workspace)
+async def gc(caller: Caller, wanted: OneWorkspace) -> GcResult:
+    """Drop what the configuration lets go, and pack the rest."""
+    workspace = await caller.on_writer(lambda: caller.named_workspace(wanted.workspace))
     shared = caller.shared
 
     async def run(progress: Progress) -> GcResult:
@@ -35,52 +33,40 @@ async def _gc(caller: Caller, params: Params) -> GcResult:
     return await _carried_out(shared, Job("gc", workspace.root, run))
 
 
-async def _named(caller: Caller, root: str | None) -> Workspace:
-    """The workspace with this root, or the connection's own."""
-    return await caller.on_writer(lambda: caller.named_workspace(root))
-
-
 async def _carried_out(shared: Shared, job: Job[T]) -> T:
-    """What a piece of work has come to. Raises Refused."""
     try:
         return await shared.upkeep.submit(job)
     except OSError as error:
         raise io_failure(error) from error
 
 
-async def _snapshot(caller: Caller, params: Params) -> SnapshotResult:
-    wanted = convert(TakeSnapshot, "snapshot", params)
-    message = wanted.message or ""
-    if "\0" in message:
-        raise refuse(Kind.INVALID_PARAMS, "snapshot: message can't contain NUL characters.")
-    workspace = await _named(caller, wanted.workspace)
+async def snapshot(caller: Caller, wanted: TakeSnapshot) -> SnapshotResult:
+    """Record all files of a workspace."""
+    message = message_of("snapshot", wanted.message)
+    workspace = await caller.on_writer(lambda: caller.named_workspace(wanted.workspace))
     shared, settings = caller.shared, caller.shared.settings
-    asked = Asked(caller.agent, caller.session, caller.peer, message)
+    asked = taking.Asked(caller.agent, caller.session, caller.peer, message)
     limits = Taking(
         max_files=settings.snapshot_max_files,
         max_bytes=settings.snapshot_max_bytes,
         max_file_bytes=settings.max_file_bytes,
         skip_large=wanted.skip_large,
     )
-    run = partial(snapshot, shared.writer, workspace, asked, limits)
+    run = partial(taking.snapshot, shared.writer, workspace, asked, limits)
     return await _carried_out(shared, Job("snapshot", workspace.root, run))
 
 
-async def _forget(caller: Caller, params: Params) -> ForgetResult:
-    wanted = convert(Forget, "forget", params)
-    message = wanted.message or ""
-    if "\0" in message:
-        raise refuse(Kind.INVALID_PARAMS, "forget: message can't contain NUL characters.")
-    workspace = await _named(caller, wanted.workspace)
-    shared = caller.shared
-    own = workspace.name == caller.workspace
+async def forget(caller: Caller, wanted: Forget) -> ForgetResult:
+    """Rewrite the history without a path."""
+    message = message_of("forget", wanted.message)
+    workspace = await caller.on_writer(lambda: caller.named_workspace(wanted.workspace))
+    shared, resolver = caller.shared, workspace.worktree.resolver
+    directory = caller.directory if workspace.name == caller.workspace else ""
     path = await caller.on_writer(
-        lambda: workspace.worktree.resolver.canonical(
-            wanted.path, caller.directory if own else "", follow_last=False
-        )
+        lambda: resolver.canonical(wanted.path, directory, follow_last=False)
     )
     if not path:
-        raise refuse(Kind.INVALID_PARAMS, "forget: name a file or a directory in the workspace.")
+        raise invalid("forget: name a file or a directory in the workspace.")
     asked = forgetting.Asked(
         path=path,
         contents=wanted.contents,
@@ -94,10 +80,3 @@ async def _forget(caller: Caller, params: Params) -> ForgetResult:
 
     run = partial(forgetting.forget, shared.writer, workspace, asked)
     return await _carried_out(shared, Job("forget", workspace.root, run))
-
-
-METHODS = {
-    "forget": Method(_forget, control=True),
-    "gc": Method(_gc, control=True),
-    "snapshot": Method(_snapshot, control=True),
-}

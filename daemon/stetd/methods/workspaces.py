@@ -1,56 +1,211 @@
-"""Which directories are workspaces: the person's choice."""
+"""Which directories are workspaces: the person allows and forgets them."""
 
 from __future__ import annotations
 
 import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
+import msgspec
+
+from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import WorkspaceInfo, WorkspaceList
-from stetd.methods.caller import Caller, Method, Params
-from stetd.methods.registry import check_root
-from stetd.session.modes import Standing, mode_at
-from stetd.state.state import shadow_path
-from stetd.state.workspace import Workspace
-from stetd.storage.journal_format import WorkspaceState
-from stetd.transaction.parameters import NoParams, Root, convert
+from stetd.config.directories import Directories
+from stetd.config.workspace_roots import why_not
+from stetd.engine.writer import Writer
+from stetd.recovery.startup import begun_anew
+from stetd.recovery.workspaces import TakingUp, open_repository
+from stetd.repository.stored_objects import BrokenRepository, MissingObject
+from stetd.session.modes import UNRESTRICTED, Standing, mode_at
+from stetd.state.state import shadow_path, workspace_name
+from stetd.state.workspace import Workspace, head_at
+from stetd.storage.disk import SyncFailed
+from stetd.storage.journal import JournalBroken
+from stetd.storage.journal_format import WorkspaceAllowed, WorkspaceForgotten, WorkspaceState
+from stetd.transaction.parameters import NoParams, Root, invalid
+from stetd.transaction.refusals import damaged_history, io_failure, read_only
+
+if TYPE_CHECKING:
+    from stetd.methods.caller import Caller
 
 
-async def _workspace_allow(caller: Caller, params: Params) -> WorkspaceInfo:
-    root = convert(Root, "workspace_allow", params).root
-    return await caller.on_writer(
-        lambda: _workspace_info(caller, caller.shared.workspaces.allow(root))
-    )
+class Workspaces(msgspec.Struct, frozen=True):
+    """Allows and forgets them. ``on_taken_up`` is told of one that was put off and is opened."""
 
+    writer: Writer
+    taking_up: TakingUp
+    own: Directories
+    on_taken_up: Callable[[Workspace], None]
 
-async def _workspace_forget(caller: Caller, params: Params) -> WorkspaceInfo:
-    root = convert(Root, "workspace_forget", params).root
+    def allow(self, root: str) -> Workspace:
+        """Allow a directory, durably, and open it. Allowing it again changes nothing."""
+        state = self.writer.state
+        path = self._usable(root)
+        name = workspace_name(path)
+        if name in state.open:
+            return state.open[name]
+        known = state.known.get(name)
+        if known is not None and known.allowed:
+            return self._try_again(known)
+        return self._open(known or WorkspaceState(name, path, UNRESTRICTED, None, 0))
 
-    def forget() -> tuple[str, WorkspaceInfo]:
+    def take_up(self, known: WorkspaceState) -> Workspace:
+        """Try one again that is put off, without allowing anything."""
+        path = self._usable(known.root)
+        if path != known.root:
+            raise not_allowed(f"{known.root}: a symbolic link is there now, and leads to {path}.")
+        return self._try_again(known)
+
+    def _usable(self, root: str) -> str:
         check_root(root)
-        put_off = caller.state.find_unopened(os.path.realpath(root))
-        if put_off is not None and put_off.root == os.path.realpath(root):
-            info = _unopened_info(caller, put_off)
-            caller.shared.workspaces.forget_unopened(put_off)
-            return put_off.name, info
-        workspace = caller.named_workspace(root)
-        info = _workspace_info(caller, workspace)
-        caller.shared.workspaces.forget(workspace)
-        return workspace.name, info
+        path = os.path.realpath(root)
+        try:
+            info = os.stat(path)
+            os.fsencode(path).decode()
+        except OSError as error:
+            raise not_allowed(f"{root}: {error.strerror}.") from error
+        except UnicodeDecodeError as error:
+            raise invalid(f"{root!r}: this name is not valid UTF-8.") from error
+        if not stat.S_ISDIR(info.st_mode):
+            raise not_allowed(f"{root} is not a directory.")
+        reason = why_not(path, self.own, [each.root for each in self.writer.state.open.values()])
+        if reason:
+            raise not_allowed(
+                f"{path} can't be a workspace: {reason}. Choose a project's directory."
+            )
+        return path
 
-    name, info = await caller.on_writer(forget)
+    def _open(self, known: WorkspaceState) -> Workspace:
+        """Open a workspace that is new, or was forgotten."""
+        state, name = self.writer.state, known.name
+        try:
+            repository = open_repository(
+                state.directory, name, state.disk, in_use=name in state.known
+            )
+            # A person has moved a history away that was forgotten: there will be another one.
+            anew = known.head is not None and repository.is_empty()
+            known = begun_anew(known) if anew else known
+            workspace = state.open_workspace(known, repository)
+        except OSError as error:
+            raise io_failure(error) from error
+        except BrokenRepository as error:
+            raise damaged_history(str(error)) from error
+        try:
+            workspace.head = head_at(repository, known.head, known.commits)
+            self.writer.record(WorkspaceAllowed(name, known.root, anew))
+        except (Refused, MissingObject) as error:
+            del state.open[name]
+            workspace.close()
+            if isinstance(error, MissingObject):
+                raise damaged_history(str(error)) from error
+            raise
+        state.known[name] = msgspec.structs.replace(known, allowed=True)
+        return workspace
+
+    def _try_again(self, known: WorkspaceState) -> Workspace:
+        """Take up a workspace that is put off."""
+        writer = self.writer
+        if writer.read_only is not None:
+            raise read_only(writer.read_only)
+        try:
+            workspace, objects = self.taking_up.again(known)
+        except JournalBroken as error:
+            writer.become_read_only(str(error))
+            raise read_only(str(error)) from error
+        except OSError as error:
+            raise io_failure(error) from error
+        writer.checkpoints.needed = True
+        if workspace.head.commit is not None:
+            writer.committed(workspace, writer.state.number, objects)
+        writer.historian.restart()  # it could not go on with this history
+        self.on_taken_up(workspace)
+        return workspace
+
+    def forget(self, workspace: Workspace) -> None:
+        """Take back that a workspace is allowed. Its history stays where it is."""
+        state = self.writer.state
+        with writing(self.writer):  # the next checkpoint no longer knows its files
+            workspace.worktree.sync(state.unsynced.get(workspace.name, ()))
+        self.writer.record(WorkspaceForgotten(workspace.name))
+        state.unsynced.pop(workspace.name, None)
+        state.known[workspace.name] = msgspec.structs.replace(
+            state.known[workspace.name],
+            allowed=False,
+            head=workspace.head.commit,
+            commits=workspace.head.commits,
+            mode=workspace.standing.mode,
+            grant=workspace.standing.grant,
+        )
+        del state.open[workspace.name]
+
+    def forget_unopened(self, known: WorkspaceState) -> None:
+        """The same for one that is put off; calls interrupted in it stay unfinished."""
+        self.writer.record(WorkspaceForgotten(known.name))
+        self.writer.state.known[known.name] = msgspec.structs.replace(known, allowed=False)
+        self.taking_up.give_up(known)
+
+
+def not_allowed(why: str) -> Refused:
+    """A refusal of a workspace."""
+    return refuse(Kind.WORKSPACE_NOT_ALLOWED, why)
+
+
+def check_root(root: str) -> None:
+    """Refuse (invalid_params) what can't be a workspace's root, whatever the disk holds."""
+    if not os.path.isabs(root) or "\0" in root:
+        raise invalid(f"a workspace is an absolute directory, not {root!r}.")
+
+
+@contextmanager
+def writing(writer: Writer) -> Iterator[None]:
+    """Refuse (read_only, io_error) what the disk refuses."""
+    if writer.read_only is not None:
+        raise read_only(writer.read_only)
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, SyncFailed):
+            writer.become_read_only(f"a sync failed: {error.strerror}")
+        raise io_failure(error) from error
+
+
+def workspace_allow(caller: Caller, wanted: Root) -> WorkspaceInfo:
+    """Allow a directory."""
+    return _workspace_info(caller, caller.shared.workspaces.allow(wanted.root))
+
+
+def workspace_forget(caller: Caller, wanted: Root) -> WorkspaceInfo:
+    """Allow it no longer."""
+    put_off = put_off_at(caller, wanted.root)
+    if put_off is not None:
+        name, info = put_off.name, _unopened_info(caller, put_off)
+        caller.shared.workspaces.forget_unopened(put_off)
+    else:
+        workspace = caller.named_workspace(wanted.root)
+        name, info = workspace.name, _workspace_info(caller, workspace)
+        caller.shared.workspaces.forget(workspace)
     caller.shared.watched.pop(name, None)
     return info
 
 
-async def _workspace_list(caller: Caller, params: Params) -> WorkspaceList:
-    convert(NoParams, "workspace_list", params)
-    state = caller.state
-    infos = await caller.on_writer(
-        lambda: [
-            *(_workspace_info(caller, workspace) for workspace in state.open.values()),
-            *(_unopened_info(caller, known) for known in state.unopened()),
-        ]
-    )
+def workspace_list(caller: Caller, _: NoParams) -> WorkspaceList:
+    """List workspaces, opened and put off."""
+    infos = [
+        *(_workspace_info(caller, workspace) for workspace in caller.state.open.values()),
+        *(_unopened_info(caller, known) for known in caller.state.unopened()),
+    ]
     return WorkspaceList(sorted(infos, key=lambda info: info.root))
+
+
+def put_off_at(caller: Caller, root: str | None) -> WorkspaceState | None:
+    """The workspace with exactly this root, if it is put off."""
+    if root is None:
+        return None
+    check_root(root)
+    path = os.path.realpath(root)
+    return next((known for known in caller.state.unopened() if known.root == path), None)
 
 
 def _unopened_info(caller: Caller, known: WorkspaceState) -> WorkspaceInfo:
@@ -68,10 +223,3 @@ def _workspace_info(caller: Caller, workspace: Workspace) -> WorkspaceInfo:
         workspace.head.commit,
         workspace.head.commits,
     )
-
-
-METHODS = {
-    "workspace_allow": Method(_workspace_allow, before_hello=True, control=True),
-    "workspace_forget": Method(_workspace_forget, before_hello=True, control=True),
-    "workspace_list": Method(_workspace_list, before_hello=True, control=True),
-}

@@ -15,9 +15,8 @@ buffer. It happens while
 - the client does not take its replies (more than HIGH_WATER bytes wait to be sent).
 
 A client that leaves replies waiting, or pauses in the middle of a frame, for
-``frame_timeout_s`` is dropped. All of this is per connection and on the event loop; what
-methods mean, and the order of writing calls, is the handlers' affair (``stetd.methods.dispatch``).
-Which connections there are, and when to stop, is the server's (``stetd.server.server``).
+``frame_timeout_s`` is dropped. What methods mean, and the order of writing calls, is the handlers'
+affair (``stetd.methods``).
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
+from collections.abc import Callable, Coroutine, Generator
 from functools import partial
 from types import coroutine
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from stet.wire.events import LostEvent
-from stet.wire.failures import Failure, Kind, Refused, code_of, refuse
+from stet.wire.failures import Kind, Refused, code_of, refuse
 from stet.wire.framing import Encoding, FrameError, Framer, enclose
 from stet.wire.messages import (
     MalformedMessage,
@@ -44,22 +43,21 @@ from stet.wire.messages import (
 )
 from stet.wire.results import EditResult
 from stetd.config.logs import Fields
-from stetd.config.settings import Settings
 from stetd.server.peer import Credentials, PeerProcess, credentials_of, hung_up, peer_of
-from stetd.server.shared_limits import LARGE, Crowd
+from stetd.server.shared_limits import LARGE
+
+if TYPE_CHECKING:
+    from stetd.server.server import Server
 
 #: Bytes of replies that may wait for a client before nothing more is read from it. Also what
 #: it must take within each frame_timeout_s to count as reading at all.
 HIGH_WATER = 1024 * 1024
-
-#: Seconds in which a connection that is turned away may say what it wanted (so that the
-#: answer has its encoding and id), and one that sent a bad frame may finish sending it.
+#: Seconds in which a connection that is turned away may say what it wanted, for its encoding and
+#: id, and one that sent a bad frame may finish sending it.
 PARTING_S = 2.0
-
 #: Requests, and seconds, after which a turn on the event loop ends and others have theirs.
 _TURN_REQUESTS = 8
 _TURN_S = 0.0005
-
 #: Where every connection receives. What is in it is taken out in the same turn.
 _RECEIVED = memoryview(bytearray(256 * 1024))
 
@@ -70,87 +68,41 @@ call_log = logging.getLogger("stetd.calls")
 
 
 class Calls(Protocol):
-    """What the handlers give for one connection."""
+    """What carries out the calls of one connection."""
 
     async def call(self, method: str, params: dict[str, Any]) -> object:
         """Carry out a call; a result that msgspec can encode. Raises Refused.
 
         It is begun at once, and as a task only if it waits for something. Writing work is handed
-        to the writer before the first await, so that calls that are started in order are carried
-        out in order.
+        to the writer before the first await, so calls are carried out in the order of their start.
         """
-        ...
+
+    def labels(self) -> dict[str, str | None]:
+        """Who is asking, for the log."""
 
     def disconnected(self) -> None:
         """The client is gone; calls in work go on, their results go nowhere."""
-        ...
 
 
 class Handlers(Protocol):
     """What a server serves."""
 
-    def connect(self, *, control: bool, peer: PeerProcess) -> Calls:
-        """A new connection, by the process ``pid`` with this command name."""
-        ...
-
-
-@runtime_checkable
-class Paced(Protocol):
-    """Handlers' connections that make long replies have this method too."""
-
-    def pace_with(self, taken: Callable[[], Awaitable[None]]) -> None:
-        """Take the function that waits until the client has taken its replies, or is gone."""
-        ...
-
-
-@runtime_checkable
-class Subscribable(Protocol):
-    """Handlers' connections that want to send events have this method too."""
-
-    def notify_with(self, notify: Callable[[object], None]) -> None:
-        """Take the function that sends an event; to be called on the event loop only."""
-        ...
-
-
-@runtime_checkable
-class Labelled(Protocol):
-    """Handlers' connections that know who is asking have this method too."""
-
-    def labels(self) -> Mapping[str, str | None]:
-        """Who is asking, for the log."""
-        ...
+    def connect(self, *, control: bool, peer: PeerProcess, client: ClientConnection) -> Calls:
+        """A new connection; by it (``client``) events are sent."""
 
 
 class ClientConnection(asyncio.BufferedProtocol):
-    """The server's side of one connection. Everything in it runs on the event loop.
+    """The server's side of one connection. Everything in it runs on the event loop."""
 
-    ``admit`` is told of the connection and may give a reason to turn it away; ``left`` is
-    called once when an admitted or turned-away connection is over. ``crowd``: what it shares
-    with the others.
-    """
-
-    def __init__(
-        self,
-        settings: Settings,
-        handlers: Handlers,
-        *,
-        control: bool,
-        crowd: Crowd,
-        admit: Callable[[ClientConnection, Credentials], Refused | None],
-        left: Callable[[ClientConnection], None],
-    ) -> None:
+    def __init__(self, server: Server, *, control: bool) -> None:
         self.control = control
         #: Requests in work.
         self.tasks: set[asyncio.Task[None]] = set()
-        self._settings = settings
-        self._handlers = handlers
-        self._crowd = crowd
-        self._admit = admit
-        self._left = left
+        self._server = server
+        self._crowd = server.crowd
         self._loop = asyncio.get_running_loop()
-        self._framer = Framer(settings.max_frame)
+        self._framer = Framer(server.settings.max_frame)
         self._calls: Calls | None = None
-        self._labels: Callable[[], Mapping[str, str | None]] = dict
         self._turned_away: Refused | None = None
         self._transport: asyncio.Transport
         self._credentials: Credentials
@@ -176,7 +128,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=HIGH_WATER, low=HIGH_WATER // 4)
         self._credentials = credentials_of(transport.get_extra_info("socket"))
-        self._turned_away = self._admit(self, self._credentials)
+        self._turned_away = self._server.admit(self, self._credentials)
         if self._turned_away is not None:
             self._after("parting", PARTING_S, self._turn_away, None)
 
@@ -226,10 +178,10 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._cancel(name)
         self._ended = True
         # Whoever still knows of this connection must not keep what was half received on it.
-        self._framer = Framer(self._settings.max_frame, self._framer.encoding)
+        self._framer = Framer(self._server.settings.max_frame, self._framer.encoding)
         self._say_taken()
         self._tell_gone()
-        self._left(self)
+        self._server.left(self)
 
     def _tell_gone(self) -> None:
         """Tell the handlers, once, that nobody is there any more."""
@@ -237,22 +189,24 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._gone = True
             self._calls.disconnected()
 
-    # -- for the server --------------------------------------------------------------------
+    # -- for the server and the handlers ---------------------------------------------------
 
     def notify(self, event: object) -> None:
-        """Send an event to the client, unless it doesn't take what it was sent already.
-
-        Events are never waited for and never pile up: the ones that a slow client did not take
-        are counted, and it is told the count when it reads again.
-        """
+        """Send an event. Those that a slow client did not take are counted; it is told how many."""
         if self._replies_waiting:
             self._lost_events += 1
-        elif self._framer.encoding is not None:
-            self._send(encode_event(self._framer.encoding, event))
+        else:
+            self._send(encode_event(self._encoding, event))
 
-    def reconfigure(self, settings: Settings) -> None:
-        """Go by other settings from now on."""
-        self._settings = settings
+    async def taken(self) -> None:
+        """Wait until the client has taken its replies, or is gone."""
+        while self._replies_waiting and not (self._draining or self._transport.is_closing()):
+            if self._all_taken is None:
+                self._all_taken = self._loop.create_future()
+            await asyncio.shield(self._all_taken)
+
+    def reconfigure(self) -> None:
+        """Go by the server's new settings from now on."""
         self._advance()
 
     def drain(self) -> None:
@@ -262,10 +216,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._advance()
 
     def close(self, patience_s: float | None = None) -> None:
-        """Close once the client has taken what was sent to it.
-
-        It has ``patience_s`` seconds for all of that; by default as long as it keeps reading.
-        """
+        """Close once the client has taken what was sent; ``patience_s``: within so many seconds."""
         self._transport.close()
         if patience_s is not None:
             self._after("parting", patience_s, self.abort)
@@ -276,8 +227,6 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Close at once."""
         self._transport.abort()
 
-    # -- for the crowd
-
     @property
     def held(self) -> int:
         """Bytes that this client makes the daemon keep."""
@@ -286,7 +235,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     def shed(self) -> None:
         """Close, because all connections together hold too much and this one holds the most."""
         log.warning("pid %d holds %d bytes: connection closed", self._credentials.pid, self.held)
-        self._framer = Framer(self._settings.max_frame, self._framer.encoding)
+        self._framer = Framer(self._server.settings.max_frame, self._framer.encoding)
         self._broken = True
         if self._transport.get_write_buffer_size():
             self.abort()
@@ -301,13 +250,9 @@ class ClientConnection(asyncio.BufferedProtocol):
         try:
             peer = peer_of(self._transport.get_extra_info("socket"))
             self._command = peer.command
-            self._calls = self._handlers.connect(control=self.control, peer=peer)
-            if isinstance(self._calls, Labelled):
-                self._labels = self._calls.labels
-            if isinstance(self._calls, Subscribable):
-                self._calls.notify_with(self.notify)
-            if isinstance(self._calls, Paced):
-                self._calls.pace_with(self._taken)
+            self._calls = self._server.handlers.connect(
+                control=self.control, peer=peer, client=self
+            )
             return
         except Refused as refused:
             self._turned_away = refused
@@ -354,10 +299,10 @@ class ClientConnection(asyncio.BufferedProtocol):
             return False
         if self._draining:
             return True
-        if self._hello is not None or len(self.tasks) >= self._settings.max_pipelined:
+        if self._hello is not None or len(self.tasks) >= self._server.settings.max_pipelined:
             return False
         size = self._framer.frame_bytes
-        if self._in_work and self._in_work + size > self._settings.max_frame:
+        if self._in_work and self._in_work + size > self._server.settings.max_frame:
             return False
         has_turn = self._crowd.has_turn(size, self._advance)
         return has_turn and self._crowd.has_room(size, self._take_another_turn)
@@ -376,7 +321,9 @@ class ClientConnection(asyncio.BufferedProtocol):
         if self._turned_away is not None:
             self._turn_away(request.id)
         elif self._draining:
-            self._refuse_request(request, _SHUTTING_DOWN)
+            self._log_call(request.method, time.perf_counter(), _SHUTTING_DOWN.kind)
+            if request.id is not None:
+                self._refuse(request.id, _SHUTTING_DOWN)
         else:
             serving = self._serve(request)
             try:
@@ -439,11 +386,6 @@ class ClientConnection(asyncio.BufferedProtocol):
     def _refuse(self, id: str | int | None, refused: Refused) -> None:  # noqa: A002
         self._send(self._refusal(id, refused))
 
-    def _refuse_request(self, request: Request, refused: Refused) -> None:
-        self._log_call(request.method, time.perf_counter(), refused.kind)
-        if request.id is not None:
-            self._refuse(request.id, refused)
-
     def _refusal(self, id: str | int | None, refused: Refused) -> bytes:  # noqa: A002
         data = {"kind": refused.kind, "failures": refused.failures, **refused.extra}
         code = code_of(Kind(refused.kind))
@@ -461,7 +403,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             "socket": "control" if self.control else "agent",
             "pid": self._credentials.pid,
             "command": self._command,
-            **self._labels(),
+            **(self._calls.labels() if self._calls is not None else {}),
             "method": _loggable(method),
         }
         if isinstance(result, EditResult):
@@ -479,12 +421,10 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._part()
         elif self._more_frames or not self._may_start():
             self._transport.pause_reading()
-        elif not self._framer.buffered:
-            self._transport.resume_reading()
         else:
             self._transport.resume_reading()
             if self._framer.mid_frame and "stalled" not in self._timers:
-                self._after("stalled", self._settings.frame_timeout_s, self._check_stalled)
+                self._after("stalled", self._server.settings.frame_timeout_s, self._check_stalled)
 
     def _part(self) -> None:
         """Close when everything that was understood has been answered."""
@@ -499,57 +439,43 @@ class ClientConnection(asyncio.BufferedProtocol):
                 self._transport.resume_reading()
             return
         if not self._broken:
-            self._say_what_is_missing()
+            try:
+                self._framer.end()
+            except FrameError as error:
+                self._refuse(None, refuse(error.kind, error.message))
         self.close()
-
-    def _say_what_is_missing(self) -> None:
-        try:
-            self._framer.end()
-        except FrameError as error:
-            self._refuse(None, refuse(error.kind, error.message))
 
     def _check_stalled(self) -> None:
         if not self._framer.mid_frame:
             return
-        silent = self._loop.time() - self._heard
-        limit = self._settings.frame_timeout_s
-        if not self._transport.is_reading():  # it is us who pause, not the client
-            self._after("stalled", limit, self._check_stalled)
-        elif silent < limit:
-            self._after("stalled", limit - silent, self._check_stalled)
+        left = limit = self._server.settings.frame_timeout_s
+        if self._transport.is_reading():  # else it is us who pause, not the client
+            left -= self._loop.time() - self._heard
+        if left > 0:
+            self._after("stalled", left, self._check_stalled)
         else:
             text = f"The connection paused for {limit:g} s in the middle of a message. Send whole "
             self._refuse(None, refuse(Kind.PARSE_ERROR, text + "messages."))
             self.close()
 
     def _watch_progress(self) -> None:
-        seconds = self._settings.frame_timeout_s
-        self._after("unread", seconds, self._check_progress, self._taken_bytes())
+        # What the client has taken so far, or its socket buffer.
+        before = self._sent - self._transport.get_write_buffer_size()
 
-    def _check_progress(self, taken_before: int) -> None:
-        if self._taken_bytes() - taken_before >= HIGH_WATER:
-            self._watch_progress()
-        else:
-            log.warning(
-                "pid %d does not read its replies: connection dropped", self._credentials.pid
-            )
+        def check() -> None:
+            if self._sent - self._transport.get_write_buffer_size() - before >= HIGH_WATER:
+                self._watch_progress()
+                return
+            pid = self._credentials.pid
+            log.warning("pid %d does not read its replies: connection dropped", pid)
             self.abort()
 
-    async def _taken(self) -> None:
-        """Wait until the client has taken its replies, or is gone."""
-        while self._replies_waiting and not (self._draining or self._transport.is_closing()):
-            if self._all_taken is None:
-                self._all_taken = self._loop.create_future()
-            await asyncio.shield(self._all_taken)
+        self._after("unread", self._server.settings.frame_timeout_s, check)
 
     def _say_taken(self) -> None:
         if self._all_taken is not None and not self._all_taken.done():
             self._all_taken.set_result(None)
         self._all_taken = None
-
-    def _taken_bytes(self) -> int:
-        """Bytes that the client has taken so far (or that its socket buffer has)."""
-        return self._sent - self._transport.get_write_buffer_size()
 
     def _after(self, name: str, seconds: float, do: Callable[..., None], *args: object) -> None:
         self._cancel(name)
@@ -601,13 +527,12 @@ _CUT_OFF = refuse(
 
 
 def _internal(error: Exception) -> Refused:
-    failure = Failure(
-        Kind.INTERNAL.value,
+    return refuse(
+        Kind.INTERNAL,
         f"The daemon failed while it handled this call ({type(error).__name__}); the details are "
         "in its log. To learn whether the call took effect, send it again with the same "
         "request_id: it is carried out at most once.",
     )
-    return Refused(failure)
 
 
 def _loggable(method: str) -> str:

@@ -1,15 +1,13 @@
-"""Telling the person on the desktop that an agent asks for write access.
+"""Notices on the desktop: an agent asks for write access.
 
-Through the interface that desktops have for this, org.freedesktop.Notifications on the session
-bus, by one of two programs of the system: ``notify-send``, else systemd's ``busctl``. They are
-looked for in the system's directories only, never through PATH, started without a shell, with
-an environment of three variables, and ended after PATIENCE_S seconds. Nothing else is ever
-executed by the daemon, nothing at all where there is no session bus, or with ``notify = false``.
+``notify-send``, else systemd's ``busctl``, tells org.freedesktop.Notifications on the session bus.
+The program is looked for in the system's directories only, started without a shell and with three
+variables, and ended after PATIENCE_S seconds. Nothing is started where there is no session bus, or
+with ``notify = false``.
 
-What an agent wrote is shown as text: without control and formatting characters, bounded, and
-with what notifications take for markup escaped. One notice is told at a time, at most one every
-GAP_S seconds; what comes meanwhile is told together. A notice that fails is logged and forgotten:
-``stet requests`` and ``stet watch`` have them all.
+What an agent wrote is shown as text: bounded, without control characters, markup escaped. There is
+at most one notice every GAP_S seconds; what comes meanwhile is told together. One that fails is
+logged and forgotten: ``stet requests`` has them all.
 """
 
 from __future__ import annotations
@@ -18,11 +16,11 @@ import asyncio
 import html
 import logging
 import os
+import shutil
 import stat
-import subprocess
-import time
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -30,14 +28,11 @@ import msgspec
 PATIENCE_S = 5.0
 #: Seconds between two notices.
 GAP_S = 5.0
-#: Seconds between two looks at the program that runs.
-_LOOK_S = 0.1
 #: Characters of a title, and of what is told.
 MOST_TITLE = 80
 MOST_TEXT = 300
-
 #: Where programs of the system are.
-_PROGRAMS = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
+_PROGRAMS = "/usr/bin:/bin:/usr/local/bin:/run/current-system/sw/bin"
 #: Characters that could do something else than be seen: control, format, lone, private.
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
@@ -86,9 +81,9 @@ def session_bus(environ: Mapping[str, str]) -> str | None:
 
 def command(title: str, body: str) -> list[str] | None:
     """The program and its arguments; None where the system has neither."""
-    if program := _program("notify-send"):
+    if program := shutil.which("notify-send", path=_PROGRAMS):
         return [program, "--app-name=stet", "--", title, body]
-    if program := _program("busctl"):
+    if program := shutil.which("busctl", path=_PROGRAMS):
         target = "org.freedesktop.Notifications"
         call = [target, "/org/freedesktop/Notifications", target, "Notify"]
         # Name, id of the notice to replace, icon, title, body, actions, hints, time to live.
@@ -97,76 +92,55 @@ def command(title: str, body: str) -> list[str] | None:
     return None
 
 
-def _program(name: str) -> str | None:
-    paths = (os.path.join(directory, name) for directory in _PROGRAMS)
-    return next((path for path in paths if os.access(path, os.X_OK)), None)
-
-
 class Notices:
     """Tells them. ``wanted``: whether the person wants any, asked each time."""
 
     def __init__(self, wanted: Callable[[], bool]) -> None:
         self._wanted = wanted
         self._waiting: list[Notice] = []
-        #: The next look: at the program that runs, or at what waits.
-        self._next: asyncio.TimerHandle | None = None
-        self._child: subprocess.Popen[bytes] | None = None
-        self._began = -GAP_S
-        self._closed = False
+        self._telling: asyncio.Task[None] | None = None
 
     def tell(self, notice: Notice) -> None:
         """Have it told soon."""
-        if not self._closed and self._wanted():
+        if self._wanted():
             self._waiting.append(notice)
-            if self._next is None:
-                self._look()
+            if self._telling is None or self._telling.done():
+                self._telling = asyncio.get_running_loop().create_task(self._tell())
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Tell no more; end the program that runs."""
-        self._closed = True
-        if self._next is not None:
-            self._next.cancel()
-        if self._child is not None:
-            self._child.kill()
-            self._child.wait()
+        self._wanted = lambda: False
+        if self._telling is not None:
+            self._telling.cancel()
+            await asyncio.wait({self._telling})
 
-    def _look(self) -> None:
-        self._next = None
-        if self._child is not None:
-            self._reap(self._child)
-        elif self._waiting and time.monotonic() - self._began >= GAP_S:
+    async def _tell(self) -> None:
+        while self._waiting:
             notices, self._waiting = self._waiting, []
-            self._began = time.monotonic()
             try:
-                self._show(*title_and_body(notices))
+                await _show(*title_and_body(notices))
             except (OSError, ValueError) as error:
                 _log.warning("no notice on the desktop: %s", error)
-        if self._child is not None or self._waiting:
-            self._next = asyncio.get_running_loop().call_later(_LOOK_S, self._look)
+            await asyncio.sleep(GAP_S)
 
-    def _reap(self, child: subprocess.Popen[bytes]) -> None:
-        if time.monotonic() - self._began > PATIENCE_S:
+
+async def _show(title: str, body: str) -> None:
+    address, arguments = session_bus(os.environ), command(title, body)
+    if address is None or arguments is None:
+        return
+    environment = {"DBUS_SESSION_BUS_ADDRESS": address, "LC_ALL": "C.UTF-8"}
+    if "XDG_RUNTIME_DIR" in os.environ:
+        environment["XDG_RUNTIME_DIR"] = os.environ["XDG_RUNTIME_DIR"]
+    nothing = asyncio.subprocess.DEVNULL
+    child = await asyncio.create_subprocess_exec(
+        *arguments, env=environment, cwd="/", stdin=nothing, stdout=nothing, stderr=nothing
+    )
+    try:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(child.wait(), PATIENCE_S)
+    finally:
+        if child.returncode is None:
             child.kill()
-            child.wait()
-        status = child.poll()
-        if status is None:
-            return
-        self._child = None
-        if status:
-            _log.warning("no notice on the desktop: the program ended with %d", status)
-
-    def _show(self, title: str, body: str) -> None:
-        address, arguments = session_bus(os.environ), command(title, body)
-        if address is None or arguments is None:
-            return
-        environment = {"DBUS_SESSION_BUS_ADDRESS": address, "LC_ALL": "C.UTF-8"}
-        if "XDG_RUNTIME_DIR" in os.environ:
-            environment["XDG_RUNTIME_DIR"] = os.environ["XDG_RUNTIME_DIR"]
-        self._child = subprocess.Popen(
-            arguments,
-            env=environment,
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+            await child.wait()
+    if child.returncode:
+        _log.warning("no notice on the desktop: the program ended with %d", child.returncode)

@@ -1,8 +1,7 @@
 """The server: listens on both sockets, admits connections, stops in good order.
 
-Stopping, step by step (:meth:`Server.stop`): no new connections; requests that still come in
-are answered ``shutting_down``; calls in work are waited for and answered; then every
-connection is flushed and closed. Nothing here knows a method.
+Stopping: no new connections; requests that still come in are answered ``shutting_down``; calls in
+work are waited for and answered; then every connection is flushed and closed.
 """
 
 from __future__ import annotations
@@ -10,39 +9,79 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import socket
+import stat
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
+
+import msgspec
 
 from stet.wire.failures import Kind, Refused, refuse
 from stetd.config.settings import Settings
 from stetd.server.connection import PARTING_S, ClientConnection, Handlers
-from stetd.server.listeners import BACKLOG, Listener
 from stetd.server.peer import Credentials
 from stetd.server.shared_limits import Crowd
 
 #: Seconds that calls in work may take to end when the daemon stops. systemd kills after 90.
 DRAIN_S = 30.0
-
 #: Connections beyond the limit that may wait for their refusal; further ones are just closed.
 _TURNED_AWAY_LIMIT = 64
-
 #: From Python 3.13 on asyncio would remove the file of a socket, also of one that is systemd's.
 _KEEP_THE_FILE: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
-
-#: Connections that are accepted in one turn of the event loop, on each socket: somebody who
-#: comes and goes all the time must not keep it from those who stay.
+#: Connections that are accepted in one turn of the event loop, on each socket.
 _ACCEPTED_AT_ONCE = 4
+#: Connections that may wait for accept(2); the kernel caps it at net.core.somaxconn.
+_BACKLOG = 1024
+#: Shorter than the sockets' own names: a socket address holds 107 bytes.
+_TEMPORARY_NAME = ".new"
 
 log = logging.getLogger("stetd.server")
 
 
-class Server:
-    """Serves ``handlers`` on listening sockets. Made and used on one event loop.
+class SocketInTheWay(Exception):
+    """Something that is no socket has the name of one; the message has the command to mend it."""
 
-    ``idle`` is called, once, when there was no connection for ``idle_exit_s`` seconds.
+
+class Listener(msgspec.Struct, frozen=True):
+    """One listening socket. ``path`` is None when it belongs to systemd, not to the daemon."""
+
+    socket: socket.socket
+    control: bool
+    path: str | None
+
+    def remove(self) -> None:
+        """Remove the daemon's own socket: new clients find no daemon, and start one."""
+        if self.path is not None:
+            with suppress(FileNotFoundError):
+                os.unlink(self.path)
+
+
+def listen(path: str, *, control: bool) -> Listener:
+    """Listen on ``path``, mode 0600. Raises SocketInTheWay or OSError.
+
+    The caller holds the instance lock, so a socket that is there is a dead daemon's, and replaced.
+    The file appears under its name only once it can be connected to.
     """
+    with suppress(FileNotFoundError):
+        if not stat.S_ISSOCK(os.lstat(path).st_mode):
+            raise SocketInTheWay(f"{path} is not a socket. Remove it: rm -r '{path}'")
+    temporary = os.path.join(os.path.dirname(path), _TEMPORARY_NAME)
+    with suppress(FileNotFoundError):
+        os.unlink(temporary)
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    listening.setblocking(False)
+    listening.bind(temporary)
+    os.chmod(temporary, 0o600)
+    listening.listen(_BACKLOG)
+    os.rename(temporary, path)
+    return Listener(listening, control, path)
+
+
+class Server:
+    """Serves on listening sockets; ``idle``: called when nobody came for ``idle_exit_s``."""
 
     def __init__(
         self,
@@ -52,15 +91,15 @@ class Server:
         *,
         idle: Callable[[], None] | None = None,
     ) -> None:
-        self._settings = settings
-        self._handlers = handlers
+        self.settings = settings
+        self.handlers = handlers
         self._listeners = listeners
         self._idle = idle
         self._idle_timer: asyncio.TimerHandle | None = None
         self._serving: list[asyncio.Server] = []
         self._admitted: set[ClientConnection] = set()
         self._turned_away: set[ClientConnection] = set()
-        self._crowd = Crowd(settings.max_held_bytes, lambda: self._admitted)
+        self.crowd = Crowd(settings.max_held_bytes, lambda: self._admitted)
         self._all_left = asyncio.Event()
         self._all_left.set()
 
@@ -70,21 +109,21 @@ class Server:
         for listener in self._listeners:
             self._serving.append(
                 await loop.create_unix_server(
-                    partial(self._connection, listener.control),
+                    partial(ClientConnection, self, control=listener.control),
                     sock=listener.socket,
                     backlog=_ACCEPTED_AT_ONCE,
                     **_KEEP_THE_FILE,
                 )
             )
-            listener.socket.listen(BACKLOG)  # asyncio has made the queue as short as its turns
+            listener.socket.listen(_BACKLOG)  # asyncio has made the queue as short as its turns
         self._watch_idleness()
 
     def reconfigure(self, settings: Settings) -> None:
         """Go by other settings from now on; max_frame is for new connections only."""
-        self._settings = settings
-        self._crowd.limit = settings.max_held_bytes
+        self.settings = settings
+        self.crowd.limit = settings.max_held_bytes
         for connection in list(self._admitted):
-            connection.reconfigure(settings)
+            connection.reconfigure()
         self._watch_idleness()
 
     @property
@@ -93,10 +132,7 @@ class Server:
         return sum(len(connection.tasks) for connection in self._admitted)
 
     async def stop(self, drain_s: float = DRAIN_S) -> None:
-        """Stop in good order; calls in work have ``drain_s`` seconds to end.
-
-        A call that takes longer is answered ``outcome_unknown`` and no longer waited for.
-        """
+        """Stop in good order; a call that does not end in time is answered ``outcome_unknown``."""
         self._idle = None
         self._watch_idleness()
         for listener, server in zip(self._listeners, self._serving, strict=False):
@@ -122,17 +158,8 @@ class Server:
 
     # -- connections -----------------------------------------------------------------------
 
-    def _connection(self, control: bool) -> ClientConnection:
-        return ClientConnection(
-            self._settings,
-            self._handlers,
-            control=control,
-            crowd=self._crowd,
-            admit=self._admit,
-            left=self._left,
-        )
-
-    def _admit(self, connection: ClientConnection, whose: Credentials) -> Refused | None:
+    def admit(self, connection: ClientConnection, whose: Credentials) -> Refused | None:
+        """Count a connection in; the reason if it is turned away."""
         refused = self._reason_against(connection, whose)
         if refused is None:
             self._admitted.add(connection)
@@ -153,7 +180,7 @@ class Server:
                 "your own user's daemon.",
             )
         alike = sum(other.control == connection.control for other in self._admitted)
-        if alike >= self._settings.max_connections:
+        if alike >= self.settings.max_connections:
             return refuse(
                 Kind.OVERLOADED,
                 f"The daemon has {alike} open connections, which is its limit. Close some that "
@@ -161,7 +188,8 @@ class Server:
             )
         return None
 
-    def _left(self, connection: ClientConnection) -> None:
+    def left(self, connection: ClientConnection) -> None:
+        """Forget a connection that is over."""
         self._admitted.discard(connection)
         self._turned_away.discard(connection)
         if not self._admitted and not self._turned_away:
@@ -172,6 +200,6 @@ class Server:
         if self._idle_timer is not None:
             self._idle_timer.cancel()
             self._idle_timer = None
-        if self._idle is not None and self._settings.idle_exit_s and not self._admitted:
+        if self._idle is not None and self.settings.idle_exit_s and not self._admitted:
             loop = asyncio.get_running_loop()
-            self._idle_timer = loop.call_later(self._settings.idle_exit_s, self._idle)
+            self._idle_timer = loop.call_later(self.settings.idle_exit_s, self._idle)

@@ -1,16 +1,11 @@
 """What all connections share: memory for what they send and are sent, and the event loop's time.
 
-Each connection has bounds of its own (:mod:`stetd.server.connection`). A thousand that all keep to
-theirs would still be too much, so these hold for all of them together:
-
 - *Held* is what a connection makes the daemon keep: requests that have not wholly arrived, those
   in work, and replies that it does not take. When all hold more than ``max_held_bytes``, the one
   that holds the most is told so (``overloaded``) and closed, until the others fit.
 - Large requests in work have at most a quarter of that; others wait until there is room.
-- Decoding a large request keeps the loop from everybody else. It may take one fifth of its time;
-  while it is paid for, other large requests wait, one behind the other; small ones do not.
-
-Everything here runs on the event loop, and nothing does I/O.
+- Decoding large requests may take one fifth of the event loop's time. Meanwhile other large
+  requests wait, one behind the other; small ones do not.
 """
 
 from __future__ import annotations
@@ -18,7 +13,10 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stetd.server.connection import ClientConnection
 
 #: A request of fewer bytes is never made to wait for others.
 LARGE = 64 * 1024
@@ -29,23 +27,10 @@ _SLACK = 8
 _PAUSES = 4.0
 
 
-class Member(Protocol):
-    """A connection, as the crowd sees it."""
-
-    @property
-    def held(self) -> int:
-        """Bytes that it makes the daemon keep."""
-        ...
-
-    def shed(self) -> None:
-        """Let go of what it holds: tell the client, and close."""
-        ...
-
-
 class Crowd:
     """The account of all connections of a server; ``members`` gives those that are open."""
 
-    def __init__(self, limit: int, members: Callable[[], Iterable[Member]]) -> None:
+    def __init__(self, limit: int, members: Callable[[], Iterable[ClientConnection]]) -> None:
         #: Bytes that all may hold together.
         self.limit = limit
         self._members = members

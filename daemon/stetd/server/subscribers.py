@@ -1,14 +1,11 @@
-"""Subscribers, and what they are told. Runs on the event loop.
+"""Subscribers, and what they are told, in the order of the history.
 
-The notes of :mod:`stetd.state.events` are taken one after the other by one task, so that all
-subscribers see the order of the history. Which files a commit changed is known where a call
-made it; for others (outside edits, snapshots) the historian is asked. Where that fails, the
-event counts as lost.
+Which files a commit changed is known where a call made it; for others (outside edits, snapshots)
+the historian is asked. Where that fails, the event counts as lost.
 
 Who is told what: control.sock everything of its workspace, or of all when it has none;
 agent.sock the commits of its workspace, and modes and requests of its own session or of the
-workspace. A subscriber that does not take its events is nobody's burden: its connection drops
-and counts them (:meth:`stetd.server.connection.ClientConnection.notify`).
+workspace.
 """
 
 from __future__ import annotations
@@ -34,11 +31,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True, eq=False)
 class Subscriber:
-    """One connection's subscription.
+    """One connection's subscription; ``workspace`` and ``session``: None: all.
 
-    ``workspace`` None: of all. ``session``: only what concerns it, of what concerns one;
-    None: of all. Nothing is sent before ``begin``, so that the answer to ``subscribe`` comes
-    first.
+    Nothing is sent before ``begin``, so that the answer to ``subscribe`` comes first.
     """
 
     notify: Callable[[object], None]
@@ -62,19 +57,13 @@ class Subscriber:
         else:
             self._waiting.append(event)
 
-    def lost(self, note: Note) -> int:
-        """How many events this subscriber misses if the note is not told."""
+    def wants(self, note: Note) -> int:
+        """How many events a note is for this subscriber."""
         if isinstance(note, Overflow):
             counts = note.counts
             return sum(counts[name] for name in counts if self.workspace in (None, name))
-        return int(self.wants(note))
-
-    def wants(self, note: Note) -> bool:
-        """Whether what happened is this subscriber's affair."""
-        if isinstance(note, Overflow):
-            return self.lost(note) > 0
         if self.workspace not in (None, note.workspace):
-            return False
+            return 0
         if isinstance(note, Committed):
             return "commit" in self.events
         name = "mode" if isinstance(note, ModeChanged) else "upgrade_request"
@@ -123,7 +112,7 @@ class Feed:
         event = await self._event(note)
         for subscriber in wanting:
             if subscriber in self._subscribers:
-                subscriber.tell(event or LostEvent(subscriber.lost(note)))
+                subscriber.tell(event or LostEvent(subscriber.wants(note)))
 
     async def _event(self, note: Note) -> AnyEvent | None:
         """What to tell; None where it can't be told."""
@@ -133,22 +122,14 @@ class Feed:
             return note.event
         files = note.files
         if files is None:
-            place = Place(
-                name=note.workspace, root=note.root, shadow=note.shadow, head=note.oid,
-                number=note.number,
-            )  # fmt: skip
+            number, wanted = note.number, "files of a commit"
+            place = Place(note.workspace, note.root, note.shadow, head=note.oid, number=number)
             try:
-                files = await self._historian.ask(
-                    "files of a commit", note.oid, list[FileChange], place
-                )
+                files = await self._historian.ask(wanted, note.oid, list[FileChange], place)
             except Refused as error:
                 _log.warning("commit %s can't be told to subscribers: %s", note.oid, error)
                 return None
-        return _commit_event(note, files)
-
-
-def _commit_event(note: Committed, files: Sequence[FileChange]) -> CommitEvent:
-    commit = parse_commit(note.oid, note.content)
-    # As log gives it the moment it was made: nothing has undone it yet.
-    shown = sorted(files, key=lambda each: each.path)[:MOST_FILES]
-    return CommitEvent(note.root, commit_info(commit, shown), len(files) - len(shown))
+        # As log gives it the moment it was made: nothing has undone it yet.
+        shown = sorted(files, key=lambda each: each.path)[:MOST_FILES]
+        info = commit_info(parse_commit(note.oid, note.content), shown)
+        return CommitEvent(note.root, info, len(files) - len(shown))

@@ -1,20 +1,12 @@
 """Who may write: the two modes, grants that end by themselves, and what holds at an instant.
 
-Values only. A session and a workspace each have a *standing*: a mode, and perhaps a grant,
-which makes it unrestricted until it ends; then the mode holds again. So a grant needs no
-record when it ends, and one whose end nobody was there to see has ended all the same.
+A session and a workspace each have a *standing*: a mode, and perhaps a grant, which makes it
+unrestricted until it ends; then the mode holds again. So the end of a grant needs no record.
 
-Two clocks say when. The wall clock is what a person means by "for 30 minutes", but it may be
-set; the running clock (CLOCK_BOOTTIME: seconds since the boot, sleep included) may not, and
-starts anew at each boot. A grant holds while both say so:
-
-| | the wall clock | the running clock |
-|---|---|---|
-| same boot as when it was given | before its end | before its end |
-| another boot | before its end, and not before it was given | says nothing |
-
-So within one boot no setting of clocks prolongs a grant, and after each further boot it lasts
-at most as long as it was given for.
+Two clocks say when. The wall clock may be set; the running clock (CLOCK_BOOTTIME) may not, and
+starts anew at each boot. In the boot in which it was given a grant holds while both are before its
+end; in another one while the wall clock is, and not before the time when it was given. So no
+setting of clocks prolongs a grant within one boot.
 """
 
 from __future__ import annotations
@@ -75,7 +67,7 @@ def mode_at(standing: Standing, now: Instant) -> str:
 
 
 def until(standing: Standing, now: Instant) -> float | None:
-    """When it is restricted again, by the wall clock; None where no grant makes it otherwise."""
+    """When it is restricted again, by the wall clock; None: no grant makes it otherwise."""
     grant = standing.grant
     if grant is None or standing.mode == UNRESTRICTED:
         return None

@@ -1,17 +1,25 @@
 """Sessions: an agent's conversation with a workspace, its clipboards and its mode.
 
-Values only; the journal carries every change of them.
+The journal carries every change of them. A session that holds nothing is let go after a while, as
+every connection without a session name gets one. Opened again it begins anew; its commits, and the
+replies by request id, are kept elsewhere, under its name.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import msgspec
 
-from stetd.session.modes import Grant, Standing
+from stetd.session.modes import RESTRICTED, Grant, Standing
+
+#: Idle sessions that are kept, of all workspaces together: those that were seen last.
+MOST_IDLE = 1000
+#: Seconds after which an idle session is let go, however few there are.
+LONGEST_IDLE_S = 30 * 86400
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,12 +64,8 @@ def with_standing(session: Session, standing: Standing) -> Session:
 
 def with_clipboards(session: Session, changes: dict[str, str | None]) -> Session:
     """The session after clipboards were set, or removed (None)."""
-    clipboards = {**session.clipboards}
-    for name, text in changes.items():
-        if text is None:
-            clipboards.pop(name, None)
-        else:
-            clipboards[name] = text
+    merged = {**session.clipboards, **changes}
+    clipboards = {name: text for name, text in merged.items() if text is not None}
     return msgspec.structs.replace(session, clipboards=clipboards)
 
 
@@ -71,18 +75,32 @@ def clipboard_bytes(clipboards: dict[str, str]) -> int:
 
 
 def hash_secret(secret: str, salt: bytes) -> bytes:
-    """What is kept of a session's secret: 16 bytes of salt, then SHA-256 over both.
-
-    The secret guards against other agents of the same user, who cannot read the state
-    directory from their sandbox; it is not a password that anyone types.
-    """
+    """What is kept of a session's secret: 16 bytes of salt, then SHA-256 over both."""
     return salt + hashlib.sha256(salt + secret.encode()).digest()
 
 
 def secret_matches(session: Session, secret: str | None) -> bool:
     """Whether this secret opens the session (one without a secret is open)."""
-    if session.secret is None:
-        return True
-    if secret is None:
-        return False
+    if session.secret is None or secret is None:
+        return session.secret is None
     return hmac.compare_digest(session.secret, hash_secret(secret, session.secret[:16]))
+
+
+def is_idle(session: Session, begins_in: str) -> bool:
+    """Whether opening it again, in the mode ``begins_in``, would give the same.
+
+    A secret is kept where there are commits: whoever has the name may take them back.
+    """
+    chosen = session.chosen
+    if chosen is None:  # not noted: a restriction may be somebody's will
+        chosen = session.mode == RESTRICTED
+    guards = session.secret is not None and session.commits > 0
+    holds = session.clipboards or session.grant is not None or chosen or guards
+    return not holds and session.mode == begins_in
+
+
+def let_go(idle: Iterable[Session], now: float) -> list[Session]:
+    """Those of the idle sessions that are not kept any longer."""
+    newest = sorted(idle, key=lambda each: (each.last_seen, each.created, each.name), reverse=True)
+    kept = [each for each in newest[:MOST_IDLE] if each.last_seen >= now - LONGEST_IDLE_S]
+    return newest[len(kept) :]  # the old ones are at the end

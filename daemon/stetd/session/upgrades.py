@@ -1,8 +1,7 @@
-"""Requests for write access: asked by a session, decided by the person. Values only.
+"""Requests for write access: asked by a session, decided by the person.
 
 A session has at most one request that is pending; asked again, it is the same one. Asked again
-after a denial, it is told of that once, so that an agent which asks from time to time learns
-the answer; after that, asking makes a new request. Decided ones are kept for a while.
+after a denial, it is told of that once; after that, asking makes a new request.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import msgspec
 PENDING = "pending"
 APPROVED = "approved"
 DENIED = "denied"
-
 #: Requests of one workspace that may wait for the person at a time.
 MOST_PENDING = 100
 #: Decided requests that are kept, of all workspaces together; the oldest go first.

@@ -4,7 +4,7 @@ Opening and ending are records that are durable before they count. A connection 
 session, which the person has ended: then its name stands for a new one, which is recorded with the
 first call that has something to keep.
 
-Idle sessions (:mod:`stetd.session.idling`) are let go when a checkpoint is begun, from memory and
+Idle sessions are let go when a checkpoint is begun, from memory and
 from its snapshot at once, and that is no record of its own: a daemon that is killed before that
 checkpoint is durable has them again, and lets them go at its next one. What comes after the
 snapshot opens them anew, with a record.
@@ -19,9 +19,15 @@ from typing import NamedTuple
 import msgspec
 
 from stet.wire.failures import Kind, refuse
-from stetd.session.idling import is_idle, let_go
 from stetd.session.modes import mode_at, stricter
-from stetd.session.sessions import Entrant, Session, hash_secret, secret_matches
+from stetd.session.sessions import (
+    Entrant,
+    Session,
+    hash_secret,
+    is_idle,
+    let_go,
+    secret_matches,
+)
 from stetd.session.upgrades import PENDING, UpgradeRequest, decide, latest_of
 from stetd.state.mode_records import Modes
 from stetd.state.state import State

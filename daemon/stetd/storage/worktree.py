@@ -21,7 +21,7 @@ from functools import partial
 import msgspec
 
 from stet.wire.failures import Kind, Refused, refuse
-from stetd.config.unknown_owners import unknown_group, unknown_user
+from stetd.config.directories import unknown_owner
 from stetd.editing.paths import TEMPORARY_PREFIX
 from stetd.failpoints import hit
 from stetd.history.objects import Image, object_id
@@ -629,12 +629,12 @@ def _take_over_attributes(target: Target, fd: int, inode: tuple[int, int]) -> in
     known = False
     try:
         info, own = os.fstat(source), os.fstat(fd)
-        if info.st_gid == unknown_group():
+        if info.st_gid == unknown_owner("gid"):
             # It can neither be given nor, if the staged file happened to get one, be compared.
             raise OSError(errno.EINVAL, _UNKNOWN_IDS, target.name)
         if info.st_gid != own.st_gid:
             _ignoring_refusals(lambda: os.fchown(fd, -1, info.st_gid))
-        if info.st_uid not in (own.st_uid, unknown_user()):
+        if info.st_uid not in (own.st_uid, unknown_owner("uid")):
             _ignoring_refusals(lambda: os.fchown(fd, info.st_uid, -1))
         names: list[str] = []
         _ignoring_refusals(lambda: names.extend(os.listxattr(source)))
@@ -651,7 +651,7 @@ def _copy_attribute(source: int, fd: int, name: str) -> None:
     try:
         os.setxattr(fd, name, os.getxattr(source, name))
     except OSError as error:
-        if error.errno == errno.EINVAL and unknown_group() != -1:
+        if error.errno == errno.EINVAL and unknown_owner("gid") != -1:
             raise OSError(errno.EINVAL, _UNKNOWN_IDS, name) from error
         raise
 

@@ -368,6 +368,11 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
+def invalid(message: str) -> Refused:
+    """A refusal of parameters."""
+    return refuse(Kind.INVALID_PARAMS, message)
+
+
 def not_permitted(message: str) -> Refused:
     """A refusal for lack of rights."""
     return refuse(Kind.NOT_PERMITTED, message)

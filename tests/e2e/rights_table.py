@@ -1,10 +1,8 @@
 """Who may call which method, as a table: from what the methods declare.
 
-    python -m stetd.methods.rights > docs/rights.md
+    cd tests && python -m e2e.rights_table > ../docs/rights.md
 
-Nothing is enforced here. The sockets' rights are checked in handlers.py, the modes in writer.py
-when a call's turn has come, and what depends on parameters in the methods. That these give the
-answers of this table is what tests/e2e/test_rights_table.py checks, on a running daemon.
+test_rights_table.py compares it with a running daemon.
 """
 
 from __future__ import annotations
@@ -15,11 +13,7 @@ from collections.abc import Iterator
 import msgspec
 
 from stet.wire.failures import Kind
-from stetd.methods import METHODS
-from stetd.methods.caller import Method, Writes
-
-#: Any hello will do for these, also one without a workspace, as control.sock takes it.
-ANY_HELLO = frozenset({"session_list", "subscribe", "upgrade_decide", "upgrade_list"})
+from stetd.methods import METHODS, Method
 
 
 class PersonsOwn(msgspec.Struct, frozen=True):
@@ -47,7 +41,7 @@ def answer(method: Method, *, control: bool, restricted: bool) -> Kind | None:
     """The kind with which a good call is refused; None if it is carried out."""
     if method.control and not control:
         return Kind.NOT_PERMITTED
-    disabled = method.writes is Writes.EDITS or (method.writes is Writes.TAKES_BACK and not control)
+    disabled = method.writes == "edits" or (method.writes == "takes back" and not control)
     return Kind.TOOL_DISABLED if restricted and disabled else None
 
 
@@ -64,7 +58,7 @@ def answer_before_hello(name: str, *, control: bool) -> Kind | None:
     method = METHODS[name]
     if method.control and not control:
         return Kind.NOT_PERMITTED
-    return None if method.before_hello and name not in ANY_HELLO else Kind.HELLO_REQUIRED
+    return None if method.needs == "nothing" else Kind.HELLO_REQUIRED
 
 
 def page() -> str:
@@ -113,11 +107,11 @@ def _before_hello(name: str) -> str:
 _HEAD = """\
 # Who may call what
 
-Made by `python -m stetd.methods.rights` from what the methods declare; a test compares each cell
-with the answer of a running daemon. An agent is whoever comes to `agent.sock`, the person whoever
-comes to `control.sock`. *Restricted*: the session or its workspace is. A cell says `yes`, or the
-kind with which a call is refused that is right otherwise. A refused call changes no file,
-clipboard, mode or commit.
+Made by `python -m e2e.rights_table`, in `tests`, from what the methods declare; a test compares
+each cell with the answer of a running daemon. An agent is whoever comes to `agent.sock`, the
+person whoever comes to `control.sock`. *Restricted*: the session or its workspace is. A cell says
+`yes`, or the kind with which a call is refused that is right otherwise. A refused call changes no
+file, clipboard, mode or commit.
 
 `tool_disabled` says, word for word:
 

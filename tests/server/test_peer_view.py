@@ -20,8 +20,7 @@ import pytest
 from stet.wire.results import Peer
 from stetd.methods import greeting
 from stetd.methods.caller import Caller, Shared
-from stetd.server.peer import start_of
-from stetd.server.peer_access import sees
+from stetd.server.peer import sees, start_of
 
 _PR_SET_DUMPABLE = 4
 
@@ -210,7 +209,7 @@ def test_what_is_not_there_or_behind_a_link_is_not_seen(base: Path) -> None:
 @needs_namespaces
 def test_a_daemon_in_a_user_namespace_sees_what_its_peers_see(base: Path) -> None:
     asked = (
-        "import ctypes, sys\nfrom stetd.server.peer_access import sees\n"
+        "import ctypes, sys\nfrom stetd.server.peer import sees\n"
         "assert ctypes.CDLL(None).unshare(0x10000000) == 0\n"  # CLONE_NEWUSER
         "print([sees(int(pid), sys.argv[1] + w) for pid in sys.argv[2:] for w in ('/ws1', '/ws2')])"
     )

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from stetd.server import systemd_socket
-from stetd.server.systemd_socket import inherited_sockets
+from stetd.server import systemd
+from stetd.server.systemd import inherited_sockets
 
 # In a process of its own, because the descriptors have to be 3 and 4. Arguments: the names
 # of the descriptors, then what LISTEN_PID is to say ("own" or a number).
 _ACTIVATED = """
 import os, sys
-from stetd.server.systemd_socket import ActivationError, inherited_sockets
+from stetd.server.systemd import ActivationError, inherited_sockets
 os.environ["LISTEN_PID"] = str(os.getpid()) if sys.argv[2] == "own" else sys.argv[2]
 os.environ["LISTEN_FDS"] = "2"
 if sys.argv[1] != "-":
@@ -121,7 +121,7 @@ def test_states_go_out_as_one_datagram(
         manager.bind(shown.replace("@", "\0", 1))
         manager.settimeout(10)
         monkeypatch.setenv("NOTIFY_SOCKET", shown)
-        assert systemd_socket.notify("READY=1", "STATUS=Serving")
+        assert systemd.notify("READY=1", "STATUS=Serving")
         assert manager.recv(100) == b"READY=1\nSTATUS=Serving"
 
 
@@ -129,8 +129,9 @@ def test_manager_that_is_not_there_is_no_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
-    assert not systemd_socket.notify("READY=1")
-    assert not systemd_socket.notify("READY=1", address=str(tmp_path / "nobody"))
+    assert not systemd.notify("READY=1")
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
+    assert not systemd.notify("READY=1")
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
