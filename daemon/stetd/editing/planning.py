@@ -47,6 +47,8 @@ class LocatedEdit(msgspec.Struct, frozen=True):
     replacement: str
     rung: str
     rank: Rank = Rank.IN_TEXT
+    #: How alike the text at the place was, where words may differ.
+    score: float | None = None
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -244,17 +246,20 @@ def report_edits(
     line, at the end of the file).
     """
     spans = _spans(edits, changes, applied)
-    last_offset = max(0, len(applied.text) - 1)
-    ends = {
-        index: (min(start, last_offset), min(max(start, end - 1), last_offset))
-        for index, (start, end) in spans.items()
-    }
-    lines = line_numbers(applied.text, (offset for pair in ends.values() for offset in pair))
-    reports = []
-    for edit in sorted(edits, key=lambda each: each.index):
-        first, last = ends[edit.index]
-        reports.append(EditReport(edit.index, path, lines[first], lines[last], edit.rung))
-    return tuple(reports)
+    ordered = sorted(edits, key=lambda each: each.index)
+    lines = line_spans(applied.text, [spans[edit.index] for edit in ordered])
+    return tuple(
+        EditReport(edit.index, path, *span, edit.rung)
+        for edit, span in zip(ordered, lines, strict=True)
+    )
+
+
+def line_spans(text: str, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The first and last line, from 1, of each stretch of ``text``."""
+    final = max(0, len(text) - 1)
+    ends = [(min(start, final), min(max(start, end - 1), final)) for start, end in spans]
+    lines = line_numbers(text, (offset for pair in ends for offset in pair))
+    return ((lines[first], lines[last]) for first, last in ends)
 
 
 def line_numbers(text: str, offsets: Iterable[int]) -> Mapping[int, int]:

@@ -33,6 +33,7 @@ from stetd.editing.matching.normal_forms import (
     indentation_of,
 )
 from stetd.editing.matching.rungs import Finder, Place, Rung, Search
+from stetd.editing.planning import LocatedEdit
 from stetd.editing.text import Document, is_blank, split_lines, whole_lines
 
 _NOTHING, _BLANK_LINES, _SHARED_LINE = range(3)
@@ -178,6 +179,10 @@ class Match(msgspec.Struct, frozen=True):
     rung: Rung
     replacement: str
 
+    def edit(self, index: int) -> LocatedEdit:
+        """The edit of a call that this is."""
+        return LocatedEdit(index, self.start, self.end, self.replacement, self.rung.value)
+
 
 class Several(msgspec.Struct, frozen=True):
     """A text that stands in several places by the first rung that finds any.
@@ -187,6 +192,11 @@ class Several(msgspec.Struct, frozen=True):
 
     rung: Rung
     lines: tuple[int, ...]
+
+    @property
+    def relaxed(self) -> str:
+        """The rung if it is a tolerant one, else nothing."""
+        return "" if self.rung is Rung.EXACT else self.rung.value
 
 
 def locate(

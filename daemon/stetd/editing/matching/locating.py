@@ -15,7 +15,7 @@ from stet.wire.failures import Failure
 from stetd.editing import refusals
 from stetd.editing.edits import SourceFile
 from stetd.editing.matching import near_miss
-from stetd.editing.matching.ladder import Match, Rung, Several, locate
+from stetd.editing.matching.ladder import Match, Several, locate
 from stetd.editing.refusals import Subject
 from stetd.editing.text import Document, looks_binary
 
@@ -82,8 +82,7 @@ def find(
     if found is None:
         return explained_miss(subject, document, old, told, explain=explain)
     if isinstance(found, Several):
-        relaxed = "" if found.rung is Rung.EXACT else found.rung.value
-        return refusals.old_text_not_unique(subject, found.lines, relaxed)
+        return refusals.old_text_not_unique(subject, found.lines, found.relaxed)
     # No rung of today matches across such bytes; one that does must not replace them.
     if document.undecodable(found.start, found.end):
         return bad_byte(subject, document, found.start)

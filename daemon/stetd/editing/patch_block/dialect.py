@@ -247,9 +247,7 @@ def _find(file: _File, wanted: _NumberedPair, *, explain: bool) -> LocatedEdit |
         subject, file.target, find, replace, told=replace, creating=_CREATING, explain=explain
     )
     if isinstance(match, Match):
-        return LocatedEdit(
-            wanted.index, match.start, match.end, match.replacement, match.rung.value
-        )
+        return match.edit(wanted.index)
     if explain and match.kind == Kind.OLD_TEXT_NOT_FOUND:
         earlier = (each for each in file.pairs if each.index < wanted.index)
         other = next((each for each in earlier if find in each.texts(file.target)[1]), None)

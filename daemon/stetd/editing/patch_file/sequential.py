@@ -13,12 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-import msgspec
-
 from stet.wire.results import EditReport
 from stetd.editing.matching.near_miss import quoted
 from stetd.editing.matching.normal_forms import INDENTATION
-from stetd.editing.planning import line_numbers
+from stetd.editing.planning import LocatedEdit, line_numbers, line_spans
 from stetd.editing.text import (
     WHITE_SPACE,
     Document,
@@ -27,20 +25,6 @@ from stetd.editing.text import (
     presentable,
     split_lines,
 )
-
-
-class Step(msgspec.Struct, frozen=True):
-    """One edit: ``start``..``end`` of the text it is made in becomes ``replacement``.
-
-    ``rung`` and ``score`` are what its report will say.
-    """
-
-    index: int
-    start: int
-    end: int
-    replacement: str
-    rung: str
-    score: float | None = None
 
 
 @dataclass(slots=True)
@@ -52,7 +36,7 @@ class Landed:
     part again.
     """
 
-    step: Step
+    step: LocatedEdit
     removed: str
     start: int
     end: int
@@ -73,7 +57,7 @@ class Succession:
     text: str
     landed: list[Landed] = field(default_factory=list)
 
-    def make(self, step: Step) -> None:
+    def make(self, step: LocatedEdit) -> None:
         """Make a step in the text as it is."""
         removed = self.text[step.start : step.end]
         head, tail = common_ends(removed, step.replacement)
@@ -119,14 +103,10 @@ def report_steps(path: str, text: str, landed: Sequence[Landed]) -> tuple[EditRe
     A step that only removes is reported at the line that follows what is gone (the last line,
     at the end of the text).
     """
-    final = max(0, len(text) - 1)
-    ends = [(min(each.start, final), min(max(each.start, each.end - 1), final)) for each in landed]
-    lines = line_numbers(text, (offset for pair in ends for offset in pair))
+    spans = line_spans(text, [(each.start, each.end) for each in landed])
     return tuple(
-        EditReport(
-            each.step.index, path, lines[first], lines[last], each.step.rung, score=each.step.score
-        )
-        for each, (first, last) in zip(landed, ends, strict=True)
+        EditReport(each.step.index, path, *span, each.step.rung, score=each.step.score)
+        for each, span in zip(landed, spans, strict=True)
     )
 
 
