@@ -23,10 +23,10 @@ import msgspec
 from msgspec.structs import replace
 
 from stetd.editing.apply_patch.grammar import ADDED, CONTEXT, REMOVED, Hunk, HunkLine
-from stetd.editing.apply_patch.seeking import FileLines, Found, Run
+from stetd.editing.apply_patch.seeking import FileLines, Found
 from stetd.editing.matching.ladder import tells
 from stetd.editing.matching.normal_forms import indentation_of
-from stetd.editing.matching.rungs import PLACES, Rung
+from stetd.editing.matching.rungs import PLACES, Run, Rung
 from stetd.editing.text import Document, is_blank
 
 _TAB = 8

@@ -15,13 +15,11 @@ from msgspec.structs import replace
 from stetd.editing.apply_patch.grammar import ADDED, Hunk
 from stetd.editing.apply_patch.hunks import Group, Placed, Placer, Problem, Reason
 from stetd.editing.matching.line_replacement import Change
-from stetd.editing.matching.normal_forms import INDENTATION, indentation_of
+from stetd.editing.matching.normal_forms import INDENTATION, indentation_of, indentations_around
 from stetd.editing.matching.rungs import Rung
 from stetd.editing.text import Document, is_blank
 
 _SHIFTED = (Rung.INDENT, Rung.INDENT_TYPOGRAPHY)
-#: How many lines around a place tell the file's unit of indentation.
-_NEIGHBOURHOOD = 40
 
 
 class Written(msgspec.Struct, frozen=True):
@@ -83,7 +81,7 @@ def _indented(document: Document, placed: Placed) -> list[list[str]] | None:
     if placed.rung not in _SHIFTED:
         return given
     pairs = list(_pairs(document, placed))
-    around = _indentations_around(document, placed)
+    around = indentations_around(document, placed.start, placed.end)
     whole = Change(*zip(*(pair for _, pair in pairs), strict=True))
     if whole.uniform:
         flat = _shifted(whole, [text for texts in given for text in texts], around)
@@ -133,12 +131,6 @@ def _shifted(change: Change, texts: Sequence[str], around: Sequence[str]) -> lis
     return [
         text if is_blank(text) else next(following) + text.lstrip(INDENTATION) for text in texts
     ]
-
-
-def _indentations_around(document: Document, placed: Placed) -> list[str]:
-    first = max(0, placed.start - _NEIGHBOURHOOD)
-    lines = document.lines[first : placed.end + _NEIGHBOURHOOD]
-    return [indentation_of(line) for line in lines if not is_blank(line)]
 
 
 #: Problems that the failure of a hunk before may be the cause of.

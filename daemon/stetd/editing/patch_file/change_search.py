@@ -14,14 +14,7 @@ from msgspec.structs import replace
 from stet.wire.failures import Failure, Kind
 from stetd.editing import patience
 from stetd.editing.matching import locating
-from stetd.editing.matching.ladder import (
-    Match,
-    Several,
-    apart_from_carriage_return,
-    locate,
-    match_at,
-)
-from stetd.editing.matching.line_replacement import replacement
+from stetd.editing.matching.ladder import Match, Several, locate, match_at, written_at
 from stetd.editing.matching.rungs import Place, Rung, TooFew, nearest_of, nth_place
 from stetd.editing.patch_file.fuzzy_search import find_resembling
 from stetd.editing.patch_file.regex_search import (
@@ -176,15 +169,9 @@ def _by_pattern(
     found = _chosen(subject, matches, change, document)
     if isinstance(found, Failure):
         return found
-    written = replacement(
-        found.match.group(),
-        found.match.expand(change.replace),
-        document.text[found.start : found.end],
-        document.terminator_near(found.end),
-        forgiven=False,
-    )
+    place, template = Place(found.start, found.end), found.match.expand(change.replace)
+    written = written_at(document, place, found.match.group(), template)
     assert written is not None, "BUG: only a change of indentation can fail"
-    written = apart_from_carriage_return(document, found.start, written)
     return LocatedEdit(subject.index, found.start, found.end, written, "regex")
 
 

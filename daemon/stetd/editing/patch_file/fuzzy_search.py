@@ -23,14 +23,13 @@ from rapidfuzz import fuzz, process
 
 from stet.wire.failures import Failure, Kind
 from stetd.editing.matching import line_replacement
-from stetd.editing.matching.ladder import apart_from_carriage_return, indentations_around
-from stetd.editing.matching.line_replacement import Change
-from stetd.editing.matching.normal_forms import NormalForms, bare, indentation_of
-from stetd.editing.matching.rungs import Place, Search
+from stetd.editing.matching.ladder import written_at
+from stetd.editing.matching.normal_forms import NormalForms
+from stetd.editing.matching.rungs import Search
 from stetd.editing.patch_file.regex_search import Allowance
 from stetd.editing.planning import LocatedEdit
 from stetd.editing.refusals import Subject
-from stetd.editing.text import Document, is_blank, split_lines
+from stetd.editing.text import Document, split_lines
 
 #: Each line must be so alike for a run of lines to be a place at all.
 LEAST_LINE = 0.5
@@ -92,11 +91,11 @@ def find_resembling(
             f"{told}, but line {first + differing}, where the change is made, only "
             f"{best.lines[differing]:.2f} ({where})"
         )
-    place = search.whole_lines(best.first)
-    text = _written(search, old, new, place, best.first)
+    change = search.change_at(best.first, search.lines, document.lines)
+    place = search.whole_lines(best.first, change)
+    text = written_at(document, place, old, new) if change else None
     if text is None:
         return f"{told}, but how to indent the new text there can not be told ({where})"
-    text = apart_from_carriage_return(document, place.start, text)
     score = round(best.score, 4)
     return LocatedEdit(subject.index, place.start, place.end, text, "fuzzy", score=score)
 
@@ -118,7 +117,7 @@ def _clearly(best: float, other: float) -> bool:
 def _ranking(search: Search, least: float, allowance: Allowance) -> tuple[list[_Scored], float]:
     """The places that matter, the best first; and a score that no other place exceeds."""
     keys = search.document.form(NormalForms).bare_lines
-    wanted = [bare(line) for line in search.folded_lines]
+    wanted = search.bare
     losses = _losses(search.document, wanted, least, allowance)
     total = sum(map(_weight, wanted))
     looked_at = nsmallest(_LOOKED_AT + 1, losses.items(), key=itemgetter(1))
@@ -210,23 +209,3 @@ def _line_too_different(search: Search, new: str, best: _Scored, least: float) -
             before = origin
     unlike = (index for index in sorted(touched) if best.lines[index] < least)
     return next(unlike, None)
-
-
-def _written(search: Search, old: str, new: str, place: Place, first: int) -> str | None:
-    document = search.document
-    filled = [index for index, line in enumerate(search.lines) if not is_blank(line)]
-    change = Change(
-        tuple(indentation_of(search.lines[index]) for index in filled),
-        tuple(indentation_of(document.lines[first + index]) for index in filled),
-    )
-    if not change.uniform:
-        return None
-    return line_replacement.replacement(
-        old,
-        new,
-        document.text[place.start : place.end],
-        document.terminator_near(place.end),
-        forgiven=place.forgiven,
-        change=change,
-        around=indentations_around(document, place),
-    )
