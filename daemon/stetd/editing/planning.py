@@ -1,10 +1,8 @@
 """From located edits to the changes that carry them out, and the text that they make.
 
-Edits may share context: the lines that an edit keeps are no change, and two edits overlap when
-their changes do. Inside a line no such comparison is made, but two edits may meet in text that
-both keep at their edges: ``foo`` to ``foobar`` and to ``foobaz`` must not become ``foobarbaz``.
-Insertions at one place go in as the call lists them; the same text twice is an overlap, because
-a patch that was sent twice by mistake must not insert twice.
+Two edits overlap when their changes do; the lines that an edit keeps are no change. Inside a line
+no such comparison is made: ``foo`` to ``foobar`` and to ``foobaz`` must not become ``foobarbaz``.
+Insertions at one place go in as the call lists them; the same text twice is an overlap.
 """
 
 from __future__ import annotations
@@ -22,8 +20,7 @@ from stet.wire.results import EditReport
 from stetd.editing import patience
 from stetd.editing.text import TERMINATOR, common_ends, whole_lines
 
-#: Products of line counts above this are not aligned (difflib is quadratic at worst): the
-#: stretch from the first to the last line that differs then counts as changed.
+#: Larger products of line counts are not aligned: all from the first to the last difference counts.
 _ALIGNED_CELLS = 40_000
 
 
@@ -36,10 +33,7 @@ class Rank(IntEnum):
 
 
 class LocatedEdit(msgspec.Struct, frozen=True):
-    """An edit at its place: ``start``..``end`` of the original text becomes ``replacement``.
-
-    ``index`` is the edit's place in the call, from 0; ``rung`` is what its report will say.
-    """
+    """Edit ``index`` (from 0) at its place: ``start``..``end`` becomes ``replacement``."""
 
     index: int
     start: int
@@ -98,10 +92,9 @@ def arrange(text: str, edits: Sequence[LocatedEdit]) -> Arrangement:
 
 
 def changed_parts(old: str, new: str) -> Iterator[tuple[int, int, int, int]]:
-    """The stretches in which ``new`` differs from ``old``, by whole lines, in order.
+    """The stretches (in ``old``, in ``new``) in which two texts differ, by whole lines, in order.
 
-    Yields (start, end) in ``old`` and (start, end) in ``new``. If neither text ends with a
-    terminator, their last lines are compared as if both did.
+    If neither text ends with a terminator, their last lines are compared as if both did.
     """
     patience.go_on()
     tail = _open_end(old, new)
@@ -242,8 +235,7 @@ def report_edits(
 ) -> tuple[EditReport, ...]:
     """One report an edit, in the order of the call: the lines where its text now stands.
 
-    An edit that only removes is reported at the line that follows what is gone (the last
-    line, at the end of the file).
+    After a removal: the line that follows what is gone, at the end of the file the last.
     """
     spans = _spans(edits, changes, applied)
     ordered = sorted(edits, key=lambda each: each.index)
@@ -263,11 +255,7 @@ def line_spans(text: str, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[in
 
 
 def line_numbers(text: str, offsets: Iterable[int]) -> Mapping[int, int]:
-    """The line, from 1, that holds each of ``offsets``.
-
-    Counts terminators and splits nothing: a Document would list every line of a large file
-    to tell the place of one edit.
-    """
+    """The line, from 1, that holds each of ``offsets``; the text's lines are not listed for it."""
     numbers: dict[int, int] = {}
     ended = position = 0
     returns = "\r" in text

@@ -1,8 +1,6 @@
-"""The ``apply_patch`` dialect: one patch text that adds, changes, moves and deletes files.
+"""The ``apply_patch`` dialect: one patch that adds, changes, moves, deletes files (DIALECTS.md 4).
 
-DIALECTS.md 4 is the specification, the "Memo CLI apply_patch Tool" the requirement behind it.
-Each operation sees what the ones before it have left; all take effect or none. The edits of a
-call, for ``index``, are its hunks and the operations without hunks, in the order of the patch.
+The edits of a call, for ``index``, are its hunks and the operations without hunks, in their order.
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from stet.wire.failures import Failure, Refused
+from stet.wire.failures import Failure, Kind, Refused, refuse
 from stet.wire.results import EditReport
 from stetd.editing import refusals
 from stetd.editing.apply_patch import refusing
@@ -34,19 +32,14 @@ SUCCESS = "Success. Updated the following files:"
 
 
 def plan(params: Mapping[str, object], world: World) -> Plan:
-    """What the call ``params`` does to ``world``.
-
-    Raises Refused, with every failure of the call, of any of the kinds invalid_params,
-    input_too_large, parse_error, what ``world.look`` raises, file_not_found, already_exists,
-    not_a_file, not_text, old_text_not_found, old_text_not_unique, context_not_found,
-    overlapping_edits, no_change.
-    """
+    """What the call ``params`` does to ``world``. Raises Refused."""
     call = validated(ApplyPatchInput, params)
     refusals.check_size(None, [call.input])
     try:
         operations = parse(call.input)
     except Malformed as error:
-        raise Refused(refusing.malformed(error)) from None
+        message = f"line {error.line} of the patch: {error.sentence}"
+        raise refuse(Kind.PARSE_ERROR, message, line=error.line) from None
 
     performance = _Performance(call, Composition(world))
     for operation in operations:
@@ -120,12 +113,10 @@ class _Performance:
                 return
             path = self.files.followed(operation.path)
             self._warn_if_generated(path)
-        mode = self.files.node(path).mode
-        data = operation.text.encode()
+        node, data = self.files.node(path), operation.text.encode()
         count = Document.from_bytes(data).line_count
         mark = Mark(operation.index, 0, count, Rung.EXACT.value)
-        origin = self.files.node(path).origin
-        self.files.put(path, Node(data, mode, origin, (mark,)))
+        self.files.put(path, Node(data, node.mode, node.origin, (mark,)))
 
     def _delete(self, operation: Delete) -> None:
         path = self.files.own(operation.path)
@@ -184,15 +175,8 @@ class _Performance:
         self._note(updated, path)
         self._warn_if_generated(path)
         marks = [mark.moved(updated.written) for mark in node.marks]
-        self.files.put(
-            path,
-            Node(
-                target.document.to_bytes(updated.text),
-                node.mode,
-                node.origin,
-                (*marks, *updated.marks),
-            ),
-        )
+        data = target.document.to_bytes(updated.text)
+        self.files.put(path, Node(data, node.mode, node.origin, (*marks, *updated.marks)))
 
     # -- what is told
 

@@ -1,8 +1,4 @@
-"""Why a patch is refused, in words for a language model.
-
-Sentences only; ``refusals`` has those that all dialects share. An edit is told by its file and
-by the line of the patch at which it begins: that is where it has to be mended.
-"""
+"""Why a patch is refused, in words for a language model; ``refusals`` has what dialects share."""
 
 from __future__ import annotations
 
@@ -10,21 +6,19 @@ from collections.abc import Sequence
 
 from stet.wire.failures import Failure, Kind
 from stetd.editing import refusals
-from stetd.editing.apply_patch.grammar import ADDED, REMOVED, Add, Delete, Hunk, Malformed, Update
+from stetd.editing.apply_patch.grammar import ADDED, REMOVED, Add, Delete, Hunk, Update
 from stetd.editing.apply_patch.hunks import Problem, Reason
 from stetd.editing.matching import locating
 from stetd.editing.matching.rungs import Rung
 from stetd.editing.refusals import Subject, spelled_lines, visible
 from stetd.editing.text import Document
 
-_OLD, _NEW = "the hunk", "what it adds"
-
 
 class EditSubject(Subject, frozen=True):
     """An edit of a patch: a hunk, or an operation that has none."""
 
-    old: str = _OLD
-    new: str = _NEW
+    old: str = "the hunk"
+    new: str = "what it adds"
     name: str = ""
 
     @property
@@ -41,16 +35,8 @@ def hunk_subject(hunk: Hunk, path: str) -> EditSubject:
 
 def operation_subject(operation: Add | Delete | Update, path: str) -> EditSubject:
     """An operation on ``path``, as a whole."""
-    words = {Add: "Add", Delete: "Delete", Update: "Update"}
-    name = f"{words[type(operation)]} File {path} (line {operation.line} of the patch)"
+    name = f"{type(operation).__name__} File {path} (line {operation.line} of the patch)"
     return EditSubject("operation", operation.index, path, name=name)
-
-
-def malformed(error: Malformed) -> Failure:
-    """A text that is no patch."""
-    return Failure(
-        Kind.PARSE_ERROR.value, f"line {error.line} of the patch: {error.sentence}", line=error.line
-    )
 
 
 def misplaced(problem: Problem, path: str, document: Document, *, explain: bool) -> Failure:

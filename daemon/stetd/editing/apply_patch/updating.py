@@ -1,7 +1,6 @@
 """An update's hunks on one text: place all, write all, put the new text together.
 
-Everything is looked for in the text as it is before the update. What the update reports are
-*marks*: which lines of the new text a hunk has changed. A later operation of the patch may
+*Marks* are the lines of the new text that a hunk has changed. A later operation of the patch may
 change the file again, and then moves them.
 """
 

@@ -1,8 +1,4 @@
-"""One old text in one file: the match, or the failure that explains why there is none.
-
-Between a dialect and ``matching``: adds what a refusal needs to know. Shared by every dialect
-whose edits name a text that must stand in the file exactly once.
-"""
+"""One old text in one file: the match, or the failure that explains why there is none."""
 
 from __future__ import annotations
 
@@ -65,11 +61,9 @@ def find(
 ) -> Match | Failure:
     """Where ``old`` stands in ``target``, once, and what takes its place.
 
-    ``old`` and ``new`` go to the matching ladder; ``told`` is the new text as the request
-    gives it, by which an edit that has been made before is recognised (None: not known).
-    ``creating`` names the operations that would create a missing file. Without ``explain``
-    a miss is not told the nearest passage, which takes tens of milliseconds to find in a
-    large file.
+    ``told``: the new text as the request gives it, by which an edit that has been made before is
+    recognised. ``creating``: operations that would create a missing file. ``explain``: a miss is
+    told the nearest passage, which takes tens of milliseconds to find in a large file.
     """
     if not old:
         return refusals.missing_old_text(subject)

@@ -45,23 +45,15 @@ _ELLIPSIS = re.compile(r"\s*(?:#|//|--|/\*|<!--)?\s*(?:\.\.\.|\u2026)(?:\s.*|[^\
 
 
 class Miss(msgspec.Struct, frozen=True):
-    """Why a text was not found, as far as it can be told.
-
-    ``nearest`` is the passage most like the old text; ``already_applied_line`` the 1-based
-    line at which the new text already stands.
-    """
+    """The passage nearest to a text, and the line (from 1) at which the new text stands already."""
 
     nearest: Nearest | None
     already_applied_line: int | None
 
 
 def explain_miss(document: Document, old: str, new: str | None, called: str = "oldText") -> Miss:
-    """Look for what ``old`` may have meant; ``new`` is None when it is not known.
-
-    ``called`` is the dialect's word for the old text.
-    """
-    nearest = _nearest(document, old, called)
-    return Miss(nearest, _already_applied(document, old, new or ""))
+    """Look for what ``old``, which the dialect calls ``called``, may have meant."""
+    return Miss(_nearest(document, old, called), _already_applied(document, old, new or ""))
 
 
 def describe_miss(miss: Miss) -> str:
@@ -99,10 +91,7 @@ def _numbered(nearest: Nearest) -> str:
 
 
 def _already_applied(document: Document, old: str, new: str) -> int | None:
-    """The line at which the new text stands, if it is telling enough and stands once.
-
-    A text that also holds the old one (or is part of it) may stand there for its own sake.
-    """
+    """The line at which the new text stands, if it tells enough and stands once."""
     if len("".join(new.split())) < _TELLING or new in old:
         return None
     found = locate(document, new, new)
@@ -116,14 +105,11 @@ def _nearest(document: Document, old: str, called: str) -> Nearest | None:
     if all(map(is_blank, wanted)) or not document.line_count:
         return None
     keys = [bare(folded_text(line)) for line in wanted]
-    best: tuple[float, int] | None = None
-    for first in _starts(document, keys):
-        score = _similarity(document, keys, first)
-        if best is None or score > best[0]:
-            best = score, first
-    if best is None or best[0] < _WORTH_SHOWING:
+    scores = {first: _similarity(document, keys, first) for first in _starts(document, keys)}
+    best = max(scores, key=scores.__getitem__, default=0)  # the first of several
+    if scores.get(best, 0) < _WORTH_SHOWING:
         return None
-    return _shown(document, old, called, min(max(0, best[1]), document.line_count - 1))
+    return _shown(document, old, called, min(max(0, best), document.line_count - 1))
 
 
 def _starts(document: Document, keys: Sequence[str]) -> list[int]:
@@ -290,12 +276,7 @@ def _named(char: str) -> str:
 
 
 def quoted(line: str, end: str = "") -> str:
-    """A line in quotes with everything spelled out that cannot be seen or told apart.
-
-    Tabs are ``\\t``, a terminator given as ``end`` ``\\r\\n``, trailing spaces ``\\x20``;
-    typographic characters, marks and other white space are given by code point, bytes that
-    are not UTF-8 by value.
-    """
+    """A line in quotes with everything spelled out that cannot be seen or told apart."""
     cut = line[:_SHOWN_LINE]
     kept = cut.rstrip(" ")
     spelled = "".join(map(_spelled, kept)) + "\\x20" * (len(cut) - len(kept))

@@ -1,14 +1,10 @@
-"""The whole lines most like a text that stands nowhere: ``fuzzy`` of ``patch_file``.
+"""The whole lines most like a text that stands nowhere: ``fuzzy`` (DIALECTS.md 2).
 
-The only search that lets words differ. A place is a run of as many lines as the text has, each
-at least ``LEAST_LINE`` like its counterpart by rapidfuzz's ``ratio`` of the bare lines; its
-score is their mean, weighted by length. Comparing line with line keeps a run that is shifted by
-a line from scoring well by accident. The best is taken if it scores what was asked for, the
-second best is clearly below (by ``CLEARLY``, and with twice the distance from 1), every line
-that changes is itself as alike as was asked for, and one change of indentation explains it.
-
-The longest lines are looked for first, over the distinct lines of the file; where very many
-places resemble the text in these, the rest count as a second best as good as it could be.
+The only search that lets words differ. A place is a run of as many lines as the text has, each at
+least ``LEAST_LINE`` like its counterpart by rapidfuzz's ``ratio`` of the bare lines; its score is
+their mean, weighted by length. The best is taken if it scores what was asked for, the second best
+is clearly below, every line that changes is itself as alike as was asked for, and one change of
+indentation explains it. Places not compared count as a second best as good as it could be.
 """
 
 from __future__ import annotations
@@ -33,7 +29,7 @@ from stetd.editing.text import Document, split_lines
 
 #: Each line must be so alike for a run of lines to be a place at all.
 LEAST_LINE = 0.5
-#: The second best must be below the best by at least this.
+#: The second best must be below the best by this, and with twice the distance from 1.
 CLEARLY = 0.05
 #: How many of the text's longest lines are looked for in the whole file.
 _ANCHORS = 3
@@ -135,10 +131,7 @@ def _ranking(search: Search, least: float, allowance: Allowance) -> tuple[list[_
 def _losses(
     document: Document, wanted: Sequence[str], least: float, allowance: Allowance
 ) -> dict[int, float]:
-    """The lines (from 0) at which a place that matters may begin.
-
-    With each what its longest lines alone take from a full score, in characters.
-    """
+    """Where (line, from 0) a place may begin, and what its longest lines take from the score."""
     total = sum(map(_weight, wanted))
     matters = min(least - CLEARLY, 2 * least - 1)
     longest = sorted(range(len(wanted)), key=lambda index: len(wanted[index]), reverse=True)

@@ -1,10 +1,9 @@
-"""Searching with regular expressions, within bounds of time and memory.
+"""Searching with regular expressions (DIALECTS.md 2), within bounds of time and memory.
 
-Patterns come from models and are compiled by ``regex`` on the thread that everybody waits for,
-so they are read first: a brace that is no counted repetition is escaped (the package would read
-approximate matching), counted repetitions are limited (they are unfolded when compiled), and
-recursion and backward search are refused. A pattern sees every terminator as ``\\n`` and means
-the same in every file. Matches do not overlap; an empty one is none.
+Patterns are compiled on the thread that everybody waits for, so they are read first: a brace that
+is no counted repetition is escaped (``regex`` would read approximate matching), counted repetitions
+are limited (they are unfolded), recursion and backward search are refused. A pattern sees every
+terminator as ``\\n``. Matches do not overlap; an empty one is none.
 """
 
 from __future__ import annotations
@@ -76,15 +75,11 @@ class BadPattern(Exception):
 
 
 class ReadPattern(msgspec.Struct, frozen=True):
-    """A pattern that may be compiled.
-
-    ``text`` is what to compile; its character ``i`` comes from character ``origin[i]`` of the
-    pattern that was sent. ``keeps_repetitions``: a group that captures is repeated without
-    limit.
-    """
+    """What to compile; character ``i`` comes from ``origin[i]`` of the pattern that was sent."""
 
     text: str
     origin: tuple[int, ...]
+    #: Whether a group that captures is repeated: it keeps what it has matched.
     keeps_repetitions: bool
 
 
@@ -260,15 +255,13 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class Matches(msgspec.Struct, frozen=True):
-    """``found``: the first matches, ``MOST_MATCHES`` at most; ``count``: how many there are.
-
-    ``empty``: the pattern has also matched nothing at all somewhere. ``nth``: the match with
-    the number that was asked for; the search ends there.
-    """
+    """``found``: the first matches, ``MOST_MATCHES`` at most; ``count``: how many there are."""
 
     found: tuple[Found, ...]
     count: int
+    #: The pattern has also matched nothing at all somewhere.
     empty: bool
+    #: The match whose number was asked for; the search ends there.
     nth: Found | None = None
 
 
