@@ -274,10 +274,6 @@ def _spans(
     edits: Sequence[LocatedEdit], changes: Sequence[Change], applied: Applied
 ) -> Mapping[int, tuple[int, int]]:
     """Where each edit's replacement stands in the new text, context that it kept included."""
-    if len(edits) == len(changes) == 1 and (
-        (edits[0].start, edits[0].end) == (changes[0].start, changes[0].end)
-    ):
-        return {edits[0].index: applied.places[0]}
     ends = [change.end for change in changes]
     growth = [0, *accumulate(len(each.text) - (each.end - each.start) for each in changes)]
     own: dict[int, list[int]] = {}

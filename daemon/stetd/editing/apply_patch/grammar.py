@@ -123,7 +123,6 @@ class Update(msgspec.Struct, frozen=True):
     path: str
     hunks: tuple[Hunk, ...]
     move_to: str | None = None
-    move_line: int = 0
 
 
 Operation = Add | Delete | Update
@@ -422,8 +421,8 @@ class _Parser:
         if not hunks and not before and not after:
             raise unexpected(self._peek(), f'a hunk of "{UPDATE} {path}", or "{MOVE} <path>"')
         self._edits += len(hunks) or 1
-        number, target = before or after or (0, None)
-        return Update(head.number, first, path, hunks, target, number)
+        moves = before or after
+        return Update(head.number, first, path, hunks, moves[1] if moves else None)
 
     # -- Add
 

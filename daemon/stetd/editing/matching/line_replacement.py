@@ -92,6 +92,17 @@ class Change(msgspec.Struct, frozen=True):
             return self._to_spaces(new, around)
         return None
 
+    def shift(self, lines: Sequence[str], around: Sequence[str]) -> list[str] | None:
+        """The lines with this change, blank ones as they are; None when it can't be told."""
+        filled = [indentation_of(line) for line in lines if not is_blank(line)]
+        shifted = self.apply(filled, around) if filled else []
+        if shifted is None:
+            return None
+        following = iter(shifted)
+        return [
+            line if is_blank(line) else next(following) + line.lstrip(INDENTATION) for line in lines
+        ]
+
     def _in_another_unit(self, new: Sequence[str], around: Sequence[str]) -> bool:
         """Whether the new lines seem to descend by another unit, to between the file's levels."""
         if _pure_kind([*self.text, *new]) != " ":
@@ -246,12 +257,12 @@ def replacement(
     missing = [""] * (len(old_lines) - len(found))
     shared = shared_lines(old_lines, contents)
     if change is not None:
-        filled = [n for n, line in enumerate(contents) if shared[n] is None and not is_blank(line)]
-        changed = change.apply([indentation_of(contents[n]) for n in filled], around)
-        if (filled and changed is None) or _only_first_lacks_indentation(change, contents):
+        added = [n for n, origin in enumerate(shared) if origin is None]
+        shifted = change.shift([contents[n] for n in added], around)
+        if shifted is None or _only_first_lacks_indentation(change, contents):
             return None
-        for n, indentation in zip(filled, changed or [], strict=True):
-            contents[n] = indentation + contents[n].lstrip(INDENTATION)
+        for n, line in zip(added, shifted, strict=True):
+            contents[n] = line
     ends = _terminators_of_place(found_ends + missing, given_ends, shared, terminator, literal)
     if forgiven and ends:
         ends[-1] = ""

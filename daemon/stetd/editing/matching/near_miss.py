@@ -20,6 +20,7 @@ from stet.wire.failures import Nearest
 from stetd.editing import patience
 from stetd.editing.matching.ladder import Match, Rung, locate
 from stetd.editing.matching.normal_forms import TABLE, NormalForms, bare, folded_text
+from stetd.editing.refusals import counted
 from stetd.editing.text import WHITE_SPACE, Document, is_blank, presentable, split_lines
 
 #: Votes: a line or word that stands more often than this tells nothing.
@@ -115,26 +116,27 @@ def _nearest(document: Document, old: str, called: str) -> Nearest | None:
 def _starts(document: Document, keys: Sequence[str]) -> list[int]:
     """The lines (from 0, may be negative) at which the text may begin; most votes first."""
     votes: Counter[int] = Counter()
-    for index, line, weight in _shared_lines(document, keys):
-        votes[line - index] += weight
+
+    def vote(shared: Iterator[tuple[int, int]]) -> None:
+        for first, weight in shared:
+            votes[first] += weight
+
+    vote(_shared_lines(document, keys))
     if len(votes) < 2:
         text = document.form(NormalForms).folded.text
-        for index, line, weight in _shared_words(document, text, keys):
-            votes[line - index] += weight
+        vote(_shared_words(document, text, keys))
         lower = text.lower() if not votes else ""
         if len(lower) == len(text):  # else its offsets are others
-            for index, line, weight in _shared_words(document, lower, [k.lower() for k in keys]):
-                votes[line - index] += weight
+            vote(_shared_words(document, lower, [key.lower() for key in keys]))
     if not votes:  # short lines tell little, but more than nothing
-        for index, line, weight in _shared_lines(document, keys, shortest=1):
-            votes[line - index] += weight
+        vote(_shared_lines(document, keys, shortest=1))
     return [first for first, _ in votes.most_common(_PASSAGES)]
 
 
 def _shared_lines(
     document: Document, keys: Sequence[str], shortest: int = _TELLING
-) -> Iterator[tuple[int, int, int]]:
-    """Lines of the text that stand in the file: index in the text, line, weight."""
+) -> Iterator[tuple[int, int]]:
+    """Of lines that stand in the file: where (from 0) the text would begin, and the weight."""
     forms = document.form(NormalForms)
     longest = sorted(range(len(keys)), key=lambda index: len(keys[index]), reverse=True)
     for index in longest[:_LINES]:
@@ -146,14 +148,11 @@ def _shared_lines(
         lines = [line for line, _ in zip(found, range(_RARE + 1), strict=False)]
         if len(lines) <= _RARE:
             for line in lines:
-                yield index, line, len(key) * _RARE // len(lines)
+                yield line - index, len(key) * _RARE // len(lines)
 
 
-def _shared_words(
-    document: Document, text: str, keys: Sequence[str]
-) -> Iterator[tuple[int, int, int]]:
+def _shared_words(document: Document, text: str, keys: Sequence[str]) -> Iterator[tuple[int, int]]:
     """The same for words, the longest first; ``text``: the folded one, perhaps in lower case."""
-    starts = None
     words: dict[str, list[int]] = {}
     for index, key in enumerate(keys[:_WORDY_LINES]):
         for word in _WORD.findall(key[:_SHOWN_CHARS]):
@@ -163,11 +162,11 @@ def _shared_words(
         places = _places(text, word)
         if not 0 < len(places) <= _RARE:
             continue
-        starts = starts if starts is not None else document.form(NormalForms).folded_starts
+        starts = document.form(NormalForms).folded_starts
         for at in places:
             line = bisect_right(starts, at) - 1
             for index in words[word][:_RARE]:
-                yield index, line, len(word) * _RARE // len(places)
+                yield line - index, len(word) * _RARE // len(places)
 
 
 def _places(text: str, word: str) -> list[int]:
@@ -252,12 +251,9 @@ def _differing(line: str, here: str) -> str:
 
 def _counted(line: str) -> str:
     indentation = line[: len(line) - len(line.lstrip(WHITE_SPACE))]
-    parts = []
-    for name, char in (("tab", "\t"), ("space", " ")):
-        count = indentation.count(char)
-        if count:
-            parts.append(f"{count} {name}{'s' if count > 1 else ''}")
-    others = len(indentation) - indentation.count("\t") - indentation.count(" ")
+    tabs, spaces = indentation.count("\t"), indentation.count(" ")
+    parts = [counted(count, name) for name, count in (("tab", tabs), ("space", spaces)) if count]
+    others = len(indentation) - tabs - spaces
     if others:
         parts.append(f"{others} other white space")
     return " and ".join(parts) or "no indentation"
