@@ -27,7 +27,6 @@ from stetd.engine.writer import Writer
 from stetd.methods.workspaces import Workspaces, check_root, not_allowed
 from stetd.observing.watched_tools import WatchedTools
 from stetd.planning.world import OBSERVE, EditCall
-from stetd.processes import historian_messages as messages
 from stetd.processes.historian_client import Historian
 from stetd.server.connection import ClientConnection
 from stetd.server.desktop_notices import Notice, Notices
@@ -241,14 +240,13 @@ class Caller:
         One question at a time, and only once the client has taken the replies before, so that no
         long replies gather.
         """
-        place = await self.on_writer(self._place)
+        place = await self.on_writer(
+            lambda: self.shared.writer.place(self.open_workspace(present=True), self.directory)
+        )
         async with self._reading:
             if self.client is not None:
                 await self.client.taken()
             return await self.shared.historian.ask(question, params, result, place)
-
-    def _place(self) -> messages.Place:
-        return self.shared.writer.place(self.open_workspace(present=True), self.directory)
 
     def place(self) -> Place:
         """Where this client reads now. Raises Refused."""

@@ -1,7 +1,4 @@
-"""Reading, exporting and verifying, and pins: names that the person gives to commits.
-
-The other questions go straight to the historian. A pin is a reference.
-"""
+"""Reading, exporting, verifying; pins, which are references. The rest is the historian's."""
 
 from __future__ import annotations
 
@@ -158,10 +155,7 @@ def _set_pin(caller: Caller, info: PinInfo, cut: Cut | None, *, move: bool) -> b
 
 
 def _is_settled(caller: Caller, workspace: Workspace, commit: str | None, cut: Cut | None) -> bool:
-    """Whether a commit that was found in the history will stay in it under its id.
-
-    One that is about to be dropped, or to be called otherwise, is still found a moment before.
-    """
+    """Whether a commit that was found is not just about to be dropped, or to get another id."""
     known = caller.state.known[workspace.name]
     if known.cut != cut or (cut is not None and read_shallow(workspace.shadow) != {cut.oldest}):
         return False

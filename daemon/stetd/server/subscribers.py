@@ -100,8 +100,7 @@ class Feed:
         while (taken := self._events.take()) is not None:
             try:
                 await self._tell(*taken)
-            except Exception:  # noqa: BLE001 - a defect must not end the feed
-                # The later events must be told all the same.
+            except Exception:  # noqa: BLE001 - the later events must be told all the same
                 _log.exception("an event could not be told")
             await asyncio.sleep(0)  # a long queue must not keep the loop from its clients
 

@@ -26,7 +26,6 @@ from stetd.config.logs import one_line
 if TYPE_CHECKING:
     from stetd.engine.writer import Writer
 
-_FIRST_DESCRIPTOR = 3
 _BY_FILE_NAME = {AGENT_SOCKET: "agent", CONTROL_SOCKET: "control"}
 #: A manager with a full queue must not hold the event loop up; all but READY=1 comes again.
 _PATIENCE_S = 0.2
@@ -38,7 +37,6 @@ _EXTENSION_S = 60.0
 #: Part of one processor, and bytes, that this looking itself does not use up.
 _COMPUTING = 0.01
 _BYTES = 4096
-_HEARTBEATS_PER_PERIOD = 3
 
 
 class ActivationError(Exception):
@@ -56,7 +54,7 @@ def inherited_sockets(environ: MutableMapping[str, str] = os.environ) -> dict[st
         return {}
     labels = [*names.split(":"), *[""] * int(count)][: int(count)]
     found: dict[str, socket.socket] = {}
-    for descriptor, label in enumerate(labels, start=_FIRST_DESCRIPTOR):
+    for descriptor, label in enumerate(labels, start=3):
         try:
             os.set_inheritable(descriptor, False)
             listening = socket.socket(fileno=descriptor)
@@ -108,7 +106,7 @@ def heartbeat_interval(environ: Mapping[str, str] = os.environ) -> float | None:
         return None
     if environ.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
         return None
-    return int(period) / 1e6 / _HEARTBEATS_PER_PERIOD
+    return int(period) / 1e6 / 3
 
 
 async def beat(interval_s: float) -> None:
