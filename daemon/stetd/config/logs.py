@@ -40,7 +40,7 @@ _PRIORITIES = {logging.CRITICAL: 2, logging.ERROR: 3, logging.WARNING: 4, loggin
 
 
 class Fields(msgspec.Struct, frozen=True):
-    """What a record says besides its words: ``log.info("call %s", Fields({..}))``; None: not."""
+    """What a record says besides its words: ``log.info("call %s", Fields({..}))``."""
 
     values: Mapping[str, str | int | float | None]
 

@@ -81,7 +81,7 @@ async def verify(caller: Caller, wanted: Verify) -> VerifyResult:
         expect=wanted.expect,
         trouble=caller.state.troubles.get(name),
     )
-    return await caller.shared.historian.ask("verify", asked, VerifyResult)
+    return await caller.shared.writer.historian.ask("verify", asked, VerifyResult)
 
 
 async def _claimed(caller: Caller, name: str, moment: Callable[[], Moment]) -> Claimed:
@@ -90,7 +90,7 @@ async def _claimed(caller: Caller, name: str, moment: Callable[[], Moment]) -> C
     while True:
         now = await caller.on_writer(moment)
         asked = Claiming(caller.state.directory, name, now)
-        found = await caller.shared.historian.ask("claim", asked, Claimed)
+        found = await caller.shared.writer.historian.ask("claim", asked, Claimed)
         left -= 1
         if found.claim.journal_trouble is None or not left:
             return found
@@ -120,7 +120,6 @@ async def pin_set(caller: Caller, setting: PinSetting) -> PinInfo:
     reason = why_no_pin_name(setting.name)
     if reason is not None:
         raise invalid(f"pin_set: {setting.name[:100]!r} can't be used: {reason}.")
-
     for _ in range(_LOOKS):
         cut = await caller.on_writer(lambda: caller.place().cut)
         info = await caller.ask("pin", [setting.name, setting.commit], PinInfo)

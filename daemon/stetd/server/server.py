@@ -81,7 +81,7 @@ def listen(path: str, *, control: bool) -> Listener:
 
 
 class Server:
-    """Serves on listening sockets; ``idle``: called when nobody came for ``idle_exit_s``."""
+    """Serves on listening sockets. ``idle`` is called when nobody came for ``idle_exit_s``."""
 
     def __init__(
         self,

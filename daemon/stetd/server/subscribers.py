@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True, eq=False)
 class Subscriber:
-    """One connection's subscription; ``workspace`` and ``session``: None: all.
+    """One connection's subscription; ``workspace`` and ``session`` are None for all.
 
     Nothing is sent before ``begin``, so that the answer to ``subscribe`` comes first.
     """

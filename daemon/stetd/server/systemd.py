@@ -46,7 +46,7 @@ class ActivationError(Exception):
 def inherited_sockets(environ: MutableMapping[str, str] = os.environ) -> dict[str, socket.socket]:
     """The listening sockets that systemd opened, by name: ``agent``, ``control``, or neither.
 
-    Takes the variables out of ``environ``: no child is meant. Raises ActivationError.
+    Takes the variables out of ``environ``, so that no child uses them. Raises ActivationError.
     """
     variables = ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")
     pid, count, names = (environ.pop(name, "") for name in variables)
@@ -84,7 +84,7 @@ def _name_of(listening: socket.socket, label: str) -> str:
 
 
 def notify(*states: str, patience_s: float = _PATIENCE_S) -> bool:
-    """Tell systemd ``READY=1``, ``STATUS=text`` .., and whether it was sent within so long."""
+    """Tell systemd ``READY=1``, ``STATUS=text`` ..; whether it was sent in time."""
     address = os.environ.get("NOTIFY_SOCKET")
     if not address:
         return False
@@ -148,7 +148,7 @@ def status_line(writer: Writer) -> str:
 
 @contextmanager
 def more_time(look_s: float = _LOOK_S) -> Iterator[None]:
-    """Ask for more time while a start or a stop gets on, which is looked at so often."""
+    """Ask for more time while a start or a stop gets on; ``look_s``: seconds between two looks."""
     over = threading.Event()
 
     def ask() -> None:
