@@ -18,6 +18,7 @@ from stet.terminal.spans import (
     shortened,
     visible,
 )
+from stet.ui.details import diff_lines as side_by_side
 from stet.wire.results import BlameLines, BlameResult, CommitInfo, FileChange
 
 NOW = datetime.datetime(2026, 11, 21, 12, 0, 0, tzinfo=datetime.UTC)
@@ -277,3 +278,15 @@ def test_anything_can_be_shown(broken: str) -> None:
     assert all(visible(line) == line for line in shown)
     plain = ["".join(span.text for span in line) for line in diff_lines.diff(broken)]
     assert "\n".join(plain) == broken.removesuffix("\n")
+
+
+@pytest.mark.parametrize("width", [60, 120])
+def test_a_rename_is_told_above_what_changed_also_side_by_side(width: int) -> None:
+    header = "diff --git a/old.py b/new.py\nsimilarity index 100%\n"
+    diff = header + "rename from old.py\nrename to new.py\n"
+    for lines in (diff_colours.coloured(diff, width), side_by_side(diff, width, dark=True)):
+        texts = ["".join(span.text for span in line) for line in lines]
+        assert texts[0].startswith("── new.py ──")
+        assert texts[1:] == [
+            "   similarity index 100%", "   rename from old.py", "   rename to new.py",
+        ]  # fmt: skip

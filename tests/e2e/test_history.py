@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import random
 import re
+import subprocess
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from e2e.running_daemon import DaemonProcess, Site
+from e2e.running_daemon import DaemonProcess, Refusal, Site
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
@@ -267,3 +272,53 @@ def test_diff_against_the_workspace_does_not_follow_a_directory_that_became_a_li
     (site.root / "dir").symlink_to("moved")
     result = site.person.call("diff")
     assert [(each["path"], each["status"]) for each in result["files"]] == [("dir/a.txt", "D")]
+
+
+def move(site: Site, old: str, new: str, *hunk: str) -> str:
+    lines = ["*** Begin Patch", f"*** Update File: {old}", f"*** Move to: {new}", *hunk]
+    done = site.agent.call("apply_patch", input="\n".join([*lines, "*** End Patch"]))
+    return str(done["commit"])
+
+
+def test_git_applies_the_diff_between_any_two_commits(site: Site, tmp_path: Path) -> None:
+    """Of files that are made, edited, moved, deleted and taken back at random."""
+    chance = random.Random(19)
+    trees = dict[str, dict[str, str]]()
+
+    def keep(commit: str) -> None:
+        found = (path for path in site.root.rglob("*") if path.is_file())
+        trees[commit] = {str(path.relative_to(site.root)): path.read_text() for path in found}
+
+    for number in range(40):
+        files = sorted(str(p.relative_to(site.root)) for p in site.root.rglob("*") if p.is_file())
+        free = [name for name in ("a", "b", "d/c", "d/e", "f") if name not in files]
+        what = chance.choice(["make", "edit", "move", "move", "delete", "undo"])
+        if what == "undo" and number:
+            with contextlib.suppress(Refusal):  # nothing is left, or a later edit is in the way
+                keep(site.agent.call("undo")["commit"])
+        elif what == "edit" and files:
+            patches = {"operation": "append_eof", "newText": f"more {number}\n"}
+            keep(site.agent.call("patch", path=chance.choice(files), patches=patches)["commit"])
+        elif what == "move" and files and free:
+            keep(move(site, chance.choice(files), chance.choice(free)))
+        elif what == "delete" and files:
+            lines = ["*** Begin Patch", f"*** Delete File: {chance.choice(files)}", "*** End Patch"]
+            keep(site.agent.call("apply_patch", input="\n".join(lines))["commit"])
+        elif free:
+            keep(site.overwrite(chance.choice(free), f"one\n{number}\n" * 3)["commit"])
+
+    moved = 0
+    for one, other in chance.sample(list(itertools.permutations(trees, 2)), 40):
+        result = site.person.call("diff", **{"from": one, "to": other})
+        moved += any(file["status"] == "R" for file in result["files"])
+        place = tmp_path / f"{one[:8]}-{other[:8]}"
+        place.mkdir()
+        for path, text in trees[one].items():
+            (place / path).parent.mkdir(exist_ok=True)
+            (place / path).write_text(text)
+        if result["diff"]:
+            command = ["git", "apply", "-"]
+            subprocess.run(command, input=result["diff"], text=True, cwd=place, check=True)
+        left = {str(p.relative_to(place)): p.read_text() for p in place.rglob("*") if p.is_file()}
+        assert left == trees[other], result["diff"]
+    assert moved > 5

@@ -81,11 +81,10 @@ def coloured(
     """A unified diff for a terminal with so many columns; without ``titles`` the hunks alone."""
     lexed = len(text) <= _LEXED_TEXT
     for number, file in enumerate(files_of(text)):
-        path, notes = _title(file)
         if titles:
             yield from [()] if number else []
-            yield from _titled(path, notes, width)
-        lexer = lexer_for(path) if lexed and file.hunks else None
+            yield from title(file, width)
+        lexer = lexer_for(_names(file)[0]) if lexed and file.hunks else None
         for hunk in file.hunks:
             yield (Span(visible(hunk.header), "cyan"),)
             yield from _hunk(hunk, lexer, width, grounds)
@@ -94,7 +93,7 @@ def coloured(
 # -- titles
 
 
-def _title(file: FileDiff) -> tuple[str, list[str]]:
+def _names(file: FileDiff) -> tuple[str, list[str]]:
     """The file's path, and what its header says beyond it."""
     path, notes = "", []
     for line in file.header:
@@ -109,10 +108,12 @@ def _title(file: FileDiff) -> tuple[str, list[str]]:
     return path, notes
 
 
-def _titled(path: str, notes: Sequence[str], width: int) -> Iterator[Line]:
-    title = (Span("── ", "dim"), Span(visible(path), "bold"), Span(" ", "dim"))
-    rule = "─" * max(0, width - line_columns(title))
-    yield (*title, Span(rule, "dim"))
+def title(file: FileDiff, width: int) -> Iterator[Line]:
+    """The path of a file over the whole width, and what its header says beyond it."""
+    path, notes = _names(file)
+    name = (Span("── ", "dim"), Span(visible(path), "bold"), Span(" ", "dim"))
+    rule = "─" * max(0, width - line_columns(name))
+    yield (*name, Span(rule, "dim"))
     for note in notes:
         yield (Span("   " + visible(note), "dim"),)
 

@@ -10,7 +10,7 @@ from textual.containers import VerticalScroll
 from textual.widgets import Static
 
 from stet.terminal import blame_lines, diff_colours
-from stet.terminal.diff_lines import FileDiff, Hunk, files_of
+from stet.terminal.diff_lines import Hunk, files_of
 from stet.terminal.log_lines import subject_and_why
 from stet.terminal.spans import (
     Line,
@@ -20,7 +20,6 @@ from stet.terminal.spans import (
     name_style,
     short,
     shortened,
-    visible,
     who,
 )
 from stet.ui.timeline import text_of
@@ -100,15 +99,11 @@ def diff_lines(text: str, width: int, *, dark: bool) -> Iterator[Line]:
     half = (width - 3) // 2
     coloured = diff_colours.coloured(text, half, grounds, titles=False)
     for file in files_of(text):
-        yield (Span(f"── {visible(_path(file))} ", "bold"), Span("─" * (width // 2), "dim"))
+        yield from diff_colours.title(file, width)
         for hunk in file.hunks:
             yield next(coloured)  # its header
             for left, right in _pairs(hunk, [next(coloured) for _ in hunk.lines]):
                 yield (*_cut(left, half), Span(" │ ", "dim"), *_cut(right, half))
-
-
-def _path(file: FileDiff) -> str:
-    return next((line for line in file.header if line.startswith("diff ")), "").partition(" b/")[2]
 
 
 def _pairs(hunk: Hunk, lines: Sequence[Line]) -> Iterator[tuple[Line, Line]]:
