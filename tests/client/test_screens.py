@@ -82,7 +82,7 @@ def changed(
 
 
 GREETING = changed("src/greeting.py", 3, 2)
-UNDONE = commit(2, 9, changed("docs/a very long name of a page that nobody reads.md", 40, 1))
+UNDONE = commit(2, 9, changed("docs/日本 a very long name of a page that nobody reads.md", 40, 1))
 UNDO = commit(
     6, 2, changed(UNDONE.files[0].path, 1, 40), kind="undo", method="undo", reverts=[2],
     agent=None, session=None, message=f"undo {_id(2)[:8]}: {UNDONE.message}",

@@ -13,11 +13,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from stet.terminal.diff_lines import files_of
-from stet.terminal.log_lines import counts, details, subject_and_why
+from stet.terminal.log_lines import counts, details, stat_line, subject_and_why
 from stet.terminal.spans import (
     Line,
     Span,
     ago,
+    columns,
     line_columns,
     name_style,
     plural,
@@ -101,8 +102,7 @@ def edit_lines(commit: CommitInfo, diff: str, width: int, *, stat: bool = False)
         yield (Span("            "), Span(shortened(why[0], width - 12), "italic"))
     if stat:
         for change in commit.files:
-            path = shortened(visible(change.path), max(8, width - 30))
-            yield (Span(f"            {change.status} {path}  "), *counts([change]))
+            yield (Span("            "), *stat_line(change, width - 12))
     elif len(commit.files) > 1:
         said = msgspec.structs.replace(commit, reverted_by=None)
         for line in list(details(said, width - 12, said=0))[bool(why) :]:
@@ -123,7 +123,7 @@ def edit_line(commit: CommitInfo, diff: str, width: int) -> Line:
     count = plural(len(commit.files), "file")
     where = visible(commit.files[0].path) if len(commit.files) == 1 else count
     where = shortened(where, max(8, room // 2))
-    line = shortened(first_changed(diff), max(0, room - len(where) - 2))
+    line = shortened(first_changed(diff), max(0, room - columns(where) - 2))
     style = "dim strike" if commit.reverted_by else ""
     return (*head, Span(where, style or "bold"), Span(f"  {line}" if line else "", style), *tail)
 

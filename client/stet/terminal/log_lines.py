@@ -196,13 +196,18 @@ def details(commit: CommitInfo, width: int, *, said: int) -> Iterator[Line]:
 def _files(files: Sequence[FileChange], width: int) -> Iterator[Line]:
     listed = files if len(files) <= _LISTED + 1 else files[:_LISTED]
     for change in listed:
-        status, path, *_ = file_line(change)
-        changed = counts([change])
-        text = shortened(path.text.strip(), max(width - 4 - line_columns(changed), 8))
-        yield (status, Span(f" {text}  "), *changed)
+        yield stat_line(change, width)
     if len(listed) < len(files):
         rest = files[len(listed) :]
         yield (Span(f"and {plural(len(rest), 'file')} more  ", "dim"), *counts(rest))
+
+
+def stat_line(change: FileChange, width: int) -> Line:
+    """Status, path, lines added and removed, in so many columns."""
+    status, path, *_ = file_line(change)
+    changed = counts([change])
+    text = shortened(path.text.strip(), max(width - 4 - line_columns(changed), 8))
+    return (status, Span(f" {text}  "), *changed)
 
 
 def _undone(commit: CommitInfo) -> Line:
