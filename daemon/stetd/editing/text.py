@@ -103,10 +103,7 @@ class Document:
         return form
 
     def to_bytes(self, text: str | None = None) -> bytes:
-        """The file's bytes with ``text`` (default: the document's own) after its BOM.
-
-        Raises UnicodeEncodeError over surrogates other than escaped bytes.
-        """
+        """The file's bytes with ``text`` (default: the document's own) after its BOM."""
         body = (self.text if text is None else text).encode("utf-8", "surrogateescape")
         return _BOM + body if self.bom else body
 

@@ -164,10 +164,7 @@ def stripped(line: PatchLine) -> str:
 
 
 def unwrap(text: str) -> Sequence[PatchLine]:
-    """The lines from ``*** Begin Patch``, which is left out, to ``*** End Patch``, which is not.
-
-    Raises Malformed.
-    """
+    """The lines after ``*** Begin Patch`` up to ``*** End Patch`` itself. Raises Malformed."""
     lines = _without_blank_edges(_lines(text.removeprefix(BOM)))
     if not lines:
         raise Malformed(1, f'received no text; expected "{BEGIN}".')

@@ -298,10 +298,7 @@ def check_template(pattern: Pattern, template: str) -> str | None:
 def find_matches(
     pattern: Pattern, document: Document, allowance: Allowance, number: int | None = None
 ) -> Matches:
-    """All matches of ``pattern``, or, with ``number`` (from 1), up to that one.
-
-    Raises TimeoutError and MemoryError.
-    """
+    """All matches, or those up to ``number`` (from 1). Raises TimeoutError and MemoryError."""
     found: list[Found] = []
     count, empty = 0, False
     with allowance:
