@@ -261,7 +261,7 @@ def forms_of(hunk: Hunk) -> list[Form]:
         edges.append((0, hunk.blank_context_at_end))
     forms: list[Form] = []
     for head, foot in edges:
-        lines = hunk.without_edges(head, foot)
+        lines = hunk.lines[head : len(hunk.lines) - foot]
         known = any(lines == form.lines for form in forms)
         if not known and any(line.sign != ADDED for line in lines):
             forms.append(Form(lines, lead - head, bool(head) + bool(foot)))

@@ -70,9 +70,10 @@ def _trimmed(old: list[str], new: list[str], at_head: int, at_tail: int) -> Trim
         return None
     old, new, last = tail[0][::-1], tail[1][::-1], tail[2]
     blank = _leading_blanks(old)
-    if blank == len(old) or ((first or last) and not _telling(old, new)):
+    telling = old != new and any(map(str.isalnum, "".join(old)))
+    if blank == len(old) or ((first or last) and not telling):
         return None
-    if at_tail and new and _terminated(old[-1]) != _terminated(new[-1]):
+    if at_tail and new and old[-1].endswith(_ENDS) != new[-1].endswith(_ENDS):
         return None
     core = old[blank : len(old) - _leading_blanks(old[::-1])]
     return Trimmed(
@@ -108,17 +109,9 @@ def _leading_blanks(lines: list[str]) -> int:
     return sum(1 for _ in takewhile(is_blank, (line.rstrip("\r\n") for line in lines)))
 
 
-def _telling(old: list[str], new: list[str]) -> bool:
-    return old != new and any(map(str.isalnum, "".join(old)))
-
-
 def _grows(old: list[str], new: list[str]) -> bool:
     """Whether the first old line stays and new ones are put before it."""
     return bool(new) and new[0] != old[0] and old[0] in new
-
-
-def _terminated(line: str) -> bool:
-    return line.endswith(("\n", "\r"))
 
 
 __all__ = ["Match", "Rung", "Several", "locate", "match_at", "tells"]
