@@ -531,10 +531,8 @@ class _Parser:
 
     def _names_follow(self) -> bool:
         """Whether ``--- a/x`` and ``+++ b/x`` come next; the end of the patch comes after."""
-        names = [line.text for line in self._lines[self._at : self._at + 2]]
-        return len(names) == 2 and bool(
-            _OLD_NAME.fullmatch(names[0]) and _NEW_NAME.fullmatch(names[1])
-        )
+        lines = zip((_OLD_NAME, _NEW_NAME), self._lines[self._at : self._at + 2], strict=False)
+        return sum(bool(name.fullmatch(line.text)) for name, line in lines) == 2
 
     def _back_to_unchanged(self) -> None:
         """Take a blank line that has its space into the first hunk, when that has no "@@".
