@@ -57,7 +57,7 @@ sys.exit(main())
     ("name", "mistake", "seed"),
     [
         ("_is_applied", "already applied", "3"),
-        ("_differs_by_words", "gone; a sibling with another first line", "8"),
+        ("_alike", "gone; a sibling with another first line", "8"),
         ("_lacks_indentation", "not indented, typographic", "2"),
     ],
 )

@@ -92,10 +92,7 @@ def arrange(text: str, edits: Sequence[LocatedEdit]) -> Arrangement:
 
 
 def changed_parts(old: str, new: str) -> Iterator[tuple[int, int, int, int]]:
-    """The stretches (in ``old``, in ``new``) in which two texts differ, by whole lines, in order.
-
-    If neither text ends with a terminator, their last lines are compared as if both did.
-    """
+    """The stretches (of ``old``, of ``new``) that differ, by whole lines, in order."""
     patience.go_on()
     tail = _open_end(old, new)
     before, after = whole_lines(old + tail), whole_lines(new + tail)
@@ -233,10 +230,7 @@ def apply_changes(text: str, changes: Sequence[Change]) -> Applied:
 def report_edits(
     path: str, edits: Sequence[LocatedEdit], changes: Sequence[Change], applied: Applied
 ) -> tuple[EditReport, ...]:
-    """One report an edit, in the order of the call: the lines where its text now stands.
-
-    After a removal: the line that follows what is gone, at the end of the file the last.
-    """
+    """One report an edit, in the order of the call: the lines where its text now stands."""
     spans = _spans(edits, changes, applied)
     ordered = sorted(edits, key=lambda each: each.index)
     lines = line_spans(applied.text, [spans[edit.index] for edit in ordered])

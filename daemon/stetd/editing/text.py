@@ -29,8 +29,6 @@ _BOM = b"\xef\xbb\xbf"
 _BARE_NEWLINE = re.compile(r"(?<!\r)\n")
 _ESCAPED_BYTE = re.compile("[\udc80-\udcff]")
 _BINARY_WINDOW = 8 * 1024
-#: In this order a tie for the dominant terminator is settled.
-_EOL_NAMES = {"\n": "lf", "\r\n": "crlf", "\r": "cr"}
 
 
 def looks_binary(data: bytes) -> bool:
@@ -103,10 +101,7 @@ class Document:
         return form
 
     def to_bytes(self, text: str | None = None) -> bytes:
-        """The file's bytes with ``text`` (default: the document's own) after its BOM.
-
-        Raises UnicodeEncodeError over surrogates other than escaped bytes.
-        """
+        """The file's bytes with ``text`` (default: the document's own) after its BOM."""
         body = (self.text if text is None else text).encode("utf-8", "surrogateescape")
         return _BOM + body if self.bom else body
 
@@ -166,19 +161,16 @@ class Document:
         return self.line_starts[index] + offset - self.lf_starts[index]
 
     @cached_property
-    def _terminator_counts(self) -> dict[str, int]:
-        pairs = self.text.count("\r\n")
-        bare = self.text.count("\n") - pairs
-        lone = self.text.count("\r") - pairs
-        return {"\n": bare, "\r\n": pairs, "\r": lone}
-
-    @property
     def eol(self) -> str:
         """How lines end: ``lf``, ``crlf``, ``cr``, ``mixed``, or ``none``."""
-        used = [name for name, count in self._terminator_counts.items() if count]
-        if not used:
-            return "none"
-        return _EOL_NAMES[used[0]] if len(used) == 1 else "mixed"
+        pairs = self.text.count("\r\n")
+        counts = {
+            "lf": self.text.count("\n") - pairs,
+            "crlf": pairs,
+            "cr": self.text.count("\r") - pairs,
+        }
+        used = [name for name, count in counts.items() if count]
+        return used[0] if len(used) == 1 else "mixed" if used else "none"
 
     def terminator_near(self, offset: int) -> str:
         """The terminator for new text at ``offset``: its line's, else that before, else ``\\n``."""

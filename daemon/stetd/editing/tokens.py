@@ -89,10 +89,7 @@ def count_tokens(texts: Iterable[str]) -> TokenCount:
 
 @cache
 def load_encoding() -> tiktoken.Encoding:
-    """``o200k_base``, built from the package's own vocabulary.
-
-    Takes about half a second, once. Raises VocabularyDamagedError.
-    """
+    """``o200k_base``, in half a second, once. Raises VocabularyDamagedError."""
     from importlib import resources  # it takes long to load
 
     import tiktoken

@@ -92,10 +92,7 @@ async def plan_dialects(
     limits: CallLimits,
     plan_dialect: Callable[[str, Mapping[str, Any], World], Awaitable[Plan]],
 ) -> None:
-    """Have ``plan_dialect`` plan what dialects do in a call, on the files as they are on the disk.
-
-    Raises Refused.
-    """
+    """Have ``plan_dialect`` plan a call on the files as they are on the disk. Raises Refused."""
     with closing(CallWorld(workspace, Base(workspace.head), call, session, limits)) as world:
         _check_if_match(call.if_match, call.params, world)
         dialects = _dialects(call, world, workspace.excludes)

@@ -33,10 +33,7 @@ _QUICK_BYTES = 512 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditCall:
-    """A call that may write files, as the handlers hand it to the writer.
-
-    ``params`` are the method's own; what all methods share has been taken out of them.
-    """
+    """A call that may write files, as the handlers hand it to the writer; ``params``: its own."""
 
     workspace: str
     method: str
@@ -77,10 +74,7 @@ class EditCall:
 
 
 class CallLimits(msgspec.Struct, frozen=True):
-    """What one call may read and write at most.
-
-    Each file that is looked at holds a handle of the directory that it is in.
-    """
+    """What one call may read and write at most; a file looked at holds a directory's handle."""
 
     file_bytes: int
     files: int

@@ -102,14 +102,11 @@ class Composition:
         """``A``, ``M`` or ``D`` and the path, of all that changes; a move is ``M`` its target."""
         moved = {node.origin for path, node in self._nodes.items() if node.origin != path}
         for file in self.planned():
-            origin = self._nodes[file.path].origin
-            if file.after is None:
-                if file.path not in moved:
-                    yield "D", file.path
-            elif file.before is None and origin is None:
-                yield "A", file.path
-            else:
-                yield "M", file.path
+            if file.after is not None:
+                new = file.before is None and self._nodes[file.path].origin is None
+                yield "A" if new else "M", file.path
+            elif file.path not in moved:
+                yield "D", file.path
 
     def reports(self) -> list[EditReport]:
         """Where the edits of the patch have landed, in their order."""

@@ -80,10 +80,6 @@ class Hunk(msgspec.Struct, frozen=True, dict=True):
         lines = (replace(line, text=line.text.removeprefix(BOM)) for line in self.lines)
         return replace(self, lines=tuple(lines))
 
-    def without_edges(self, lead: int, tail: int) -> tuple[HunkLine, ...]:
-        """The lines without so many at the beginning and at the end."""
-        return self.lines[lead : len(self.lines) - tail]
-
     @cached_property
     def bare_edges(self) -> tuple[int, int]:
         """How many bare lines stand at the beginning and at the end."""
@@ -164,10 +160,7 @@ def stripped(line: PatchLine) -> str:
 
 
 def unwrap(text: str) -> Sequence[PatchLine]:
-    """The lines from ``*** Begin Patch``, which is left out, to ``*** End Patch``, which is not.
-
-    Raises Malformed.
-    """
+    """The lines after ``*** Begin Patch`` up to ``*** End Patch`` itself. Raises Malformed."""
     lines = _without_blank_edges(_lines(text.removeprefix(BOM)))
     if not lines:
         raise Malformed(1, f'received no text; expected "{BEGIN}".')
@@ -397,7 +390,9 @@ class _Parser:
         return operations
 
     def _add(self, head: PatchLine, path: str) -> Add:
-        text = self._heredoc() if self._opens_heredoc() else self._added_lines()
+        self._skip_blank()
+        heredoc = HEREDOC.fullmatch(stripped(self._peek()))
+        text = self._heredoc(heredoc[2]) if heredoc else self._added_lines()
         self._edits += 1
         return Add(head.number, self._edits - 1, path, text)
 
@@ -426,24 +421,18 @@ class _Parser:
 
     # -- Add
 
-    def _opens_heredoc(self) -> bool:
-        self._skip_blank()
-        return HEREDOC.fullmatch(stripped(self._peek())) is not None
-
-    def _heredoc(self) -> str:
+    def _heredoc(self, end: str) -> str:
         opening = self._take()
-        found = HEREDOC.fullmatch(stripped(opening))
-        assert found, "BUG: no heredoc opens here"
         content: list[str] = []
         while self._at < len(self._lines):
             line = self._take()
-            if stripped(line) == found[2]:
+            if stripped(line) == end:
                 self._skip_end_of_file()
                 return "".join(content)
             content.append(line.text + line.end)
         raise Malformed(
             opening.number,
-            f'received {visible(opening.text)}; expected a line "{found[2]}" after it, which ends '
+            f'received {visible(opening.text)}; expected a line "{end}" after it, which ends '
             "the text.",
         )
 
@@ -464,8 +453,7 @@ class _Parser:
 
     def _skip_new_file_leftovers(self) -> None:
         """``--- /dev/null``, ``+++ b/x`` and ``@@ -0,0 +1,9 @@``, if Git wrote the lines."""
-        names = [line.text for line in self._lines[self._at : self._at + 2]]
-        if len(names) == 2 and _OLD_NAME.fullmatch(names[0]) and _NEW_NAME.fullmatch(names[1]):
+        if self._names_follow():
             self._at += 2
         if RANGE.fullmatch(self._peek().text):
             self._at += 1
@@ -536,16 +524,15 @@ class _Parser:
         begin = self._at
         while _LEFTOVER.fullmatch(self._peek().text):
             self._at += 1
-        names = self._lines[self._at : self._at + 3]
-        if (
-            len(names) == 3
-            and _OLD_NAME.fullmatch(names[0].text)
-            and _NEW_NAME.fullmatch(names[1].text)
-            and names[2].text.startswith("@@")
-        ):
+        if self._names_follow() and self._lines[self._at + 2].text.startswith("@@"):
             self._at += 2
         if self._at == begin and self._peek().text.startswith((CONTEXT, REMOVED, ADDED)):
             self._back_to_unchanged()
+
+    def _names_follow(self) -> bool:
+        """Whether ``--- a/x`` and ``+++ b/x`` come next; the end of the patch comes after."""
+        lines = zip((_OLD_NAME, _NEW_NAME), self._lines[self._at : self._at + 2], strict=False)
+        return sum(bool(name.fullmatch(line.text)) for name, line in lines) == 2
 
     def _back_to_unchanged(self) -> None:
         """Take a blank line that has its space into the first hunk, when that has no "@@".

@@ -1,7 +1,7 @@
 """Which place each hunk of an update takes (DIALECTS.md 4).
 
 Hunks are placed in the order of the patch, each from a *cursor* on: the end of the hunk before.
-The first rung of ``seeking`` with a place after the cursor decides. A tolerant place is refused
+The first rung of ``climb`` with a place after the cursor decides. A tolerant place is refused
 while a stricter rung finds a free one elsewhere: which was meant can't be told.
 """
 
@@ -13,20 +13,93 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cached_property
-from itertools import pairwise
+from itertools import islice, pairwise
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
+from stetd.editing import patience
 from stetd.editing.apply_patch.grammar import ADDED, CONTEXT, REMOVED, Hunk, HunkLine
-from stetd.editing.apply_patch.seeking import FileLines, Found
 from stetd.editing.matching.ladder import tells
-from stetd.editing.matching.normal_forms import indentation_of
+from stetd.editing.matching.normal_forms import (
+    NormalForms,
+    bare,
+    find_runs,
+    indentation_of,
+    without_trailing_space,
+)
 from stetd.editing.matching.rungs import PLACES, Run, Rung
 from stetd.editing.text import Document, is_blank
 
+#: So many places are compared by the tolerant rungs; of more none is unique.
+_CANDIDATES = 2_000
 _TAB = 8
 _GO_ON = tuple("()[]{}#/*")
+
+Accepts = Callable[[int], bool]
+
+
+class Found(NamedTuple):
+    """What a rung finds: the first lines of places, from 0, ascending, 1,000 at most."""
+
+    rung: Rung
+    places: list[int]
+    #: Whether these are all the places from where the search began.
+    all: bool
+
+
+@dataclass(frozen=True)
+class FileLines:
+    """The lines of a document, ready to be searched."""
+
+    document: Document
+
+    @cached_property
+    def _joined(self) -> str:
+        """The lines as one text, each after and before a ``\\n``."""
+        text = self.document.lf_text
+        return f"\n{text}" if text.endswith("\n") else f"\n{text}\n"
+
+    def climb(self, run: Run, first: int = 0) -> Iterator[Found]:
+        """The places of ``run`` from line ``first`` on, by each rung that finds any, in order."""
+        patience.go_on()
+        starts = self.document.lf_starts
+        exact = list(islice(find_runs(self._joined, starts, run.lines, first), PLACES))
+        if exact:
+            yield Found(Rung.EXACT, exact, len(exact) < PLACES)
+        if run.blank:
+            return
+        bare_places = self.document.form(NormalForms).find_bare(run.bare, first)
+        candidates = list(islice(bare_places, _CANDIDATES + 1))
+        for rung, accepts in self._rungs(run) if candidates else ():
+            patience.go_on()
+            found = [place for place in candidates if accepts(place)]
+            if found:
+                sure = len(candidates) <= _CANDIDATES and len(found) < PLACES
+                yield Found(rung, found[:PLACES], sure)
+
+    def _rungs(self, run: Run) -> Iterator[tuple[Rung, Accepts]]:
+        def alike(key: Callable[[str], str], ours: Sequence[str], theirs: Sequence[str]) -> Accepts:
+            keys = [key(line) for line in ours]
+            return lambda at: all(
+                key(line) == wanted
+                for line, wanted in zip(theirs[at : at + len(keys)], keys, strict=True)
+            )
+
+        def uniform(place: int) -> bool:
+            return run.change_at(place, run.lines, self.document.lines) is not None
+
+        trimmed = alike(bare, run.lines, self.document.lines)
+        yield Rung.TRAILING_SPACE, alike(without_trailing_space, run.lines, self.document.lines)
+        if run.telling:
+            # Twice if there are more places than those of one uniform change.
+            yield Rung.INDENT, lambda at: trimmed(at) and uniform(at)
+            yield Rung.INDENT, trimmed
+        folded = self.document.form(NormalForms).folded_lines
+        yield Rung.TYPOGRAPHY, alike(without_trailing_space, run.folded_lines, folded)
+        if run.telling:
+            yield Rung.INDENT_TYPOGRAPHY, uniform
 
 
 def block_end(lines: Sequence[str], opening: int) -> int | None:
@@ -188,7 +261,7 @@ def forms_of(hunk: Hunk) -> list[Form]:
         edges.append((0, hunk.blank_context_at_end))
     forms: list[Form] = []
     for head, foot in edges:
-        lines = hunk.without_edges(head, foot)
+        lines = hunk.lines[head : len(hunk.lines) - foot]
         known = any(lines == form.lines for form in forms)
         if not known and any(line.sign != ADDED for line in lines):
             forms.append(Form(lines, lead - head, bool(head) + bool(foot)))
@@ -226,6 +299,7 @@ class Placer:
         #: Where they begin, with their numbers, ascending; and the most lines that one covers.
         self._starts: list[tuple[int, int]] = []
         self._largest = 0
+        self._document = document
         self._file = document.form(FileLines)
         self._first = first
         self._cursor = 0
@@ -379,7 +453,7 @@ class Placer:
     @cached_property
     def _end(self) -> int:
         """The line after the last one that is not blank."""
-        lines = self._file.lines
+        lines = self._document.lines
         return next((at for at in range(len(lines), 0, -1) if not is_blank(lines[at - 1])), 0)
 
     def _settled(self, hunk: Hunk, options: Sequence[Option]) -> Option | Problem:
@@ -487,7 +561,7 @@ class Placer:
 
     def _end_of_block(self, opening: int) -> int | None:
         if opening not in self._blocks:
-            self._blocks[opening] = block_end(self._file.lines, opening)
+            self._blocks[opening] = block_end(self._document.lines, opening)
         return self._blocks[opening]
 
     def _taken(self, hunk: Hunk, forms: Sequence[Form], anchors: Sequence[int]) -> Problem | None:
@@ -573,7 +647,7 @@ class Placer:
 
     def _addition(self, hunk: Hunk) -> Placed | Problem:
         """After the ``@@`` line, else at the end of the file."""
-        texts, count = self._known[hunk.index], self._file.count
+        texts, count = self._known[hunk.index], self._document.line_count
         if hunk.range not in (None, (count, 0)) and count and not hunk.end_of_file:
             return Problem(Reason.RANGE_ALONE, hunk)
         if not texts or hunk.end_of_file or hunk.range:

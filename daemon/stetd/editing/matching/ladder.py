@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import dropwhile
+from itertools import dropwhile, takewhile
 
 import msgspec
 from msgspec.structs import replace
@@ -70,9 +70,10 @@ def _trimmed(old: list[str], new: list[str], at_head: int, at_tail: int) -> Trim
         return None
     old, new, last = tail[0][::-1], tail[1][::-1], tail[2]
     blank = _leading_blanks(old)
-    if blank == len(old) or ((first or last) and not _telling(old, new)):
+    telling = old != new and any(map(str.isalnum, "".join(old)))
+    if blank == len(old) or ((first or last) and not telling):
         return None
-    if at_tail and new and _terminated(old[-1]) != _terminated(new[-1]):
+    if at_tail and new and old[-1].endswith(_ENDS) != new[-1].endswith(_ENDS):
         return None
     core = old[blank : len(old) - _leading_blanks(old[::-1])]
     return Trimmed(
@@ -105,23 +106,12 @@ def _without_first(
 
 
 def _leading_blanks(lines: list[str]) -> int:
-    for index, line in enumerate(lines):
-        if not is_blank(line.rstrip("\r\n")):
-            return index
-    return len(lines)
-
-
-def _telling(old: list[str], new: list[str]) -> bool:
-    return old != new and any(map(str.isalnum, "".join(old)))
+    return sum(1 for _ in takewhile(is_blank, (line.rstrip("\r\n") for line in lines)))
 
 
 def _grows(old: list[str], new: list[str]) -> bool:
     """Whether the first old line stays and new ones are put before it."""
     return bool(new) and new[0] != old[0] and old[0] in new
-
-
-def _terminated(line: str) -> bool:
-    return line.endswith(("\n", "\r"))
 
 
 __all__ = ["Match", "Rung", "Several", "locate", "match_at", "tells"]
@@ -353,12 +343,7 @@ def _trim_edges(document: Document, old: str, new: str) -> Match | Several | Non
         if len(lines) > 1 or len(matches) > 1:
             return Several(Rung.TRIM_EDGES, tuple(sorted(lines)[: rungs.PLACES]))
         for match, one in matches.values():
-            dropped = filter(None, (one.dropped_first, one.dropped_last))
-            if any(_stands(document, line) for line in dropped):
-                return None
-            if _differs_by_words(document, match, one):
-                return None
-            if _blank_lines_stand_further_off(document, match, one):
+            if _is_doubtful(document, match, one):
                 return None
             match = replace(match, rung=Rung.TRIM_EDGES)
             return None if _is_applied(document, match, one.old, one.new) else match
@@ -373,15 +358,24 @@ def _is_one_passage(document: Document, old: str, lines: set[int]) -> bool:
     return len(places) == 1 and places[0] < min(lines) <= max(lines) <= places[0] + len(found.lines)
 
 
-def _differs_by_words(document: Document, match: Match, trimmed: Trimmed) -> bool:
-    """Whether a line like a dropped one stands in its place, as for a function of another name."""
+def _is_doubtful(document: Document, match: Match, trimmed: Trimmed) -> bool:
+    """Whether what was dropped speaks against a place.
+
+    A dropped line stands in the file, or one like it beside the place, as for a function of another
+    name; or lines are added before a blank line that has other lines before it in the file.
+    """
     first = document.line_at(match.start) - 1
     after = document.line_at(max(match.start, match.end - 1))
-    above = next((line for line in document.lines[:first][::-1] if not is_blank(line)), "")
-    below = next((line for line in document.lines[after:] if not is_blank(line)), "")
-    return (bool(trimmed.dropped_first) and _alike(trimmed.dropped_first, above)) or (
-        bool(trimmed.dropped_last) and _alike(trimmed.dropped_last, below)
-    )
+    for dropped, grows, beside in (
+        (trimmed.dropped_first, trimmed.grows_up, document.lines[:first][::-1]),
+        (trimmed.dropped_last, trimmed.grows_down, document.lines[after:]),
+    ):
+        nearest = next((line for line in beside if not is_blank(line)), "")
+        if dropped and (_stands(document, dropped) or _alike(dropped, nearest)):
+            return True
+        if grows and any(map(is_blank, dropwhile(is_blank, beside[:_FURTHER_OFF]))):
+            return True
+    return False
 
 
 def _alike(line: str, other: str) -> bool:
@@ -391,22 +385,6 @@ def _alike(line: str, other: str) -> bool:
         return True
     shared = not set(_WORD.findall(mine)).isdisjoint(_WORD.findall(theirs))
     return shared or fuzz.ratio(mine, theirs) > _LIKENESS
-
-
-def _blank_lines_stand_further_off(document: Document, match: Match, trimmed: Trimmed) -> bool:
-    """Whether lines are added before a blank line that has other lines before it in the file."""
-    first = document.line_at(match.start) - 1
-    after = document.line_at(max(match.start, match.end - 1))
-    above = document.lines[max(0, first - _FURTHER_OFF) : first][::-1]
-    below = document.lines[after : after + _FURTHER_OFF]
-    return (trimmed.grows_up and _blank_after_others(above)) or (
-        trimmed.grows_down and _blank_after_others(below)
-    )
-
-
-def _blank_after_others(lines: list[str]) -> bool:
-    others = list(dropwhile(is_blank, lines))
-    return any(map(is_blank, others))
 
 
 def _stands(document: Document, line: str) -> bool:

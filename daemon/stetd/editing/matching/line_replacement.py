@@ -176,10 +176,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 def spaces_unit(around: Sequence[str]) -> int | None:
-    """The unit of lines indented with spaces: their smallest step that is no rarity.
-
-    None without steps, with tabs, or when the step may be mere alignment.
-    """
+    """The smallest usual step of lines indented with spaces; None when it may be alignment."""
     if _main_kind(around) != " ":
         return None
     widths = [len(line) for line in around if "\t" not in line]

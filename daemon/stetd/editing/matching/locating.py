@@ -123,8 +123,8 @@ def explained_miss(
             start = document.text.translate(reading).find(old)
             if start >= 0 and document.undecodable(start, start + len(old)):
                 return bad_byte(subject, document, start)
-    miss = near_miss.explain_miss(document, old, told, subject.old)
-    return refusals.old_text_not_found(subject, near_miss.describe_miss(miss), miss.nearest)
+    explanation, nearest = near_miss.explain_miss(document, old, told, subject.old)
+    return refusals.old_text_not_found(subject, explanation, nearest)
 
 
 def bad_byte(subject: Subject, document: Document, start: int) -> Failure:

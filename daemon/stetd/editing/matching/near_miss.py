@@ -13,7 +13,6 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-import msgspec
 from rapidfuzz import fuzz
 
 from stet.wire.failures import Nearest
@@ -45,38 +44,28 @@ _WORD = re.compile(r"[^\W_]\w{2,}")
 _ELLIPSIS = re.compile(r"\s*(?:#|//|--|/\*|<!--)?\s*(?:\.\.\.|\u2026)(?:\s.*|[^\w(\[{]*)")
 
 
-class Miss(msgspec.Struct, frozen=True):
-    """The passage nearest to a text, and the line (from 1) at which the new text stands already."""
-
-    nearest: Nearest | None
-    already_applied_line: int | None
-
-
-def explain_miss(document: Document, old: str, new: str | None, called: str = "oldText") -> Miss:
-    """Look for what ``old``, which the dialect calls ``called``, may have meant."""
-    return Miss(_nearest(document, old, called), _already_applied(document, old, new or ""))
-
-
-def describe_miss(miss: Miss) -> str:
-    """One or a few sentences, to stand after "old text not found"; "" if nothing is known."""
+def explain_miss(
+    document: Document, old: str, new: str | None, called: str = "oldText"
+) -> tuple[str, Nearest | None]:
+    """What ``old``, which the dialect calls ``called``, may mean: sentences and the passage."""
+    nearest, applied = _nearest(document, old, called), _already_applied(document, old, new or "")
     sentences: list[str] = []
-    if miss.already_applied_line is not None:
+    if applied is not None:
         sentences.append(
-            f"The new text already stands at line {miss.already_applied_line}: the edit seems to "
-            "be already applied. Read the file before you send it again."
+            f"The new text already stands at line {applied}: the edit seems to be already "
+            "applied. Read the file before you send it again."
         )
-    if miss.nearest is not None:
-        first, last = miss.nearest.line, miss.nearest.end_line
+    if nearest is not None:
+        first, last = nearest.line, nearest.end_line
         where = f"line {first}" if first == last else f"lines {first}-{last}"
         sentences.append(
-            f"The nearest passage is at {where}; {miss.nearest.first_difference}\n"
-            f"{_numbered(miss.nearest)}"
+            f"The nearest passage is at {where}; {nearest.first_difference}\n{_numbered(nearest)}"
         )
     if not sentences:
         sentences.append("Nothing in the file resembles it; read the file again.")
-    elif miss.already_applied_line is None:
+    elif applied is None:
         sentences.append("Send the text exactly as it stands in the file.")
-    return "\n".join(sentences)
+    return "\n".join(sentences), nearest
 
 
 def _numbered(nearest: Nearest) -> str:

@@ -60,6 +60,10 @@ class _File:
     target: Target
     pairs: dict[int, tuple[str, str]] = field(default_factory=dict)
     edits: list[LocatedEdit] = field(default_factory=list)
+    #: What becomes of it.
+    planned: list[PlannedFile] = field(default_factory=list)
+    reports: tuple[EditReport, ...] = ()
+    warnings: list[str] = field(default_factory=list)
 
     def add(self, index: int, pair: Pair, *, crlf: bool) -> None:
         """Take a pair; ``crlf``: how its answer ends lines."""
@@ -71,15 +75,6 @@ class _File:
     def subject(self, index: int) -> Subject:
         """What a failure of a pair is about."""
         return Subject(NOUN, index, self.target.path, old="===FIND===", new="===REPLACE===")
-
-
-class _Outcome(msgspec.Struct, frozen=True):
-    """What becomes of one file."""
-
-    planned: PlannedFile
-    reports: tuple[EditReport, ...]
-    result: BlockResult
-    warnings: tuple[str, ...]
 
 
 def plan(params: Mapping[str, object], world: World) -> Plan:
@@ -101,24 +96,21 @@ def plan(params: Mapping[str, object], world: World) -> Plan:
 
 def _plan(files: Sequence[_File]) -> Plan:
     failures = _locate(files)
-    outcomes: list[_Outcome] = []
     for file in files:
-        outcome = _outcome(file)
-        if isinstance(outcome, _Outcome):
-            outcomes.append(outcome)
-        else:
-            failures += outcome
+        failures += _carry_out(file)
     if failures:
         raise Refused(*sorted(failures, key=lambda failure: failure.index or 0))
-    reports = sorted((r for each in outcomes for r in each.reports), key=lambda r: r.index)
+    reports = sorted((r for file in files for r in file.reports), key=lambda r: r.index)
+    count = counted(len(reports), "edit")
+    one = f"patch_block {files[0].target.path}: {count}"
     return Plan(
-        files=tuple(outcome.planned for outcome in outcomes),
+        files=tuple(planned for file in files for planned in file.planned),
         edits=tuple(reports),
-        message=_message(files, outcomes, done=True),
-        preview_message=_message(files, outcomes, done=False),
-        warnings=tuple(warning for outcome in outcomes for warning in outcome.warnings),
-        subject=_commit_subject(outcomes),
-        results=tuple(outcome.result for outcome in outcomes),
+        message=_message(files, done=True),
+        preview_message=_message(files, done=False),
+        warnings=tuple(warning for file in files for warning in file.warnings),
+        subject=one if len(files) == 1 else f"patch_block: {count} in {len(files)} files",
+        results=tuple(_result(file.spelled, len(file.edits), None) for file in files),
     )
 
 
@@ -238,24 +230,21 @@ def _find(file: _File, index: int, *, explain: bool) -> LocatedEdit | Failure:
     return match
 
 
-def _outcome(file: _File) -> _Outcome | list[Failure]:
-    """What the located edits make of a file, or why they can't be made."""
-    text = file.target.document.text
+def _carry_out(file: _File) -> list[Failure]:
+    """Make the located edits of a file, or tell why they can't be made."""
+    path, document = file.target.path, file.target.document
     subjects = {edit.index: file.subject(edit.index) for edit in file.edits}
-    arrangement = arrange(text, file.edits)
-    failures = list(overlap_failures(file.target.document, subjects, arrangement))
+    arrangement = arrange(document.text, file.edits)
+    failures = list(overlap_failures(document, subjects, arrangement))
     if failures:
         return failures
-    applied = apply_changes(text, arrangement.changes)
-    if applied.text == text:
+    applied = apply_changes(document.text, arrangement.changes)
+    if applied.text == document.text:
         return [refusals.no_change(subject) for subject in subjects.values()]
-    path, before = file.target.path, file.target.data
-    return _Outcome(
-        PlannedFile(path, before, file.target.document.to_bytes(applied.text)),
-        report_edits(path, file.edits, arrangement.changes, applied),
-        _result(file.spelled, len(file.edits), None),
-        tuple(_warnings(file)),
-    )
+    file.planned = [PlannedFile(path, file.target.data, document.to_bytes(applied.text))]
+    file.reports = report_edits(path, file.edits, arrangement.changes, applied)
+    file.warnings = list(_warnings(file))
+    return []
 
 
 # -- what is said
@@ -306,23 +295,14 @@ def _leaves_empty_line(edit: LocatedEdit, text: str) -> bool:
     return starts_line and text[edit.end : edit.end + 1] in ("\r", "\n")
 
 
-def _message(files: Sequence[_File], outcomes: Sequence[_Outcome], *, done: bool) -> str:
+def _message(files: Sequence[_File], *, done: bool) -> str:
     lines: list[str] = []
-    for file, outcome in zip(files, outcomes, strict=True):
-        count = len(outcome.reports)
-        lines.append(
-            f"{'Applied' if done else 'Would apply'} {count} changes to {file.target.path}"
-        )
-        for report in outcome.reports:
+    for file in files:
+        applied = "Applied" if done else "Would apply"
+        lines.append(f"{applied} {len(file.reports)} changes to {file.target.path}")
+        for report in file.reports:
             lines += tolerance_notes(file.subject(report.index), report)
-        lines += (f"warning: {warning}" for warning in outcome.warnings)
+        lines += (f"warning: {warning}" for warning in file.warnings)
     if not done:
         lines.append("Nothing was changed: this only shows what would be.")
     return "\n".join(lines)
-
-
-def _commit_subject(outcomes: Sequence[_Outcome]) -> str:
-    count = counted(sum(len(outcome.reports) for outcome in outcomes), "edit")
-    if len(outcomes) == 1:
-        return f"patch_block {outcomes[0].planned.path}: {count}"
-    return f"patch_block: {count} in {len(outcomes)} files"

@@ -234,15 +234,10 @@ MOST_MATCHES = 1_000
 
 
 class Pattern(msgspec.Struct, frozen=True):
-    """A compiled pattern."""
+    """A compiled pattern; ``most_text``: characters of the longest text that it is tried on."""
 
     compiled: Any
-    keeps_repetitions: bool
-
-    @property
-    def most_text(self) -> int:
-        """The characters of the longest text that it may be tried on."""
-        return MOST_TEXT_KEPT if self.keeps_repetitions else MOST_TEXT
+    most_text: int
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -279,7 +274,7 @@ def compile_pattern(text: str) -> Pattern:
         raise BadPattern(str(error.msg), position) from error
     except (ValueError, OverflowError, RecursionError, IndexError, KeyError) as error:
         raise BadPattern(str(error) or "it can not be compiled") from error
-    return Pattern(compiled, read.keeps_repetitions)
+    return Pattern(compiled, MOST_TEXT_KEPT if read.keeps_repetitions else MOST_TEXT)
 
 
 def check_template(pattern: Pattern, template: str) -> str | None:
@@ -301,10 +296,7 @@ def check_template(pattern: Pattern, template: str) -> str | None:
 def find_matches(
     pattern: Pattern, document: Document, allowance: Allowance, number: int | None = None
 ) -> Matches:
-    """All matches of ``pattern``, or, with ``number`` (from 1), up to that one.
-
-    Raises TimeoutError and MemoryError.
-    """
+    """All matches, or those up to ``number`` (from 1). Raises TimeoutError and MemoryError."""
     found: list[Found] = []
     count, empty = 0, False
     with allowance:

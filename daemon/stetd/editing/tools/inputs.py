@@ -93,14 +93,11 @@ def said(description: str, **bounds: Any) -> msgspec.Meta:
 
 
 def parsed(value: object) -> object:
-    """A JSON string that holds an object or a list, parsed; anything else as it is.
-
-    Raises BrokenJson. Line ends that were not escaped inside a string mean themselves.
-    """
+    """A JSON string of an object or a list, parsed; else the value. Raises BrokenJson."""
     if not isinstance(value, str) or value.lstrip(" \t\r\n")[:1] not in ("{", "["):
         return value
     try:
-        return json.loads(value, strict=False)
+        return json.loads(value, strict=False)  # bare line ends in strings mean themselves
     except json.JSONDecodeError as error:
         raise BrokenJson(
             f"a string that is not valid JSON: {error.msg} at line {error.lineno}, "

@@ -39,10 +39,6 @@ _WANTED = {
 }
 
 
-class _Wrong(Exception):
-    """A value can't be what its field is."""
-
-
 def validated(model: type[Input], params: Mapping[str, object], noun: str = "item") -> Input:
     """``params`` as ``model``, whose list holds ``noun``s. Raises Refused, with every fault."""
     reading = _Reading(model, noun)
@@ -93,13 +89,10 @@ class _Reading:
             if is_object:
                 return self.object_of(kind, parsed(value), place)
             if field.element is not None:
-                return self._elements(field, listed(value), place)
+                return self._elements(field, listed(value), place, owner)
         except BrokenJson as broken:
             wanted = "an object" if is_object else "a list of objects"
             self._note_wrong(place, wanted, str(broken), owner)
-            return None
-        except _Wrong as wrong:
-            self._note(place, f'"{_dotted(place)}" {wrong} Expected fields: {_fields(owner)}.')
             return None
         if field.choices:
             return self._choice(field, value, place)
@@ -109,14 +102,19 @@ class _Reading:
             return None
         fault = _fault(field, value)
         if fault == "":
-            self._note(place, f'"{_dotted(place)}" is empty. Expected fields: {_fields(owner)}.')
+            self._note_empty(place, owner)
         elif fault is not None:
             self._note_wrong(place, fault, _received(value), owner, ":")
         return float(value) if kind is float else value
 
-    def _elements(self, field: Field, value: object, place: Place) -> list[object]:
+    def _elements(
+        self, field: Field, value: object, place: Place, owner: type[ToolInput]
+    ) -> list[object]:
         if not isinstance(value, list):
-            raise _Wrong(f"must be a list of objects; received {_received(value)}.")
+            self._note_wrong(place, "a list of objects", _received(value), owner)
+            return []
+        if not value:
+            self._note_empty(place, owner)
         if len(value) > MAX_ELEMENTS:
             self._note(
                 place,
@@ -124,8 +122,6 @@ class _Reading:
                 "send fewer in a call.",
             )
             return []
-        if not value:
-            raise _Wrong("is empty.")
         made: list[object] = []
         for number, each in enumerate(value):
             here = (*place, number)
@@ -154,6 +150,9 @@ class _Reading:
         self._note(
             place, f'unknown field "{_cut(field)}"{hint}. Expected fields: {_fields(owner)}.'
         )
+
+    def _note_empty(self, place: Place, owner: type[ToolInput]) -> None:
+        self._note(place, f'"{_dotted(place)}" is empty. Expected fields: {_fields(owner)}.')
 
     def _note_wrong(
         self, place: Place, wanted: str, what: str, owner: type[ToolInput], must: str = _MUST_BE
