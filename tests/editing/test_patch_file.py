@@ -243,6 +243,10 @@ class TestLimits:
         assert expected == made.files[0].after
         assert [(2 * n + 1, 2 * n + 2) for n in reversed(range(1_000))] == lines(made)
 
+    def test_the_end_of_an_indented_line_is_refused_where_the_line_would_be_joined(self) -> None:
+        refused = refusal(b"\t}\r\n", change("}\n", "x", occurrence=1))
+        assert "old_text_not_found" == refused.kind
+
     def test_the_500th_of_a_million_occurrences_is_found(self) -> None:
         data = b"a" * 1_000_000
         made = patched(data, change("aa", "b", occurrence=500_000))
