@@ -174,7 +174,7 @@ class Historian(asyncio.Protocol):
         self._ended: asyncio.Future[None] = loop.create_future()
 
     async def start(self) -> None:
-        """Start one, and tell it where to begin."""
+        """Start one."""
         near, far = socket.socketpair()
         try:
             self._running = self._run(far)
@@ -186,31 +186,7 @@ class Historian(asyncio.Protocol):
         finally:
             far.close()
         self._began = self._heard = time.monotonic()
-        self._received = messages.Received()
         await self._loop.create_connection(lambda: self, sock=near)
-        base = self.base
-        self._say(
-            messages.Begin(
-                version=__version__,
-                state=self._state,
-                segment=base.position.segment,
-                offset=base.position.offset,
-                starts=base.starts,
-                options=self._options,
-                held=base.held,
-                held_from=base.held_from,
-            )
-        )
-        self.trouble = None
-        self._told = None
-        self._tell()
-        for number, waiting in list(self._waiting.items()):
-            if waiting.asked < _MOST_ASKED:
-                waiting.asked += 1
-                self._say(waiting.message)
-            else:
-                self._give_up(number, refused_anew(_LOST))
-        self._watch()
 
     def follow(self) -> None:
         """The journal goes further by now: say so soon."""
@@ -260,7 +236,12 @@ class Historian(asyncio.Protocol):
         self._say(options)
 
     def restart(self) -> None:
-        """Let another one begin, at the last checkpoint."""
+        """Let another one begin, at the last checkpoint. That loses no question."""
+        for waiting in self._waiting.values():
+            waiting.asked = 0
+        self._kill()
+
+    def _kill(self) -> None:
         if self._running is not None:
             self._running.kill()
 
@@ -283,10 +264,34 @@ class Historian(asyncio.Protocol):
     # -- asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It can be spoken to."""
+        """It can be spoken to: tell it where to begin, before anything else is said."""
         assert isinstance(transport, asyncio.Transport), "BUG: no socket"
         self._transport = transport
+        self._received = messages.Received()
         self._full = False
+        base = self.base
+        self._say(
+            messages.Begin(
+                version=__version__,
+                state=self._state,
+                segment=base.position.segment,
+                offset=base.position.offset,
+                starts=base.starts,
+                options=self._options,
+                held=base.held,
+                held_from=base.held_from,
+            )
+        )
+        self.trouble = None
+        self._told = None
+        self._tell()
+        for number, waiting in list(self._waiting.items()):
+            if waiting.asked < _MOST_ASKED:
+                waiting.asked += 1
+                self._say(waiting.message)
+            else:
+                self._give_up(number, refused_anew(_LOST))
+        self._watch()
 
     def pause_writing(self) -> None:
         """It does not listen at present."""
@@ -404,7 +409,7 @@ class Historian(asyncio.Protocol):
             return
         if time.monotonic() - self._heard > _SILENT_S:
             _log.error("the historian says nothing: it is ended")
-            self.restart()
+            self._kill()
         else:
             self._say(messages.Ping())
 

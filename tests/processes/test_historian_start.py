@@ -1,0 +1,60 @@
+"""What a historian is told first, whatever happens meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import pytest
+
+from stetd.processes import historian_messages as messages
+from stetd.processes.historian_client import Base, Historian
+from stetd.storage.journal import Position
+
+
+class Peer:
+    """The other end of the socket, instead of a process."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        self.socket = socket.socket(fileno=socket.dup(connected.fileno()))
+
+    def kill(self) -> None:
+        self.socket.close()
+
+    def wait(self) -> int:
+        return 0
+
+
+def options() -> messages.Options:
+    return messages.Options(
+        exclude=[], max_file_bytes=1, request_record_calls=1, request_record_s=1.0
+    )
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_it_is_told_where_to_begin_before_anything_else(turns: int) -> None:
+    peers: list[Peer] = []
+
+    def run(connected: socket.socket) -> Peer:
+        peers.append(Peer(connected))
+        return peers[-1]
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        journal = Position(1, 8)
+        historian = Historian(loop, "/state", options(), run, Base(), lambda: journal)
+        starting = loop.create_task(historian.start())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        journal = Position(1, 80)
+        historian._tell()
+        asked = loop.create_task(historian.ask("log", {}, str))
+        await starting
+        await asyncio.sleep(0.05)
+        first = messages.receive(peers[0].socket)
+        assert isinstance(first, messages.Begin)
+        asked.cancel()
+        historian._closing = True
+        peers[0].kill()
+
+    asyncio.run(story())
