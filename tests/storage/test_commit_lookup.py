@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from stet.wire.failures import Refused
 from stetd.historian.index.history_index import HistoryIndex
-from stetd.historian.index.keeping import catch_up
+from stetd.historian.index.keeping import catch_up, release
 from stetd.historian.index.writer import GrowingIndex
 from stetd.historian.queries import commit_changes, commit_lookup
 from stetd.historian.queries.commit_lookup import CommitLookup, UnknownCursor, look_back
@@ -143,6 +143,7 @@ def histories(tmp_path: Path) -> Histories:
     for number in range(40):
         made.commit({f"d/{number % 3}": f"{number}\n"}, session="s")
     assert expected(made) == asked(made)
+    release()
     return made
 
 

@@ -16,7 +16,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 
 from stet.wire.failures import Kind, Refused, refuse
 from stetd.historian.index.history_index import HistoryIndex
@@ -43,6 +43,10 @@ _ID = 20
 _writing: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 #: Indexes that questions wait for. The thread, which has a low priority, leaves them to those.
 _wanted: Counter[str] = Counter()
+#: An open connection to each of the newest indexes: closing the last one makes SQLite sync.
+_held: dict[str, GrowingIndex] = {}
+_holding = threading.Lock()
+_MOST_HELD = 8
 #: Indexes that were replaced because an answer could not be right.
 _replaced: set[str] = set()
 
@@ -142,16 +146,47 @@ def _up_to_date(path: str, repository: StoredObjects, head: str) -> HistoryIndex
     return None
 
 
+def release(most: int = 0) -> None:
+    """Close the connections that are held, but for the newest ones."""
+    with _holding:
+        while len(_held) > most:
+            _held.pop(next(iter(_held))).close()
+
+
+@contextmanager
+def _writing_to(path: str) -> Iterator[GrowingIndex]:
+    """A connection to add commits with, which is held afterwards."""
+    index = GrowingIndex.open(path)
+    try:
+        yield index
+    except BaseException:
+        index.close()
+        raise
+    with _holding:
+        before = _held.pop(path, None)
+        _held[path] = index
+    if before is not None:
+        before.close()
+    release(_MOST_HELD)
+
+
+def _remove(path: str) -> None:
+    with _holding:
+        if path in _held:
+            _held.pop(path).close()
+    remove(path)
+
+
 def _bring_up(path: str, repository: StoredObjects, head: str, deadline: float) -> None:
     for last_attempt in (False, True):
         try:
-            with closing(GrowingIndex.open(path)) as index:
+            with _writing_to(path) as index:
                 _add_all(index, repository, head, deadline)
             return
         except sqlite3.DatabaseError as error:
             if last_attempt or not is_damage(error):
                 raise
-            remove(path)
+            _remove(path)
 
 
 def _add_all(
@@ -186,7 +221,7 @@ def replaced(repository: StoredObjects, head: str | None, deadline: float) -> bo
             remove(new)
             with closing(GrowingIndex.open(new)) as index:
                 _add_all(index, repository, head, deadline)
-            remove(path)
+            _remove(path)
             os.rename(new, path)
         except (Refused, MissingObject, sqlite3.Error, OSError):
             remove(new)
@@ -198,7 +233,7 @@ def discard(repository: str) -> None:
     """Remove the index of a repository whose commits are others now."""
     path = HistoryIndex.path_for(repository)
     with _writing[path]:
-        remove(path)
+        _remove(path)
 
 
 class Indexer:
@@ -234,6 +269,7 @@ class Indexer:
             self._changed.notify_all()
         if self._thread.is_alive():
             self._thread.join()
+        release()
 
     def _run(self) -> None:
         give_way(BEHIND_EDITS)
@@ -266,7 +302,7 @@ class Indexer:
                 return
             try:
                 with (
-                    closing(GrowingIndex.open(path)) as index,
+                    _writing_to(path) as index,
                     closing(catch_up(index, repository, head)) as steps,
                 ):
                     for _ in steps:
@@ -279,6 +315,6 @@ class Indexer:
                 self.follow(shadow)
             except sqlite3.DatabaseError as error:
                 if is_damage(error):
-                    remove(path)
+                    _remove(path)
                     self.follow(shadow)
                 raise
