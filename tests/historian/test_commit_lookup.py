@@ -12,6 +12,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from historian.walked_history import WalkedHistory
 from stet.wire.failures import Refused
 from stetd.historian.index.history_index import HistoryIndex
 from stetd.historian.index.keeping import catch_up, release
@@ -23,7 +24,6 @@ from stetd.repository.shallow import write_shallow
 from stetd.repository.stored_objects import MissingObject
 from stetd.storage.disk import Disk
 from storage.histories import Histories
-from storage.walked_history import WalkedHistory
 
 PATHS = ["a", "d/a", "d/e/b"]
 NAMES = [None, "x", "y"]
