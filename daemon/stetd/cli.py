@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from stet.service.socket_path import UnsafeDirectory
+from stet.service.socket_path import UnsafeDirectory, socket_path
 from stet.version import __version__
 from stetd.config import logs
 from stetd.config.directories import AlreadyRunning, Directories, instance_lock
@@ -128,8 +128,7 @@ def _tell_configuration(given: argparse.Namespace, directories: Directories) -> 
 def give_back_large_blocks() -> None:
     """Have large blocks of memory given back once they are free, and few heaps (mallopt(3)).
 
-    Otherwise the GNU allocator keeps them: a daemon that was sent large messages kept 100 MB more.
-    Other allocators have no such function, or ignore it.
+    Otherwise the GNU allocator keeps them. Other allocators have no such function, or ignore it.
     """
     with suppress(OSError, AttributeError):
         mallopt = ctypes.CDLL(None).mallopt
@@ -179,7 +178,7 @@ def _run(
         where = os.fsdecode(error.filename) if error.filename else directories.state
         return _complain(f"{where}: {error.strerror}", EXIT_FAILED)
     daemon.handlers.reloading = reloading
-    daemon.handlers.last_error = last_error.newest
+    daemon.handlers.last_error = lambda: last_error.newest
     try:
         listeners = _listeners(directories)
         daemon.run(_serve(reloading, daemon, listeners, hangups))
@@ -196,12 +195,11 @@ def _run(
 def _listeners(directories: Directories) -> list[Listener]:
     """Both sockets: the one that systemd opened where there is one, else a new one."""
     given = systemd.inherited_sockets()
-    paths = {"agent": directories.agent_socket, "control": directories.control_socket}
     return [
-        Listener(given[name], name == "control", None)
+        Listener(given[name], control, None)
         if name in given
-        else listen(path, control=name == "control")
-        for name, path in paths.items()
+        else listen(socket_path(directories.runtime, control=control), control=control)
+        for name, control in (("agent", False), ("control", True))
     ]
 
 

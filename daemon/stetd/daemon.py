@@ -46,7 +46,6 @@ T = TypeVar("T")
 #: The event loop shares the interpreter with threads; short turns keep it quick.
 _SWITCH_INTERVAL_S = 0.0005
 _CHECKPOINT_TIMEOUT_S = 30.0
-_HELPERS = 2
 #: Seconds in which calls that wait are still begun when the daemon is told to end.
 _QUEUE_S = 10.0
 _CHECKPOINT_LOOK_S = 0.05
@@ -87,7 +86,7 @@ class Daemon:
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
         loop = asyncio.new_event_loop()
         # For what may hang in the kernel: syncs of a checkpoint, looking at a peer's mounts.
-        loop.set_default_executor(ThreadPoolExecutor(_HELPERS, thread_name_prefix="stet-help"))
+        loop.set_default_executor(ThreadPoolExecutor(2, thread_name_prefix="stet-help"))
         disk = other_disk or Disk()
         wal = os.path.join(directories.state, "journal")
         for directory in (wal, os.path.join(directories.state, "workspaces")):
@@ -137,7 +136,7 @@ class Daemon:
 
         historian.on_commits = upkeep.follow
         workspaces = Workspaces(writer, taking_up, directories, resume)
-        handlers = Handlers(writer, historian, workspaces, settings, upkeep, retain)
+        handlers = Handlers(writer, workspaces, settings, upkeep, retain)
         upkeep.start()
         for workspace in state.open.values():
             upkeep.follow(workspace.shadow)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import time
 from collections.abc import Iterator
@@ -137,7 +138,9 @@ def test_undo_alone_asks_on_a_terminal(ws: Installation) -> None:
 def test_stop_ends_the_daemon_and_the_next_command_starts_it() -> None:
     with installation() as own:
         own.stet("init")
-        assert own.stet("stop").returncode == 0
+        outside = os.path.join(own.base, "elsewhere")  # no workspace
+        os.mkdir(outside)
+        assert own.stet("stop", cwd=outside).returncode == 0
         assert own.stet("status").returncode == 0
 
 

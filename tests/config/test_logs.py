@@ -159,10 +159,10 @@ def test_newest_error_is_remembered_and_nothing_milder() -> None:
     logger = logging.Logger("x")
     logger.addHandler(last)
     logger.warning("mild")
-    assert last.newest() is None
+    assert last.newest is None
     logger.error("first")
     last.emit(record("a\nb", level=logging.ERROR))
     logger.warning("mild")
-    newest = last.newest()
+    newest = vars(last)["newest"]
     assert newest is not None
     assert (newest.time, newest.message) == ("2023-11-14T22:13:20Z", "a\\nb")

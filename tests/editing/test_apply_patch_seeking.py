@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from patch_calls import unplaced, updated
 from stetd.editing.apply_patch.hunks import block_end
-from stetd.editing.apply_patch.seeking import FileLines, Run, without_white_space
+from stetd.editing.apply_patch.seeking import FileLines
 from stetd.editing.matching.normal_forms import bare, folded_text, without_trailing_space
-from stetd.editing.matching.rungs import Rung
+from stetd.editing.matching.rungs import Run, Rung
 from stetd.editing.text import Document
 
 LINES = st.sampled_from(["a", "b", "a ", " a", "\ta", "  b", "\u2018a\u2019", "'a'", "", " ", "c"])
@@ -20,7 +20,7 @@ LINES = st.sampled_from(["a", "b", "a ", " a", "\ta", "  b", "\u2018a\u2019", "'
 KEYS: dict[Rung, Callable[[str], str]] = {
     Rung.EXACT: str,
     Rung.TRAILING_SPACE: without_trailing_space,
-    Rung.INDENT: without_white_space,
+    Rung.INDENT: bare,
     Rung.TYPOGRAPHY: lambda line: without_trailing_space(folded_text(line)),
     Rung.INDENT_TYPOGRAPHY: lambda line: bare(folded_text(line)),
 }

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from memory_world import MemoryWorld
 from stetd.editing.dialects import DIALECTS
 from stetd.editing.matching.rungs import Rung, TooFew, nth_place
-from stetd.editing.patch_file.sequential import Step, Succession, changed_lines, report_steps
+from stetd.editing.patch_file.sequential import Succession, changed_lines, report_steps
+from stetd.editing.planning import LocatedEdit
 from stetd.editing.text import Document
 
 
@@ -49,7 +50,7 @@ def successions(draw: st.DrawFn) -> Succession:
         written = draw(st.sampled_from(["{}", "{}\n", "\n{}", "x\n{}\ny", "{}{}"])).format(
             mark, mark
         )
-        steps.make(Step(index, start, end, written, "exact"))
+        steps.make(LocatedEdit(index, start, end, written, "exact"))
     return steps
 
 

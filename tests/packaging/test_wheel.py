@@ -1,4 +1,5 @@
-"""The built wheel, installed where nothing else is: in an empty virtual environment, by pipx.
+"""The built wheel, installed where nothing else is: in an empty virtual environment, by pipx,
+by uv; and as a service from there.
 
 Takes downloads and minutes, so only in CI and with STET_TEST_ALL.
 """
@@ -17,9 +18,11 @@ import venv
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from service import private_manager
 from stet.service.spawn import is_running
 from stet.version import __version__
 
@@ -146,24 +149,94 @@ def test_the_client_loads_none_of_the_daemon_libraries(empty: Path) -> None:
     assert packages & daemons == set()
 
 
-@pytest.mark.skipif(not os.environ.get("STET_TEST_ALL"), reason="STET_TEST_ALL=1 installs pipx")
-def test_with_pipx_an_edit_is_made_and_undone(wheel: Path, tmp_path: Path) -> None:
-    tools = tmp_path / "tools"
-    venv.create(tools, with_pip=True)
-    run(tools / "bin" / "pip", "install", "-q", "pipx")
+def with_pipx(base: Path, tools: Path, wheel: Path) -> None:
     places = {
-        "HOME": str(tmp_path),
-        "PIPX_HOME": str(tmp_path / "pipx"),
-        "PIPX_BIN_DIR": str(tmp_path / "bin"),
-        "PIPX_MAN_DIR": str(tmp_path / "man"),
+        "HOME": str(base),
+        "PIPX_HOME": str(base / "pipx"),
+        "PIPX_BIN_DIR": str(base / "bin"),
+        "PIPX_MAN_DIR": str(base / "man"),
     }
-    run(tools / "bin" / "pipx", "install", wheel, **places)
-    assert sorted(os.listdir(tmp_path / "bin")) == ["stet", "stetd"]
-    home = Home(tmp_path, tmp_path / "bin" / "stet")
+    run(tools / "pip", "install", "-q", "pipx")
+    run(tools / "pipx", "install", wheel, **places)
+
+
+def with_uv(base: Path, tools: Path, wheel: Path) -> None:
+    # uv does not know pip's index, so what it needs is there already.
+    run(tools / "pip", "download", "-q", "-d", base / "wheels", wheel)
+    places = {
+        "HOME": str(base),
+        "UV_TOOL_DIR": str(base / "uv"),
+        "UV_TOOL_BIN_DIR": str(base / "bin"),
+        "UV_CACHE_DIR": str(base / "cache"),
+        "UV_PYTHON": sys.executable,
+        "UV_PYTHON_DOWNLOADS": "never",
+        "UV_LINK_MODE": "copy",
+        "UV_FIND_LINKS": str(base / "wheels"),
+    }
+    run(tools / "pip", "install", "-q", "uv")
+    run(tools / "uv", "tool", "install", "--no-config", "--no-index", wheel, **places)
+
+
+class Installed(NamedTuple):
+    """The directory with the commands, and all that they need."""
+
+    bin: Path
+    base: Path
+
+
+@pytest.fixture(scope="module", params=[with_pipx, with_uv])
+def installed(
+    request: pytest.FixtureRequest, wheel: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Installed:
+    base = tmp_path_factory.mktemp("installed")
+    base.chmod(0o755)  # the service's user reads it
+    venv.create(base / "tools", with_pip=True)
+    request.param(base, base / "tools" / "bin", wheel)
+    return Installed(base / "bin", base)
+
+
+_TOOLS = pytest.mark.skipif(
+    not os.environ.get("STET_TEST_ALL"), reason="STET_TEST_ALL=1 installs pipx and uv"
+)
+_NO_MANAGER = private_manager.why_not() if os.environ.get("STET_TEST_ALL") else None
+
+
+@_TOOLS
+def test_installed_as_a_tool_an_edit_is_made_and_undone(
+    installed: Installed, tmp_path: Path
+) -> None:
+    assert sorted(os.listdir(installed.bin)) == ["stet", "stetd"]
+    home = Home(tmp_path, installed.bin / "stet")
     try:
         follow_the_story(home)
     finally:
         home.end()
+
+
+SERVICE = r"""
+mkdir "$HOME/project" && cd "$HOME/project"
+"$1" service install
+"$1" init
+printf %s '[{"operation": "overwrite", "newText": "one\n"}]' >edit.json
+"$1" patch --path a.txt edit.json
+cat a.txt "$HOME/.config/systemd/user/stetd.service"
+"$1" service status
+"$1" service uninstall
+"""
+
+
+@_TOOLS
+@pytest.mark.skipif(_NO_MANAGER is not None, reason=f"STET_TEST_ALL: {_NO_MANAGER}")
+def test_installed_as_a_tool_it_is_a_service(installed: Installed) -> None:
+    said = private_manager.run(
+        "bash", "-ec", SERVICE, "-", str(installed.bin / "stet"),
+        seconds=120, readable=(installed.base,),
+    )  # fmt: skip
+
+    assert "\none\n" in said
+    [start] = [line for line in said.splitlines() if line.startswith("ExecStart=")]
+    assert str(installed.base) in start
+    assert "stetd.service: active" in said
 
 
 def test_service_finds_its_units_in_it(empty: Path) -> None:

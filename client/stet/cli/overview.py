@@ -94,7 +94,7 @@ def help_(arguments: argparse.Namespace, output: Output) -> None:
 
 def stop(_arguments: argparse.Namespace, output: Output) -> None:
     """Let the daemon end; calls in work are finished first."""
-    with stet.connect(control=True, start=False) as session:
+    with stet.connect(None, control=True, start=False) as session:
         result = asking.ask(session, calls.shutdown(), output)
     if result is not None:
         output.content("stetd stops. The next command starts it again.\n")

@@ -34,7 +34,6 @@ from stet.service.socket_path import (
     make_above,
     make_private,
     runtime_directory,
-    socket_path,
     state_directory,
 )
 
@@ -62,16 +61,6 @@ class Directories(msgspec.Struct, frozen=True):
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Directories:
         """The directories that CONTRACT.md 1 gives for an environment."""
         return cls(runtime_directory(environ), state_directory(environ), config_path(environ))
-
-    @property
-    def agent_socket(self) -> str:
-        """Where agents connect."""
-        return socket_path(self.runtime, control=False)
-
-    @property
-    def control_socket(self) -> str:
-        """Where the person connects."""
-        return socket_path(self.runtime, control=True)
 
     def prepare(self) -> None:
         """Create what is missing and check the rest. Raises UnsafeDirectory, OSError."""

@@ -40,7 +40,7 @@ _PRIORITIES = {logging.CRITICAL: 2, logging.ERROR: 3, logging.WARNING: 4, loggin
 
 
 class Fields(msgspec.Struct, frozen=True):
-    """What a record says besides its words: ``log.info("call %s", Fields({..}))``; None: not."""
+    """What a record says besides its words: ``log.info("call %s", Fields({..}))``."""
 
     values: Mapping[str, str | int | float | None]
 
@@ -154,16 +154,12 @@ class LastError(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
-        self._newest: LoggedError | None = None
+        self.newest: LoggedError | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
         """Remember it."""
         when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created))
-        self._newest = LoggedError(when, one_line(record.getMessage()))
-
-    def newest(self) -> LoggedError | None:
-        """The newest error since the start."""
-        return self._newest
+        self.newest = LoggedError(when, one_line(record.getMessage()))
 
 
 def goes_to_journal(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:

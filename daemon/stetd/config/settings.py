@@ -38,7 +38,7 @@ from stetd.history.protecting import DEFAULT_PATTERNS
 _log = logging.getLogger("stetd.configuration")
 _MIB = 1024 * 1024
 
-#: A running daemon can't take it over: calls journalled without a sync would lie below others.
+#: A running daemon can't take it over: calls without a sync would lie below calls with one.
 NEED_RESTART = frozenset({"durability"})
 
 _Count = Annotated[int, Meta(ge=1)]
@@ -327,7 +327,7 @@ def line_of(text: str, key: str) -> int | None:
 
 @dataclass(slots=True)
 class Reloading:
-    """The configuration in force, and where it comes from; ``apply``: goes by another one."""
+    """The configuration in force and its file; ``apply`` makes the daemon go by another one."""
 
     path: str
     must_exist: bool

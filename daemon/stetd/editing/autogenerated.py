@@ -1,8 +1,4 @@
-"""Telling files that a program writes: editing one by hand is usually a mistake.
-
-A marker counts in a comment of the first 2,000 bytes only, told by the comment's sign whatever
-the language: ``print("auto-generated")`` is none. Such files are edited, with a warning.
-"""
+"""Telling files that a program writes, by a comment or their name; editing one gets a warning."""
 
 from __future__ import annotations
 

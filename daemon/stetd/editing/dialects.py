@@ -1,9 +1,6 @@
-"""The dialects that agents edit in: from a request to a plan.
+"""The dialects that agents edit in: from a call's own parameters to a plan.
 
-A dialect is one module here, one row in this table, and one folder of test fixtures.
-Matching, planning, application and feedback are shared, one layer down. A dialect gets
-the call's own parameters (*common* ones are the caller's) and raises Refused with every
-failure of the call.
+A dialect raises Refused with every failure of the call.
 """
 
 from __future__ import annotations

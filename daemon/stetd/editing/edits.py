@@ -1,11 +1,4 @@
-"""The values that flow through the editing layer: what a dialect sees and what it plans.
-
-Nothing here reads or writes files. A dialect is a function
-
-    plan(params: dict[str, object], world: World) -> Plan
-
-that raises :class:`stet.wire.failures.Refused` with *every* failure of the call.
-"""
+"""The values that flow through the editing layer: what a dialect sees and what it plans."""
 
 from __future__ import annotations
 
@@ -19,16 +12,12 @@ from stet.wire.results import BlockResult, ClipboardNote, EditReport
 
 
 class SourceFile(msgspec.Struct, frozen=True):
-    """A file as a call sees it.
-
-    ``path`` is the canonical path relative to the workspace root (symlinks resolved,
-    ``/`` between components); ``data`` is None when there is no file there. ``mode`` is the
-    full mode, type and permission bits; None where there is no file, or one that an earlier
-    call of the transaction makes. Of a symbolic link ``data`` is where it points.
-    """
+    """A file as a call sees it; ``path``: from the workspace's root, symbolic links resolved."""
 
     path: str
+    #: None when there is no file; of a symbolic link where it points.
     data: bytes | None
+    #: Type and permission bits; None without a file, or for one that a call before this makes.
     mode: int | None = None
 
     @property
@@ -47,18 +36,11 @@ class World(Protocol):
     """What a call may look at: files and the session's clipboards, before the call."""
 
     def read(self, path: str) -> SourceFile:
-        """The file at ``path`` (as the request spells it).
-
-        Raises Refused: path_outside_workspace, path_protected, not_a_file,
-        file_too_large, invalid_params (NUL, control characters), io_error.
-        """
+        """The file at ``path`` (as the request spells it). Raises Refused."""
         ...
 
     def look(self, path: str) -> SourceFile:
-        """What stands at ``path`` itself: a symbolic link, not what it leads to.
-
-        Raises Refused as ``read`` does.
-        """
+        """What stands at ``path`` itself: a symbolic link, not what it leads to. Raises Refused."""
         ...
 
     @property
@@ -73,19 +55,14 @@ class World(Protocol):
 
 
 class PlannedFile(msgspec.Struct, frozen=True):
-    """One file of a plan, canonical path; ``after`` None means it is deleted.
-
-    ``before`` is the very bytes that planning saw, None for a file that is created.
-    """
+    """One file of a plan: from the bytes that planning saw to others; None: there is no file."""
 
     path: str
     before: bytes | None
     after: bytes | None
-    #: Set when ``path`` is the target of a move: the file's old canonical path. The
-    #: source is a PlannedFile of its own with ``after`` None.
+    #: Where a file that is moved stood before; its removal is a PlannedFile of its own.
     old_path: str | None = None
-    #: The full mode that the file gets, also a symbolic link's; None: the mode of the file
-    #: that stands there, or one that fits the directory.
+    #: The full mode that the file gets; None: the one it has, or one that fits the directory.
     mode: int | None = None
 
 

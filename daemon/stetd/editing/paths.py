@@ -1,9 +1,8 @@
 """Which names a path may have, whatever the disk says.
 
-Pure: it looks at names only. ``.git`` is protected in every disguise under which some
-file system or Git version takes it for the same name: letter case, trailing dots and
-spaces, the 8.3 short name, an NTFS stream suffix, a backslash for a slash, and characters
-that HFS+ or a case-folding ext4 ignores.
+``.git`` is protected in every disguise that some file system or Git version takes for it: letter
+case, trailing dots and spaces, the 8.3 short name, an NTFS stream suffix, a backslash for a slash,
+and characters that HFS+ or a case-folding ext4 ignores.
 """
 
 from __future__ import annotations
@@ -61,11 +60,7 @@ def is_git_directory_name(name: str) -> bool:
 
 
 def check_component(name: str, path: str) -> None:
-    """Refuse a component that no path may have.
-
-    Raises Refused: invalid_params (control characters, not UTF-8, too long) or
-    path_protected (``.git`` and the daemon's temporary files).
-    """
+    """Refuse a component that no path may have. Raises Refused."""
     if _CONTROL.search(name):
         raise refuse(
             Kind.INVALID_PARAMS, f"{path!r}: a path can't contain control characters", path=path

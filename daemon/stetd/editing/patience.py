@@ -1,14 +1,10 @@
 """How long a call may be planned where everybody else waits for it.
 
-The writer plans most calls itself, which takes a millisecond or two. It does so ``with
-limited(SECONDS):``, and whatever may take long asks meanwhile whether it may go on. A call that may
-not is left as if it had never been begun (planning changes nothing) and planned anew where nobody
-waits (:mod:`stetd.engine.long_planning`). The limit never changes what a call does, only where.
+The writer plans calls ``with limited(SECONDS):``, and whatever may take long asks whether it may go
+on. A call that may not is planned anew where nobody waits (:mod:`stetd.engine.long_planning`).
 
-A machine that has other things to do is no reason to give up: half of the seconds are by the clock,
-and where those are over, the other half are what this thread computes from then on. (What it has
-computed is a question to the system, the clock is none, and most calls need no more than the
-first half.) Without a limit :func:`go_on` does nothing.
+Half of the seconds are by the clock; where those are over, the other half are what this thread
+computes from then on, since the machine may have had other things to do.
 """
 
 from __future__ import annotations

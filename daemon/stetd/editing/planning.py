@@ -1,10 +1,8 @@
 """From located edits to the changes that carry them out, and the text that they make.
 
-Edits may share context: the lines that an edit keeps are no change, and two edits overlap when
-their changes do. Inside a line no such comparison is made, but two edits may meet in text that
-both keep at their edges: ``foo`` to ``foobar`` and to ``foobaz`` must not become ``foobarbaz``.
-Insertions at one place go in as the call lists them; the same text twice is an overlap, because
-a patch that was sent twice by mistake must not insert twice.
+Two edits overlap when their changes do; the lines that an edit keeps are no change. Inside a line
+no such comparison is made: ``foo`` to ``foobar`` and to ``foobaz`` must not become ``foobarbaz``.
+Insertions at one place go in as the call lists them; the same text twice is an overlap.
 """
 
 from __future__ import annotations
@@ -22,8 +20,7 @@ from stet.wire.results import EditReport
 from stetd.editing import patience
 from stetd.editing.text import TERMINATOR, common_ends, whole_lines
 
-#: Products of line counts above this are not aligned (difflib is quadratic at worst): the
-#: stretch from the first to the last line that differs then counts as changed.
+#: Larger products of line counts are not aligned: all from the first to the last difference counts.
 _ALIGNED_CELLS = 40_000
 
 
@@ -36,10 +33,7 @@ class Rank(IntEnum):
 
 
 class LocatedEdit(msgspec.Struct, frozen=True):
-    """An edit at its place: ``start``..``end`` of the original text becomes ``replacement``.
-
-    ``index`` is the edit's place in the call, from 0; ``rung`` is what its report will say.
-    """
+    """Edit ``index`` (from 0) at its place: ``start``..``end`` becomes ``replacement``."""
 
     index: int
     start: int
@@ -47,6 +41,8 @@ class LocatedEdit(msgspec.Struct, frozen=True):
     replacement: str
     rung: str
     rank: Rank = Rank.IN_TEXT
+    #: How alike the text at the place was, where words may differ.
+    score: float | None = None
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -96,10 +92,9 @@ def arrange(text: str, edits: Sequence[LocatedEdit]) -> Arrangement:
 
 
 def changed_parts(old: str, new: str) -> Iterator[tuple[int, int, int, int]]:
-    """The stretches in which ``new`` differs from ``old``, by whole lines, in order.
+    """The stretches (in ``old``, in ``new``) in which two texts differ, by whole lines, in order.
 
-    Yields (start, end) in ``old`` and (start, end) in ``new``. If neither text ends with a
-    terminator, their last lines are compared as if both did.
+    If neither text ends with a terminator, their last lines are compared as if both did.
     """
     patience.go_on()
     tail = _open_end(old, new)
@@ -240,29 +235,27 @@ def report_edits(
 ) -> tuple[EditReport, ...]:
     """One report an edit, in the order of the call: the lines where its text now stands.
 
-    An edit that only removes is reported at the line that follows what is gone (the last
-    line, at the end of the file).
+    After a removal: the line that follows what is gone, at the end of the file the last.
     """
     spans = _spans(edits, changes, applied)
-    last_offset = max(0, len(applied.text) - 1)
-    ends = {
-        index: (min(start, last_offset), min(max(start, end - 1), last_offset))
-        for index, (start, end) in spans.items()
-    }
-    lines = line_numbers(applied.text, (offset for pair in ends.values() for offset in pair))
-    reports = []
-    for edit in sorted(edits, key=lambda each: each.index):
-        first, last = ends[edit.index]
-        reports.append(EditReport(edit.index, path, lines[first], lines[last], edit.rung))
-    return tuple(reports)
+    ordered = sorted(edits, key=lambda each: each.index)
+    lines = line_spans(applied.text, [spans[edit.index] for edit in ordered])
+    return tuple(
+        EditReport(edit.index, path, *span, edit.rung)
+        for edit, span in zip(ordered, lines, strict=True)
+    )
+
+
+def line_spans(text: str, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The first and last line, from 1, of each stretch of ``text``."""
+    final = max(0, len(text) - 1)
+    ends = [(min(start, final), min(max(start, end - 1), final)) for start, end in spans]
+    lines = line_numbers(text, (offset for pair in ends for offset in pair))
+    return ((lines[first], lines[last]) for first, last in ends)
 
 
 def line_numbers(text: str, offsets: Iterable[int]) -> Mapping[int, int]:
-    """The line, from 1, that holds each of ``offsets``.
-
-    Counts terminators and splits nothing: a Document would list every line of a large file
-    to tell the place of one edit.
-    """
+    """The line, from 1, that holds each of ``offsets``; the text's lines are not listed for it."""
     numbers: dict[int, int] = {}
     ended = position = 0
     returns = "\r" in text
@@ -281,10 +274,6 @@ def _spans(
     edits: Sequence[LocatedEdit], changes: Sequence[Change], applied: Applied
 ) -> Mapping[int, tuple[int, int]]:
     """Where each edit's replacement stands in the new text, context that it kept included."""
-    if len(edits) == len(changes) == 1 and (
-        (edits[0].start, edits[0].end) == (changes[0].start, changes[0].end)
-    ):
-        return {edits[0].index: applied.places[0]}
     ends = [change.end for change in changes]
     growth = [0, *accumulate(len(each.text) - (each.end - each.start) for each in changes)]
     own: dict[int, list[int]] = {}

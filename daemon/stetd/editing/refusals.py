@@ -12,7 +12,7 @@ import msgspec
 
 from stet.wire.failures import Failure, Kind, Nearest, refuse
 from stet.wire.results import EditReport
-from stetd.editing import refusals, tokens
+from stetd.editing import tokens
 from stetd.editing.matching.rungs import Rung
 from stetd.editing.planning import Arrangement, LocatedEdit
 from stetd.editing.text import Document
@@ -25,11 +25,7 @@ MANY_PLACES = 1_000
 
 
 class Subject(msgspec.Struct, frozen=True):
-    """The edit that a failure is about.
-
-    ``noun`` is the dialect's word for it; ``old`` and ``new`` are what it calls the text to
-    look for and the text that takes its place.
-    """
+    """The edit that a failure is about, in the dialect's words for it and for its two texts."""
 
     noun: str
     index: int
@@ -83,107 +79,6 @@ def inserted_by_another(failure: Failure, other: Subject) -> Failure:
     )
 
 
-def old_text_not_unique(subject: Subject, lines: Sequence[int], relaxed: str = "") -> Failure:
-    """``lines``: where each place begins, from 1 ; ``relaxed``: a tolerant rung or nothing."""
-    count = f"{len(lines)} times" if len(lines) < MANY_PLACES else f"{len(lines)} times or more"
-    how = f" (compared with tolerance: {relaxed})" if relaxed else ""
-    return subject.failure(
-        Kind.OLD_TEXT_NOT_UNIQUE,
-        f"old text stands {count} in {subject.path}{how}, {spelled_lines(lines)}; it "
-        f"must stand there exactly once. Send more of the surrounding lines in {subject.old}, so "
-        "that only the place you mean matches.",
-        candidates=list(lines),
-    )
-
-
-def missing_old_text(subject: Subject) -> Failure:
-    """A replacement without a text to look for; an empty one counts as none."""
-    return subject.failure(
-        Kind.MISSING_OLD_TEXT,
-        "replace needs oldText, the exact text to look for, and it may not be empty. To add text "
-        "use append_eof or prepend_bof, to write the whole file use overwrite.",
-    )
-
-
-def missing_new_text(subject: Subject, operation: str) -> Failure:
-    """An insertion or overwrite that brings no text at all."""
-    return subject.failure(
-        Kind.INVALID_PARAMS,
-        f"{operation} needs newText (the text itself) or fromClipboard (the name of a clipboard)."
-        + (' To empty the file send newText: "".' if operation == "overwrite" else ""),
-    )
-
-
-def file_not_found(subject: Subject, operations: Sequence[str]) -> Failure:
-    """``operations``: those that would create the file."""
-    return subject.failure(
-        Kind.FILE_NOT_FOUND,
-        f"there is no file {subject.path}, so nothing in it can be replaced. Check the path; to "
-        f"create the file use {_either(operations)}.",
-    )
-
-
-def missing_clipboard(subject: Subject, name: str, existing: Iterable[str]) -> Failure:
-    """``existing``: the names that the patch could have used."""
-    names = ", ".join(f'"{each}"' for each in sorted(existing))
-    return subject.failure(
-        Kind.MISSING_CLIPBOARD,
-        f'there is no clipboard "{name}". '
-        + (f"Clipboards that exist: {names}." if names else "There are no clipboards yet.")
-        + " A clipboard is filled by toClipboard in a replace, in an earlier call or in an earlier "
-        "patch of this one.",
-    )
-
-
-def clipboard_requires_replace(subject: Subject, operation: str) -> Failure:
-    """``toClipboard`` on an operation that matches no text."""
-    return subject.failure(
-        Kind.CLIPBOARD_REQUIRES_REPLACE,
-        f"toClipboard stores the text that a replace matched; {operation} matches none. Use "
-        "replace with oldText, or leave toClipboard out.",
-    )
-
-
-def strip_precondition_failed(
-    subject: Subject, line_number: int, line: str, prefix: str
-) -> Failure:
-    """``line_number`` counts from 1 within the text that is inserted."""
-    return subject.failure(
-        Kind.STRIP_PRECONDITION_FAILED,
-        f"reindent.strip is {visible(prefix)}, but line {line_number} of the inserted text does "
-        f"not begin with it: {visible(line)}. Every line that is not blank must; send the "
-        "indentation that the text really has.",
-        line=line_number,
-    )
-
-
-def overlapping_edits(subject: Subject, other: Subject, line: int, *, identical: bool) -> Failure:
-    """Two edits of a call that cannot both take effect; ``other`` is the earlier one."""
-    if identical:
-        what = "insert the same text at the same place"
-        remedy = f"Leave one of them out; for the text twice, send it twice in one {subject.noun}."
-    else:
-        what = "change the same text"
-        remedy = (
-            f"All are applied to the file as it was before the call: join them into one "
-            f"{subject.noun}, or send them in two calls."
-        )
-    return subject.failure(
-        Kind.OVERLAPPING_EDITS,
-        f"overlaps {other.label}: both {what} at line {line} of {subject.path}. {remedy}",
-        line=line,
-    )
-
-
-def overwrite_overlaps(subject: Subject, overwrite: Subject) -> Failure:
-    """``overwrite`` stands beside ``subject`` in one call."""
-    return subject.failure(
-        Kind.OVERLAPPING_EDITS,
-        f"overlaps {overwrite.label}, which overwrites the whole of {subject.path}. Send the "
-        "overwrite alone, with the complete new text.",
-    )
-
-
 def not_text(subject: Subject, found: str, line: int | None) -> Failure:
     """``found``: what shows that it is not text, with the byte and its place."""
     return subject.failure(
@@ -234,15 +129,10 @@ def visible(text: str, limit: int = 80) -> str:
     return json.dumps(text if len(text) <= limit else text[:limit] + "...", ensure_ascii=False)
 
 
-def _either(words: Sequence[str]) -> str:
-    return f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
-
-
 #: How many old texts that were not found are told the nearest passage.
 EXPLAINED_MISSES = 20
 
-#: After so many failed edits the others are not looked at: a miss in a large file takes
-#: tens of milliseconds, and everybody waits.
+#: After so many failed edits the others are not looked at, because a miss takes long.
 MOST_FAILED = 200
 
 #: What each tolerant rung means for the caller; ``{old}`` and ``{new}`` are the dialect's words.
@@ -275,11 +165,23 @@ def overlap_failures(
         if (overlap.index, overlap.other) in reported:
             continue
         reported.add((overlap.index, overlap.other))
-        yield refusals.overlapping_edits(
-            subjects[overlap.index],
-            subjects[overlap.other],
-            document.line_at(overlap.offset),
-            identical=overlap.identical,
+        subject, other = subjects[overlap.index], subjects[overlap.other]
+        line = document.line_at(overlap.offset)
+        if overlap.identical:
+            what = "insert the same text at the same place"
+            remedy = (
+                f"Leave one of them out; for the text twice, send it twice in one {subject.noun}."
+            )
+        else:
+            what = "change the same text"
+            remedy = (
+                "All are applied to the file as it was before the call: join them into one "
+                f"{subject.noun}, or send them in two calls."
+            )
+        yield subject.failure(
+            Kind.OVERLAPPING_EDITS,
+            f"overlaps {other.label}: both {what} at line {line} of {subject.path}. {remedy}",
+            line=line,
         )
 
 

@@ -56,10 +56,7 @@ def presentable(text: str) -> str:
 
 
 def split_lines(text: str) -> tuple[list[str], list[str]]:
-    """Contents and terminators of the text's lines; only the last may lack a terminator.
-
-    ``"a\\r\\nb"`` gives ``(["a", "b"], ["\\r\\n", ""])``; ``""`` has no lines.
-    """
+    """Contents and terminators of the text's lines; only the last may lack one. "" has no lines."""
     contents = with_newlines(text).split("\n")
     terminators = TERMINATOR.findall(text) if "\r" in text else ["\n"] * (len(contents) - 1)
     if contents[-1]:
@@ -75,10 +72,7 @@ def whole_lines(text: str) -> list[str]:
 
 
 def adopt_terminators(text: str, terminator: str) -> str:
-    """New text for a place whose lines end with ``terminator``: a bare ``\\n`` becomes it.
-
-    ``\\r\\n`` that is already there stays as it is, so that nothing is doubled.
-    """
+    """New text for a place whose lines end with ``terminator``: a bare ``\\n`` becomes it."""
     if terminator == "\n" or "\n" not in text:
         return text
     return _BARE_NEWLINE.sub(terminator, text)
@@ -86,13 +80,9 @@ def adopt_terminators(text: str, terminator: str) -> str:
 
 @dataclass(frozen=True)
 class Document:
-    """The text of one file, as it stood when a call read it.
+    """The text of one file, as it stood when a call read it; what is derived from it is kept."""
 
-    ``bom`` tells whether the file begins with EF BB BF, which is not part of ``text``.
-    Derived forms (line starts, and what matching adds in ``derived``) are computed once
-    and kept, because many patches of a call are matched against one document.
-    """
-
+    #: Whether the file begins with EF BB BF, which is not part of ``text``.
     bom: bool
     text: str
     #: Normal forms that other modules derive, by the class that derives them.
@@ -115,8 +105,7 @@ class Document:
     def to_bytes(self, text: str | None = None) -> bytes:
         """The file's bytes with ``text`` (default: the document's own) after its BOM.
 
-        Raises UnicodeEncodeError when ``text`` holds surrogates other than escaped
-        bytes; they cannot come from a file, so requests must refuse them.
+        Raises UnicodeEncodeError over surrogates other than escaped bytes.
         """
         body = (self.text if text is None else text).encode("utf-8", "surrogateescape")
         return _BOM + body if self.bom else body
@@ -153,11 +142,7 @@ class Document:
         return len(self.lines)
 
     def line_at(self, offset: int) -> int:
-        """The number, from 1, of the line that holds ``offset``.
-
-        The end of the text belongs to the last line, unless that line is terminated;
-        then it is the (empty) line after it.
-        """
+        """The number, from 1, of the line that holds ``offset``; behind a last newline one more."""
         if offset >= len(self.text) and self.text.endswith(("\n", "\r")):
             return self.line_count + 1
         return max(1, bisect_right(self.line_starts, offset))
@@ -172,11 +157,7 @@ class Document:
         return self.line_starts[following] if following < self.line_count else len(self.text)
 
     def offset_from_lf(self, offset: int) -> int:
-        """The offset in ``text`` of an offset in ``lf_text``.
-
-        What stands before a ``\\n`` maps to before the terminator, what stands after it
-        to the beginning of the next line: never between ``\\r`` and ``\\n``.
-        """
+        """The offset in ``text`` of one in ``lf_text``: never between ``\\r`` and ``\\n``."""
         if "\r" not in self.text:
             return offset
         if offset >= len(self.lf_text):
@@ -200,11 +181,7 @@ class Document:
         return _EOL_NAMES[used[0]] if len(used) == 1 else "mixed"
 
     def terminator_near(self, offset: int) -> str:
-        """The terminator for new text at ``offset``.
-
-        That of the line that holds the offset; where that line has none, that of the line
-        before; in a text without terminators ``\\n``.
-        """
+        """The terminator for new text at ``offset``: its line's, else that before, else ``\\n``."""
         if "\r" not in self.text:
             return "\n"
         own = TERMINATOR.search(self.text, offset - self.splits_terminator(offset))
@@ -227,11 +204,9 @@ class Document:
         return _ESCAPED_BYTE.search(self.text, start, end) is not None
 
 
-def starts_of_lines(lines: list[str], terminator_length: int = 1) -> list[int]:
-    """Where each line begins when all terminators have the same length."""
-    if not lines:
-        return []
-    return list(accumulate([len(line) + terminator_length for line in lines[:-1]], initial=0))
+def starts_of_lines(lines: list[str]) -> list[int]:
+    """Where each line begins when all end with one character."""
+    return list(accumulate([len(line) + 1 for line in lines[:-1]], initial=0)) if lines else []
 
 
 def common_ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:

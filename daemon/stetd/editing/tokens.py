@@ -1,9 +1,7 @@
 """The size limit of a call, in tokens of the encoding ``o200k_base``.
 
-The vocabulary travels with the package (``stetd/data``), because tiktoken would download it;
-reading that one file of our own package is the only I/O of the editing layer, and happens at
-most once, at the first call with more than 60,000 bytes of text. A token is at least one
-byte, so a smaller call can not exceed the limit and is never counted.
+The vocabulary is in the package, because tiktoken would download it. It is read at the first call
+with more than 60,000 bytes of text: a token has at least one, so a smaller one is not counted.
 """
 
 from __future__ import annotations
@@ -43,16 +41,14 @@ _PIECES = "|".join(
     )
 )
 
-#: Merging is quadratic in the length of a piece, and a run of letters or of spaces is one
-#: piece: longer runs are cut here, which costs at most one token a cut.
+#: Merging is quadratic in the length of a run: longer ones are cut, at a token a cut at most.
 _LONGEST_RUN = 1_000
 _RUN = re.compile(r"\S+|\s+")
 
 #: Text is encoded in stretches of about this many characters, so that counting can stop.
 _STRETCH = 65_536
 
-#: Counting stops at the limit when at least this many characters would still have to be
-#: read: how many times over it a call is does not change the answer.
+#: Counting stops at the limit when this many characters are still to be read.
 _EXACT_UP_TO = 1_000_000
 
 
@@ -70,7 +66,7 @@ class TokenCount(msgspec.Struct, frozen=True):
 def excess(texts: Iterable[str]) -> TokenCount | None:
     """How many tokens ``texts`` have together if that is over MAX_TOKENS, else None."""
     texts = list(texts)
-    if sum(_utf8_length(text) for text in texts) <= MAX_TOKENS:
+    if sum(len(text.encode()) for text in texts) <= MAX_TOKENS:
         return None
     count = count_tokens(texts)
     return count if count.tokens > MAX_TOKENS else None
@@ -128,12 +124,7 @@ def _ranks(vocabulary: bytes) -> dict[bytes, int]:
 
 
 def _stretches(text: str) -> Iterator[str]:
-    """``text`` in order, in stretches that can be encoded apart.
-
-    Cut before a single space between two words, or behind the end of a line unless a slash
-    follows, where the encoding cuts too; elsewhere, which can add a token a cut, only inside very
-    long runs.
-    """
+    """``text`` in stretches, cut where the encoding cuts too, or inside very long runs."""
     start = 0
     for run in _RUN.finditer(text):
         if run.start() - start >= _STRETCH and run.group() == " ":
@@ -153,7 +144,3 @@ def _behind_line(run: re.Match[str], text: str) -> int:
     """Where a run of white space can be cut behind its last newline; 0: nowhere."""
     cut = 1 + max(text.rfind(end, *run.span()) for end in "\r\n")
     return 0 if text.startswith("/", cut) else cut
-
-
-def _utf8_length(text: str) -> int:
-    return len(text.encode())

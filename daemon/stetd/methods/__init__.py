@@ -160,7 +160,7 @@ class Handlers(Shared):
     ) -> Connection:
         """A new connection from this process."""
         caller = Connection(self, control, results.Peer(peer.pid, peer.command), peer.start, client)
-        self.callers[id(caller)] = caller
+        self.callers.add(caller)
         return caller
 
 

@@ -27,8 +27,6 @@ from stetd.engine.writer import Writer
 from stetd.methods.workspaces import Workspaces, check_root, not_allowed
 from stetd.observing.watched_tools import WatchedTools
 from stetd.planning.world import OBSERVE, EditCall
-from stetd.processes import historian_messages as messages
-from stetd.processes.historian_client import Historian
 from stetd.server.connection import ClientConnection
 from stetd.server.desktop_notices import Notice, Notices
 from stetd.server.subscribers import Feed, Subscriber
@@ -59,7 +57,6 @@ class Shared:
     """What all connections share."""
 
     writer: Writer
-    historian: Historian
     workspaces: Workspaces
     settings: Settings
     upkeep: Upkeep
@@ -77,17 +74,15 @@ class Shared:
     #: What agents' own tools are doing, by the workspace's name.
     watched: dict[str, WatchedTools] = field(default_factory=dict)
     notices: Notices = field(init=False)
-    #: Whoever is connected, by its id.
-    callers: dict[int, Caller] = field(default_factory=dict)
+    #: Whoever is connected.
+    callers: set[Caller] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.feed = Feed(self.writer.events, self.historian)
+        self.feed = Feed(self.writer.events, self.writer.historian)
         self.notices = Notices(lambda: self.settings.notify)
         self.writer.modes.on_asked = self._notify
         self.writer.modes.on_decided = self.waits.decided
-        self.writer.sessions.connected = lambda: [
-            (caller.workspace, caller.session) for caller in self.callers.values()
-        ]
+        self.writer.sessions.connected = lambda: [(c.workspace, c.session) for c in self.callers]
 
     def _notify(self, request: UpgradeRequest) -> None:
         who = "/".join(name for name in (request.agent, request.session) if name)
@@ -95,7 +90,7 @@ class Shared:
         self.notices.tell(Notice(who, where, request.reason, f"stet approve {request.id}"))
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Caller:
     """One client: who it is, and which workspace and session it has said hello to."""
 
@@ -136,7 +131,7 @@ class Caller:
     def disconnected(self) -> None:
         """The client is gone. What it asked for goes on, but nobody is told any more."""
         self.gone = True
-        self.shared.callers.pop(id(self), None)
+        self.shared.callers.discard(self)
         self.shared.writer.forsake(self.lane)
         self.unsubscribe()
         self.wait_with(None)
@@ -154,7 +149,7 @@ class Caller:
         return await writer.submit(run, self.lane, after_all=after_all, within=within)
 
     def wait_with(self, wait: Wait | None) -> None:
-        """Let the client wait so; the call that waited before it is answered now."""
+        """Note that the client waits; a call that waited before is answered now."""
         if self.wait is not None:
             self.wait.end()
         self.wait = wait
@@ -166,7 +161,7 @@ class Caller:
             self.subscription = None
 
     def open_workspace(self, *, present: bool = False) -> Workspace:
-        """Give this connection's workspace; ``present``: its directory is there. Raises Refused."""
+        """Give this connection's workspace, ``present``: if its directory is there."""
         workspace = self.state.open.get(self.workspace or "")
         if workspace is None:
             raise not_allowed(
@@ -184,7 +179,7 @@ class Caller:
         return self.shared.writer.sessions.find(who)
 
     def needs_session(self) -> Session:
-        """The same, refused where there is none. Is anything of it recorded, keep it before."""
+        """The same, refused where there is none. Keep it before anything of it is recorded."""
         self.open_workspace()
         session = self.own_session()
         if session is None:
@@ -202,8 +197,8 @@ class Caller:
     ) -> EditResult:
         """Hand a call that may write files to the writer; ``given`` are the common parameters.
 
-        ``planned``: what it is planned from, if not from ``own``. Not ``retryable``: its request id
-        is recorded, but the same one again is another call.
+        ``planned``: what it is planned from, if not from ``own``. Not ``retryable``: the same
+        request id again is another call.
         """
         common = convert(Common, method, given)
         check_label("request_id", common.request_id)
@@ -241,14 +236,13 @@ class Caller:
         One question at a time, and only once the client has taken the replies before, so that no
         long replies gather.
         """
-        place = await self.on_writer(self._place)
+        place = await self.on_writer(
+            lambda: self.shared.writer.place(self.open_workspace(present=True), self.directory)
+        )
         async with self._reading:
             if self.client is not None:
                 await self.client.taken()
-            return await self.shared.historian.ask(question, params, result, place)
-
-    def _place(self) -> messages.Place:
-        return self.shared.writer.place(self.open_workspace(present=True), self.directory)
+            return await self.shared.writer.historian.ask(question, params, result, place)
 
     def place(self) -> Place:
         """Where this client reads now. Raises Refused."""

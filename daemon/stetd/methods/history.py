@@ -1,7 +1,4 @@
-"""Reading, exporting and verifying, and pins: names that the person gives to commits.
-
-The other questions go straight to the historian. A pin is a reference.
-"""
+"""Reading, exporting, verifying; pins, which are references. The rest is the historian's."""
 
 from __future__ import annotations
 
@@ -84,7 +81,7 @@ async def verify(caller: Caller, wanted: Verify) -> VerifyResult:
         expect=wanted.expect,
         trouble=caller.state.troubles.get(name),
     )
-    return await caller.shared.historian.ask("verify", asked, VerifyResult)
+    return await caller.shared.writer.historian.ask("verify", asked, VerifyResult)
 
 
 async def _claimed(caller: Caller, name: str, moment: Callable[[], Moment]) -> Claimed:
@@ -93,7 +90,7 @@ async def _claimed(caller: Caller, name: str, moment: Callable[[], Moment]) -> C
     while True:
         now = await caller.on_writer(moment)
         asked = Claiming(caller.state.directory, name, now)
-        found = await caller.shared.historian.ask("claim", asked, Claimed)
+        found = await caller.shared.writer.historian.ask("claim", asked, Claimed)
         left -= 1
         if found.claim.journal_trouble is None or not left:
             return found
@@ -123,7 +120,6 @@ async def pin_set(caller: Caller, setting: PinSetting) -> PinInfo:
     reason = why_no_pin_name(setting.name)
     if reason is not None:
         raise invalid(f"pin_set: {setting.name[:100]!r} can't be used: {reason}.")
-
     for _ in range(_LOOKS):
         cut = await caller.on_writer(lambda: caller.place().cut)
         info = await caller.ask("pin", [setting.name, setting.commit], PinInfo)
@@ -158,10 +154,7 @@ def _set_pin(caller: Caller, info: PinInfo, cut: Cut | None, *, move: bool) -> b
 
 
 def _is_settled(caller: Caller, workspace: Workspace, commit: str | None, cut: Cut | None) -> bool:
-    """Whether a commit that was found in the history will stay in it under its id.
-
-    One that is about to be dropped, or to be called otherwise, is still found a moment before.
-    """
+    """Whether a commit that was found is not just about to be dropped, or to get another id."""
     known = caller.state.known[workspace.name]
     if known.cut != cut or (cut is not None and read_shallow(workspace.shadow) != {cut.oldest}):
         return False

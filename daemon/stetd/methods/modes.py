@@ -48,27 +48,22 @@ async def mode_set(caller: Caller, setting: ModeSetting) -> ModeResult:
         raise invalid(f"mode_set: mode {setting.mode!r} is none of {', '.join(MODES)}.")
     if setting.scope not in (None, "session", "workspace"):
         raise invalid("mode_set: scope is 'session' (the default) or 'workspace'.")
-    if not caller.control:
-        _check_agent_may_set(caller, setting)
-    if setting.for_ is not None and setting.mode == RESTRICTED:
+    own = setting.session in (None, caller.session) and setting.workspace is None
+    restricts = setting.mode == RESTRICTED
+    if not caller.control and not (restricts and own and setting.scope != "workspace"):
+        raise not_permitted(
+            "an agent may only set its own session to restricted. Use request_mode_upgrade "
+            "to ask for write access; the person decides."
+        )
+    if setting.for_ is not None and restricts:
         raise invalid(
             "mode_set: for goes with mode 'unrestricted': a grant ends by itself, a restriction "
             "stays until it is lifted. Leave for out."
         )
     # A change waits for all calls in flight. Those that take long to plan do not put off a
     # restriction: they are refused if they have changed nothing by then.
-    restricts = caller.control and setting.mode == RESTRICTED
-    within = _RESTRICTS_WITHIN_S if restricts else math.inf
+    within = _RESTRICTS_WITHIN_S if caller.control and restricts else math.inf
     return await caller.on_writer(lambda: _set_mode(caller, setting), after_all=True, within=within)
-
-
-def _check_agent_may_set(caller: Caller, setting: ModeSetting) -> None:
-    own = setting.session in (None, caller.session) and setting.workspace is None
-    if setting.mode != RESTRICTED or setting.scope == "workspace" or not own:
-        raise not_permitted(
-            "an agent may only set its own session to restricted. Use request_mode_upgrade "
-            "to ask for write access; the person decides."
-        )
 
 
 def _set_mode(caller: Caller, setting: ModeSetting) -> ModeResult:

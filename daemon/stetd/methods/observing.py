@@ -81,7 +81,7 @@ async def _whole(caller: Caller, asked: Observe, common: Params) -> ObserveResul
     seconds = _MOST_SECONDS if asked.within is None else min(asked.within, _MOST_SECONDS)
     deadline = time.monotonic() + seconds
     watched = _watched(caller)
-    found = await _scan(caller, watched, asked, deadline)
+    found = await _scan(caller, asked, deadline)
     if asked.phase == "before":
         return await _before_whole(caller, asked, common, found, deadline)
     others = watched.expected_of_others(caller.session)
@@ -120,28 +120,18 @@ async def _before_whole(
     outside = result.outside or outside
     if isinstance(result, ObservedBefore) and asked.use is not None and result.note.paths:
         late = Late(asked.use, asked.tool, asked.subagent, str(common.get("message") or ""))
-        _watched(caller).expect(
-            caller.session,
-            asked.use,
-            result.note.paths,
-            late=late,
-            background=bool(asked.background),
-        )
-    inner = [
-        f"not looked at: {each} is a workspace of its own; what the tool changes there is found "
-        "there, as outside."
-        for each in found.inner
-    ]
-    warnings = [*inner, *result.warnings]
+        background, paths = bool(asked.background), result.note.paths
+        watched = _watched(caller)
+        watched.expect(caller.session, asked.use, paths, late=late, background=background)
+    told = " is a workspace of its own; what the tool changes there is found there, as outside."
+    warnings = [*(f"not looked at: {each}{told}" for each in found.inner), *result.warnings]
     result = msgspec.structs.replace(result, outside=outside, warnings=few(warnings))
     return _told(result, complete=found.complete, why=found.why)
 
 
-async def _scan(
-    caller: Caller, watched: WatchedTools, asked: Observe, deadline: float
-) -> Differing:
+async def _scan(caller: Caller, asked: Observe, deadline: float) -> Differing:
     """What of the workspace may differ; one scan of a workspace at a time."""
-    lock = watched.scanning
+    lock = _watched(caller).scanning
     try:
         # With no time at all it would not even be tried.
         await asyncio.wait_for(lock.acquire(), max(_TRIED_S, deadline - time.monotonic()))

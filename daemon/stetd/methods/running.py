@@ -44,7 +44,7 @@ async def status(caller: Caller, _: NoParams) -> StatusResult:
             config_error=reloading.error if reloading else None,
             last_error=shared.last_error(),
         )
-    sizes = await shared.historian.ask("sizes", shadows, int)
+    sizes = await shared.writer.historian.ask("sizes", shadows, int)
     return msgspec.structs.replace(counts, shadow_bytes=sizes)
 
 
@@ -59,7 +59,7 @@ def _counts(caller: Caller) -> tuple[StatusResult, list[str]]:
         uptime_s=round(time.monotonic() - caller.shared.started, 3),
         durability=settings.durability,
         read_only=writer.read_only,
-        trouble=caller.shared.historian.trouble,
+        trouble=caller.shared.writer.historian.trouble,
         workspaces=len(state.open),
         sessions=len(state.sessions),
         commits=sum(workspace.head.commits for workspace in state.open.values()),

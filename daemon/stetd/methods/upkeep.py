@@ -24,8 +24,8 @@ async def gc(caller: Caller, wanted: OneWorkspace) -> GcResult:
     shared = caller.shared
 
     async def run(progress: Progress) -> GcResult:
-        await shared.historian.ask("reached", workspace.number, type(None))
-        before = await shared.historian.ask("sizes", [workspace.shadow], int)
+        await shared.writer.historian.ask("reached", workspace.number, type(None))
+        before = await shared.writer.historian.ask("sizes", [workspace.shadow], int)
         commits = await shared.retain(workspace, progress) if shared.retain is not None else 0
         done = await collect(shared.writer, workspace, progress, drop=True)
         return GcResult(before, done.bytes_after, done.dropped, commits)

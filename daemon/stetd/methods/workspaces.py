@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Workspaces(msgspec.Struct, frozen=True):
-    """Allows and forgets them. ``on_taken_up`` is told of one that was put off and is opened."""
+    """Allows and forgets them. ``on_taken_up`` is told of one that was put off and is open now."""
 
     writer: Writer
     taking_up: TakingUp

@@ -7,10 +7,9 @@ it will leave, and the drafts are joined to one, so that it is one record and on
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from stet.wire.failures import Failure, Kind, Refused, refuse
@@ -18,6 +17,7 @@ from stetd.editing import patience
 from stetd.editing.dialects import DIALECTS
 from stetd.editing.edits import Plan, World
 from stetd.editing.paths import directories_above
+from stetd.editing.refusals import counted
 from stetd.history.excluding import Excludes
 from stetd.history.protecting import NOTHING_PROTECTED, Protection
 from stetd.planning.excluded_contents import check_plan
@@ -56,15 +56,12 @@ def plan_call(
 
     ``proposal``: what the historian has planned. Raises Changed if it does not hold any more.
     """
-    world = CallWorld(workspace, base, call, session, limits)
-    try:
+    with closing(CallWorld(workspace, base, call, session, limits)) as world:
         _check_if_match(call.if_match, call.params, world)
         if proposal is not None:
             draft = draft_of(proposal, world)
         else:
             draft = _plan(workspace, call, world, plan_dialect)
-    finally:
-        world.close()
     try:
         written = sum(len(item.after) for item in draft.files if item.after is not None)
         limits.check(len(draft.files), written)
@@ -80,11 +77,8 @@ def check_if_match(
     workspace: Workspace, base: Base, call: EditCall, session: Session | None, limits: CallLimits
 ) -> None:
     """Refuse a call at once that is not about what stands there."""
-    world = CallWorld(workspace, base, call, session, limits)
-    try:
+    with closing(CallWorld(workspace, base, call, session, limits)) as world:
         _check_if_match(call.if_match, call.params, world)
-    finally:
-        world.close()
 
 
 #: Asks for the plans of a call's dialects, one after the other, and is sent them.
@@ -102,8 +96,7 @@ async def plan_dialects(
 
     Raises Refused.
     """
-    world = CallWorld(workspace, Base(workspace.head), call, session, limits)
-    try:
+    with closing(CallWorld(workspace, Base(workspace.head), call, session, limits)) as world:
         _check_if_match(call.if_match, call.params, world)
         dialects = _dialects(call, world, workspace.excludes)
         with suppress(StopIteration):
@@ -115,8 +108,6 @@ async def plan_dialects(
                     wanted = dialects.throw(refusal)
                 else:
                     wanted = dialects.send(plan)
-    finally:
-        world.close()
 
 
 def _plan(
@@ -164,10 +155,15 @@ def _inner_dialects(call: EditCall, world: CallWorld, excludes: Excludes) -> Dia
         except Refused as refusal:
             raise _in_call(refusal, number) from refusal
         if plan.preview and not call.preview:
-            raise _in_call(_previewed_alone(), number)
+            tried = refuse(
+                Kind.INVALID_PARAMS,
+                "a transaction is carried out as one, so it can't hold a call that is only tried: "
+                "give preview: true to the transaction, and leave dry_run out of its calls.",
+            )
+            raise _in_call(tried, number)
         world.apply(plan)
-        reports = tuple(msgspec.structs.replace(r, call=number) for r in plan.edits)
-        results = tuple(msgspec.structs.replace(r, call=number) for r in plan.results)
+        reports = tuple(replace(each, call=number) for each in plan.edits)
+        results = tuple(replace(each, call=number) for each in plan.results)
         plans.append(replace(plan, edits=reports, results=results))
     return plans
 
@@ -184,7 +180,7 @@ def _plan_edit(plan: Plan, world: CallWorld, *, preview: bool) -> Draft:
 
 def _transaction(plans: list[Plan], world: CallWorld, *, preview: bool) -> Draft:
     files = {planned.path for plan in plans for planned in plan.files}
-    subject = f"transaction: {_count(len(plans), 'call')}, {_count(len(files), 'file')}"
+    subject = f"transaction: {counted(len(plans), 'call')}, {counted(len(files), 'file')}"
     message = "\n".join(
         f"call {n + 1}: {_told(plan, preview=preview)}" for n, plan in enumerate(plans)
     )
@@ -196,18 +192,6 @@ def _transaction(plans: list[Plan], world: CallWorld, *, preview: bool) -> Draft
 def _told(plan: Plan, *, preview: bool) -> str:
     """What the model is told of a plan."""
     return plan.preview_message or plan.message if preview else plan.message
-
-
-def _previewed_alone() -> Refused:
-    return refuse(
-        Kind.INVALID_PARAMS,
-        "a transaction is carried out as one, so it can't hold a call that is only tried: give "
-        "preview: true to the transaction, and leave dry_run out of its calls.",
-    )
-
-
-def _count(number: int, what: str) -> str:
-    return f"1 {what}" if number == 1 else f"{number} {what}s"
 
 
 def _transaction_calls(params: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
@@ -261,8 +245,8 @@ def _inner_if_match(method: str, common: dict[str, Any]) -> IfMatch | None:
 
 def _in_call(refusal: Refused, number: int) -> Refused:
     failures = [
-        msgspec.structs.replace(f, message=f"call {number + 1}: {f.message}", call=number)
-        for f in refusal.failures
+        replace(each, message=f"call {number + 1}: {each.message}", call=number)
+        for each in refusal.failures
     ]
     return Refused(*failures, extra=refusal.extra)
 

@@ -1,9 +1,7 @@
 """Refusing plans that would carry an excluded file's content to where it is kept.
 
-The history does not keep such a file (:mod:`stetd.history.excluding`). Three things that a call
-can ask for would keep it all the same: a clipboard, which is in the journal and in every
-checkpoint; a backup beside the file; a move to another name. Each has to be asked for, so it is
-refused and not done in another way than asked.
+The history does not keep such a file (:mod:`stetd.history.excluding`); a clipboard, a backup beside
+the file, or a move to another name would.
 """
 
 from __future__ import annotations

@@ -1,13 +1,10 @@
 """What a planned call may not do, however it was planned: the last look before it is sealed.
 
-Each path alone was looked at when it was resolved. What is asked here is about the files of a call
-together, and about those that the person has had protected (:mod:`stetd.history.protecting`).
-Changes nothing but the draft's warnings.
+It is about the files of a call together, and those that are protected. Changes only the draft.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from itertools import combinations
 
 from stet.wire.failures import Failure, Kind, Refused
@@ -20,10 +17,7 @@ from stetd.transaction.drafts import Draft, DraftFile
 
 
 def admit(draft: Draft, base: Base, call: EditCall, protection: Protection) -> None:
-    """Refuse a draft that may not be, or flag it.
-
-    Raises Refused: path_protected, invalid_params.
-    """
+    """Refuse a draft that may not be, or flag it. Raises Refused."""
     _refuse_two_spellings(draft, call)
     _refuse_new_repositories(draft, base)
     changed = (item.target.path for item in draft.files if _changes(item))
@@ -109,18 +103,10 @@ def _refuse_new_repositories(draft: Draft, base: Base) -> None:
     before = [path for path, found in base.files.items() if found is not None]
     made = repositories_made([*before, *(item.target.path for item in own)])
     for directory, parts in made.items():
-        inside = [item for item in own if _lies_in(item.target.path, directory)]
-        if inside and not _missing(directory, parts, inside):
+        above = f"{directory}/" if directory else ""
+        inside = [item for item in own if item.target.path.startswith(above)]
+        missing = REPOSITORY_PARTS - parts
+        for item in inside:
+            missing -= repository_parts(item.target, above.count("/"))
+        if inside and not missing:
             raise in_repository(inside[0].target.path, directory)
-
-
-def _lies_in(path: str, directory: str) -> bool:
-    return not directory or path.startswith(f"{directory}/")
-
-
-def _missing(directory: str, made: set[str], inside: Iterable[DraftFile]) -> set[str]:
-    missing = REPOSITORY_PARTS - made
-    depth = len(directory.split("/")) if directory else 0
-    for item in inside:
-        missing -= repository_parts(item.target, depth)
-    return set(missing)

@@ -71,12 +71,11 @@ def session_bus(environ: Mapping[str, str]) -> str | None:
     if address:
         return address
     path = os.path.join(environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}", "bus")
-    try:
+    with suppress(OSError):
         info = os.stat(path)
-    except OSError:
-        return None
-    own = stat.S_ISSOCK(info.st_mode) and info.st_uid == os.getuid()
-    return f"unix:path={path}" if own else None
+        if stat.S_ISSOCK(info.st_mode) and info.st_uid == os.getuid():
+            return f"unix:path={path}"
+    return None
 
 
 def command(title: str, body: str) -> list[str] | None:

@@ -81,7 +81,7 @@ def listen(path: str, *, control: bool) -> Listener:
 
 
 class Server:
-    """Serves on listening sockets; ``idle``: called when nobody came for ``idle_exit_s``."""
+    """Serves on listening sockets. ``idle`` is called when nobody came for ``idle_exit_s``."""
 
     def __init__(
         self,
@@ -140,23 +140,16 @@ class Server:
             server.close()
         for connection in list(self._admitted):
             connection.drain()
-        await self._wait_for_calls(drain_s)
-        for connection in [*self._admitted, *self._turned_away]:
-            connection.close(PARTING_S)
-        await self._all_left.wait()
-
-    async def _wait_for_calls(self, drain_s: float) -> None:
         tasks = {task for connection in self._admitted for task in connection.tasks}
-        if not tasks:
-            return
-        _, unfinished = await asyncio.wait(tasks, timeout=drain_s)
+        _, unfinished = await asyncio.wait(tasks, timeout=drain_s) if tasks else ((), ())
         for task in unfinished:
             task.cancel()
         if unfinished:
             log.warning("%d calls did not end within %g s", len(unfinished), drain_s)
             await asyncio.wait(unfinished, timeout=PARTING_S)
-
-    # -- connections -----------------------------------------------------------------------
+        for connection in [*self._admitted, *self._turned_away]:
+            connection.close(PARTING_S)
+        await self._all_left.wait()
 
     def admit(self, connection: ClientConnection, whose: Credentials) -> Refused | None:
         """Count a connection in; the reason if it is turned away."""

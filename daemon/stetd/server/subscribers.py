@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True, eq=False)
 class Subscriber:
-    """One connection's subscription; ``workspace`` and ``session``: None: all.
+    """One connection's subscription; ``workspace`` and ``session`` are None for all.
 
     Nothing is sent before ``begin``, so that the answer to ``subscribe`` comes first.
     """
@@ -100,8 +100,7 @@ class Feed:
         while (taken := self._events.take()) is not None:
             try:
                 await self._tell(*taken)
-            except Exception:  # noqa: BLE001 - a defect must not end the feed
-                # The later events must be told all the same.
+            except Exception:  # noqa: BLE001 - the later events must be told all the same
                 _log.exception("an event could not be told")
             await asyncio.sleep(0)  # a long queue must not keep the loop from its clients
 

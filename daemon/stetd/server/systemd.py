@@ -26,7 +26,6 @@ from stetd.config.logs import one_line
 if TYPE_CHECKING:
     from stetd.engine.writer import Writer
 
-_FIRST_DESCRIPTOR = 3
 _BY_FILE_NAME = {AGENT_SOCKET: "agent", CONTROL_SOCKET: "control"}
 #: A manager with a full queue must not hold the event loop up; all but READY=1 comes again.
 _PATIENCE_S = 0.2
@@ -38,7 +37,6 @@ _EXTENSION_S = 60.0
 #: Part of one processor, and bytes, that this looking itself does not use up.
 _COMPUTING = 0.01
 _BYTES = 4096
-_HEARTBEATS_PER_PERIOD = 3
 
 
 class ActivationError(Exception):
@@ -48,7 +46,7 @@ class ActivationError(Exception):
 def inherited_sockets(environ: MutableMapping[str, str] = os.environ) -> dict[str, socket.socket]:
     """The listening sockets that systemd opened, by name: ``agent``, ``control``, or neither.
 
-    Takes the variables out of ``environ``: no child is meant. Raises ActivationError.
+    Takes the variables out of ``environ``, so that no child uses them. Raises ActivationError.
     """
     variables = ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")
     pid, count, names = (environ.pop(name, "") for name in variables)
@@ -56,7 +54,7 @@ def inherited_sockets(environ: MutableMapping[str, str] = os.environ) -> dict[st
         return {}
     labels = [*names.split(":"), *[""] * int(count)][: int(count)]
     found: dict[str, socket.socket] = {}
-    for descriptor, label in enumerate(labels, start=_FIRST_DESCRIPTOR):
+    for descriptor, label in enumerate(labels, start=3):
         try:
             os.set_inheritable(descriptor, False)
             listening = socket.socket(fileno=descriptor)
@@ -86,7 +84,7 @@ def _name_of(listening: socket.socket, label: str) -> str:
 
 
 def notify(*states: str, patience_s: float = _PATIENCE_S) -> bool:
-    """Tell systemd ``READY=1``, ``STATUS=text`` .., and whether it was sent within so long."""
+    """Tell systemd ``READY=1``, ``STATUS=text`` ..; whether it was sent in time."""
     address = os.environ.get("NOTIFY_SOCKET")
     if not address:
         return False
@@ -108,7 +106,7 @@ def heartbeat_interval(environ: Mapping[str, str] = os.environ) -> float | None:
         return None
     if environ.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
         return None
-    return int(period) / 1e6 / _HEARTBEATS_PER_PERIOD
+    return int(period) / 1e6 / 3
 
 
 async def beat(interval_s: float) -> None:
@@ -150,7 +148,7 @@ def status_line(writer: Writer) -> str:
 
 @contextmanager
 def more_time(look_s: float = _LOOK_S) -> Iterator[None]:
-    """Ask for more time while a start or a stop gets on, which is looked at so often."""
+    """Ask for more time while a start or a stop gets on; ``look_s``: seconds between two looks."""
     over = threading.Event()
 
     def ask() -> None:

@@ -22,10 +22,10 @@ SHORTEST_PREFIX = 4
 
 
 class UpgradeRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """One request. Times are seconds since the epoch. Part of the journal's format.
+    """One request, with times in seconds since the epoch. Part of the journal's format.
 
-    ``note`` is the person's, with the decision; ``until``: the end of what was approved, where
-    it has one; ``told``: the session knows that it was denied, so it may ask anew.
+    ``note`` is the person's; ``until``: the end of what was approved; ``told``: the session knows
+    that it was denied, so it may ask anew.
     """
 
     id: str

@@ -1,10 +1,4 @@
-"""Files as the operations of a patch leave them, one after the other.
-
-An operation sees what the ones before it have made. What comes of all of them is one
-PlannedFile per path: whatever happened in between, ``before`` is what stands on disk. A file
-that is moved takes its content, its mode and its marks along; a symbolic link moves itself,
-and what edits a path edits what the link leads to.
-"""
+"""Files as the operations of a patch leave them, one after the other (DIALECTS.md 4)."""
 
 from __future__ import annotations
 
@@ -18,19 +12,18 @@ from stet.wire.failures import Kind, refuse
 from stet.wire.results import EditReport
 from stetd.editing.apply_patch.updating import Mark
 from stetd.editing.edits import PlannedFile, SourceFile, World
+from stetd.editing.paths import directories_above
 from stetd.editing.text import Document
 
 _MOST_LINKS = 40
 
 
 class Node(msgspec.Struct, frozen=True):
-    """What stands at a path in the middle of a patch; ``data`` None: nothing.
-
-    ``origin``: the path at which this file stood before the patch, None for a new one.
-    """
+    """What stands at a path in the middle of a patch; ``data`` None: nothing."""
 
     data: bytes | None = None
     mode: int | None = None
+    #: The path at which this file stood before the patch, None for a new one.
     origin: str | None = None
     marks: tuple[Mark, ...] = ()
 
@@ -135,6 +128,4 @@ class Composition:
         """Files that the patch makes below the path of another one that it makes."""
         made = {path for path, node in self._nodes.items() if node.data is not None}
         for path in made:
-            parts = path.split("/")
-            above = ("/".join(parts[:depth]) for depth in range(1, len(parts)))
-            yield from ((path, each) for each in above if each in made)
+            yield from ((path, above) for above in directories_above(path) if above in made)

@@ -21,6 +21,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import takewhile
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
@@ -34,35 +36,31 @@ BOM = "\ufeff"
 
 
 class HunkLine(msgspec.Struct, frozen=True):
-    """A line of a hunk: its sign, its content.
-
-    ``end``: ``\\n``, or another terminator that an added line is to have. ``bare``: nothing
-    at all stood there, not even a sign. ``unended``: followed by Git's remark that the file
-    has no newline after it. ``number``: its line in the request.
-    """
+    """A line of a hunk: its sign, its content, its number in the request."""
 
     sign: str
     text: str
     number: int
+    #: ``\\n``, or another terminator that an added line is to have.
     end: str = "\n"
+    #: Nothing at all stood there, not even a sign.
     bare: bool = False
+    #: Followed by Git's remark that the file has no newline after it.
     unended: bool = False
 
 
 class Hunk(msgspec.Struct, frozen=True, dict=True):
-    """A hunk as it was sent.
-
-    ``line``: where it begins in the request. ``index``: its place among the edits of the call,
-    from 0; ``number``: among the hunks of its operation, from 1. ``anchors``: the texts after
-    ``@@``, outermost first. ``range``: old start and old length of Git's ``@@ -1,3 +1,3 @@``.
-    """
+    """A hunk as it was sent; ``line``: where it begins in the request."""
 
     line: int
+    #: Its place among the edits of the call, from 0, and among the hunks of its operation, from 1.
     index: int
     number: int
+    #: The texts after ``@@``, outermost first.
     anchors: tuple[str, ...]
     lines: tuple[HunkLine, ...]
     end_of_file: bool = False
+    #: Old start and old length of Git's ``@@ -1,3 +1,3 @@``.
     range: tuple[int, int] | None = None
 
     @cached_property
@@ -89,20 +87,15 @@ class Hunk(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def bare_edges(self) -> tuple[int, int]:
         """How many bare lines stand at the beginning and at the end."""
-        flags = [line.bare for line in self.lines]
-        lead = flags.index(False) if False in flags else len(flags)
-        tail = flags[::-1].index(False) if False in flags else 0
-        return lead, tail
+        lead = sum(1 for _ in takewhile(attrgetter("bare"), self.lines))
+        tail = sum(1 for _ in takewhile(attrgetter("bare"), reversed(self.lines)))
+        return lead, tail if lead < len(self.lines) else 0
 
     @cached_property
     def blank_context_at_end(self) -> int:
         """How many blank context lines stand at the end."""
-        count = 0
-        for line in reversed(self.lines):
-            if line.sign != CONTEXT or not is_blank(line.text):
-                break
-            count += 1
-        return count
+        blank = (line.sign == CONTEXT and is_blank(line.text) for line in reversed(self.lines))
+        return sum(1 for _ in takewhile(bool, blank))
 
 
 class Add(msgspec.Struct, frozen=True):
@@ -130,7 +123,6 @@ class Update(msgspec.Struct, frozen=True):
     path: str
     hunks: tuple[Hunk, ...]
     move_to: str | None = None
-    move_line: int = 0
 
 
 Operation = Add | Delete | Update
@@ -143,7 +135,6 @@ _FENCE = re.compile(r"(`{3,}|~{3,})[ \t]*[\w+.-]*")
 #: Groups: quotation mark, word.
 HEREDOC = re.compile(r"<<[ \t]*(['\"]?)(\w+)\1")
 _SHELL_LINE = re.compile(r"(?:\$[ \t]+)?(?:apply_patch|applypatch)?[ \t]*" + HEREDOC.pattern)
-_BOM = "\ufeff"
 
 
 class PatchLine(NamedTuple):
@@ -159,8 +150,7 @@ class Malformed(Exception):
 
     def __init__(self, line: int, sentence: str) -> None:
         super().__init__(sentence)
-        self.line = line
-        self.sentence = sentence
+        self.line, self.sentence = line, sentence
 
 
 def unexpected(line: PatchLine, expected: str) -> Malformed:
@@ -178,7 +168,7 @@ def unwrap(text: str) -> Sequence[PatchLine]:
 
     Raises Malformed.
     """
-    lines = _without_blank_edges(_lines(text.removeprefix(_BOM)))
+    lines = _without_blank_edges(_lines(text.removeprefix(BOM)))
     if not lines:
         raise Malformed(1, f'received no text; expected "{BEGIN}".')
     lines = _unwrapped(lines)
@@ -323,16 +313,11 @@ class HunkReader:
             lines.clear()
             return
         start = self._places[0].number if self._places else lines[0].number
-        number = len(self.hunks)
-        hunk = Hunk(
-            start,
-            self._first_index + number,
-            number + 1,
-            tuple(self._anchors),
-            _normalized(lines),
-            range=self._range,
+        index, number = self._first_index + len(self.hunks), len(self.hunks) + 1
+        anchors = tuple(self._anchors)
+        self.hunks.append(
+            Hunk(start, index, number, anchors, _normalized(lines), range=self._range)
         )
-        self.hunks.append(hunk)
         self._places, self._anchors, self._lines, self._range = [], [], [], None
 
     def _refuse_after_end(self, line: PatchLine) -> None:
@@ -436,8 +421,8 @@ class _Parser:
         if not hunks and not before and not after:
             raise unexpected(self._peek(), f'a hunk of "{UPDATE} {path}", or "{MOVE} <path>"')
         self._edits += len(hunks) or 1
-        number, target = before or after or (0, None)
-        return Update(head.number, first, path, hunks, target, number)
+        moves = before or after
+        return Update(head.number, first, path, hunks, moves[1] if moves else None)
 
     # -- Add
 
@@ -563,10 +548,9 @@ class _Parser:
             self._back_to_unchanged()
 
     def _back_to_unchanged(self) -> None:
-        """A blank line that has its space is unchanged, and belongs to the hunk it precedes.
+        """Take a blank line that has its space into the first hunk, when that has no "@@".
 
-        Only where the first hunk has no "@@" is it in doubt. Without it what is added after a
-        blank line would go to the end of the file.
+        Else what is added after a blank line would go to the end of the file.
         """
         begin = self._at
         while is_blank(self._lines[self._at - 1].text):

@@ -1,12 +1,8 @@
-"""Which place each hunk of an update takes.
+"""Which place each hunk of an update takes (DIALECTS.md 4).
 
 Hunks are placed in the order of the patch, each from a *cursor* on: the end of the hunk before.
-The first rung of ``seeking`` with a place after the cursor decides. Several places are settled
-by ``@@`` lines (the nearest place after one, within its block), by ``*** End of File``, by as
-many identical hunks as places, or by ``ambiguous: "first"``. Without a place after the cursor
-the only one before it is taken, if it shares no more than context with other hunks. A tolerant
-place is refused while a stricter rung finds a free one elsewhere: which was meant can't be told.
-An ``@@`` text that stands nowhere in the file only describes. (DIALECTS.md 4)
+The first rung of ``seeking`` with a place after the cursor decides. A tolerant place is refused
+while a stricter rung finds a free one elsewhere: which was meant can't be told.
 """
 
 from __future__ import annotations
@@ -23,10 +19,10 @@ import msgspec
 from msgspec.structs import replace
 
 from stetd.editing.apply_patch.grammar import ADDED, CONTEXT, REMOVED, Hunk, HunkLine
-from stetd.editing.apply_patch.seeking import FileLines, Found, Run
+from stetd.editing.apply_patch.seeking import FileLines, Found
 from stetd.editing.matching.ladder import tells
 from stetd.editing.matching.normal_forms import indentation_of
-from stetd.editing.matching.rungs import PLACES, Rung
+from stetd.editing.matching.rungs import PLACES, Run, Rung
 from stetd.editing.text import Document, is_blank
 
 _TAB = 8
@@ -34,10 +30,7 @@ _GO_ON = tuple("()[]{}#/*")
 
 
 def block_end(lines: Sequence[str], opening: int) -> int | None:
-    """The line after the block that line ``opening`` opens, from 0; None where it opens none.
-
-    Then what the line is about can't be told.
-    """
+    """The line after the block that line ``opening`` opens, from 0; None where it opens none."""
     depth = _depth(lines[opening])
     opens = False
     for number in range(opening + 1, len(lines)):
@@ -93,19 +86,17 @@ class Group(msgspec.Struct, frozen=True):
 
 
 class Placed(msgspec.Struct, frozen=True, dict=True):
-    """A hunk at its place: ``lines``, which are what is left of it, from line ``start`` on.
-
-    ``size``: how many lines of the file it covers; for a hunk that only adds this is the line
-    after which it does, if any. ``early``: it changes lines before those that a hunk above it
-    changes. ``described``: a text after its ``@@`` stands nowhere.
-    """
+    """A hunk at its place: ``lines``, which are what is left of it, from line ``start`` on."""
 
     hunk: Hunk
     lines: tuple[HunkLine, ...]
     start: int
+    #: How many lines of the file it covers; if it only adds, the line after which it does, if any.
     size: int
     rung: Rung
+    #: It changes lines before those that a hunk above it changes.
     early: bool = False
+    #: A text after its ``@@`` stands nowhere.
     described: bool = False
 
     @property
@@ -150,19 +141,18 @@ ORDER = {rung: number for number, rung in enumerate(Rung)}
 
 @dataclass(frozen=True)
 class Form:
-    """A hunk without some lines at its edges.
-
-    ``kept``: bare lines left at the beginning; ``cost``: at how many edges lines were dropped.
-    """
+    """A hunk without some lines at its edges."""
 
     lines: tuple[HunkLine, ...]
+    #: How many bare lines are left at the beginning.
     kept: int
+    #: At how many edges lines were dropped.
     cost: int
 
     @cached_property
     def run(self) -> Run:
         """The old lines."""
-        return Run(tuple(line.text for line in self.lines if line.sign != ADDED))
+        return Run([line.text for line in self.lines if line.sign != ADDED])
 
     @property
     def size(self) -> int:
@@ -210,8 +200,7 @@ def options_of(
 ) -> list[Option]:
     """The places with the least dropped, by the strictest rung.
 
-    ``nearest``: ``counting`` chooses among the places itself, so that it does not matter
-    whether there are more of them further on.
+    ``nearest``: ``counting`` chooses among the places, so more of them further on don't matter.
     """
     for cost in sorted({form.cost for form in forms}):
         options: list[Option] = []
@@ -230,10 +219,7 @@ def options_of(
 
 
 class Placer:
-    """Places the hunks of one update, one after the other.
-
-    ``first``: take the first of several places.
-    """
+    """Places the hunks of one update in turn; ``first``: each in the first of several places."""
 
     def __init__(self, document: Document, hunks: Sequence[Hunk], *, first: bool = False) -> None:
         self.placed: list[Placed] = []
@@ -278,15 +264,12 @@ class Placer:
         return early
 
     def _unless_applied(self, placed: Placed) -> Placed | Problem:
-        """A place found with tolerance, unless the new lines stand in the file.
-
-        As in ``matching``: a hunk that was sent before finds other places by tolerance.
-        """
+        """A place found with tolerance, unless the new lines stand in the file (as the ladder)."""
         old = [line.text for line in placed.lines if line.sign != ADDED]
         new = [line.text for line in placed.lines if line.sign != REMOVED]
         adds = any(line.sign == ADDED and not is_blank(line.text) for line in placed.lines)
         telling = adds and tells(new)
-        for found in self._file.climb(Run(tuple(new))) if new and new != old else ():
+        for found in self._file.climb(Run(new)) if new and new != old else ():
             around = (
                 at <= placed.start and placed.end <= at + len(new) and len(new) > placed.size
                 for at in found.places
@@ -328,10 +311,10 @@ class Placer:
         return Problem(Reason.ABSENT, hunk)
 
     def _disturbed(self, hunk: Hunk, option: Option) -> Placed | None:
+        """The hunk that this one would get in the way of."""
         return self._disturbed_by(self._at(hunk, option))
 
     def _disturbed_by(self, placed: Placed) -> Placed | None:
-        """The hunk that this one would get in the way of."""
         low = bisect_left(self._starts, (placed.start - self._largest, 0))
         high = bisect_left(self._starts, (placed.end, 0))
         near = (self.placed[number] for _, number in self._starts[low:high])
@@ -350,10 +333,7 @@ class Placer:
         return _several(hunk, [chosen, rival]) if rival else chosen
 
     def _rival(self, hunk: Hunk, forms: Sequence[Form], than: Option) -> Option | None:
-        """Another free place, anywhere, by a rung above that of ``than`` or no less strict.
-
-        Indentation and typography relax different things: neither is stricter.
-        """
+        """Another free place, anywhere, by a stricter rung than ``than``, or one as strict."""
         ending = self._ending(hunk)
         last = Rung.TYPOGRAPHY if than.rung is Rung.INDENT else than.rung
         for form in forms:
@@ -448,10 +428,9 @@ class Placer:
     def _unless_open(
         self, hunk: Hunk, texts: Sequence[str], chosen: Option | Problem
     ) -> Option | Problem:
-        """The place under an ``@@`` line after the cursor, if that is in the block of none.
+        """The place under an ``@@`` line after the cursor, unless the cursor is in such a block.
 
-        Two hunks in a function often name it both: then the line stands before the second, and
-        one like it after the cursor (an overload, say) is not what was meant.
+        Two hunks in a function often name it both; one like it after the cursor is not meant.
         """
         if isinstance(chosen, Problem) or self._first:
             return chosen
@@ -462,11 +441,7 @@ class Placer:
     def _unless_tolerant(
         self, hunk: Hunk, forms: Sequence[Form], anchors: Sequence[int], chosen: Option | Problem
     ) -> Option | Problem:
-        """The place, unless it is a tolerant one and not the only one that may be meant.
-
-        Others are one by a stricter rung anywhere, and those in the block of its ``@@`` line:
-        the nearest is taken only for text that stands there to the letter.
-        """
+        """The place, unless it is tolerant and there are others: stricter, or in its block."""
         if isinstance(chosen, Problem) or self._first or chosen.rung is Rung.EXACT:
             return chosen
         rival = self._rival(hunk, forms, chosen)
@@ -570,10 +545,7 @@ class Placer:
         return nearest
 
     def _chain(self, texts: Sequence[str], first: int) -> list[int]:
-        """The places of the last text, each nearest after one of the text before it.
-
-        Where that opens a block, all that stand in it.
-        """
+        """The places of the last text: after each of the one before the nearest, or its block's."""
         places: list[int] | None = None
         for text in texts:
             here = self._standing(text, first)
@@ -592,7 +564,7 @@ class Placer:
     def _standing(self, text: str, first: int) -> list[int]:
         """Where a line stands, by the strictest rung that finds it from line ``first`` on."""
         for spelled in (text, text.removesuffix("@@").rstrip(" ")):
-            found = next(self._file.climb(Run((spelled,)), first), None) if spelled else None
+            found = next(self._file.climb(Run([spelled]), first), None) if spelled else None
             if found is not None:
                 return found.places
         return []

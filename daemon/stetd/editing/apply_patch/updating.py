@@ -1,7 +1,6 @@
 """An update's hunks on one text: place all, write all, put the new text together.
 
-Everything is looked for in the text as it is before the update. What the update reports are
-*marks*: which lines of the new text a hunk has changed. A later operation of the patch may
+*Marks* are the lines of the new text that a hunk has changed. A later operation of the patch may
 change the file again, and then moves them.
 """
 
@@ -15,25 +14,21 @@ from msgspec.structs import replace
 from stetd.editing.apply_patch.grammar import ADDED, Hunk
 from stetd.editing.apply_patch.hunks import Group, Placed, Placer, Problem, Reason
 from stetd.editing.matching.line_replacement import Change
-from stetd.editing.matching.normal_forms import INDENTATION, indentation_of
+from stetd.editing.matching.normal_forms import indentation_of, indentations_around
 from stetd.editing.matching.rungs import Rung
 from stetd.editing.text import Document, is_blank
 
 _SHIFTED = (Rung.INDENT, Rung.INDENT_TYPOGRAPHY)
-#: How many lines around a place tell the file's unit of indentation.
-_NEIGHBOURHOOD = 40
 
 
 class Written(msgspec.Struct, frozen=True):
-    """Lines ``start`` to ``end`` (not included, from 0) become ``lines``, with terminators.
-
-    ``unended``: the last of them has none if the file ends with it.
-    """
+    """Lines ``start`` to ``end`` (not included, from 0) become ``lines``, with terminators."""
 
     placed: Placed
     start: int
     end: int
     lines: tuple[str, ...]
+    #: Whether the last of them has none if the file ends with it.
     unended: bool
 
     @property
@@ -83,10 +78,10 @@ def _indented(document: Document, placed: Placed) -> list[list[str]] | None:
     if placed.rung not in _SHIFTED:
         return given
     pairs = list(_pairs(document, placed))
-    around = _indentations_around(document, placed)
+    around = indentations_around(document, placed.start, placed.end)
     whole = Change(*zip(*(pair for _, pair in pairs), strict=True))
     if whole.uniform:
-        flat = _shifted(whole, [text for texts in given for text in texts], around)
+        flat = whole.shift([text for texts in given for text in texts], around)
         if flat is None:
             return None
         rest = iter(flat)
@@ -95,7 +90,7 @@ def _indented(document: Document, placed: Placed) -> list[list[str]] | None:
     for group, texts in zip(groups, given, strict=True):
         change = _change_near(pairs, group)
         known = change and all(is_blank(t) or indentation_of(t) in change.text for t in texts)
-        lines = _shifted(change, texts, around) if change and known else None
+        lines = change.shift(texts, around) if change and known else None
         if lines is None and not all(map(is_blank, texts)):
             return None
         shifted.append(texts if lines is None else lines)
@@ -124,23 +119,6 @@ def _change_near(pairs: Sequence[tuple[int, tuple[str, str]]], group: Group) -> 
     return change if change and change.uniform else None
 
 
-def _shifted(change: Change, texts: Sequence[str], around: Sequence[str]) -> list[str] | None:
-    filled = [text for text in texts if not is_blank(text)]
-    indentations = change.apply([indentation_of(text) for text in filled], around) if filled else []
-    if indentations is None:
-        return None
-    following = iter(indentations)
-    return [
-        text if is_blank(text) else next(following) + text.lstrip(INDENTATION) for text in texts
-    ]
-
-
-def _indentations_around(document: Document, placed: Placed) -> list[str]:
-    first = max(0, placed.start - _NEIGHBOURHOOD)
-    lines = document.lines[first : placed.end + _NEIGHBOURHOOD]
-    return [indentation_of(line) for line in lines if not is_blank(line)]
-
-
 #: Problems that the failure of a hunk before may be the cause of.
 _DEPENDENT = frozenset(Reason) - {Reason.ABSENT}
 #: After so many failed hunks the others are not looked at.
@@ -157,31 +135,25 @@ class Mark(msgspec.Struct, frozen=True):
 
     def moved(self, written: Sequence[Written]) -> Mark:
         """Where these lines are after further changes, which are in order."""
-        return replace(
-            self, first=_moved(self.first, written), last=_moved(self.last, written, ends=True)
-        )
+        first, last = _moved(self.first, written), _moved(self.last, written, ends=True)
+        return replace(self, first=first, last=last)
 
 
 class Updated(msgspec.Struct, frozen=True):
-    """The new text, where the hunks were placed, and what they changed.
-
-    ``idle``: hunks that put in what stood there.
-    """
+    """The new text, where the hunks were placed, and what they changed."""
 
     text: str
     placed: tuple[Placed, ...]
     written: tuple[Written, ...]
     marks: tuple[Mark, ...]
+    #: Hunks that put in what stood there.
     idle: tuple[Hunk, ...]
 
 
 def update(
     document: Document, hunks: Sequence[Hunk], *, first: bool = False
 ) -> Updated | list[Problem]:
-    """Carry out ``hunks`` on a text; or every problem that is no consequence of another.
-
-    ``first``: a hunk that stands in several places takes the first.
-    """
+    """Carry out ``hunks`` on a text; or every problem that is no consequence of another."""
     placer = Placer(document, hunks, first=first)
     problems: list[Problem] = []
     written: list[Written] = []
@@ -225,9 +197,8 @@ def _repetitions(written: Iterable[Written]) -> list[Problem]:
         other = seen.setdefault((each.start, each.lines), hunk)
         if other is not hunk:
             first, second = sorted((other, hunk), key=lambda one: one.index)
-            problems.append(
-                Problem(Reason.OVERLAP, second, (each.start,), other=first, identical=True)
-            )
+            problem = Problem(Reason.OVERLAP, second, (each.start,), other=first, identical=True)
+            problems.append(problem)
     return problems
 
 

@@ -1,16 +1,10 @@
 """Where a text stands in a file, and what is written there: the ladder of DIALECTS.md 0.
 
-:func:`locate` tries the rungs in order; the first with a place decides, and several places are
-a refusal. A rung whose only place can't take the new text does not apply. An edit lands exactly
-where it was meant or is refused: no rung lets a word differ, and a tolerant place is not taken
-where something speaks for another (scripts/mutation_benchmark sets the traps): the new text
-stands in the file already, the text was found within a line without its indentation, or it
-stands elsewhere with other terminators, which nobody sees.
+A rung whose only place can't take the new text does not apply. A tolerant place is not taken where
+something speaks for another (scripts/mutation_benchmark sets the traps).
 
-``trim_edges``, the last rung, drops lines at the edges (blank ones, then one line that old and
-new text share), the least first; models add blank lines or misremember an edge. Less of the
-text is left to tell the place by, so what is left must match whole lines and stand once even in
-its bare form, no dropped line may stand in the file, and no line like one in its place.
+What ``trim_edges`` leaves of a text tells less, so it must match whole lines and stand once even in
+its bare form; no dropped line may stand in the file, and no line like one in its place.
 """
 
 from __future__ import annotations
@@ -30,29 +24,28 @@ from stetd.editing.matching.normal_forms import (
     NormalForms,
     bare,
     folded_text,
-    indentation_of,
+    indentations_around,
 )
 from stetd.editing.matching.rungs import Finder, Place, Rung, Search
+from stetd.editing.planning import LocatedEdit
 from stetd.editing.text import Document, is_blank, split_lines, whole_lines
 
 _NOTHING, _BLANK_LINES, _SHARED_LINE = range(3)
 
 
 class Trimmed(msgspec.Struct, frozen=True):
-    """What is left of old and new text.
-
-    ``cost``: how much was dropped. ``dropped_first`` and ``dropped_last``: the line dropped at
-    that edge because both texts have it, or "". ``core``: the old text without any blank lines
-    at its edges, by which it must be told apart from other places. ``grows_up`` and
-    ``grows_down``: lines are added between the remainder and blank lines that were dropped there.
-    """
+    """What is left of old and new text when lines at the edges are dropped."""
 
     old: str
     new: str
+    #: The old text without any blank lines at its edges: this must stand once.
     core: str
+    #: How much was dropped.
     cost: int
+    #: Lines dropped because both texts have them, or "".
     dropped_first: str
     dropped_last: str
+    #: Whether lines are added between the remainder and blank lines that were dropped there.
     grows_up: bool
     grows_down: bool
 
@@ -155,8 +148,6 @@ _LITERAL = (Rung.EXACT, Rung.LINE_ENDINGS)
 _STRETCHES = (Rung.LINE_ENDINGS, Rung.TYPOGRAPHY)
 _ENDS = ("\n", "\r")
 _BOM = "\ufeff"
-#: How many lines around a place tell the file's unit of indentation.
-_NEIGHBOURHOOD = 40
 #: How many lines a text may have left out before the blank lines that it ends with.
 _FURTHER_OFF = 4
 #: Lines without a word in common that are more alike than this (of 100) differ by a word.
@@ -167,26 +158,28 @@ _TELLING_WORDS = 3
 
 
 class Match(msgspec.Struct, frozen=True):
-    """The one place where a text stands, and what is to be written there.
-
-    ``document.text[start:end]`` is what was really matched; ``replacement`` is ready to be
-    put in its stead, with the place's terminators and indentation.
-    """
+    """Where a text stands, and what is written there, with the place's own line ends and indent."""
 
     start: int
     end: int
     rung: Rung
     replacement: str
 
+    def edit(self, index: int) -> LocatedEdit:
+        """The edit of a call that this is."""
+        return LocatedEdit(index, self.start, self.end, self.replacement, self.rung.value)
+
 
 class Several(msgspec.Struct, frozen=True):
-    """A text that stands in several places by the first rung that finds any.
-
-    ``lines``: the 1-based line of every place, ascending, 1,000 at most.
-    """
+    """A text that stands in several places; ``lines``: of each, from 1, 1,000 at most."""
 
     rung: Rung
     lines: tuple[int, ...]
+
+    @property
+    def relaxed(self) -> str:
+        """The rung if it is a tolerant one, else nothing."""
+        return "" if self.rung is Rung.EXACT else self.rung.value
 
 
 def locate(
@@ -194,9 +187,7 @@ def locate(
 ) -> Match | Several | None:
     """Find ``old`` (not empty) and say what to write for ``new``; None when it stands nowhere.
 
-    With ``new == old`` the replacement is what stands there. Of several places by the rung
-    that decides, the one nearest to ``near_line`` (from 1) is taken if that is a choice; what
-    ``trim_edges`` leaves must stand once in any case.
+    Of several places the one nearest to ``near_line`` (from 1) is taken, but not by ``trim_edges``.
     """
     assert old, "BUG: an empty text stands everywhere"
     found = _climb(document, old, new, _LADDER, near_line)
@@ -210,10 +201,7 @@ def locate(
 
 
 def _unless_terminators_decide(document: Document, match: Match, old: str) -> Match | Several:
-    """An exact match, unless the text stands elsewhere with other terminators.
-
-    Whoever reads a file does not see them, and sends ``\n``.
-    """
+    """An exact match, unless the text stands elsewhere with other terminators: they aren't seen."""
     if "\n" not in old or "\r" in old or "\r" not in document.text or document.eol != "mixed":
         return match
     places = rungs.line_endings(Search(document, old))
@@ -223,11 +211,9 @@ def _unless_terminators_decide(document: Document, match: Match, old: str) -> Ma
 
 
 def _is_applied(document: Document, match: Match, old: str, new: str) -> bool:
-    """Whether the new text stands in the file, so that what was found may be another place.
+    """Whether the new text stands in the file: an edit sent again finds other places by tolerance.
 
-    An edit that puts lines around others, sent again, finds them by their other indentation;
-    and one that was sent before finds a passage that was like the one that it has changed. A
-    new text that is part of the old one, or tells too little, may stand there for its own sake.
+    A new text that is part of the old one, or tells too little, may stand there for its own sake.
     """
     if match.rung in _LITERAL or not new or new == old:
         return False
@@ -281,14 +267,11 @@ def _climb(
 
 
 def match_at(document: Document, place: Place, old: str, new: str, rung: Rung) -> Match | None:
-    """The match of ``old`` at a place that ``rung`` has found.
-
-    None when what to write there for ``new`` can't be told.
-    """
+    """The match at a place that ``rung`` found; None when what to write there can't be told."""
     text = _replacement(document, place, old, new, rung)
     if text is None:
         return None
-    text = apart_from_carriage_return(document, place.start, text)
+    text = _apart_from_carriage_return(document, place.start, text)
     around = (
         document.text[max(0, place.start - 1) : place.start],
         document.text[place.end : place.end + 1],
@@ -300,7 +283,7 @@ def match_at(document: Document, place: Place, old: str, new: str, rung: Rung) -
     return Match(place.start, place.end, rung, text)
 
 
-def apart_from_carriage_return(document: Document, start: int, text: str) -> str:
+def _apart_from_carriage_return(document: Document, start: int, text: str) -> str:
     """The text with ``\r`` for a first ``\n`` that would join a lone ``\r`` before it."""
     if text.startswith("\n") and document.text[max(0, start - 1) : start] == "\r":
         return "\r" + text[1:]
@@ -313,26 +296,34 @@ def _replacement(document: Document, place: Place, old: str, new: str, rung: Run
         return new
     if rung in _STRETCHES and _lacks_indentation(document, place, old, new):
         return None
-    matched = document.text[place.start : place.end]
-    terminator = document.terminator_near(place.end)
-    return line_replacement.replacement(
+    return written_at(document, place, old, new, literal=rung is Rung.EXACT)
+
+
+def written_at(
+    document: Document, place: Place, old: str, new: str, *, literal: bool = False
+) -> str | None:
+    """``new`` in the terms of a place where ``old`` stands; None when that can't be told."""
+    around: list[str] = []
+    if place.change:
+        first, last = document.line_at(place.start) - 1, document.line_at(place.end)
+        around = indentations_around(document, first, last)
+    text = line_replacement.replacement(
         old,
         new,
-        matched,
-        terminator,
+        document.text[place.start : place.end],
+        document.terminator_near(place.end),
         forgiven=place.forgiven,
-        literal=rung is Rung.EXACT,
+        literal=literal,
         change=place.change,
-        around=indentations_around(document, place) if place.change else (),
+        around=around,
     )
+    return None if text is None else _apart_from_carriage_return(document, place.start, text)
 
 
 def _lacks_indentation(document: Document, place: Place, old: str, new: str) -> bool:
-    """Whether a text was found without its indentation, and needs to be told with it.
+    """Whether a text was found without its indentation, and needs it: rungs of whole lines tell.
 
-    As given, further new lines would stand where the text has them, not where the file would;
-    and after whole lines that are taken away the indentation would stay, before what follows.
-    The rungs that look for whole lines can tell.
+    As given, further new lines would not be indented, or the indentation of removed ones stay.
     """
     start = document.line_starts[document.line_at(place.start) - 1]
     before = document.text[start : place.start]
@@ -343,13 +334,6 @@ def _lacks_indentation(document: Document, place: Place, old: str, new: str) -> 
         return True
     alone = sum(not is_blank(line) for line in given) == 1
     return alone and not all(map(is_blank, lines[1:]))
-
-
-def indentations_around(document: Document, place: Place) -> list[str]:
-    """The indentations of the non-blank lines at a place and around it."""
-    first = max(0, document.line_at(place.start) - 1 - _NEIGHBOURHOOD)
-    last = document.line_at(place.end) + _NEIGHBOURHOOD
-    return [indentation_of(line) for line in document.lines[first:last] if not is_blank(line)]
 
 
 def _trim_edges(document: Document, old: str, new: str) -> Match | Several | None:
@@ -382,10 +366,7 @@ def _trim_edges(document: Document, old: str, new: str) -> Match | Several | Non
 
 
 def _is_one_passage(document: Document, old: str, lines: set[int]) -> bool:
-    """Whether these are lines of the only place where the whole text stands, white space aside.
-
-    Then no rung accepts that place, and dropping one edge or the other leads back to it.
-    """
+    """Whether these are lines of the only place of the whole text in bare form, which failed."""
     wanted = whole_lines(old)[_leading_blanks(whole_lines(old)) :]
     found = Search(document, "".join(wanted[: len(wanted) - _leading_blanks(wanted[::-1])]))
     places = found.candidates
@@ -393,11 +374,7 @@ def _is_one_passage(document: Document, old: str, lines: set[int]) -> bool:
 
 
 def _differs_by_words(document: Document, match: Match, trimmed: Trimmed) -> bool:
-    """Whether a line like a dropped one stands in its place.
-
-    Then the text means a passage that differs by a word from the one that was found: a function
-    with the same body and another name, say, the one that was meant being gone by now.
-    """
+    """Whether a line like a dropped one stands in its place, as for a function of another name."""
     first = document.line_at(match.start) - 1
     after = document.line_at(max(match.start, match.end - 1))
     above = next((line for line in document.lines[:first][::-1] if not is_blank(line)), "")
@@ -417,10 +394,7 @@ def _alike(line: str, other: str) -> bool:
 
 
 def _blank_lines_stand_further_off(document: Document, match: Match, trimmed: Trimmed) -> bool:
-    """Whether lines are added before a blank line that has other lines before it in the file.
-
-    Then the old text left those lines out, and on which side of them to add can't be told.
-    """
+    """Whether lines are added before a blank line that has other lines before it in the file."""
     first = document.line_at(match.start) - 1
     after = document.line_at(max(match.start, match.end - 1))
     above = document.lines[max(0, first - _FURTHER_OFF) : first][::-1]

@@ -1,10 +1,7 @@
 """What is written where a text was found: the new text, in the terms of the place.
 
-Lines that old and new text share keep the bytes that stand in the file (their trailing
-space, their typography, their indentation); all other lines are new and are written as
-given, with the indentation and the terminators of the place. Which lines are shared is told
-by the longest common subsequence of the *given* texts, so that a line counts as unchanged
-exactly when whoever sent it left it unchanged.
+Lines that old and new text share (by the longest common subsequence of the texts as given) keep the
+file's bytes. All others get the indentation and the terminators of the place.
 """
 
 from __future__ import annotations
@@ -26,11 +23,7 @@ _COMMON_SHARE = 0.25
 
 
 class Change(msgspec.Struct, frozen=True):
-    """How the indentation of the text became that of the place, line by line.
-
-    ``text`` and ``place`` are the indentations of the non-blank lines of the old text and
-    of the lines it matched: equally many, at least one.
-    """
+    """How the indentation of the text's non-blank lines (at least one) became that of the place."""
 
     text: tuple[str, ...]
     place: tuple[str, ...]
@@ -61,11 +54,7 @@ class Change(msgspec.Struct, frozen=True):
 
     @property
     def spaces_per_tab(self) -> int | None:
-        """How many spaces stand for one tab, by lines that differ in depth.
-
-        None when all lines are equally deep and say nothing; 0 when they contradict
-        each other. Only meaningful when one side is tabs and the other spaces.
-        """
+        """Spaces for one tab, if one side has tabs. None: all equally deep; 0: contradictory."""
         spaces, tabs = self.text, self.place
         if _pure_kind(self.text) == "\t":
             spaces, tabs = tabs, spaces
@@ -84,8 +73,7 @@ class Change(msgspec.Struct, frozen=True):
     def apply(self, new: Sequence[str], around: Sequence[str]) -> list[str] | None:
         """The new lines' indentations at the place, or None when they can't be told.
 
-        ``new`` are those of the non-blank lines that are added, in order; ``around`` those
-        of the non-blank lines of the file around the place, which tell the file's unit.
+        ``new``, ``around``: indentations of the non-blank lines that are added, and of the file's.
         """
         if self.verbatim == ("", ""):
             return list(new)
@@ -104,13 +92,19 @@ class Change(msgspec.Struct, frozen=True):
             return self._to_spaces(new, around)
         return None
 
-    def _in_another_unit(self, new: Sequence[str], around: Sequence[str]) -> bool:
-        """Whether the new lines seem to descend in steps of spaces that are not the file's.
+    def shift(self, lines: Sequence[str], around: Sequence[str]) -> list[str] | None:
+        """The lines with this change, blank ones as they are; None when it can't be told."""
+        filled = [indentation_of(line) for line in lines if not is_blank(line)]
+        shifted = self.apply(filled, around) if filled else []
+        if shifted is None:
+            return None
+        following = iter(shifted)
+        return [
+            line if is_blank(line) else next(following) + line.lstrip(INDENTATION) for line in lines
+        ]
 
-        Steps that are a whole part of the file's unit; or steps by which the text is as many
-        levels deep as the place is by another usual unit. Shifted as they are, such lines would
-        stand between the file's levels.
-        """
+    def _in_another_unit(self, new: Sequence[str], around: Sequence[str]) -> bool:
+        """Whether the new lines seem to descend by another unit, to between the file's levels."""
         if _pure_kind([*self.text, *new]) != " ":
             return False
         unit = spaces_unit(around)
@@ -129,11 +123,7 @@ class Change(msgspec.Struct, frozen=True):
         return other != step and (other in _LIKELY_UNITS if unit is None else other == unit)
 
     def _foreign(self, kept: Sequence[str], around: Sequence[str]) -> bool:
-        """Whether what the change leaves alone is indentation of another kind than the place's.
-
-        The place's kind is what its lines begin with, and what the old lines have in common
-        with them beyond the change: alignment with spaces behind a tab is copied.
-        """
+        """Whether what the change leaves alone is indentation of another kind than the place's."""
         taken = bool(self.verbatim and self.verbatim[0])
         kinds = {line[0] for line in (self.place if taken else self.text) if line}
         kinds |= {_main_kind(self.place)} - {""}
@@ -158,12 +148,7 @@ class Change(msgspec.Struct, frozen=True):
         return _levels("\t", [depth + (len(line) - width) // unit for line in new])
 
     def _guessed_text_unit(self, new: Sequence[str]) -> int | None:
-        """The text's unit by its smallest step, or None when it is not beyond doubt.
-
-        Beyond doubt: the step explains the depth that the place already has; or it is a
-        usual one, not smaller than what would explain the depth, and the new lines never
-        descend by several steps at once, as they would if the step were mere alignment.
-        """
+        """The text's smallest step, if it explains the place's depth or is a usual unit."""
         widths = sorted({0, *map(len, self.text), *map(len, new)})
         unit = min(b - a for a, b in pairwise(widths))
         width, depth = len(self.text[0]), len(self.place[0])
@@ -193,10 +178,7 @@ class Change(msgspec.Struct, frozen=True):
 def spaces_unit(around: Sequence[str]) -> int | None:
     """The unit of lines indented with spaces: their smallest step that is no rarity.
 
-    A step is how much deeper a line is than the one before it; where all lines are equally
-    deep, their depth is the step if it is a usual one. None when there is none, when most
-    lines are indented with tabs, or when it can't be told from alignment: a larger step is
-    more common, or many lines are indented by no whole number of such steps.
+    None without steps, with tabs, or when the step may be mere alignment.
     """
     if _main_kind(around) != " ":
         return None
@@ -230,16 +212,12 @@ def _main_kind(lines: Sequence[str]) -> str:
     return "\t" if first["\t"] > first[" "] else " "
 
 
-#: Beyond this many comparisons of changed old with changed new lines, only common
-#: beginnings and ends count as shared: the table of the comparison would grow too large.
+#: With more comparisons only common beginnings and ends count as shared, to bound the memory.
 _COMPARISONS = 50_000_000
 
 
 def shared_lines(old: Sequence[str], new: Sequence[str]) -> list[int | None]:
-    """For each new line the index of the old line that it leaves unchanged, or None.
-
-    Indexes ascend. Common lines at both ends are taken first.
-    """
+    """For each new line the index (ascending) of the old line that it leaves unchanged, or None."""
     head, tail = common_ends(old, new)
     shared: list[int | None] = [*range(head), *[None] * (len(new) - head)]
     for back in range(1, tail + 1):
@@ -267,14 +245,10 @@ def replacement(
     change: Change | None = None,
     around: Sequence[str] = (),
 ) -> str | None:
-    """The text to write over ``matched``, which has as many lines as ``old``.
+    """The text to write over ``matched``; None when a line can't get the ``change`` of indentation.
 
-    ``terminator`` is that of the file's line in which the match ends. ``literal`` (the exact
-    rung) leaves ``\\r\\n`` and ``\\r`` of the new text alone. ``forgiven``: the old text ends
-    with a terminator that the file's last line lacks, so the new text's falls away too.
-
-    With ``change`` every line that is added and not blank gets this change of indentation; the
-    answer is None when one can't.
+    ``terminator``: of the file's line in which the match ends. ``literal``: ``\\r\\n`` and ``\\r``
+    of the new text stay. ``forgiven``: its final terminator falls away, as the file lacks it.
     """
     contents, given_ends = split_lines(new)
     old_lines = split_lines(old)[0]
@@ -283,12 +257,12 @@ def replacement(
     missing = [""] * (len(old_lines) - len(found))
     shared = shared_lines(old_lines, contents)
     if change is not None:
-        filled = [n for n, line in enumerate(contents) if shared[n] is None and not is_blank(line)]
-        changed = change.apply([indentation_of(contents[n]) for n in filled], around)
-        if (filled and changed is None) or _only_first_lacks_indentation(change, contents):
+        added = [n for n, origin in enumerate(shared) if origin is None]
+        shifted = change.shift([contents[n] for n in added], around)
+        if shifted is None or _only_first_lacks_indentation(change, contents):
             return None
-        for n, indentation in zip(filled, changed or [], strict=True):
-            contents[n] = indentation + contents[n].lstrip(INDENTATION)
+        for n, line in zip(added, shifted, strict=True):
+            contents[n] = line
     ends = _terminators_of_place(found_ends + missing, given_ends, shared, terminator, literal)
     if forgiven and ends:
         ends[-1] = ""
@@ -300,11 +274,7 @@ def replacement(
 
 
 def _only_first_lacks_indentation(change: Change, contents: Sequence[str]) -> bool:
-    """Whether the text may begin with the first character that can be seen.
-
-    Then its first line lacks the indentation of the place, and the others don't. One old line
-    can't tell that from a text that lacks it everywhere.
-    """
+    """Whether the text may lack the place's indentation in its first line alone."""
     if len(change.text) > 1 or change.verbatim is None or not change.verbatim[1]:
         return False
     later = (line for line in contents[1:] if not is_blank(line))
@@ -318,12 +288,7 @@ def _terminators_of_place(
     terminator: str,
     literal: bool,
 ) -> list[str]:
-    """A terminator for each new line that has one; ``found`` are those of the matched lines.
-
-    That of the matched line which it leaves or replaces; for a line that is put between
-    two, that of the line before it. ``terminator`` stands for the last matched line's when
-    that lies outside the match.
-    """
+    """The terminators of the new lines: of the matched line (``found``) in its place or before."""
     next_shared = [len(found)]
     for origin in reversed(shared):
         next_shared.append(next_shared[-1] if origin is None else origin)

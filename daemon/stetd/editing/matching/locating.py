@@ -1,21 +1,16 @@
-"""One old text in one file: the match, or the failure that explains why there is none.
-
-Between a dialect and ``matching``: adds what a refusal needs to know. Shared by every dialect
-whose edits name a text that must stand in the file exactly once.
-"""
+"""One old text in one file: the match, or the failure that explains why there is none."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 import msgspec
 
-from stet.wire.failures import Failure
+from stet.wire.failures import Failure, Kind
 from stetd.editing import refusals
 from stetd.editing.edits import SourceFile
 from stetd.editing.matching import near_miss
-from stetd.editing.matching.ladder import Match, Rung, Several, locate
+from stetd.editing.matching.ladder import Match, Several, locate
 from stetd.editing.refusals import Subject
 from stetd.editing.text import Document, looks_binary
 
@@ -60,21 +55,27 @@ def find(
     new: str,
     *,
     told: str | None,
-    creating: Sequence[str],
+    creating: str,
     explain: bool = True,
 ) -> Match | Failure:
     """Where ``old`` stands in ``target``, once, and what takes its place.
 
-    ``old`` and ``new`` go to the matching ladder; ``told`` is the new text as the request
-    gives it, by which an edit that has been made before is recognised (None: not known).
-    ``creating`` names the operations that would create a missing file. Without ``explain``
-    a miss is not told the nearest passage, which takes tens of milliseconds to find in a
-    large file.
+    ``told``: the new text as the request gives it, by which an edit that has been made before is
+    recognised. ``creating``: what would create a missing file. ``explain``: a miss is
+    told the nearest passage, which takes tens of milliseconds to find in a large file.
     """
     if not old:
-        return refusals.missing_old_text(subject)
+        return subject.failure(
+            Kind.MISSING_OLD_TEXT,
+            "replace needs oldText, the exact text to look for, and it may not be empty. To add "
+            "text use append_eof or prepend_bof, to write the whole file use overwrite.",
+        )
     if not target.exists:
-        return refusals.file_not_found(subject, creating)
+        return subject.failure(
+            Kind.FILE_NOT_FOUND,
+            f"there is no file {subject.path}, so nothing in it can be replaced. Check the path; "
+            f"to create the file use {creating}.",
+        )
     if target.binary:
         return refuse_binary(subject, target)
     document = target.document
@@ -82,12 +83,24 @@ def find(
     if found is None:
         return explained_miss(subject, document, old, told, explain=explain)
     if isinstance(found, Several):
-        relaxed = "" if found.rung is Rung.EXACT else found.rung.value
-        return refusals.old_text_not_unique(subject, found.lines, relaxed)
+        return _not_unique(subject, found)
     # No rung of today matches across such bytes; one that does must not replace them.
     if document.undecodable(found.start, found.end):
         return bad_byte(subject, document, found.start)
     return found
+
+
+def _not_unique(subject: Subject, found: Several) -> Failure:
+    count = len(found.lines)
+    more = "" if count < refusals.MANY_PLACES else " or more"
+    how = f" (compared with tolerance: {found.relaxed})" if found.relaxed else ""
+    return subject.failure(
+        Kind.OLD_TEXT_NOT_UNIQUE,
+        f"old text stands {count} times{more} in {subject.path}{how}, "
+        f"{refusals.spelled_lines(found.lines)}; it must stand there exactly once. Send more of "
+        f"the surrounding lines in {subject.old}, so that only the place you mean matches.",
+        candidates=list(found.lines),
+    )
 
 
 def refuse_binary(subject: Subject, target: Target) -> Failure:

@@ -20,6 +20,7 @@ from stet.wire.failures import Nearest
 from stetd.editing import patience
 from stetd.editing.matching.ladder import Match, Rung, locate
 from stetd.editing.matching.normal_forms import TABLE, NormalForms, bare, folded_text
+from stetd.editing.refusals import counted
 from stetd.editing.text import WHITE_SPACE, Document, is_blank, presentable, split_lines
 
 #: Votes: a line or word that stands more often than this tells nothing.
@@ -45,23 +46,15 @@ _ELLIPSIS = re.compile(r"\s*(?:#|//|--|/\*|<!--)?\s*(?:\.\.\.|\u2026)(?:\s.*|[^\
 
 
 class Miss(msgspec.Struct, frozen=True):
-    """Why a text was not found, as far as it can be told.
-
-    ``nearest`` is the passage most like the old text; ``already_applied_line`` the 1-based
-    line at which the new text already stands.
-    """
+    """The passage nearest to a text, and the line (from 1) at which the new text stands already."""
 
     nearest: Nearest | None
     already_applied_line: int | None
 
 
 def explain_miss(document: Document, old: str, new: str | None, called: str = "oldText") -> Miss:
-    """Look for what ``old`` may have meant; ``new`` is None when it is not known.
-
-    ``called`` is the dialect's word for the old text.
-    """
-    nearest = _nearest(document, old, called)
-    return Miss(nearest, _already_applied(document, old, new or ""))
+    """Look for what ``old``, which the dialect calls ``called``, may have meant."""
+    return Miss(_nearest(document, old, called), _already_applied(document, old, new or ""))
 
 
 def describe_miss(miss: Miss) -> str:
@@ -99,10 +92,7 @@ def _numbered(nearest: Nearest) -> str:
 
 
 def _already_applied(document: Document, old: str, new: str) -> int | None:
-    """The line at which the new text stands, if it is telling enough and stands once.
-
-    A text that also holds the old one (or is part of it) may stand there for its own sake.
-    """
+    """The line at which the new text stands, if it tells enough and stands once."""
     if len("".join(new.split())) < _TELLING or new in old:
         return None
     found = locate(document, new, new)
@@ -116,39 +106,37 @@ def _nearest(document: Document, old: str, called: str) -> Nearest | None:
     if all(map(is_blank, wanted)) or not document.line_count:
         return None
     keys = [bare(folded_text(line)) for line in wanted]
-    best: tuple[float, int] | None = None
-    for first in _starts(document, keys):
-        score = _similarity(document, keys, first)
-        if best is None or score > best[0]:
-            best = score, first
-    if best is None or best[0] < _WORTH_SHOWING:
+    scores = {first: _similarity(document, keys, first) for first in _starts(document, keys)}
+    best = max(scores, key=scores.__getitem__, default=0)  # the first of several
+    if scores.get(best, 0) < _WORTH_SHOWING:
         return None
-    return _shown(document, old, called, min(max(0, best[1]), document.line_count - 1))
+    return _shown(document, old, called, min(max(0, best), document.line_count - 1))
 
 
 def _starts(document: Document, keys: Sequence[str]) -> list[int]:
     """The lines (from 0, may be negative) at which the text may begin; most votes first."""
     votes: Counter[int] = Counter()
-    for index, line, weight in _shared_lines(document, keys):
-        votes[line - index] += weight
+
+    def vote(shared: Iterator[tuple[int, int]]) -> None:
+        for first, weight in shared:
+            votes[first] += weight
+
+    vote(_shared_lines(document, keys))
     if len(votes) < 2:
         text = document.form(NormalForms).folded.text
-        for index, line, weight in _shared_words(document, text, keys):
-            votes[line - index] += weight
+        vote(_shared_words(document, text, keys))
         lower = text.lower() if not votes else ""
         if len(lower) == len(text):  # else its offsets are others
-            for index, line, weight in _shared_words(document, lower, [k.lower() for k in keys]):
-                votes[line - index] += weight
+            vote(_shared_words(document, lower, [key.lower() for key in keys]))
     if not votes:  # short lines tell little, but more than nothing
-        for index, line, weight in _shared_lines(document, keys, shortest=1):
-            votes[line - index] += weight
+        vote(_shared_lines(document, keys, shortest=1))
     return [first for first, _ in votes.most_common(_PASSAGES)]
 
 
 def _shared_lines(
     document: Document, keys: Sequence[str], shortest: int = _TELLING
-) -> Iterator[tuple[int, int, int]]:
-    """Lines of the text that stand in the file: index in the text, line, weight."""
+) -> Iterator[tuple[int, int]]:
+    """Of lines that stand in the file: where (from 0) the text would begin, and the weight."""
     forms = document.form(NormalForms)
     longest = sorted(range(len(keys)), key=lambda index: len(keys[index]), reverse=True)
     for index in longest[:_LINES]:
@@ -160,14 +148,11 @@ def _shared_lines(
         lines = [line for line, _ in zip(found, range(_RARE + 1), strict=False)]
         if len(lines) <= _RARE:
             for line in lines:
-                yield index, line, len(key) * _RARE // len(lines)
+                yield line - index, len(key) * _RARE // len(lines)
 
 
-def _shared_words(
-    document: Document, text: str, keys: Sequence[str]
-) -> Iterator[tuple[int, int, int]]:
+def _shared_words(document: Document, text: str, keys: Sequence[str]) -> Iterator[tuple[int, int]]:
     """The same for words, the longest first; ``text``: the folded one, perhaps in lower case."""
-    starts = None
     words: dict[str, list[int]] = {}
     for index, key in enumerate(keys[:_WORDY_LINES]):
         for word in _WORD.findall(key[:_SHOWN_CHARS]):
@@ -177,11 +162,11 @@ def _shared_words(
         places = _places(text, word)
         if not 0 < len(places) <= _RARE:
             continue
-        starts = starts if starts is not None else document.form(NormalForms).folded_starts
+        starts = document.form(NormalForms).folded_starts
         for at in places:
             line = bisect_right(starts, at) - 1
             for index in words[word][:_RARE]:
-                yield index, line, len(word) * _RARE // len(places)
+                yield line - index, len(word) * _RARE // len(places)
 
 
 def _places(text: str, word: str) -> list[int]:
@@ -266,12 +251,9 @@ def _differing(line: str, here: str) -> str:
 
 def _counted(line: str) -> str:
     indentation = line[: len(line) - len(line.lstrip(WHITE_SPACE))]
-    parts = []
-    for name, char in (("tab", "\t"), ("space", " ")):
-        count = indentation.count(char)
-        if count:
-            parts.append(f"{count} {name}{'s' if count > 1 else ''}")
-    others = len(indentation) - indentation.count("\t") - indentation.count(" ")
+    tabs, spaces = indentation.count("\t"), indentation.count(" ")
+    parts = [counted(count, name) for name, count in (("tab", tabs), ("space", spaces)) if count]
+    others = len(indentation) - tabs - spaces
     if others:
         parts.append(f"{others} other white space")
     return " and ".join(parts) or "no indentation"
@@ -290,12 +272,7 @@ def _named(char: str) -> str:
 
 
 def quoted(line: str, end: str = "") -> str:
-    """A line in quotes with everything spelled out that cannot be seen or told apart.
-
-    Tabs are ``\\t``, a terminator given as ``end`` ``\\r\\n``, trailing spaces ``\\x20``;
-    typographic characters, marks and other white space are given by code point, bytes that
-    are not UTF-8 by value.
-    """
+    """A line in quotes with everything spelled out that cannot be seen or told apart."""
     cut = line[:_SHOWN_LINE]
     kept = cut.rstrip(" ")
     spelled = "".join(map(_spelled, kept)) + "\\x20" * (len(cut) - len(kept))

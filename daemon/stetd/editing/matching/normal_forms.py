@@ -1,10 +1,8 @@
 """Normal forms of a document's lines, by which tolerant rungs compare them.
 
-Folding (DIALECTS.md 0) takes typographic dashes, quotes, spaces and the ellipsis for their plain
-forms, and composed for decomposed characters; look-alikes, such as the Kelvin sign, stay apart.
-It works on characters as a reader sees them, and a match that begins or ends inside one is none.
-*Bare* is the form that forgives most: a run of lines that stands by any rung stands there, so
-one linear search finds the candidates of all rungs.
+*Folded*: typography as in DIALECTS.md 0, in whole characters as a reader sees them. *Bare*: folded,
+without indentation and trailing space. A run of lines that stands by any rung stands in bare lines,
+so one linear search finds the candidates of all rungs.
 """
 
 from __future__ import annotations
@@ -29,9 +27,7 @@ _FOLDS = {
 }
 TABLE = {char: plain for plain, chars in _FOLDS.items() for char in chars}
 
-#: Code points of combining class 0 that still join what stands before them: vowel signs and
-#: length marks that compose, the conjoining Hangul vowels and finals, and three Tibetan
-#: signs that decompose into marks. (A test derives this list from unicodedata.)
+#: Code points of combining class 0 that still join what stands before them. (A test derives them.)
 JOINING_STARTERS = frozenset(
     "\u09be\u09d7\u0b3e\u0b56\u0b57\u0bbe\u0bd7\u0cc2\u0cd5\u0cd6\u0d3e\u0d57\u0dcf\u0ddf"
     "\u0f73\u0f75\u0f81\u0fb5\u0fb7\u102e\u1b35"
@@ -75,10 +71,7 @@ def folded_text(text: str) -> str:
 
 @dataclass(frozen=True)
 class Folded:
-    """A text whose lines end with ``\\n`` (``source``), and the same folded (``text``).
-
-    ``aligned``: every code point folded to one in its own place.
-    """
+    """``source``, and the same folded; ``aligned``: every code point to one in its place."""
 
     source: str
     text: str
@@ -158,6 +151,8 @@ def _joins(char: str) -> bool:
 
 
 INDENTATION = " \t"
+#: How many lines around a place tell the file's unit of indentation.
+_NEIGHBOURHOOD = 40
 #: How many keys are looked for one by one before the bare form is derived at all.
 _TRIED_ALONE = 16
 
@@ -172,6 +167,12 @@ def without_indentation(line: str) -> str:
     """The line after its indentation, trailing space kept; "" for a blank line."""
     content = line.lstrip(INDENTATION)
     return "" if is_blank(content) else content
+
+
+def indentations_around(document: Document, first: int, end: int) -> list[str]:
+    """The indentations of the non-blank lines ``first`` to ``end`` (not included) and around."""
+    lines = document.lines[max(0, first - _NEIGHBOURHOOD) : end + _NEIGHBOURHOOD]
+    return [indentation_of(line) for line in lines if not is_blank(line)]
 
 
 def without_trailing_space(line: str) -> str:
@@ -210,7 +211,7 @@ class NormalForms:
     @cached_property
     def bare_lines(self) -> list[str]:
         """The lines folded, without indentation and trailing space."""
-        return [line.rstrip(WHITE_SPACE).lstrip(INDENTATION) for line in self.folded_lines]
+        return list(map(bare, self.folded_lines))
 
     @cached_property
     def bare_joined(self) -> str:
@@ -234,10 +235,9 @@ class NormalForms:
 
 
 def find_runs(joined: str, starts: list[int], keys: Sequence[str], first: int) -> Iterator[int]:
-    """The index of each line, from line ``first`` (from 0) on, where this run of keys begins.
+    """The lines, from ``first`` (from 0) on, where these keys begin; such runs may overlap.
 
-    ``joined``: the keys of all lines as one text, each after and before a ``\\n``; ``starts``: the
-    offset of the ``\\n`` before each. Runs may overlap: two equal lines stand twice among three.
+    ``joined``: the keys of all lines, each between ``\\n``; ``starts``: the offset of each line's.
     """
     wanted = "\n".join(["", *keys, ""])
     at = joined.find(wanted, starts[first]) if first < len(starts) else -1

@@ -1,16 +1,12 @@
-"""The rungs of the matching ladder: where a text stands when one thing is relaxed (DIALECTS.md 0).
+"""The rungs of the matching ladder (DIALECTS.md 0): each lists places and never chooses.
 
-A rung answers with places and never chooses. All below ``exact`` also ignore terminators and
-forgive a final newline that the file's last line lacks. Below ``line_endings`` a text needs a
-line that is not blank (white space alone fits anywhere); where indentation may differ, a word.
-A whole-line place takes the last line's terminator exactly when the text ends with one.
+Below ``line_endings`` a text needs a line that is not blank; where indentation may differ, a word.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from itertools import islice
@@ -31,8 +27,7 @@ from stetd.editing.text import Document, is_blank, split_lines, with_newlines
 
 #: More places than this are not listed.
 PLACES = 1000
-#: At most so many candidates, and lines of candidates, are looked at. What a rung finds
-#: among the first of more than that can't be called unique, and counts as ambiguous.
+#: So many candidates, and lines of candidates, are looked at; of more none is unique.
 _CANDIDATES = 2_000
 _CANDIDATE_LINES = 50_000
 
@@ -50,44 +45,31 @@ class Rung(StrEnum):
 
 
 class Place(msgspec.Struct, frozen=True):
-    """One place where a text stands: ``document.text[start:end]``.
-
-    ``forgiven``: the text's final newline is one that the file's last line lacks.
-    ``change``: how the indentation differs, for the rungs that relax it.
-    """
+    """One place where a text stands: ``document.text[start:end]``."""
 
     start: int
     end: int
+    #: The text's final newline is one that the file's last line lacks.
     forgiven: bool = False
+    #: How the indentation differs.
     change: Change | None = None
 
 
-@dataclass(frozen=True)
-class Search:
-    """One text (not empty) that is looked for in one document, by rung after rung."""
+class Run:
+    """Lines (at least one) that are looked for, in the forms that the rungs compare."""
 
-    document: Document
-    wanted: str
-
-    @cached_property
-    def forms(self) -> NormalForms:
-        """The document's normal forms."""
-        return self.document.form(NormalForms)
-
-    @cached_property
-    def lines(self) -> list[str]:
-        """The contents of the text's lines."""
-        return split_lines(self.wanted)[0]
+    def __init__(self, lines: Sequence[str]) -> None:
+        self.lines = lines
 
     @cached_property
     def folded_lines(self) -> list[str]:
-        """The text's lines with their typography folded."""
-        return [folded_text(line) for line in self.lines]
+        """The lines with their typography folded."""
+        return list(map(folded_text, self.lines))
 
-    @property
-    def terminated(self) -> bool:
-        """Whether the text ends with a terminator."""
-        return self.wanted.endswith(("\n", "\r"))
+    @cached_property
+    def bare(self) -> list[str]:
+        """What every rung compares at least."""
+        return list(map(bare, self.folded_lines))
 
     @cached_property
     def blank(self) -> bool:
@@ -97,29 +79,45 @@ class Search:
     @property
     def telling(self) -> bool:
         """Whether there is a word: a lone bracket stands anywhere, with other indentation."""
-        return any(map(str.isalnum, self.wanted))
+        return any(map(str.isalnum, "".join(self.lines)))
+
+    def change_at(self, first: int, own: Sequence[str], found: Sequence[str]) -> Change | None:
+        """The change of indentation of these lines at line ``first``, if there is one for all.
+
+        ``own`` and ``found``: the lines and the file's, in the form that is compared.
+        """
+        filled = [index for index, line in enumerate(own) if not is_blank(line)]
+        change = Change(
+            tuple(indentation_of(own[index]) for index in filled),
+            tuple(indentation_of(found[first + index]) for index in filled),
+        )
+        return change if change.uniform else None
+
+
+class Search(Run):
+    """One text (not empty) that is looked for in one document, by rung after rung."""
+
+    def __init__(self, document: Document, wanted: str) -> None:
+        super().__init__(split_lines(wanted)[0])
+        self.document = document
+        self.wanted = wanted
+        self.forms = document.form(NormalForms)
+        self.terminated = wanted.endswith(("\n", "\r"))
+        self._most = min(_CANDIDATES, 1 + _CANDIDATE_LINES // len(self.lines))
 
     @cached_property
-    def _candidates(self) -> list[int]:
-        """The first lines (from 0) of all runs that some whole-line rung may accept."""
-        if self.blank:
-            return []
-        keys = [bare(line) for line in self.folded_lines]
-        return list(islice(self.forms.find_bare(keys), self._most + 1))
-
-    @property
-    def _most(self) -> int:
-        return min(_CANDIDATES, 1 + _CANDIDATE_LINES // len(self.lines))
+    def _found(self) -> list[int]:
+        return [] if self.blank else list(islice(self.forms.find_bare(self.bare), self._most + 1))
 
     @property
     def candidates(self) -> list[int]:
-        """Those of them that are looked at."""
-        return self._candidates[: self._most]
+        """The first lines (from 0) of runs that some whole-line rung may accept."""
+        return self._found[: self._most]
 
     @property
     def too_many(self) -> bool:
         """Whether there are more."""
-        return len(self._candidates) > self._most
+        return len(self._found) > self._most
 
     def whole_lines(self, first: int, change: Change | None = None) -> Place:
         """The place of whole lines that begins with line ``first`` (from 0)."""
@@ -248,17 +246,9 @@ def _alike(
 def _uniform(
     search: Search, firsts: Sequence[int], lines: Sequence[str], wanted: Sequence[str]
 ) -> list[Place]:
-    filled = [index for index, line in enumerate(wanted) if not is_blank(line)]
-    text = tuple(indentation_of(wanted[index]) for index in filled)
-    places: list[Place] = []
-    for first in firsts:
-        found = tuple(indentation_of(lines[first + index]) for index in filled)
-        change = Change(text, found)
-        if change.uniform:
-            places.append(search.whole_lines(first, change))
-            if len(places) >= PLACES:
-                break
-    return _unless_unsure(search, places)
+    changes = ((first, search.change_at(first, wanted, lines)) for first in firsts)
+    places = (search.whole_lines(first, change) for first, change in changes if change)
+    return _unless_unsure(search, list(islice(places, PLACES)))
 
 
 def _unless_unsure(search: Search, places: list[Place]) -> list[Place]:
@@ -269,22 +259,14 @@ def _unless_unsure(search: Search, places: list[Place]) -> list[Place]:
 
 
 class TooFew(msgspec.Struct, frozen=True):
-    """A text that stands less often than was asked for: ``count`` times.
-
-    ``lines``: the 1-based lines of its places, ascending, 1,000 at most.
-    """
+    """A text that stands ``count`` times, less often than was asked for; ``lines``: from 1."""
 
     count: int
     lines: tuple[int, ...]
 
 
 def nth_place(document: Document, wanted: str, number: int) -> tuple[Rung, Place] | TooFew:
-    """Occurrence ``number`` (from 1) of ``wanted``, which is not empty, overlapping ones counted.
-
-    Counted are exact occurrences, or, if there is none, those in which only line terminators
-    differ: these can not be seen, and a text of several lines would stand nowhere in a file
-    with CRLF. No rung below that is tried.
-    """
+    """Occurrence ``number`` (from 1) of ``wanted``: exact, or if none is, but for line endings."""
     count = 0
     lines: list[int] = []
     for place in _exact_places(document, wanted):
@@ -303,10 +285,9 @@ def nth_place(document: Document, wanted: str, number: int) -> tuple[Rung, Place
 
 
 def nearest(search: Search, rung: Rung, places: Sequence[Place], line: int) -> list[Place]:
-    """The one of several ``places`` (all that ``rung`` has found) nearest to ``line``.
+    """The one of several ``places`` that ``rung`` has found nearest to ``line``, as nearest_of.
 
-    More than one when that is no choice. Rungs list no more than 1,000 places: of a longer list
-    none is chosen, unless the text is exact and all its places can be listed.
+    Of 1,000 places or more none is chosen, unless they are exact and can all be listed.
     """
     if len(places) >= PLACES:
         if rung is not Rung.EXACT or "\r" in search.document.text:
@@ -320,10 +301,7 @@ def nearest(search: Search, rung: Rung, places: Sequence[Place], line: int) -> l
 
 
 def nearest_of(document: Document, places: Sequence[Place], line: int) -> list[Place]:
-    """The one of ``places`` whose first line is nearest to ``line``.
-
-    More than one when another's first line is as near, or the line lies inside another place.
-    """
+    """The place whose first line is nearest; more if others are as near, or hold the line."""
     firsts = [document.line_at(place.start) for place in places]
     least = min(abs(first - line) for first in firsts)
     return [

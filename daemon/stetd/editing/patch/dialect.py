@@ -1,8 +1,4 @@
-"""The ``patch`` dialect: exact edits of one file, several at once, with clipboards.
-
-DIALECTS.md 1 is the specification, REQ-PATCH-001 to 008 the requirements behind it. Every patch
-is located in the text as it is before the call; all take effect, or none.
-"""
+"""The ``patch`` dialect: exact edits of one file, with clipboards (DIALECTS.md 1, REQ-PATCH)."""
 
 from __future__ import annotations
 
@@ -30,6 +26,7 @@ from stetd.editing.refusals import (
     is_idle,
     overlap_failures,
     tolerance_notes,
+    visible,
 )
 from stetd.editing.text import Document, adopt_terminators, is_blank, split_lines
 from stetd.editing.tools.inputs import PatchInput, PatchRequest
@@ -68,15 +65,13 @@ class Stored(msgspec.Struct, frozen=True):
 
 
 class StagedClipboards:
-    """A session's clipboards with the stores of the call in progress laid over them.
-
-    ``owed``: clipboards that an edit which failed would have filled; only that is reported.
-    """
+    """A session's clipboards with the stores of the call in progress laid over them."""
 
     def __init__(self, session: Mapping[str, str]) -> None:
         self.texts = dict(session)
         #: The stores that hold, one a name.
         self.stores: dict[str, Stored] = {}
+        #: Clipboards that an edit which failed would have filled; only that is reported.
         self.owed: set[str] = set()
 
     def store(self, stored: Stored) -> None:
@@ -90,7 +85,7 @@ NOUN = "patch"
 APPLIED = "<patches_applied>all</patches_applied>"
 
 #: Operations that create a file that does not exist (REQ-PATCH-001).
-CREATING = ("append_eof", "prepend_bof", "overwrite")
+_CREATING = "append_eof, prepend_bof or overwrite"
 
 #: A clipboard is shown in the message up to this many characters.
 _SHOWN_CLIPBOARD = 4_000
@@ -107,13 +102,7 @@ class _Attempt(msgspec.Struct, frozen=True):
 
 
 def plan(params: Mapping[str, object], world: World) -> Plan:
-    """What the call ``params`` does to ``world``.
-
-    Raises Refused, with every failure of the call, of any of the kinds invalid_params,
-    input_too_large, what ``world.read`` raises, file_not_found, not_text, missing_old_text,
-    old_text_not_found, old_text_not_unique, missing_clipboard, clipboard_requires_replace,
-    strip_precondition_failed, overlapping_edits, no_change.
-    """
+    """What the call ``params`` does to ``world``. Raises Refused, with every failure."""
     call = validated(PatchInput, params, noun=NOUN)
     texts = (text for patch in call.patches for text in (patch.old_text, patch.new_text))
     refusals.check_size(call.path, texts)
@@ -195,20 +184,28 @@ def _insertion(
 ) -> _Attempt:
     """``append_eof``, ``prepend_bof`` and ``overwrite``: the place needs no search."""
     failures: list[Failure] = []
-    text: str | None = None
     if patch.to_clipboard:
-        failures.append(refusals.clipboard_requires_replace(subject, patch.operation))
+        failure = subject.failure(
+            Kind.CLIPBOARD_REQUIRES_REPLACE,
+            f"toClipboard stores the text that a replace matched; {patch.operation} matches none. "
+            "Use replace with oldText, or leave toClipboard out.",
+        )
+        failures.append(failure)
     if target.binary and patch.operation != "overwrite":
         failures.append(locating.refuse_binary(subject, target))
-    if not patch.has_new_text:
-        failures.append(refusals.missing_new_text(subject, patch.operation))
+    text: str | Failure | None
+    if patch.has_new_text:
+        text = _inserted_text(patch, subject, target, clipboards)
     else:
-        inserted = _inserted_text(patch, subject, target, clipboards)
-        if isinstance(inserted, Failure):
-            failures.append(inserted)
-        else:
-            text = inserted
-    if failures or text is None:
+        text = subject.failure(
+            Kind.INVALID_PARAMS,
+            f"{patch.operation} needs newText (the text itself) or fromClipboard (the name of a "
+            "clipboard)."
+            + (' To empty the file send newText: "".' if patch.operation == "overwrite" else ""),
+        )
+    if isinstance(text, Failure):
+        failures.append(text)
+    if failures or not isinstance(text, str):
         return _Attempt(patch, subject, failures=tuple(failures))
     return _Attempt(patch, subject, edit=_placed(patch, subject, target.document, text))
 
@@ -244,7 +241,7 @@ def _replacement(
     new = patch.old_text if inserted is None else inserted
     told = inserted or None
     match = locating.find(
-        subject, target, patch.old_text, new, told=told, creating=CREATING, explain=explain
+        subject, target, patch.old_text, new, told=told, creating=_CREATING, explain=explain
     )
     if isinstance(match, Failure):
         failures.append(match)
@@ -256,13 +253,11 @@ def _replacement(
         replacement = _reindented(patch, subject, matched)
         if isinstance(replacement, Failure):
             failures.append(replacement)
-    stored = None
-    if patch.to_clipboard:
-        modified = matched != patch.old_text
-        stored = Stored(subject.index, patch.to_clipboard, matched, modified)
+    name, modified = patch.to_clipboard, matched != patch.old_text
+    stored = Stored(subject.index, name, matched, modified) if name else None
     if failures or isinstance(replacement, Failure) or inserted is None:
         return _Attempt(patch, subject, stored=stored, failures=tuple(failures))
-    edit = LocatedEdit(subject.index, match.start, match.end, replacement, match.rung.value)
+    edit = replace(match.edit(subject.index), replacement=replacement)
     return _Attempt(patch, subject, edit=edit, stored=stored)
 
 
@@ -277,7 +272,13 @@ def _inserted_text(
         return None
     text = clipboards.texts.get(name)
     if text is None:
-        return refusals.missing_clipboard(subject, name, clipboards.texts)
+        names = ", ".join(f'"{each}"' for each in sorted(clipboards.texts))
+        exist = f"Clipboards that exist: {names}." if names else "There are no clipboards yet."
+        return subject.failure(
+            Kind.MISSING_CLIPBOARD,
+            f'there is no clipboard "{name}". {exist} A clipboard is filled by toClipboard in a '
+            "replace, in an earlier call or in an earlier patch of this one.",
+        )
     if patch.operation != "overwrite" and target.document.eol in ("lf", "cr"):
         text = _with_bare_newlines(text)
     return _reindented(patch, subject, text)
@@ -293,7 +294,13 @@ def _reindented(patch: PatchRequest, subject: Subject, text: str) -> str | Failu
     strip, add = patch.reindent.strip, patch.reindent.add
     moved = reindent(text, strip, add)
     if isinstance(moved, StripFailed):
-        return refusals.strip_precondition_failed(subject, moved.number, moved.line, strip)
+        return subject.failure(
+            Kind.STRIP_PRECONDITION_FAILED,
+            f"reindent.strip is {visible(strip)}, but line {moved.number} of the inserted text "
+            f"does not begin with it: {visible(moved.line)}. Every line that is not blank must; "
+            "send the indentation that the text really has.",
+            line=moved.number,
+        )
     return moved
 
 
@@ -303,8 +310,15 @@ def _arranged(
     failures = [failure for attempt in attempts for failure in attempt.failures]
     overwrite = next((each for each in attempts if each.patch.operation == "overwrite"), None)
     if overwrite and len(attempts) > 1:
-        others = (attempt.subject for attempt in attempts if attempt is not overwrite)
-        failures += [refusals.overwrite_overlaps(each, overwrite.subject) for each in others]
+        failures += [
+            each.subject.failure(
+                Kind.OVERLAPPING_EDITS,
+                f"overlaps {overwrite.subject.label}, which overwrites the whole of {target.path}. "
+                "Send the overwrite alone, with the complete new text.",
+            )
+            for each in attempts
+            if each is not overwrite
+        ]
         return (), failures
     arrangement = arrange(target.document.text, edits)
     subjects = {attempt.subject.index: attempt.subject for attempt in attempts}

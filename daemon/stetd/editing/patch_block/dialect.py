@@ -1,10 +1,6 @@
 """The ``patch_block`` dialect: find/replace pairs in text blocks (DIALECTS.md 3).
 
-Every pair is located in its file as it is before the call; all take effect, in all files, or
-none. Every block's path must agree with ``filepath`` and with the paths that JSON around the
-blocks names: written alike, or leading to one file. In an answer whose markers end with CRLF,
-CRLF stands for the file's own terminator. One BlockResult a file; a refusal carries the same in
-``data.result``.
+In an answer whose markers end with CRLF, CRLF stands for the file's own terminator.
 """
 
 from __future__ import annotations
@@ -50,35 +46,27 @@ from stetd.editing.tools.validation import validated
 NOUN = "pair"
 
 #: What to use instead for a file that does not exist.
-_CREATING = ("the patch tool, with append_eof or overwrite",)
+_CREATING = "the patch tool, with append_eof or overwrite"
 
 #: So many paths that the JSON names are repeated in a refusal.
 _SPELLED_PATHS = 10
 
 
-class _NumberedPair(msgspec.Struct, frozen=True):
-    """A pair with its place in the call; ``crlf``: how its answer ends lines, see the module."""
-
-    index: int
-    pair: Pair
-    crlf: bool
-
-    def texts(self, target: Target) -> tuple[str, str]:
-        """The text to look for and the new text, in terms of the target's terminators."""
-        find, replace = self.pair.find, self.pair.replace
-        if self.crlf and target.document.eol != "crlf":
-            return find.replace("\r\n", "\n"), replace.replace("\r\n", "\n")
-        return find, replace
-
-
 @dataclass(slots=True)
 class _File:
-    """One file of the call, with the pairs of all blocks for it."""
+    """One file of the call, with the pairs of all blocks for it, by their place in the call."""
 
     spelled: str
     target: Target
-    pairs: list[_NumberedPair] = field(default_factory=list)
+    pairs: dict[int, tuple[str, str]] = field(default_factory=dict)
     edits: list[LocatedEdit] = field(default_factory=list)
+
+    def add(self, index: int, pair: Pair, *, crlf: bool) -> None:
+        """Take a pair; ``crlf``: how its answer ends lines."""
+        texts = pair.find, pair.replace
+        if crlf and self.target.document.eol != "crlf":
+            texts = pair.find.replace("\r\n", "\n"), pair.replace.replace("\r\n", "\n")
+        self.pairs[index] = texts
 
     def subject(self, index: int) -> Subject:
         """What a failure of a pair is about."""
@@ -95,13 +83,7 @@ class _Outcome(msgspec.Struct, frozen=True):
 
 
 def plan(params: Mapping[str, object], world: World) -> Plan:
-    """What the call ``params`` does to ``world``.
-
-    Raises Refused, with every failure of the call and ``result`` in its data, of any of the
-    kinds invalid_params, input_too_large, parse_error, what ``world.read`` raises,
-    file_not_found, not_text, old_text_not_found, old_text_not_unique, overlapping_edits,
-    no_change.
-    """
+    """What the call ``params`` does to ``world``. Raises Refused, with ``result`` in its data."""
     given = params.get("filepath")
     paths = {given: given} if isinstance(given, str) and given else {}
     try:
@@ -159,7 +141,7 @@ def _files(call: PatchBlockInput, answer: Answer, world: World) -> list[_File]:
             continue
         file = files.setdefault(source.path, _File(block.path, Target.of(source)))
         for pair in block.pairs:
-            file.pairs.append(_NumberedPair(index, pair, block.crlf))
+            file.add(index, pair, crlf=block.crlf)
             index += 1
     if failures:
         raise Refused(*failures)
@@ -228,10 +210,10 @@ def _parse_error(line: int, sentence: str, path: str) -> Failure:
 def _locate(files: Sequence[_File]) -> list[Failure]:
     failures: list[Failure] = []
     for file in files:
-        for each in file.pairs:
+        for index in file.pairs:
             if len(failures) == MOST_FAILED:
-                return [*failures, given_up(file.subject(each.index), failures[-1])]
-            found = _find(file, each, explain=len(failures) < EXPLAINED_MISSES)
+                return [*failures, given_up(file.subject(index), failures[-1])]
+            found = _find(file, index, explain=len(failures) < EXPLAINED_MISSES)
             if isinstance(found, Failure):
                 failures.append(found)
             else:
@@ -239,22 +221,20 @@ def _locate(files: Sequence[_File]) -> list[Failure]:
     return failures
 
 
-def _find(file: _File, wanted: _NumberedPair, *, explain: bool) -> LocatedEdit | Failure:
+def _find(file: _File, index: int, *, explain: bool) -> LocatedEdit | Failure:
     """The place of one pair; a miss also tells of an earlier pair that would put its text there."""
-    subject = file.subject(wanted.index)
-    find, replace = wanted.texts(file.target)
+    subject = file.subject(index)
+    find, replace = file.pairs[index]
     match = locating.find(
         subject, file.target, find, replace, told=replace, creating=_CREATING, explain=explain
     )
     if isinstance(match, Match):
-        return LocatedEdit(
-            wanted.index, match.start, match.end, match.replacement, match.rung.value
-        )
+        return match.edit(index)
     if explain and match.kind == Kind.OLD_TEXT_NOT_FOUND:
-        earlier = (each for each in file.pairs if each.index < wanted.index)
-        other = next((each for each in earlier if find in each.texts(file.target)[1]), None)
+        earlier = (each for each, (_, new) in file.pairs.items() if each < index and find in new)
+        other = next(earlier, None)
         if other is not None:
-            return refusals.inserted_by_another(match, file.subject(other.index))
+            return refusals.inserted_by_another(match, file.subject(other))
     return match
 
 

@@ -49,15 +49,12 @@ class Pair(msgspec.Struct, frozen=True):
 
 
 class Block(msgspec.Struct, frozen=True):
-    """One block: the path as its START spells it, and where that stands, from 1.
-
-    ``crlf``: every marker of the block ends with CRLF, so that this is how the answer ends
-    its lines, and says nothing about the file.
-    """
+    """One block: the path as its START spells it, and where that stands, from 1."""
 
     path: str
     line: int
     pairs: tuple[Pair, ...]
+    #: Whether every marker ends with CRLF, so that this says nothing about the file.
     crlf: bool
 
 
@@ -69,11 +66,9 @@ class Prose(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """A parsed answer; ``blocks`` are complete and sound only if there are no ``faults``.
+    """A parsed answer; ``blocks`` are complete and sound only if there are no ``faults``."""
 
-    ``paths``: what every START names, in order, also of blocks that never end.
-    """
-
+    #: What every START names, in order, also of blocks that never end.
     paths: tuple[str, ...]
     blocks: tuple[Block, ...]
     prose: tuple[Prose, ...]
@@ -114,20 +109,12 @@ class _Place(StrEnum):
     REPLACE = "replace"
 
 
-#: Markers that belong where they stand; everything else is a fault.
-_LEGAL = {
-    (_Place.OUTSIDE, _Mark.START),
-    (_Place.BLOCK, _Mark.FIND),
-    (_Place.FIND, _Mark.REPLACE),
-    (_Place.REPLACE, _Mark.FIND),
-    (_Place.REPLACE, _Mark.END),
-}
-#: Where the parser is after a marker, legal or not.
+#: Where the parser is after a marker, and the places where that belongs.
 _AFTER = {
-    _Mark.START: _Place.BLOCK,
-    _Mark.FIND: _Place.FIND,
-    _Mark.REPLACE: _Place.REPLACE,
-    _Mark.END: _Place.OUTSIDE,
+    _Mark.START: (_Place.BLOCK, (_Place.OUTSIDE,)),
+    _Mark.FIND: (_Place.FIND, (_Place.BLOCK, _Place.REPLACE)),
+    _Mark.REPLACE: (_Place.REPLACE, (_Place.FIND,)),
+    _Mark.END: (_Place.OUTSIDE, (_Place.REPLACE,)),
 }
 
 
@@ -170,24 +157,17 @@ class _Reader:
         """The text ended with line ``last``."""
         if self._place is _Place.OUTSIDE:
             self._end_prose()
-        elif self._place is _Place.REPLACE:
-            self._fault(
-                last,
-                f"the block that begins at line {self._line} is not ended: expected "
-                f"{_Mark.END} on a line of its own after the last replacement.",
-            )
-        elif self._place is _Place.FIND:
-            self._fault(
-                last,
-                f"{_Mark.FIND} at line {self._find_line} has no {_Mark.REPLACE}, and the block "
-                f"is not ended: expected {_Mark.REPLACE}, the new text, and {_Mark.END}.",
-            )
         else:
-            self._fault(
-                last,
-                f"the block that begins at line {self._line} is not ended and has no pair: "
-                f"expected {_Mark.FIND}, {_Mark.REPLACE} and {_Mark.END}.",
-            )
+            begun = f"the block that begins at line {self._line} is not ended"
+            unended = {
+                _Place.REPLACE: f"{begun}: expected {_Mark.END} on a line of its own after the "
+                "last replacement.",
+                _Place.FIND: f"{_Mark.FIND} at line {self._find_line} has no {_Mark.REPLACE}, and "
+                f"the block is not ended: expected {_Mark.REPLACE}, the new text, and {_Mark.END}.",
+                _Place.BLOCK: f"{begun} and has no pair: expected {_Mark.FIND}, {_Mark.REPLACE} "
+                f"and {_Mark.END}.",
+            }
+            self._fault(last, unended[self._place])
         if not self.blocks and not self.faults:
             self._fault(last, _NO_BLOCK)
 
@@ -217,7 +197,7 @@ class _Reader:
                 f"{visible(written)} is no marker: expected {mark} at the beginning of the line "
                 f"and nothing else on it.{self._as_text(written)}",
             )
-        elif (self._place, mark) not in _LEGAL:
+        elif self._place not in _AFTER[mark][1]:
             self._misplaced(number, mark)
         self._enter(number, mark, path, ends_with_cr=line.endswith("\r"))
 
@@ -249,7 +229,7 @@ class _Reader:
             self.blocks.append(Block(self._path, self._line, tuple(self._pairs), self._crlf))
         stray = self._place is _Place.OUTSIDE and mark is not _Mark.START
         if not stray:
-            self._place = _AFTER[mark]
+            self._place = _AFTER[mark][0]
             self._told = self._told and mark not in (_Mark.START, _Mark.END)
 
     def _misplaced(self, number: int, mark: _Mark) -> None:

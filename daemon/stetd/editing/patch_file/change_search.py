@@ -1,4 +1,4 @@
-"""Where one change of ``patch_file`` is to be made: a step, or the failure that explains why not.
+"""Where one change of ``patch_file`` is to be made, or the failure that explains why not.
 
 ``occurrence`` counts exact text, ``near_line`` takes the nearest of several places, ``fuzzy``
 takes similar lines where the ladder finds nothing, ``regex`` takes matches of the pattern.
@@ -6,27 +6,17 @@ takes similar lines where the ladder finds nothing, ``regex`` takes matches of t
 
 from __future__ import annotations
 
-import msgspec
+from collections.abc import Sequence
 
-from stet.wire.failures import Failure
+import msgspec
+from msgspec.structs import replace
+
+from stet.wire.failures import Failure, Kind
 from stetd.editing import patience
 from stetd.editing.matching import locating
-from stetd.editing.matching.ladder import (
-    Match,
-    Several,
-    apart_from_carriage_return,
-    locate,
-    match_at,
-)
-from stetd.editing.matching.line_replacement import replacement
+from stetd.editing.matching.ladder import Match, Several, locate, match_at, written_at
 from stetd.editing.matching.rungs import Place, Rung, TooFew, nearest_of, nth_place
-from stetd.editing.patch_file import search_refusals
-from stetd.editing.patch_file.fuzzy_search import (
-    OutOfTime,
-    Resembling,
-    SeveralAlike,
-    find_resembling,
-)
+from stetd.editing.patch_file.fuzzy_search import find_resembling
 from stetd.editing.patch_file.regex_search import (
     MOST_MATCHES,
     Allowance,
@@ -34,22 +24,30 @@ from stetd.editing.patch_file.regex_search import (
     Found,
     Matches,
     Pattern,
-    Stopped,
     check_template,
     compile_pattern,
-    expanded,
     find_matches,
 )
-from stetd.editing.patch_file.sequential import Step
-from stetd.editing.refusals import Subject
+from stetd.editing.planning import LocatedEdit
+from stetd.editing.refusals import MANY_PLACES, Subject, old_text_not_found, spelled_lines, visible
 from stetd.editing.text import Document
 from stetd.editing.tools.inputs import ChangeRequest
 
-REGEX = "regex"
-FUZZY = "fuzzy"
-
 #: Characters of a pattern that is compiled in no time, whatever it says.
 _QUICK_PATTERN = 500
+
+#: Fields that can not go together.
+_APART = (
+    ("regex", "fuzzy", "a pattern matches or does not; take one of them"),
+    ("fuzzy", "occurrence", "occurrence counts exact matches, fuzzy takes the best one"),
+    ("fuzzy", "near_line", "fuzzy takes the most similar place, wherever it is"),
+    ("occurrence", "near_line", "both choose among several places; send one of them"),
+)
+_RUNS_AWAY = (
+    "The pattern runs away: repeated groups such as (a+)+ or (a|a)* try everything. Make it "
+    "simpler, begin it with literal text, or leave regex out and send the exact text."
+)
+_TOO_MUCH = "Send fewer changes with regex or fuzzy in a call, or search for the exact text."
 
 
 class SoundChange(msgspec.Struct, frozen=True):
@@ -65,139 +63,228 @@ def check_change(
 ) -> SoundChange | Failure:
     """The change if it can be looked for; what is wrong with it, whatever the file holds."""
     if not change.search:
-        return search_refusals.missing_search(subject)
-    impossible = search_refusals.no_combination(subject, change)
-    if impossible is not None:
-        return impossible
+        return subject.failure(
+            Kind.MISSING_OLD_TEXT,
+            "search is empty; it must hold the text to look for. To insert text, search for the "
+            "line beside it and send that line together with the new text in replace.",
+        )
+    for one, other, reason in _APART:
+        if getattr(change, one) and getattr(change, other):
+            return _invalid(subject, f"{one} and {other} can not go together: {reason}.")
     if not change.regex:
         return SoundChange(subject, change)
     if patience.is_limited() and len(change.search) > _QUICK_PATTERN:
         raise patience.TakesLong
     with allowance:
         if allowance.left <= 0:
-            return search_refusals.stopped(subject, allowance.total, regex=True, alone=False)
-        pattern = compile_pattern(change.search)
-        if isinstance(pattern, BadPattern):
-            return search_refusals.bad_pattern(subject, change.search, pattern)
-        reason = check_template(pattern, change.replace)
+            return _stopped(subject, allowance, _TOO_MUCH)
+        try:
+            pattern = compile_pattern(change.search)
+        except BadPattern as bad:
+            return _bad_pattern(subject, change.search, bad)
+        fault = check_template(pattern, change.replace)
     patience.go_on()
-    if reason is not None:
-        return search_refusals.bad_template(subject, reason)
+    if fault is not None:
+        return _invalid(
+            subject,
+            f"replace can not be used with this pattern: {fault}. With regex, \\1 and \\g<name> "
+            "stand for groups, and a backslash itself is written \\\\.",
+        )
     return SoundChange(subject, change, pattern)
 
 
-def find_change(sound: SoundChange, document: Document, allowance: Allowance) -> Step | Failure:
+def find_change(
+    sound: SoundChange, document: Document, allowance: Allowance
+) -> LocatedEdit | Failure:
     """Where the change is made in ``document``, and what is written there."""
     patience.go_on()
+    found: Match | LocatedEdit | Failure
     if sound.pattern is not None:
-        step = _by_pattern(sound, sound.pattern, document, allowance)
+        found = _by_pattern(sound, sound.pattern, document, allowance)
     elif sound.change.occurrence is not None:
-        step = _by_number(sound, document, sound.change.occurrence)
+        found = _by_number(sound, document, sound.change.occurrence)
     else:
-        step = _by_ladder(sound, document, allowance)
-    if isinstance(step, Step) and document.undecodable(step.start, step.end):
-        return locating.bad_byte(sound.subject, document, step.start)
-    return step
+        found = _by_ladder(sound, document, allowance)
+    if isinstance(found, Match):
+        found = found.edit(sound.subject.index)
+    if isinstance(found, LocatedEdit) and document.undecodable(found.start, found.end):
+        return locating.bad_byte(sound.subject, document, found.start)
+    return found
 
 
-def _by_ladder(sound: SoundChange, document: Document, allowance: Allowance) -> Step | Failure:
+def _by_ladder(
+    sound: SoundChange, document: Document, allowance: Allowance
+) -> Match | LocatedEdit | Failure:
     subject, change = sound.subject, sound.change
     found = locate(document, change.search, change.replace, near_line=change.near_line)
     if isinstance(found, Match):
-        return _step(subject, found)
+        return found
     if isinstance(found, Several):
         if change.near_line is not None and found.rung is not Rung.TRIM_EDGES:
-            return search_refusals.no_nearest(subject, found.lines, change)
-        relaxed = "" if found.rung is Rung.EXACT else found.rung.value
-        return search_refusals.not_unique(subject, found.lines, change, relaxed)
-    if change.fuzzy is not None:
-        return _by_likeness(sound, document, change.fuzzy, allowance)
-    return locating.explained_miss(
-        subject, document, change.search, change.replace or None, explain=True
-    )
+            return _no_nearest(subject, found.lines, change)
+        return _not_unique(subject, found.lines, change, found.relaxed)
+    if change.fuzzy is None:
+        return _miss(sound, document)
+    try:
+        like = find_resembling(
+            subject, document, change.search, change.replace, change.fuzzy, allowance
+        )
+    except TimeoutError:
+        return _stopped(subject, allowance, _TOO_MUCH)
+    if not isinstance(like, str):
+        return like
+    miss = _miss(sound, document)
+    why = f"With fuzzy {change.fuzzy:g} no place was taken either: {like}."
+    return replace(miss, message=f"{miss.message}\n{why}")
 
 
-def _by_number(sound: SoundChange, document: Document, number: int) -> Step | Failure:
-    subject, change = sound.subject, sound.change
+def _by_number(sound: SoundChange, document: Document, number: int) -> Match | Failure:
+    change = sound.change
     found = nth_place(document, change.search, number)
     if isinstance(found, TooFew):
         if found.count:
-            return search_refusals.out_of_range(subject, found, change)
-        return locating.explained_miss(
-            subject, document, change.search, change.replace or None, explain=True
-        )
+            return _out_of_range(sound.subject, found, change)
+        return _miss(sound, document)
     rung, place = found
     match = match_at(document, place, change.search, change.replace, rung)
     assert match, "BUG: exact text that can not be replaced"
-    return _step(subject, match)
-
-
-def _by_likeness(
-    sound: SoundChange, document: Document, least: float, allowance: Allowance
-) -> Step | Failure:
-    subject, change = sound.subject, sound.change
-    found = find_resembling(document, change.search, change.replace, least, allowance)
-    if isinstance(found, Resembling):
-        score = round(found.score, 4)
-        return Step(subject.index, found.start, found.end, found.replacement, FUZZY, score)
-    if isinstance(found, SeveralAlike):
-        return search_refusals.several_alike(subject, found)
-    if isinstance(found, OutOfTime):
-        return search_refusals.stopped(subject, allowance.total, regex=False)
-    failure = locating.explained_miss(
-        subject, document, change.search, change.replace or None, explain=True
-    )
-    return search_refusals.unlike(failure, found, least)
+    return match
 
 
 def _by_pattern(
     sound: SoundChange, pattern: Pattern, document: Document, allowance: Allowance
-) -> Step | Failure:
+) -> LocatedEdit | Failure:
     subject, change = sound.subject, sound.change
     if len(document.text) > pattern.most_text:
-        return search_refusals.text_too_long(subject, len(document.text), pattern.most_text)
+        return _invalid(
+            subject,
+            f"{subject.path} has {len(document.text):,} characters; this pattern is tried on "
+            f"{pattern.most_text:,} at most. Leave regex out and send the exact text.",
+        )
     alone = allowance.left > allowance.total / 2
-    matches = find_matches(pattern, document, allowance, change.occurrence)
-    if isinstance(matches, Stopped):
-        return search_refusals.stopped(subject, allowance.total, regex=True, alone=alone)
-    if not matches.count:
-        if matches.empty:
-            return search_refusals.matches_empty(subject)
-        return search_refusals.matches_nothing(subject, document, change.search)
+    try:
+        matches = find_matches(pattern, document, allowance, change.occurrence)
+    except (TimeoutError, MemoryError):
+        return _stopped(subject, allowance, _RUNS_AWAY if alone else _TOO_MUCH)
     found = _chosen(subject, matches, change, document)
     if isinstance(found, Failure):
         return found
-    written = replacement(
-        found.matched,
-        expanded(found, change.replace),
-        document.text[found.start : found.end],
-        document.terminator_near(found.end),
-        forgiven=False,
-    )
+    place, template = Place(found.start, found.end), found.match.expand(change.replace)
+    written = written_at(document, place, found.match.group(), template)
     assert written is not None, "BUG: only a change of indentation can fail"
-    written = apart_from_carriage_return(document, found.start, written)
-    return Step(subject.index, found.start, found.end, written, REGEX)
+    return LocatedEdit(subject.index, found.start, found.end, written, "regex")
 
 
 def _chosen(
     subject: Subject, matches: Matches, change: ChangeRequest, document: Document
 ) -> Found | Failure:
     """The match that is meant, or why that is not settled."""
+    if not matches.count:
+        return _no_match(subject, matches, change.search, document)
     lines = tuple(document.line_at(each.start) for each in matches.found)
     if change.occurrence is not None:
         missing = TooFew(matches.count, lines)
-        return matches.nth or search_refusals.out_of_range(subject, missing, change)
+        return matches.nth or _out_of_range(subject, missing, change)
     if matches.count == 1:
         return matches.found[0]
     if change.near_line is None or matches.count > MOST_MATCHES:
-        return search_refusals.not_unique(subject, lines, change, "")
+        return _not_unique(subject, lines, change, "")
     places = {Place(each.start, each.end): each for each in matches.found}
     near = nearest_of(document, list(places), change.near_line)
     if len(near) == 1:
         return places[near[0]]
     lines = tuple(document.line_at(place.start) for place in near)
-    return search_refusals.no_nearest(subject, lines, change)
+    return _no_nearest(subject, lines, change)
 
 
-def _step(subject: Subject, match: Match) -> Step:
-    return Step(subject.index, match.start, match.end, match.replacement, match.rung.value)
+# -- what is said
+
+
+def _miss(sound: SoundChange, document: Document) -> Failure:
+    old, new = sound.change.search, sound.change.replace or None
+    return locating.explained_miss(sound.subject, document, old, new, explain=True)
+
+
+def _invalid(subject: Subject, sentence: str) -> Failure:
+    return subject.failure(Kind.INVALID_PARAMS, sentence)
+
+
+def _not_unique(subject: Subject, lines: Sequence[int], change: ChangeRequest, how: str) -> Failure:
+    """``lines``: where the places begin; ``how``: the tolerant rung that found them, or ""."""
+    count = f"{len(lines)} times" if len(lines) < MANY_PLACES else f"{len(lines):,} times or more"
+    tolerant = f" (compared with tolerance: {how})" if how else ""
+    advice = "" if how else f"occurrence (1 to {len(lines)}) or "
+    more = "make the pattern more specific" if change.regex else "send more lines in search"
+    return subject.failure(
+        Kind.OLD_TEXT_NOT_UNIQUE,
+        f"{_what(change)} {count} in {subject.path}{tolerant}, {spelled_lines(lines)}, and must be "
+        f"unique. Say which place you mean with {advice}near_line, or {more}.",
+        candidates=list(lines),
+    )
+
+
+def _no_nearest(subject: Subject, lines: Sequence[int], change: ChangeRequest) -> Failure:
+    return subject.failure(
+        Kind.OLD_TEXT_NOT_UNIQUE,
+        f"{_what(change)} in several places of {subject.path} that line {change.near_line} may "
+        f"mean, {spelled_lines(lines)}: the place must be nearest by its first line, and the line "
+        "may not lie inside another one. Send the line where it begins, or occurrence.",
+        candidates=list(lines),
+    )
+
+
+def _out_of_range(subject: Subject, found: TooFew, change: ChangeRequest) -> Failure:
+    count = "once" if found.count == 1 else f"{found.count:,} times"
+    advice = (
+        "Leave occurrence out."
+        if found.count == 1
+        else f"Send an occurrence from 1 to {found.count:,}."
+    )
+    return subject.failure(
+        Kind.OCCURRENCE_OUT_OF_RANGE,
+        f"there is no occurrence {change.occurrence}: {_what(change)} only {count} in "
+        f"{subject.path}, {spelled_lines(found.lines)}. {advice}",
+        candidates=list(found.lines),
+    )
+
+
+def _what(change: ChangeRequest) -> str:
+    return "the pattern matches" if change.regex else "search stands"
+
+
+def _bad_pattern(subject: Subject, pattern: str, bad: BadPattern) -> Failure:
+    where = ""
+    if bad.position is not None:
+        here = pattern[max(0, bad.position - 20) : bad.position + 20]
+        where = f" (at position {bad.position}, near {visible(here)})"
+    return _invalid(
+        subject,
+        f"search can not be used as a regular expression: {bad.reason}{where}. Mend the pattern, "
+        "or leave regex out to look for literal text.",
+    )
+
+
+def _stopped(subject: Subject, allowance: Allowance, advice: str) -> Failure:
+    return _invalid(
+        subject,
+        f"the search was stopped: those of one call may take {allowance.total:g} s together. "
+        f"{advice}",
+    )
+
+
+def _no_match(subject: Subject, matches: Matches, pattern: str, document: Document) -> Failure:
+    if matches.empty:
+        return _invalid(
+            subject,
+            "the pattern matches nothing but the empty text; it must match at least one "
+            "character. To insert text, match what stands beside it and bring that back with "
+            "\\g<0>.",
+        )
+    at = document.text.find(pattern)
+    advice = (
+        f"It stands there as literal text at line {document.line_at(at)}: leave regex out."
+        if at >= 0
+        else "Every line ends with \\n here, whatever the file has; . stays within a line unless "
+        "the pattern begins with (?s); ( ) [ ] { } . * + ? ^ $ | and \\ are escaped with \\."
+    )
+    return old_text_not_found(subject, f"The pattern matches nowhere. {advice}", None)

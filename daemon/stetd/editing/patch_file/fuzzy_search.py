@@ -1,14 +1,10 @@
-"""The whole lines most like a text that stands nowhere: ``fuzzy`` of ``patch_file``.
+"""The whole lines most like a text that stands nowhere: ``fuzzy`` (DIALECTS.md 2).
 
-The only search that lets words differ. A place is a run of as many lines as the text has, each
-at least ``LEAST_LINE`` like its counterpart by rapidfuzz's ``ratio`` of the bare lines; its
-score is their mean, weighted by length. Comparing line with line keeps a run that is shifted by
-a line from scoring well by accident. The best is taken if it scores what was asked for, the
-second best is clearly below (by ``CLEARLY``, and with twice the distance from 1), every line
-that changes is itself as alike as was asked for, and one change of indentation explains it.
-
-The longest lines are looked for first, over the distinct lines of the file; where very many
-places resemble the text in these, the rest count as a second best as good as it could be.
+The only search that lets words differ. A place is a run of as many lines as the text has, each at
+least ``LEAST_LINE`` like its counterpart by rapidfuzz's ``ratio`` of the bare lines; its score is
+their mean, weighted by length. The best is taken if it scores what was asked for, the second best
+is clearly below, every line that changes is itself as alike as was asked for, and one change of
+indentation explains it. Places not compared count as a second best as good as it could be.
 """
 
 from __future__ import annotations
@@ -21,50 +17,24 @@ from operator import itemgetter
 import msgspec
 from rapidfuzz import fuzz, process
 
-from stetd.editing import patience
+from stet.wire.failures import Failure, Kind
 from stetd.editing.matching import line_replacement
-from stetd.editing.matching.ladder import apart_from_carriage_return, indentations_around
-from stetd.editing.matching.line_replacement import Change
-from stetd.editing.matching.normal_forms import NormalForms, bare, indentation_of
-from stetd.editing.matching.rungs import Place, Search
+from stetd.editing.matching.ladder import written_at
+from stetd.editing.matching.normal_forms import NormalForms
+from stetd.editing.matching.rungs import Search
 from stetd.editing.patch_file.regex_search import Allowance
-from stetd.editing.text import Document, is_blank, split_lines
+from stetd.editing.planning import LocatedEdit
+from stetd.editing.refusals import Subject
+from stetd.editing.text import Document, split_lines
 
 #: Each line must be so alike for a run of lines to be a place at all.
 LEAST_LINE = 0.5
-#: The second best must be below the best by at least this.
+#: The second best must be below the best by this, and with twice the distance from 1.
 CLEARLY = 0.05
 #: How many of the text's longest lines are looked for in the whole file.
 _ANCHORS = 3
 #: How many places, the likeliest by these lines, are compared in full.
 _LOOKED_AT = 500
-
-
-class Resembling(msgspec.Struct, frozen=True):
-    """The place that was taken, what to write there, and how alike it is."""
-
-    start: int
-    end: int
-    replacement: str
-    score: float
-
-
-class Unlike(msgspec.Struct, frozen=True):
-    """No place is alike enough: ``reason``; ``first`` and ``last``: lines of the best, from 1."""
-
-    reason: str
-    first: int | None = None
-    last: int | None = None
-
-
-class SeveralAlike(msgspec.Struct, frozen=True):
-    """Places, by line (from 1) and score, between which the scores are no choice."""
-
-    places: tuple[tuple[int, float], ...]
-
-
-class OutOfTime(msgspec.Struct, frozen=True):
-    """The search took too long."""
 
 
 class _Scored(msgspec.Struct, frozen=True):
@@ -82,63 +52,76 @@ def _distinct_lines(document: Document) -> dict[str, list[int]]:
 
 
 def find_resembling(
-    document: Document, old: str, new: str, least: float, allowance: Allowance
-) -> Resembling | Unlike | SeveralAlike | OutOfTime:
-    """The place most like ``old``, if it is at least ``least`` alike and surely the one."""
+    subject: Subject,
+    document: Document,
+    old: str,
+    new: str,
+    least: float,
+    allowance: Allowance,
+) -> LocatedEdit | Failure | str:
+    """The place most like ``old``, if it is at least ``least`` alike and surely the one.
+
+    Else why there is none. Raises TimeoutError when ``allowance`` is used up.
+    """
     search = Search(document, old)
     if search.blank:
-        return Unlike("white space alone resembles nothing")
+        return "white space alone resembles nothing"
     with allowance:
-        ranking = _ranking(search, least, allowance)
-    if ranking is None:
-        return OutOfTime()
-    places, unseen = ranking
+        places, unseen = _ranking(search, least, allowance)
     if not places:
-        return Unlike("no lines are that much alike, one by one")
+        return "no lines are that much alike, one by one"
     best, *others = places
     first, last = best.first + 1, best.first + len(search.lines)
+    where = f"line {first}" if first == last else f"lines {first}-{last}"
+    told = f"the most alike scores {best.score:.2f}"
     if best.score < least:
-        return Unlike(f"the most alike scores {best.score:.2f}", first, last)
+        return f"{told} ({where})"
     second = max([unseen, *(each.score for each in others[:1])])
     if not _clearly(best.score, second):
-        near = [each for each in places if not _clearly(best.score, each.score)]
-        return SeveralAlike(tuple((each.first + 1, each.score) for each in near[:20]))
+        return _several(
+            subject, [each for each in places if not _clearly(best.score, each.score)][:20]
+        )
     differing = _line_too_different(search, new, best, least)
     if differing is not None:
-        return Unlike(
-            f"the most alike scores {best.score:.2f}, but line {first + differing}, where the "
-            f"change is made, only {best.lines[differing]:.2f}",
-            first,
-            last,
+        return (
+            f"{told}, but line {first + differing}, where the change is made, only "
+            f"{best.lines[differing]:.2f} ({where})"
         )
-    return _resembling(search, old, new, best)
+    change = search.change_at(best.first, search.lines, document.lines)
+    place = search.whole_lines(best.first, change)
+    text = written_at(document, place, old, new) if change else None
+    if text is None:
+        return f"{told}, but how to indent the new text there can not be told ({where})"
+    score = round(best.score, 4)
+    return LocatedEdit(subject.index, place.start, place.end, text, "fuzzy", score=score)
+
+
+def _several(subject: Subject, places: Sequence[_Scored]) -> Failure:
+    scores = ", ".join(f"line {each.first + 1} (score {each.score:.2f})" for each in places)
+    return subject.failure(
+        Kind.OLD_TEXT_NOT_UNIQUE,
+        f"search stands nowhere in {subject.path}, and with fuzzy it may mean several places: "
+        f"{scores}. Send the text as it stands in the file.",
+        candidates=[each.first + 1 for each in places],
+    )
 
 
 def _clearly(best: float, other: float) -> bool:
     return best - other >= CLEARLY and 1 - other >= 2 * (1 - best)
 
 
-def _ranking(
-    search: Search, least: float, allowance: Allowance
-) -> tuple[list[_Scored], float] | None:
-    """The places that matter, the best first; None when time ran out.
-
-    And a score that none of those which were not compared in full exceeds.
-    """
+def _ranking(search: Search, least: float, allowance: Allowance) -> tuple[list[_Scored], float]:
+    """The places that matter, the best first; and a score that no other place exceeds."""
     keys = search.document.form(NormalForms).bare_lines
-    wanted = [bare(line) for line in search.folded_lines]
+    wanted = search.bare
     losses = _losses(search.document, wanted, least, allowance)
-    if losses is None:
-        return None
     total = sum(map(_weight, wanted))
     looked_at = nsmallest(_LOOKED_AT + 1, losses.items(), key=itemgetter(1))
     unseen = 1 - looked_at.pop()[1] / total if len(looked_at) > _LOOKED_AT else 0.0
     known: dict[tuple[int, str], float] = {}
     places: list[_Scored] = []
     for first, _ in looked_at:
-        patience.go_on()
-        if allowance.left <= 0:
-            return None
+        allowance.go_on()
         scored = _scored(keys, wanted, first, known)
         if scored is not None:
             places.append(scored)
@@ -147,11 +130,8 @@ def _ranking(
 
 def _losses(
     document: Document, wanted: Sequence[str], least: float, allowance: Allowance
-) -> dict[int, float] | None:
-    """The lines (from 0) at which a place that matters may begin; None when time ran out.
-
-    With each what its longest lines alone take from a full score, in characters.
-    """
+) -> dict[int, float]:
+    """Where (line, from 0) a place may begin, and what its longest lines take from the score."""
     total = sum(map(_weight, wanted))
     matters = min(least - CLEARLY, 2 * least - 1)
     longest = sorted(range(len(wanted)), key=lambda index: len(wanted[index]), reverse=True)
@@ -161,17 +141,11 @@ def _losses(
     for index in longest[:_ANCHORS]:
         if not wanted[index]:
             break
-        patience.go_on()
-        if allowance.left <= 0:
-            return None
+        allowance.go_on()
         weight = _weight(wanted[index])
-        cutoff = max(LEAST_LINE, 1 - total * (1 - matters) / weight)
+        cutoff = 100 * max(LEAST_LINE, 1 - total * (1 - matters) / weight)
         like = process.extract(
-            wanted[index],
-            list(distinct),
-            scorer=fuzz.ratio,
-            score_cutoff=cutoff * 100,
-            limit=None,
+            wanted[index], list(distinct), scorer=fuzz.ratio, score_cutoff=cutoff, limit=None
         )
         found = {
             number - index: weight * (1 - score / 100)
@@ -182,9 +156,7 @@ def _losses(
         if losses is None:
             losses = found
         else:
-            losses = {
-                first: loss + found[first] for first, loss in losses.items() if first in found
-            }
+            losses = {at: loss + found[at] for at, loss in losses.items() if at in found}
     return losses or {}
 
 
@@ -230,39 +202,3 @@ def _line_too_different(search: Search, new: str, best: _Scored, least: float) -
             before = origin
     unlike = (index for index in sorted(touched) if best.lines[index] < least)
     return next(unlike, None)
-
-
-def _resembling(search: Search, old: str, new: str, best: _Scored) -> Resembling | Unlike:
-    """The match at the best place, with the new text in the terms of the place."""
-    document = search.document
-    place = search.whole_lines(best.first)
-    text = _written(search, old, new, place, best.first)
-    if text is None:
-        return Unlike(
-            f"the most alike scores {best.score:.2f}, but how to indent the new text there can "
-            "not be told",
-            best.first + 1,
-            best.first + len(search.lines),
-        )
-    text = apart_from_carriage_return(document, place.start, text)
-    return Resembling(place.start, place.end, text, best.score)
-
-
-def _written(search: Search, old: str, new: str, place: Place, first: int) -> str | None:
-    document = search.document
-    filled = [index for index, line in enumerate(search.lines) if not is_blank(line)]
-    change = Change(
-        tuple(indentation_of(search.lines[index]) for index in filled),
-        tuple(indentation_of(document.lines[first + index]) for index in filled),
-    )
-    if not change.uniform:
-        return None
-    return line_replacement.replacement(
-        old,
-        new,
-        document.text[place.start : place.end],
-        document.terminator_near(place.end),
-        forgiven=place.forgiven,
-        change=change,
-        around=indentations_around(document, place),
-    )

@@ -1,10 +1,9 @@
-"""Searching with regular expressions, within bounds of time and memory.
+"""Searching with regular expressions (DIALECTS.md 2), within bounds of time and memory.
 
-Patterns come from models and are compiled by ``regex`` on the thread that everybody waits for,
-so they are read first: a brace that is no counted repetition is escaped (the package would read
-approximate matching), counted repetitions are limited (they are unfolded when compiled), and
-recursion and backward search are refused. A pattern sees every terminator as ``\\n`` and means
-the same in every file. Matches do not overlap; an empty one is none.
+Patterns are compiled on the thread that everybody waits for, so they are read first: a brace that
+is no counted repetition is escaped (``regex`` would read approximate matching), counted repetitions
+are limited (they are unfolded), recursion and backward search are refused. A pattern sees every
+terminator as ``\\n``. Matches do not overlap; an empty one is none.
 """
 
 from __future__ import annotations
@@ -37,6 +36,12 @@ class Allowance:
         """The seconds that are left, those of the search under way taken off; may be negative."""
         return self._left - (time.thread_time() - self._began if self._began else 0.0)
 
+    def go_on(self) -> None:
+        """Raise TimeoutError if nothing is left, and TakesLong as ``patience``."""
+        patience.go_on()
+        if self.left <= 0:
+            raise TimeoutError
+
     def __enter__(self) -> Self:
         self._began = time.thread_time()
         return self
@@ -60,23 +65,20 @@ _WHOLE = re.compile(r"\(\?#[^)]*\)|\(\*[A-Z]+\)")
 _CONDITION = re.compile(r"\(\?\([\w<>']*\)")
 
 
-class BadPattern(msgspec.Struct, frozen=True):
+class BadPattern(Exception):
     """Why a pattern is not taken; ``position``: the character (from 0) that shows it."""
 
-    reason: str
-    position: int | None = None
+    def __init__(self, reason: str, position: int | None = None) -> None:
+        super().__init__(reason)
+        self.reason, self.position = reason, position
 
 
 class ReadPattern(msgspec.Struct, frozen=True):
-    """A pattern that may be compiled.
-
-    ``text`` is what to compile; its character ``i`` comes from character ``origin[i]`` of the
-    pattern that was sent. ``keeps_repetitions``: a group that captures is repeated without
-    limit.
-    """
+    """What to compile; character ``i`` comes from ``origin[i]`` of the pattern that was sent."""
 
     text: str
     origin: tuple[int, ...]
+    #: Whether a group that captures is repeated: it keeps what it has matched.
     keeps_repetitions: bool
 
 
@@ -95,14 +97,6 @@ class _Group:
         self.captures |= captures
 
 
-class _TooMuch(Exception):
-    """A limit of this module was passed at ``position``."""
-
-    def __init__(self, reason: str, position: int) -> None:
-        super().__init__(reason)
-        self.reason, self.position = reason, position
-
-
 class _Reader:
     """Goes through a pattern once, from left to right."""
 
@@ -116,12 +110,12 @@ class _Reader:
         self._keeps = False
 
     def read(self) -> ReadPattern:
-        """The whole pattern. Raises _TooMuch."""
+        """The whole pattern. Raises BadPattern."""
         while self._at < len(self._pattern):
             at = self._at
             self._step()
             if self._groups[-1].size > MOST_UNFOLDED:
-                raise _TooMuch(
+                raise BadPattern(
                     "it is too large: with its counted repetitions written out it has more than "
                     f"{MOST_UNFOLDED:,} parts",
                     at,
@@ -196,19 +190,19 @@ class _Reader:
     def _open(self) -> None:
         pattern, at = self._pattern, self._at
         if _RECURSION.match(pattern, at):
-            raise _TooMuch("it calls itself, which is not supported", at)
+            raise BadPattern("it calls itself, which is not supported", at)
         whole = _WHOLE.match(pattern, at)
         flags = None if whole else _FLAGS.match(pattern, at)
         if flags:
             if "r" in flags[1]:
-                raise _TooMuch("it searches backwards, which is not supported", at)
+                raise BadPattern("it searches backwards, which is not supported", at)
             self._verbose |= "x" in flags[1]
             whole = flags if flags.group().endswith(")") else None
         if whole:
             self._take(len(whole.group()))
             return
         if len(self._groups) > MOST_NESTED:
-            raise _TooMuch(f"more than {MOST_NESTED} groups are nested in it", at)
+            raise BadPattern(f"more than {MOST_NESTED} groups are nested in it", at)
         named = _NAMED_GROUP.match(pattern, at)
         plain = pattern[at + 1 : at + 2] != "?"
         self._groups.append(_Group(captures=bool(named) or plain))
@@ -222,14 +216,11 @@ class _Reader:
         self._keeps |= group.last_captures and (endless or times > 1)
 
 
-def read_pattern(pattern: str) -> ReadPattern | BadPattern:
-    """``pattern`` in the form to compile, or why it is not taken."""
+def read_pattern(pattern: str) -> ReadPattern:
+    """``pattern`` in the form to compile. Raises BadPattern."""
     if len(pattern) > MOST_CHARACTERS:
-        return BadPattern(f"it has {len(pattern):,} characters; {MOST_CHARACTERS:,} is the most")
-    try:
-        return _Reader(pattern).read()
-    except _TooMuch as excess:
-        return BadPattern(excess.reason, excess.position)
+        raise BadPattern(f"it has {len(pattern):,} characters; {MOST_CHARACTERS:,} is the most")
+    return _Reader(pattern).read()
 
 
 #: Patterns are not tried on longer texts: a repeated alternation keeps what it has matched.
@@ -255,56 +246,40 @@ class Pattern(msgspec.Struct, frozen=True):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """One match: ``document.text[start:end]``, which reads ``matched`` with ``\\n``.
-
-    ``match`` is what :func:`expanded` needs.
-    """
+    """One match: ``document.text[start:end]``; ``match`` has terminators as ``\\n``."""
 
     start: int
     end: int
-    matched: str
     match: Any
 
 
-class Stopped(msgspec.Struct, frozen=True):
-    """A search that was given up: it ran out of time or memory."""
-
-
 class Matches(msgspec.Struct, frozen=True):
-    """``found``: the first matches, ``MOST_MATCHES`` at most; ``count``: how many there are.
-
-    ``empty``: the pattern has also matched nothing at all somewhere. ``nth``: the match with
-    the number that was asked for; the search ends there.
-    """
+    """``found``: the first matches, ``MOST_MATCHES`` at most; ``count``: how many there are."""
 
     found: tuple[Found, ...]
     count: int
+    #: The pattern has also matched nothing at all somewhere.
     empty: bool
+    #: The match whose number was asked for; the search ends there.
     nth: Found | None = None
 
 
-def compile_pattern(text: str) -> Pattern | BadPattern:
-    """``text`` as a pattern, or why it can't be one."""
+def compile_pattern(text: str) -> Pattern:
+    """``text`` as a pattern. Raises BadPattern."""
     import regex  # it takes long to load
 
     read = read_pattern(text)
-    if isinstance(read, BadPattern):
-        return read
     try:
         compiled = regex.compile(read.text, regex.MULTILINE, cache_pattern=False)
     except regex.error as error:
-        return _not_compiled(read, error)
+        position = error.pos
+        if position is not None:
+            origin = [*read.origin, (read.origin[-1] + 1 if read.origin else 0)]
+            position = origin[min(position, len(origin) - 1)]
+        raise BadPattern(str(error.msg), position) from error
     except (ValueError, OverflowError, RecursionError, IndexError, KeyError) as error:
-        return BadPattern(str(error) or "it can not be compiled")
+        raise BadPattern(str(error) or "it can not be compiled") from error
     return Pattern(compiled, read.keeps_repetitions)
-
-
-def _not_compiled(read: ReadPattern, error: Any) -> BadPattern:
-    position = error.pos
-    if position is not None:
-        origin = [*read.origin, (read.origin[-1] + 1 if read.origin else 0)]
-        position = origin[min(position, len(origin) - 1)]
-    return BadPattern(str(error.msg), position)
 
 
 def check_template(pattern: Pattern, template: str) -> str | None:
@@ -323,36 +298,27 @@ def check_template(pattern: Pattern, template: str) -> str | None:
     return None
 
 
-def expanded(found: Found, template: str) -> str:
-    """The template with the groups of a match in it, terminators as ``\\n``; see check_template."""
-    written: str = found.match.expand(template)
-    return written
-
-
 def find_matches(
     pattern: Pattern, document: Document, allowance: Allowance, number: int | None = None
-) -> Matches | Stopped:
-    """All matches of ``pattern``, or, with ``number`` (from 1), up to that one."""
+) -> Matches:
+    """All matches of ``pattern``, or, with ``number`` (from 1), up to that one.
+
+    Raises TimeoutError and MemoryError.
+    """
     found: list[Found] = []
     count, empty = 0, False
     with allowance:
-        try:
-            for match in _scan(pattern, document, allowance.left):
-                patience.go_on()
-                if allowance.left <= 0:
-                    return Stopped()
-                start, end = match.span()
-                if start == end:
-                    empty = True
-                    continue
-                count += 1
-                if count == number:
-                    nth = _placed(document, match)
-                    return Matches(tuple(found), count, empty, nth)
-                if len(found) < MOST_MATCHES:
-                    found.append(_placed(document, match))
-        except (TimeoutError, MemoryError):
-            return Stopped()
+        for match in _scan(pattern, document, allowance.left):
+            allowance.go_on()
+            start, end = match.span()
+            if start == end:
+                empty = True
+                continue
+            count += 1
+            if count == number:
+                return Matches(tuple(found), count, empty, _placed(document, match))
+            if len(found) < MOST_MATCHES:
+                found.append(_placed(document, match))
     return Matches(tuple(found), count, empty)
 
 
@@ -370,4 +336,4 @@ def _scan(pattern: Pattern, document: Document, seconds: float) -> Iterator[Any]
 
 def _placed(document: Document, match: Any) -> Found:
     start, end = match.span()
-    return Found(document.offset_from_lf(start), document.offset_from_lf(end), match.group(), match)
+    return Found(document.offset_from_lf(start), document.offset_from_lf(end), match)

@@ -1,11 +1,7 @@
 """Edits that are made one after the other, each in the text that the one before it leaves.
 
-Line numbers are told for the *final* text, so the place of an edit moves with every later
-one: what is written before it shifts it, what is written inside it grows it, and what replaces
-it takes its place. Only the characters that an edit really changes count (what old and new
-text have in common at their ends stays), so that edits may share context lines.
-
-``patch`` works differently, on the original text (``planning``).
+Line numbers are told for the *final* text, so the place of an edit moves with every later one.
+Only the characters that an edit really changes count: edits may share context lines.
 """
 
 from __future__ import annotations
@@ -13,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-import msgspec
-
 from stet.wire.results import EditReport
 from stetd.editing.matching.near_miss import quoted
 from stetd.editing.matching.normal_forms import INDENTATION
-from stetd.editing.planning import line_numbers
+from stetd.editing.planning import LocatedEdit, line_numbers, line_spans
 from stetd.editing.text import (
     WHITE_SPACE,
     Document,
@@ -29,33 +23,16 @@ from stetd.editing.text import (
 )
 
 
-class Step(msgspec.Struct, frozen=True):
-    """One edit: ``start``..``end`` of the text it is made in becomes ``replacement``.
-
-    ``rung`` and ``score`` are what its report will say.
-    """
-
-    index: int
-    start: int
-    end: int
-    replacement: str
-    rung: str
-    score: float | None = None
-
-
 @dataclass(slots=True)
 class Landed:
-    """Where a step's text stands in the text as it is by now: ``start``..``end``.
+    """Where a step's text stands in the text as it is by now: ``start``..``end``."""
 
-    ``changed_start``..``changed_end`` is the part that it really changed; ``removed`` is what
-    stood there before; ``changed_by`` is the index of the last later step that changed that
-    part again.
-    """
-
-    step: Step
+    step: LocatedEdit
+    #: What stood there before.
     removed: str
     start: int
     end: int
+    #: The part that it really changed, and the index of the last later step that changed this.
     changed_start: int
     changed_end: int
     changed_by: int | None = None
@@ -73,7 +50,7 @@ class Succession:
     text: str
     landed: list[Landed] = field(default_factory=list)
 
-    def make(self, step: Step) -> None:
+    def make(self, step: LocatedEdit) -> None:
         """Make a step in the text as it is."""
         removed = self.text[step.start : step.end]
         head, tail = common_ends(removed, step.replacement)
@@ -114,19 +91,11 @@ def changed_lines(text: str, landed: Sequence[Landed]) -> list[int]:
 
 
 def report_steps(path: str, text: str, landed: Sequence[Landed]) -> tuple[EditReport, ...]:
-    """One report a step: the lines of the final ``text`` where what it has written stands.
-
-    A step that only removes is reported at the line that follows what is gone (the last line,
-    at the end of the text).
-    """
-    final = max(0, len(text) - 1)
-    ends = [(min(each.start, final), min(max(each.start, each.end - 1), final)) for each in landed]
-    lines = line_numbers(text, (offset for pair in ends for offset in pair))
+    """One report a step: the lines of the final ``text`` where what it has written stands."""
+    spans = line_spans(text, [(each.start, each.end) for each in landed])
     return tuple(
-        EditReport(
-            each.step.index, path, lines[first], lines[last], each.step.rung, score=each.step.score
-        )
-        for each, (first, last) in zip(landed, ends, strict=True)
+        EditReport(each.step.index, path, *span, each.step.rung, score=each.step.score)
+        for each, span in zip(landed, spans, strict=True)
     )
 
 
@@ -138,11 +107,7 @@ _SHOWN_ENDS = 10
 
 
 def told(number: int, landed: Landed, report: EditReport, changed_line: int) -> str:
-    """``  1. Line 42: <what changed>``, with what is to be known about the match.
-
-    The line is that of the text that was found; where that begins with lines that stay, the
-    line of the first that does not is told as well.
-    """
+    """``  1. Line 42: <what changed>``: where the text was found, and where it begins to change."""
     notes = []
     if report.score is not None:
         notes.append(f"fuzzy match, score {report.score:.2f}")
@@ -155,7 +120,9 @@ def told(number: int, landed: Landed, report: EditReport, changed_line: int) -> 
 
 def described(landed: Landed) -> str:
     """What a change did, drawn from the lines in which its old and new text differ."""
-    old, new = _differing(split_lines(landed.removed)[0], split_lines(landed.step.replacement)[0])
+    old, new = split_lines(landed.removed)[0], split_lines(landed.step.replacement)[0]
+    head, tail = common_ends(old, new)
+    old, new = old[head : len(old) - tail], new[head : len(new) - tail]
     if not old and not new:
         return "changed line endings" if not landed.idle else "changed nothing"
     if not old:
@@ -184,12 +151,6 @@ def surroundings(document: Document, report: EditReport, around: int) -> Iterato
         shown = line[:_SHOWN_LINE] + ("..." if len(line) > _SHOWN_LINE else "")
         mark = ">" if report.line <= number <= report.end_line else " "
         yield f"     {mark} {number:>{width}}| {shown}".rstrip(" ")
-
-
-def _differing(old: list[str], new: list[str]) -> tuple[list[str], list[str]]:
-    """The lines without those that both have at the beginning and at the end."""
-    head, tail = common_ends(old, new)
-    return old[head : len(old) - tail], new[head : len(new) - tail]
 
 
 def _told_lines(lines: list[str]) -> str:

@@ -1,13 +1,12 @@
 """What language models are told of each tool.
 
-A description has at most 1,024 characters: OpenAI's Chat Completions refuse a longer one. The
-first sentence has the words that a model looks for: some clients show a tool only when a search
+The first sentence has the words that a model looks for: some clients show a tool only when a search
 has found it.
 """
 
 from __future__ import annotations
 
-#: Characters that a description may have.
+#: Characters that a description may have: OpenAI's Chat Completions refuse a longer one.
 LONGEST = 1024
 
 PATCH = """\

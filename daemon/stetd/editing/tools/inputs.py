@@ -1,8 +1,7 @@
-"""What all tool inputs share: their base class, and the near misses that are understood.
+"""The inputs of all tools, as types, and the near misses that are understood.
 
-Models send near misses. Accepted is what can only mean one thing: a single object instead of
-a list, the list or the object as a JSON string, field names in snake or camel case, null
-for a field that is left out. Everything else is refused (:mod:`stetd.editing.tools.validation`).
+Accepted is what can only mean one thing: a single object instead of a list, the list or the object
+as a JSON string, field names in snake or camel case, null for a field that is left out.
 """
 
 from __future__ import annotations
@@ -57,16 +56,14 @@ class ToolInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class Field(NamedTuple):
-    """One field of an input: its name here and on the wire, and what it may be.
-
-    ``kinds``: the types it may have, without None; of a Literal its choices are ``choices``. Of a
-    list ``element`` is the type of its elements. ``bounds``: as of :class:`msgspec.Meta`.
-    """
+    """One field of an input: its name here and on the wire, and what it may be."""
 
     name: str
     wire: str
     required: bool
+    #: The types that it may have, without None.
     kinds: tuple[Any, ...]
+    #: Of a Literal its choices, of a list the type of its elements.
     choices: tuple[str, ...]
     element: Any
     bounds: msgspec.Meta
@@ -98,8 +95,7 @@ def said(description: str, **bounds: Any) -> msgspec.Meta:
 def parsed(value: object) -> object:
     """A JSON string that holds an object or a list, parsed; anything else as it is.
 
-    Line ends that were not escaped inside a string can only mean themselves. What begins
-    like JSON and is none is refused here, with the place, which is what has to be mended.
+    Raises BrokenJson. Line ends that were not escaped inside a string mean themselves.
     """
     if not isinstance(value, str) or value.lstrip(" \t\r\n")[:1] not in ("{", "["):
         return value
@@ -309,9 +305,7 @@ class ApplyPatchInput(ToolInput, frozen=True):
 
     @classmethod
     def called_otherwise(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The patch under another tool's name for it, if that is all there is; and the patch of a
-        command line in parts, ``["apply_patch", "*** Begin Patch.."]``.
-        """
+        """The patch under another tool's name for it, or as ``["apply_patch", "*** Begin .."]``."""
         names = [name for name in _PATCH_ELSEWHERE if given.get(name) is not None]
         if given.get("input") is None and len(names) == 1:
             given = {"input" if key == names[0] else key: each for key, each in given.items()}

@@ -1,14 +1,12 @@
 """The tools as language models are told of them: names, descriptions, JSON Schemas.
 
-In the shapes of MCP, Anthropic and OpenAI. OpenAI's schemas are *strict*: every field is
-required, what may be left out may be null, and bounds are left to the daemon. With ``custom``
-the function ``apply_patch`` is a custom tool whose input is the patch itself: one list can't
-hold two tools of one name.
+In the shapes of MCP, Anthropic and OpenAI. OpenAI's schemas are *strict*: every field is required,
+what may be left out may be null, and bounds are left to the daemon.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple, get_args
 
 import msgspec
@@ -49,10 +47,7 @@ _ERROR: dict[str, object] = {
 
 
 def output_schema(result: type[msgspec.Struct]) -> dict[str, object]:
-    """The schema of a result or of an error, an object without references and titles.
-
-    One root object with ``anyOf``, because clients of older versions take no other root.
-    """
+    """The schema of a result or of an error: one root object, as older clients want it."""
     whole = msgspec.json.schema(result)
     plain = _inlined(whole["$defs"][result.__name__], whole["$defs"])
     return {
@@ -151,27 +146,23 @@ _COMMON: dict[str, object] = {
     "preview": {"type": "boolean", "description": "Only show what would change"},
 }
 
-#: Keywords that the models of some vendor, or its older ones, do not take in a strict schema.
-_NOT_STRICT = frozenset(
-    {
-        *("minLength", "maxLength", "pattern", "format"),
-        *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
-        *("minItems", "maxItems", "uniqueItems"),
-    }
-)
+#: Keywords of ours that some models do not take in a strict schema.
+_NOT_STRICT = ("minLength", "minimum", "maximum", "minItems")
 
 
 def tool_definitions(
     style: str, *, api: str = "chat", custom: bool = False
 ) -> list[dict[str, object]]:
-    """The tools for a language model in the shape of ``mcp``, ``openai`` or ``anthropic``.
+    """The tools for a language model in the shape of one of ``STYLES``. Raises Refused.
 
-    ``api`` and ``custom`` are for ``openai`` alone: the shape of its "chat" completions or
-    of its "responses", and whether ``apply_patch`` is a custom tool. Raises Refused
-    (invalid_params) for anything else.
+    For ``openai`` alone: ``api``, and ``custom``: whether ``apply_patch`` is a custom tool.
     """
-    _check("style", style, STYLES)
-    _check("api", api, APIS)
+    for parameter, value, choices in (("style", style, STYLES), ("api", api, APIS)):
+        if value not in choices:
+            raise refuse(
+                Kind.INVALID_PARAMS,
+                f"tools: {parameter} {value!r} is none of {', '.join(choices)}.",
+            )
     if style != "openai" and (custom or api != "chat"):
         raise refuse(
             Kind.INVALID_PARAMS, f'tools: custom and api go with style "openai", not "{style}".'
@@ -183,14 +174,7 @@ def tool_definitions(
             else _openai(tool, api)
             for tool in _TOOLS
         ]
-    return [_SHAPES[style](tool) for tool in _TOOLS]
-
-
-def _check(parameter: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise refuse(
-            Kind.INVALID_PARAMS, f"tools: {parameter} {value!r} is none of {', '.join(choices)}."
-        )
+    return [_mcp(tool) if style == "mcp" else _anthropic(tool) for tool in _TOOLS]
 
 
 def input_schema(tool: Tool) -> dict[str, object]:
@@ -230,9 +214,6 @@ def _mcp(tool: Tool) -> dict[str, object]:
 def _anthropic(tool: Tool) -> dict[str, object]:
     schema = input_schema(tool)
     return {"name": tool.name, "description": tool.description, "input_schema": schema}
-
-
-_SHAPES: dict[str, Callable[[Tool], dict[str, object]]] = {"mcp": _mcp, "anthropic": _anthropic}
 
 
 def _openai(tool: Tool, api: str) -> dict[str, object]:

@@ -1,8 +1,4 @@
-"""Requests against the models of tool inputs, and what a refusal tells a language model.
-
-Every mistake becomes a failure of its own (``invalid_params``), with the expected fields, what
-was received, and the nearest field for a name that is misspelt.
-"""
+"""Requests against the models of tool inputs, and what a refusal tells a language model."""
 
 from __future__ import annotations
 
@@ -35,7 +31,12 @@ _LIKENESS = 60
 _LONGEST_QUOTE = 80
 
 #: What a value of the wrong type should have been.
-_WANTED = {str: "a string", int: "a whole number", bool: "true or false"}
+_MUST_BE = " must be"
+_WANTED = {
+    str: ("a string", _MUST_BE),
+    int: ("a whole number", _MUST_BE),
+    bool: ("true or false", _MUST_BE),
+}
 
 
 class _Wrong(Exception):
@@ -43,10 +44,7 @@ class _Wrong(Exception):
 
 
 def validated(model: type[Input], params: Mapping[str, object], noun: str = "item") -> Input:
-    """``params`` as ``model``; ``noun`` is the word for an element of its list.
-
-    Raises Refused (invalid_params) with a failure for every field that is wrong.
-    """
+    """``params`` as ``model``, whose list holds ``noun``s. Raises Refused, with every fault."""
     reading = _Reading(model, noun)
     made = reading.object_of(model, params, ())
     if reading.failures:
@@ -106,12 +104,8 @@ class _Reading:
         if field.choices:
             return self._choice(field, value, place)
         if not _is_a(kind, value):
-            if kind in _WANTED:
-                self._note_wrong(place, _WANTED[kind], _received(value), owner)
-            else:
-                self._note_wrong(
-                    place, "Input should be a valid number", _received(value), owner, ":"
-                )
+            wanted, must = _WANTED.get(kind, ("Input should be a valid number", ":"))
+            self._note_wrong(place, wanted, _received(value), owner, must)
             return None
         fault = _fault(field, value)
         if fault == "":
@@ -162,7 +156,7 @@ class _Reading:
         )
 
     def _note_wrong(
-        self, place: Place, wanted: str, what: str, owner: type[ToolInput], must: str = " must be"
+        self, place: Place, wanted: str, what: str, owner: type[ToolInput], must: str = _MUST_BE
     ) -> None:
         field = f'"{_dotted(place)}"{must} ' if _dotted(place) else f"{must} ".lstrip()
         self._note(place, f"{field}{wanted}; received {what}. Expected fields: {_fields(owner)}.")
@@ -170,8 +164,7 @@ class _Reading:
     def _note(self, place: Place, sentence: str) -> None:
         index = place[1] if len(place) > 1 and isinstance(place[1], int) else None
         label = "" if index is None else f"{self._noun} {index + 1}: "
-        failure = Failure(Kind.INVALID_PARAMS.value, f"{label}{sentence}", index=index)
-        self.failures.append(failure)
+        self.failures.append(Failure(Kind.INVALID_PARAMS.value, f"{label}{sentence}", index=index))
 
 
 def _is_a(kind: Any, value: object) -> bool:
