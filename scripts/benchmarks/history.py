@@ -19,6 +19,7 @@ from benchmarks.lines import JsonLines, request
 from benchmarks.made_history import BEGUN, MadeHistory, far_path, make_history, source_path
 from benchmarks.measuring import quantile, timed
 from benchmarks.table import aligned
+from benchmarks.terminal_ui import measure_ui
 from private_daemon import PrivateDaemon
 from stetd.historian.index.history_index import HistoryIndex
 
@@ -163,6 +164,7 @@ def _measure(extent: Extent, directory: str, runtime: str, repeats: int) -> Colu
             else:
                 timed(2, run)
                 seconds[name] = tuple(timed(repeats, run))
+        seconds |= measure_ui(daemon.environ, root, max(2, repeats // 3))
         sizes = _sizes(daemon, made.shadow)
     return Column(extent.name, seconds, made, sizes)
 
