@@ -62,7 +62,7 @@ def index(path: str) -> Iterator[GrowingIndex]:
 
 
 def numbers(index: HistoryIndex, upto: int = 10_000, **wanted: Any) -> list[int]:
-    return [n for n, _ in index.select(Wanted(**wanted), upto)]
+    return [*index.select(Wanted(**wanted), upto)]
 
 
 def is_undone(index: HistoryIndex, n: int) -> bool:
@@ -252,8 +252,8 @@ def test_an_undone_undo_lets_its_edit_stand_again_and_so_on(index: GrowingIndex)
         add(index, [undo])
         undone = [n for n in range(1, newest + 1) if is_undone(index, n)]
         assert list(range(newest - 1, 0, -2))[::-1] == undone
-        standing = index.standing_edits(session=None, agent=None, upto=newest)
-        assert ([] if 1 in undone else [(1, oid(1))]) == list(standing)
+        standing = index.edits(session=None, agent=None, upto=newest)
+        assert ([] if 1 in undone else [1]) == list(standing)
 
 
 AGENTS = st.sampled_from([None, "a1", "a2"])
@@ -284,8 +284,8 @@ def test_what_stands_is_what_a_walk_finds(
             undone |= reverts[n]
     assert undone == {n for n in reverts if is_undone(index, n)}
     standing = [n for n in sorted(reverts, reverse=True) if rows[n - 1][0].edit and n not in undone]
-    found = index.standing_edits(session=None, agent=None, upto=len(rows))
-    assert standing == [n for n, _ in found]
+    found = index.edits(session=None, agent=None, upto=len(rows))
+    assert standing == list(found)
     index.close()
 
 

@@ -42,8 +42,7 @@ def test_a_search_that_looks_into_commits_goes_on_where_it_ended(
     oids = histories.oids
     place = Place(worktree, histories.path, oids[-1], "", 1 << 20)
     pages = [
-        ([each.commit for each in page.commits], page.cursor)
-        for page in pages_of(place, text="here")
+        ([each.commit for each in page.commits], page.cursor) for page in pages_of(place, text="he")
     ]
     # The line is added by one commit, and removed by the next.
     assert [

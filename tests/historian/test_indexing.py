@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from stetd.historian import index_writer as indexing
+from stetd.historian.index import keeping as indexing
 from stetd.historian.index.history_index import HistoryIndex
+from stetd.historian.index.keeping import Indexer, catch_up
 from stetd.historian.index.writer import GrowingIndex
-from stetd.historian.index_writer import Indexer, catch_up
+from stetd.historian.queries.commit_lookup import look_back
 from stetd.repository.shallow import write_shallow
+from stetd.state.workspace import head_at
 from stetd.storage.disk import Disk
 from storage.histories import Histories
 
@@ -73,7 +75,7 @@ def test_another_history_is_indexed_anew(indexer: Indexer, histories: Histories)
     assert other.oids == indexed(indexer, other)
 
 
-def test_an_index_that_is_ahead_of_the_head_is_made_anew(
+def test_an_index_that_is_ahead_of_the_head_stays_until_the_history_goes_another_way(
     tmp_path: Path, histories: Histories
 ) -> None:
     for number in range(5):
@@ -82,9 +84,12 @@ def test_an_index_that_is_ahead_of_the_head_is_made_anew(
     list(catch_up(index, histories.repository, histories.oids[-1]))
     assert (5, histories.oids[4]) == index.last()
     list(catch_up(index, histories.repository, histories.oids[2]))
-    assert (3, histories.oids[2]) == index.last()
     list(catch_up(index, histories.repository, None))
-    assert None is index.last()
+    assert (5, histories.oids[4]) == index.last()
+    histories.head = head_at(histories.repository, histories.oids[2], 3)
+    other = histories.commit({"a": "other\n"})
+    list(catch_up(index, histories.repository, other))
+    assert (4, other) == index.last()
     index.close()
 
 
@@ -124,7 +129,7 @@ def test_a_damaged_file_is_made_anew(
     histories.commit({"a": "more\n"})
     indexer.follow(histories.path)
     indexer.wait(_PATIENCE_S)
-    indexer.rebuild(histories.path)
+    look_back(histories.repository, histories.oids[-1], lambda lookup: lookup.with_prefix("0000"))
     assert histories.oids == indexed(indexer, histories)
 
 

@@ -1,8 +1,9 @@
 """The historian's end: it listens to the engine, and does what it says.
 
 Following the journal is quick and done as it is told. What takes longer has threads: one writes
-Git (:mod:`stetd.repository.git_writer`), one keeps the index (:mod:`stetd.historian.index_writer`),
-some answer questions. None of them can delay an edit: the engine is another process.
+Git (:mod:`stetd.repository.git_writer`), one keeps the index
+(:mod:`stetd.historian.index.keeping`), some answer questions. None of them can delay an edit:
+the engine is another process.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from stet.wire.failures import Refused
 from stetd import __version__, failpoints
 from stetd.config import logs
 from stetd.historian.following import Following
+from stetd.historian.index.keeping import Indexer
 from stetd.historian.index.request_store import RequestStore
-from stetd.historian.index_writer import Indexer
 from stetd.historian.questions import Library, answer, is_work
 from stetd.history.excluding import Excludes
 from stetd.processes import historian_messages as messages
@@ -115,7 +116,7 @@ class Historian:
             self._indexer.follow(os.path.join(begin.state, "workspaces", name))
         self._indexer.start()
         self._library = Library(
-            self._disk, self._background, begin.options, self._indexer.rebuild,
+            self._disk, self._background, begin.options, self._indexer.follow,
             self._following.trouble_of, Excludes(begin.options.exclude),
         )  # fmt: skip
         self._library.requests = self._open_requests

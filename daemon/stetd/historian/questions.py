@@ -11,9 +11,8 @@ import msgspec
 
 from stet.wire.failures import Kind, refuse
 from stet.wire.results import EditResult, FileChange
-from stetd.historian.index.history_index import HistoryIndex
+from stetd.historian.index.keeping import discard
 from stetd.historian.index.request_store import RequestStore
-from stetd.historian.index.schema import remove
 from stetd.historian.maintenance.forget_scan import finish, left_out, still_there
 from stetd.historian.maintenance.gc import collected, directory_bytes, is_due, tidied
 from stetd.historian.maintenance.retention_choice import choose, has_remains
@@ -22,7 +21,7 @@ from stetd.historian.maintenance.snapshots import taken
 from stetd.historian.queries import blame as blame_reading
 from stetd.historian.queries import files as reading
 from stetd.historian.queries import log as history_reading
-from stetd.historian.queries.commit_lookup import Past
+from stetd.historian.queries.commit_changes import changes_of, counted
 from stetd.historian.queries.export import exported
 from stetd.historian.queries.pins import described_pin, pinned_commits
 from stetd.historian.queries.verify import claimed, verified
@@ -68,8 +67,8 @@ class Library:
     disk: Disk
     background: Background
     options: messages.Options
-    #: Has the index of a repository made anew.
-    rebuild: Callable[[str], None]
+    #: Has the index of a repository brought up to date, soon.
+    follow: Callable[[str], None]
     #: Why a repository's history can't be gone on with.
     trouble_of: Callable[[str], str | None]
     excludes: Excludes = field(default_factory=Excludes)
@@ -143,7 +142,7 @@ def _opened(library: Library, told: messages.Place) -> Iterator[Place]:
             told.directory,
             library.options.max_file_bytes,
             library.handles,
-            lambda: library.rebuild(told.shadow),
+            lambda: library.follow(told.shadow),
             told.cut,
             library.excludes,
             frozenset(told.inner),
@@ -176,7 +175,8 @@ def _in_all(params: Any, run: Callable[[Library, Any], object]) -> _Question:
 def _files_of(about: About, oid: str) -> list[FileChange]:
     repository = StoredObjects(about.told.shadow)
     try:
-        return Past(repository, oid).changes(repository.commit(oid))
+        changes = changes_of(repository, repository.commit(oid))
+        return [counted(repository, change) for change in changes]
     finally:
         repository.close()
 
@@ -210,8 +210,8 @@ def _proposed(about: About, asked: Proposing) -> Proposal:
 
 def _rebuild(library: Library, shadow: str) -> None:
     library.handles.drop(shadow)
-    remove(HistoryIndex.path_for(shadow))
-    library.rebuild(shadow)
+    discard(shadow)
+    library.follow(shadow)
 
 
 def _tidied(library: Library, shadow: str, progress: Progress) -> Collected:

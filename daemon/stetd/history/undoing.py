@@ -34,7 +34,7 @@ the end, whatever it says of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from stetd.history.commits import CommitMeta, StoredCommit
@@ -63,11 +63,6 @@ class Standing:
 
     def __init__(self) -> None:
         self._taken_back: dict[str, str] = {}
-
-    @property
-    def taken_back(self) -> Mapping[str, str]:
-        """What the commits seen so far took back, each with the newest standing one that did."""
-        return self._taken_back
 
     def take_back(self, commit: StoredCommit, by: str) -> None:
         """Let a commit count as undone. Call before its ``reverted_by``."""

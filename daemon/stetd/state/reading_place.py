@@ -22,8 +22,8 @@ class Place(msgspec.Struct, frozen=True):
     max_file_bytes: int
     #: Where handles on the history are had from.
     handles: KeptHandles = msgspec.field(default_factory=KeptHandles)
-    #: Called when the query index was found to be damaged.
-    on_damage: Callable[[], None] = lambda: None
+    #: Called when the index will not be ready soon.
+    on_lag: Callable[[], None] = lambda: None
     #: What retention has dropped.
     cut: Cut | None = None
     #: Files that the history does not keep.

@@ -1,16 +1,11 @@
-"""The query index of a workspace's history: an SQLite file that is derived from Git alone.
+"""The index of a workspace's history: an SQLite file that is derived from Git alone.
 
 ``<state>/index/<workspace name>.sqlite3`` answers in milliseconds what would else take a
-walk over the whole history. It holds nothing that Git does not: whoever finds it missing,
-damaged, of another version, or not on the history's chain walks instead, and the indexing
-thread (:mod:`stetd.historian.index_writer`) makes it anew. It may lag behind; readers walk from
-the head back to the last indexed commit and put that on top
-(:mod:`stetd.historian.queries.numbered_history`).
-
-The tables are in :mod:`stetd.historian.index.schema`.
+walk over the whole history. :mod:`stetd.historian.index.keeping` brings it up to date; the
+tables are in :mod:`stetd.historian.index.schema`.
 
 This module knows SQL and nothing of Git. A connection belongs to one thread. Any method
-may raise sqlite3.DatabaseError; what it means for a reader is that there is no index.
+may raise sqlite3.DatabaseError.
 """
 
 from __future__ import annotations
@@ -19,7 +14,6 @@ import heapq
 import os
 import sqlite3
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
 
 import msgspec
 
@@ -63,16 +57,6 @@ class HistoryIndex:
     def close(self) -> None:
         """Close the connection."""
         self.db.close()
-
-    @contextmanager
-    def snapshot(self) -> Iterator[None]:
-        """All reads inside see one state, whatever is added meanwhile."""
-        self.db.execute("BEGIN")
-        try:
-            yield
-        finally:
-            if self.db.in_transaction:
-                self.db.execute("ROLLBACK")
 
     def last(self) -> tuple[int, str] | None:
         """Number and id of the newest indexed commit."""
@@ -163,11 +147,6 @@ class HistoryIndex:
         )
         return [by for (by,) in rows]
 
-    def taken_back_after(self, n: int) -> list[int]:
-        """What the commits after the n-th took back."""
-        rows = self.db.execute("SELECT DISTINCT target FROM reverts WHERE by_n > ?", (n,))
-        return [target for (target,) in rows]
-
     def took_back(self, n: int) -> list[int]:
         """The commits that this one took back, newest first."""
         rows = self.db.execute(
@@ -175,8 +154,8 @@ class HistoryIndex:
         )
         return [target for (target,) in rows]
 
-    def select(self, wanted: Wanted, upto: int) -> Iterator[tuple[int, str]]:
-        """(n, id) of the commits among the first ``upto`` that may be wanted, newest first.
+    def select(self, wanted: Wanted, upto: int) -> Iterator[int]:
+        """The commits among the first ``upto`` that may be wanted, newest first.
 
         All that are, and some that are not: texts are found by their trigrams, so they must
         be verified. A text that has no trigram leaves every commit to be verified.
@@ -201,21 +180,20 @@ class HistoryIndex:
         if sought:
             yield from self._with_text(query, sought)
         else:
-            yield from self._rows(*query.build())
+            yield from self._numbers(*query.build())
 
-    def _rows(self, sql: str, parameters: Sequence[object]) -> Iterator[tuple[int, str]]:
-        for n, oid in self.db.execute(sql, parameters):
-            yield n, oid.hex()
+    def _numbers(self, sql: str, parameters: Sequence[object]) -> Iterator[int]:
+        return (n for (n,) in self.db.execute(sql, parameters))
 
-    def _with_text(self, query: Query, sought: list[str]) -> Iterator[tuple[int, str]]:
+    def _with_text(self, query: Query, sought: list[str]) -> Iterator[int]:
         """What the trigrams find, merged with what is too large to be indexed."""
-        found = self._rows(*query.build(matching(sought)))
+        found = self._numbers(*query.build(matching(sought)))
         query.where("commits.n IN (SELECT n FROM parts INDEXED BY parts_scanned WHERE scanned = 1)")
-        scanned = self._rows(*query.build())
+        scanned = self._numbers(*query.build())
         last = None
-        for n, oid in heapq.merge(found, scanned, reverse=True):
+        for n in heapq.merge(found, scanned, reverse=True):
             if n != last:  # several parts of it may match
-                yield n, oid
+                yield n
             last = n
 
     def files_with(self, n: int, text: str) -> list[FileRow] | None:
@@ -259,16 +237,20 @@ class HistoryIndex:
         ).fetchone()
         return max(row[0] if row else 0, late[0] or 0)
 
-    def standing_edits(
-        self, *, session: str | None, agent: str | None, upto: int
-    ) -> Iterator[tuple[int, str]]:
-        """(n, id) of the edits that are not undone as of the last indexed commit, newest first."""
-        conditions, parameters = ["standing = 1", "n <= ?"], [upto, plain(session), plain(agent)]
-        conditions += ["session = ?"] if session is not None else ["? IS NULL"]
-        conditions += ["agent = ?"] if agent is not None else ["? IS NULL"]
-        where = " AND ".join(conditions)
-        return self._rows(
-            f"SELECT n, oid FROM commits WHERE {where} ORDER BY n DESC",  # noqa: S608
+    def edits(self, *, session: str | None, agent: str | None, upto: int) -> Iterator[int]:
+        """The edits among the first ``upto`` that may stand as of the last of these, newest first.
+
+        All that do. The flag in the table is as of the newest commit, which may be a later one.
+        """
+        last = self.last()
+        conditions = ["standing = 1" if last and last[0] == upto else "edit = 1", "n <= ?"]
+        parameters: list[object] = [upto]
+        for column, value in (("session", session), ("agent", agent)):
+            if value is not None:
+                conditions.append(f"{column} = ?")
+                parameters.append(plain(value))
+        return self._numbers(
+            f"SELECT n FROM commits WHERE {' AND '.join(conditions)} ORDER BY n DESC",  # noqa: S608
             parameters,
         )
 
@@ -281,10 +263,10 @@ class HistoryIndex:
         )
         return [n for (n,) in rows]
 
-    def of_request(self, request: str, upto: int) -> Iterator[tuple[int, str]]:
-        """(n, id) of the commits with this request id, newest first."""
-        return self._rows(
-            "SELECT n, oid FROM commits WHERE request = ? AND n <= ? ORDER BY n DESC",
+    def of_request(self, request: str, upto: int) -> Iterator[int]:
+        """The commits with this request id, newest first."""
+        return self._numbers(
+            "SELECT n FROM commits WHERE request = ? AND n <= ? ORDER BY n DESC",
             (plain(request), upto),
         )
 

@@ -68,7 +68,7 @@ class Query:
         conditions += [f"{order} BETWEEN ? AND ?", *self._conditions]
         values += [first, last, *self._values]
         return (
-            f"SELECT commits.n, commits.oid FROM {tables}"  # noqa: S608 - made of the above
+            f"SELECT commits.n FROM {tables}"  # noqa: S608 - made of the above
             f" WHERE {' AND '.join(conditions)} ORDER BY {order} DESC",
             values,
         )

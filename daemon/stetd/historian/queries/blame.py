@@ -1,8 +1,8 @@
 """Reading who wrote each line of a file. Runs beside the writer.
 
 The rule is pure (:mod:`stetd.history.blaming`); here its versions come from the query index, and
-their hunks with them: nothing is compared but what the index has not compared yet, and what
-brought lines back. Without an index a small one is made for the one question.
+their hunks with them: nothing is compared but what was too large for the index, and what
+brought lines back.
 """
 
 from __future__ import annotations
@@ -13,25 +13,19 @@ from collections.abc import Sequence
 from stet.wire.failures import Kind, refuse
 from stet.wire.results import BlameLines, BlameResult
 from stetd.editing.text import looks_binary
-from stetd.historian.index.writer import GrowingIndex
-from stetd.historian.queries.commit_changes import PathChange, changes_of, commit_row, uncompared
-from stetd.historian.queries.commit_lookup import Past, unknown_commit
+from stetd.historian.queries.commit_lookup import CommitLookup, unknown_commit
 from stetd.historian.queries.files import looking_back, no_such_file_at
-from stetd.historian.queries.indexed_lookup import IndexedPast
-from stetd.historian.queries.numbered_history import NumberedHistory
 from stetd.history.blaming import Piece, Place, Run, Step, blame, joined, split
-from stetd.history.commit_rows import CommitRow, FileRow, Hunk, Part
+from stetd.history.commit_rows import FileRow, Hunk
 from stetd.history.commits import StoredCommit, rfc3339
 from stetd.history.line_diffs import compare_lines
 from stetd.history.undoing import TAKES_BACK
 from stetd.planning.file_reading import canonical, content_now
-from stetd.repository.stored_objects import StoredObjects
 from stetd.state.reading_place import Place as Workspace
 from stetd.transaction.parameters import Blame
 
 _LINE = re.compile(rb"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 _BOM = "\ufeff"
-_ID = 20
 
 
 def blame_file(workspace: Workspace, params: Blame) -> BlameResult:
@@ -39,32 +33,21 @@ def blame_file(workspace: Workspace, params: Blame) -> BlameResult:
     now = content_now(workspace, params.path) if params.at is None else None
     path = now[0] if now is not None else canonical(workspace, params.path)
     data = now[1] if now is not None else None
-    return looking_back(workspace, lambda past: _blame(past, params, path, data))
+    return looking_back(workspace, lambda lookup: _blamed(lookup, params, path, data))
 
 
-def _blame(past: Past, params: Blame, path: str, data: bytes | None) -> BlameResult:
-    if isinstance(past, IndexedPast):
-        return _blamed(past, params, path, data)
-    index = _index_of_one_file(past.repository, past.head, path)
-    try:
-        return _blamed(IndexedPast(past.repository, past.head, index), params, path, data)
-    finally:
-        index.close()
-
-
-def _blamed(past: IndexedPast, params: Blame, path: str, now: bytes | None) -> BlameResult:
-    numbered = past.numbered
-    upto = numbered.count
+def _blamed(lookup: CommitLookup, params: Blame, path: str, now: bytes | None) -> BlameResult:
+    upto = lookup.count
     if params.at is not None:
-        at = past.resolve(params.at)
-        found = numbered.number(at)
+        at = lookup.resolve(params.at)
+        found = lookup.number(at)
         if found is None:
             raise unknown_commit(params.at)  # it is another history's
         upto = found
-    known = past.file_at(numbered.oid(upto), path) if upto else None
+    known = lookup.file_at(lookup.oid(upto), path) if upto else None
     data = now if params.at is None else known.data if known else None
     if data is None:
-        raise no_such_file_at(params.path, numbered.oid(upto))
+        raise no_such_file_at(params.path, lookup.oid(upto))
     if looks_binary(data):
         raise refuse(
             Kind.NOT_TEXT,
@@ -76,14 +59,12 @@ def _blamed(past: IndexedPast, params: Blame, path: str, now: bytes | None) -> B
     whole = [Piece(0, 0, len(lines))] if lines else []
     hunks = () if known is None else compare_lines(known.data, data).hunks
     kept, saved = split(whole, hunks) if known else ([], whole)
-    runs = blame(kept, Place(upto, path), _Versions(numbered, past.repository))
+    runs = blame(kept, Place(upto, path), _Versions(lookup))
     runs = joined([*runs, *(Run(piece.line, piece.length, None) for piece in saved)])
-    return BlameResult(path=path, lines=_told(numbered, runs, lines))
+    return BlameResult(path=path, lines=_told(lookup, runs, lines))
 
 
-def _told(
-    numbered: NumberedHistory, runs: Sequence[Run], lines: Sequence[bytes]
-) -> list[BlameLines]:
+def _told(lookup: CommitLookup, runs: Sequence[Run], lines: Sequence[bytes]) -> list[BlameLines]:
     commits: dict[int, StoredCommit] = {}
     told = []
     for run in runs:
@@ -94,7 +75,7 @@ def _told(
             told.append(BlameLines(line=line, count=run.length, text=text))
             continue
         if run.n not in commits:
-            commits[run.n] = numbered.commit(run.n)
+            commits[run.n] = lookup.commit(run.n)
         meta = commits[run.n].meta
         told.append(
             BlameLines(
@@ -114,14 +95,15 @@ def _told(
 class _Versions:
     """The versions of files, for the pure rule."""
 
-    def __init__(self, numbered: NumberedHistory, repository: StoredObjects) -> None:
-        self._numbered = numbered
-        self._repository = repository
+    def __init__(self, lookup: CommitLookup) -> None:
+        self._lookup = lookup
+        self._index = lookup.index
+        self._repository = lookup.repository
         self._blobs: dict[Place, str | None] = {}
         self._found: dict[Place, tuple[int, FileRow]] = {}
 
     def step(self, place: Place) -> Step | None:
-        found = self._found.pop(place, None) or self._numbered.last_change(place.path, place.n)
+        found = self._found.pop(place, None) or self._index.last_change(place.path, place.n)
         if found is None or found[1].after is None:
             return None
         n, row = found
@@ -138,19 +120,19 @@ class _Versions:
 
     def _sources(self, n: int, row: FileRow) -> list[Place]:
         """Where the lines may have stood that this commit, if it writes none, brought back."""
-        kind = self._numbered.kind(n)
+        kind = self._index.kind(n)
         if kind == "restore" and row.after is not None:
-            then = self._numbered.last_with(row.path, row.after, n - 1)
+            then = self._index.last_with(row.path, row.after, n - 1)
             return [Place(then, row.path)] if then is not None else []
         if kind not in TAKES_BACK:
             return []
-        taken = (self._numbered.number(oid) for oid in self._numbered.commit(n).meta.reverts)
+        taken = (self._lookup.number(oid) for oid in self._lookup.commit(n).meta.reverts)
         sources: list[Place] = []
         for number in sorted((each for each in taken if each is not None), reverse=True):
             names = self._names(row.path, n, number)
             sources += [
                 Place(number - 1, other.old_path or other.path)
-                for other in self._numbered.rows(number)
+                for other in self._index.files(number)
                 if other.before is not None and not names.isdisjoint((other.path, other.old_path))
             ]
         return sources
@@ -158,14 +140,14 @@ class _Versions:
     def _names(self, path: str, upto: int, after: int) -> set[str | None]:
         """The paths that the file had that is at a path now, back to some commit."""
         names: set[str | None] = {path}
-        while move := self._numbered.last_move(path, after, upto):
+        while move := self._index.last_move(path, after, upto):
             upto, path = move[0] - 1, move[1]
             names.add(path)
         return names
 
     def _blob(self, place: Place) -> str | None:
         if place not in self._blobs:
-            found = self._numbered.last_change(place.path, place.n)
+            found = self._index.last_change(place.path, place.n)
             self._blobs[place] = found[1].after if found else None
         return self._blobs[place]
 
@@ -174,35 +156,3 @@ class _Versions:
             return ()
         before, after = (self._repository.blob(oid) if oid else None for oid in (old, new))
         return compare_lines(before, after).hunks
-
-
-def _index_of_one_file(repository: StoredObjects, head: str | None, path: str) -> GrowingIndex:
-    """An index that knows every commit, and of their files those of the one that is asked for."""
-    names = {path}
-    ids = bytearray()
-    touching: set[str] = set()
-    past = Past(repository, head)
-    for commit in repository.walk(head):
-        ids += bytes.fromhex(commit.oid)
-        for move in commit.meta.moves:
-            if not names.isdisjoint(move):
-                names.update(move)
-        if any(past.entry(commit.oid, n) != past.entry(commit.parent, n) for n in names):
-            touching.add(commit.oid)
-    index = GrowingIndex.temporary()
-    with index.adding():
-        for at in range(len(ids) - _ID, -1, -_ID):
-            oid = bytes(ids[at : at + _ID]).hex()
-            row, parts = CommitRow(oid=oid, time=0, kind="", subject=""), [Part(())]
-            if oid in touching:
-                commit = repository.commit(oid)
-                row = commit_row(commit)
-                changes = [c for c in changes_of(repository, commit) if _concerns(c, names)]
-                parts = [Part(tuple(map(uncompared, changes)))]
-            for _ in index.add(row, parts):
-                pass
-    return index
-
-
-def _concerns(change: PathChange, names: set[str]) -> bool:
-    return change.path in names or change.old_path in names

@@ -4,8 +4,8 @@ A file that a commit moved (``Stet-Moved``) is one change with status R, as in t
 call that moved it: its ``before`` is what stood at the old path, and the old path has no entry
 of its own unless something new stands there.
 
-Contents over a limit are not compared for the index. Their rows have no counts and no hunks;
-:func:`counted` counts them when somebody asks.
+Contents over a limit, or damaged, are not compared for the index. Their rows have no counts and
+no hunks; :func:`counted` counts them when somebody asks.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from stetd.history.commits import StoredCommit
 from stetd.history.line_diffs import LineDiff, compare_lines, count_lines, line_diff
 from stetd.history.objects import Change
 from stetd.history.undoing import TAKES_BACK, is_edit
-from stetd.repository.stored_objects import StoredObjects
+from stetd.repository.stored_objects import MissingObject, StoredObjects
 
 #: Bytes of a file's two contents together that are compared for the index.
 _COMPARED_BYTES = 4 << 20
@@ -174,11 +174,14 @@ def uncompared(change: PathChange) -> FileRow:
 
 
 def _file_row(repository: StoredObjects, change: PathChange) -> tuple[FileRow, str | None]:
-    """A file's row, and its added and removed lines (None: too much to be compared)."""
+    """A file's row, and its added and removed lines (None: too much to be compared, or damaged)."""
     row = uncompared(change)
     if row.before == row.after:
         return row._replace(added=0, removed=0, hunks=()), ""
-    before, after = (repository.blob(oid) if oid else None for oid in (row.before, row.after))
+    try:
+        before, after = (repository.blob(oid) if oid else None for oid in (row.before, row.after))
+    except MissingObject:
+        return row, None
     if len(before or b"") + len(after or b"") > _COMPARED_BYTES:
         return row, None
     compared = compare_lines(before, after)

@@ -1,33 +1,48 @@
 """Looking back: finding commits by name, request or path, and which of them stand.
 
-Every question is asked of :class:`Past`, and answered by walking from the newest commit. That
-is linear in the distance; nobody else walks, and
-:class:`stetd.historian.queries.indexed_lookup.IndexedPast` answers the same from the query index.
-
-Reads commits, so what was committed before must have reached the repository.
+:func:`look_back` asks the index (:mod:`stetd.historian.index.keeping`), which has every commit up
+to the head by then; what a commit did to the bytes of its files is read from Git.
 """
 
 from __future__ import annotations
 
+import errno
+import heapq
 import re
-from collections.abc import Collection, Iterator, Sequence
+import sqlite3
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import FileChange
-from stetd.historian.queries.commit_changes import changes_of, counted, has_text, trees_around
-from stetd.history.commit_rows import Wanted, meets
+from stetd.historian.index.history_index import HistoryIndex
+from stetd.historian.index.keeping import PATIENCE_S, opened, replaced
+from stetd.historian.queries.commit_changes import (
+    changes_of,
+    counted,
+    has_text,
+    trees_around,
+)
+from stetd.history.commit_rows import FileRow, Wanted, meets
 from stetd.history.commits import StoredCommit
 from stetd.history.file_undoing import Version
 from stetd.history.taking_back import FileDelta
-from stetd.history.undoing import is_edit, walk_standing
+from stetd.history.undoing import is_edit
 from stetd.repository.rewritten import successors
 from stetd.repository.shallow import read_shallow
-from stetd.repository.stored_objects import StoredObjects
+from stetd.repository.stored_objects import MissingObject, StoredObjects
 
+T = TypeVar("T")
 _FROM_HEAD = re.compile(r"HEAD(?:~([0-9]{0,9}))?")
 _STEPS = re.compile(r"[0-9]{0,9}")
+_FULL_ID = re.compile(r"[0-9a-fA-F]{40}")
+#: Commits with a prefix that are looked for: enough to tell that it is ambiguous.
+_MOST_WITH_PREFIX = 100
 #: (git mode, blob id); None is no file.
 Known = tuple[int, str] | None
 
@@ -58,14 +73,54 @@ class UnknownCursor(Exception):
     """The commit after which to go on is not part of the history."""
 
 
-class Past:
-    """The history of one workspace up to a head."""
+def look_back(
+    repository: StoredObjects,
+    head: str | None,
+    run: Callable[[CommitLookup], T],
+    on_lag: Callable[[], None] = lambda: None,
+) -> T:
+    """Ask the history up to a head. ``run`` may be called twice.
 
-    def __init__(self, repository: StoredObjects, head: str | None) -> None:
+    ``on_lag`` is called if the index will not be ready soon. Raises Refused (overloaded) then;
+    MissingObject; OSError.
+    """
+    deadline = time.monotonic() + PATIENCE_S
+
+    def ask() -> T:
+        index = opened(repository, head, deadline, on_lag)
+        try:
+            return run(CommitLookup(repository, head, index))
+        finally:
+            index.close()
+
+    try:
+        try:
+            return ask()
+        except (sqlite3.Error, MissingObject, msgspec.MsgspecError, UnicodeDecodeError):
+            # It may be the index that is damaged.
+            if not replaced(repository, head, deadline):
+                raise
+            return ask()
+    except sqlite3.Error as error:
+        raise OSError(errno.EIO, f"the index of the history: {error}", repository.path) from error
+
+
+class CommitLookup:
+    """The history of one workspace up to a head.
+
+    Commits are numbered from 1 at the root. The index may have commits after the head: they
+    are passed over.
+    """
+
+    def __init__(self, repository: StoredObjects, head: str | None, index: HistoryIndex) -> None:
         self.repository = repository
         self.head = head
+        self.index = index
         #: The commits at which the history was cut off: what stood before them is not known.
         self.cut_off = read_shallow(repository.path)
+        #: How many commits there are.
+        self.count = (index.position(head) or 0) if head is not None else 0
+        self._undone_by: dict[int, str | None] = {}
 
     # -- finding commits
 
@@ -103,58 +158,103 @@ class Past:
             raise unknown_commit(name)
         return found
 
+    def number(self, oid: str) -> int | None:
+        """A commit's number, by its full id; None if it is not part of the history."""
+        number = self.index.position(oid) if _FULL_ID.fullmatch(oid) else None
+        return number if number is not None and number <= self.count else None
+
+    def oid(self, n: int) -> str:
+        """The id of the n-th commit."""
+        oid = self.index.oid(n)
+        if oid is None:
+            raise MissingObject(f"commit {n} of {self.count} is not in the index")
+        return oid
+
+    def commit(self, n: int) -> StoredCommit:
+        """The n-th commit."""
+        return self.repository.commit(self.oid(n))
+
     def ancestor(self, steps: int, oid: str | None = None) -> str | None:
         """The commit that many steps before this one (None: the newest), if there is one."""
-        walk = islice(self.repository.walk(oid or self.head), steps, None)
-        return next((commit.oid for commit in walk), None)
+        number = self.count if oid is None else self.number(oid)
+        if number is None:  # pinned with plain git
+            walk = islice(self.repository.walk(oid), steps, None)
+            return next((commit.oid for commit in walk), None)
+        return self.oid(number - steps) if steps < number else None
 
     def with_prefix(self, prefix: str) -> list[str]:
         """The commits whose id begins so (at least 4 digits), in order of their ids."""
-        return self.repository.commits_with_prefix(prefix)
+        return self.index.with_prefix(prefix, self.count, _MOST_WITH_PREFIX)
 
-    def standing(self) -> Iterator[Found]:
-        """Every commit, newest first."""
-        walk = walk_standing(self.repository.walk(self.head))
-        return (Found(commit, undone_by) for commit, undone_by in walk)
+    def found(self, n: int) -> Found:
+        """The n-th commit, and the newest standing one that took it back."""
+        return Found(self.commit(n), self.undone_by(n))
+
+    def undone_by(self, n: int) -> str | None:
+        """The newest standing commit that took the n-th back.
+
+        A commit that takes back may be taken back itself, so that is settled first; on a
+        list and not by recursion, because such chains have any length.
+        """
+        known = self._undone_by
+        waiting = [n]
+        while waiting:
+            top = waiting[-1]
+            takers = self.index.taken_back_by(top, self.count)
+            unknown = [taker for taker in takers if taker not in known]
+            if unknown:
+                waiting += unknown
+                continue
+            standing = (self.oid(taker) for taker in takers if known[taker] is None)
+            known[top] = next(standing, None)
+            waiting.pop()
+        return known[n] or known.pop(n)  # most stand: they are not kept
 
     def standing_edits(
         self, session: str | None, agent: str | None, paths: Sequence[str]
     ) -> Iterator[StoredCommit]:
         """The edits that are not undone, newest first; None, no paths, or "" among them: of all."""
         wanted = Wanted(session=session, agent=agent)
-        paths = () if "" in paths else paths
-        for commit, undone_by in self.standing():
-            if undone_by is not None or not is_edit(commit.meta):
-                continue
-            if not meets(commit.meta, wanted):
-                continue
-            if not paths or self.is_touching(commit, paths):
-                yield commit
+        if paths and "" not in paths:
+            numbers = self._touching(wanted, paths)
+        else:
+            numbers = self.index.edits(session=session, agent=agent, upto=self.count)
+        for n in numbers:
+            if self.undone_by(n) is None:
+                commit = self.commit(n)
+                if is_edit(commit.meta) and meets(commit.meta, wanted):
+                    yield commit
+
+    def _touching(self, wanted: Wanted, paths: Iterable[str]) -> Iterator[int]:
+        """The commits that touched one of these paths, newest first, each once."""
+        each = [self.index.select(replace(wanted, path=path), self.count) for path in set(paths)]
+        last = None
+        for n in heapq.merge(*each, reverse=True):
+            if n != last:
+                yield n
+            last = n
 
     def candidates(self, wanted: Wanted, after: str | None) -> Iterator[Found]:
-        """The commits that may be wanted, newest first; each must be looked at again.
+        """The commits that may be wanted, newest first; each must be checked again.
 
         ``after``: only those older than this one. Raises UnknownCursor.
         """
-        started = after is None
-        for found in self.standing():
-            if started and meets(found.commit.meta, wanted):
-                yield found
-            started = started or found.commit.oid == after
-        if not started:
-            raise UnknownCursor
+        upto = self.count
+        if after is not None:
+            number = self.number(after)
+            if number is None:
+                raise UnknownCursor
+            upto = number - 1
+        return map(self.found, self.index.select(wanted, upto))
 
     def find(self, oids: Collection[str]) -> list[Found]:
         """These commits (full ids), newest first. Raises Refused (unknown_commit)."""
-        wanted = set(oids)
-        found = []
-        for each in self.standing():
-            if each.commit.oid in wanted:
-                found.append(each)
-                wanted.discard(each.commit.oid)
-                if not wanted:
-                    return found
-        raise unknown_commit(min(wanted))
+        numbers = {oid: self.number(oid) for oid in oids}
+        missing = [oid for oid, number in numbers.items() if number is None]
+        if missing:
+            raise unknown_commit(min(missing))
+        ordered = sorted((n for n in numbers.values() if n is not None), reverse=True)
+        return [self.found(n) for n in ordered]
 
     def of_request(self, request: str, session: str | None) -> Found | None:
         """The commit that a request made.
@@ -163,7 +263,7 @@ class Past:
         preferred (None: any), else the newest.
         """
         other = None
-        for each in self._with_request(request):
+        for each in map(self.found, self.index.of_request(request, self.count)):
             meta = each.commit.meta
             if meta.request != request or meta.kind == "outside":
                 continue
@@ -172,39 +272,33 @@ class Past:
             other = other or each
         return other
 
-    def _with_request(self, request: str) -> Iterator[Found]:  # noqa: ARG002 - all may
-        """The commits that a request may have made, newest first."""
-        return self.standing()
-
     def after(self, oid: str) -> Iterator[StoredCommit]:
         """The commits after this one, newest first. Raises Refused (unknown_commit)."""
-        for commit in self.repository.walk(self.head):
-            if commit.oid == oid:
-                return
-            yield commit
-        raise unknown_commit(oid)
+        number = self.number(oid)
+        if number is None:
+            raise unknown_commit(oid)
+        return islice(self.repository.walk(self.head), self.count - number)
 
     def steps_back(self, chosen: Sequence[StoredCommit]) -> list[StoredCommit]:
         """The chosen commits (newest first) among those that moved files since, newest first."""
-        wanted = {commit.oid for commit in chosen}
-        oldest = chosen[-1]
-        later = [c for c in self.after(oldest.oid) if c.meta.moves or c.oid in wanted]
-        return [*later, oldest]
+        wanted = {n: commit for commit in chosen if (n := self.number(commit.oid)) is not None}
+        moved = self.index.moving(min(wanted), self.count)
+        return [wanted.get(n) or self.commit(n) for n in sorted({*wanted, *moved}, reverse=True)]
 
     def touches(self, path: str, since: str) -> Touches:
         """What happened to a path. Raises Refused (unknown_commit) if ``since`` is none."""
+        reached = self.number(since)
+        if reached is None:
+            raise unknown_commit(since)
         later: list[Touch] = []
-        reached = False
-        for commit in self.repository.walk(self.head):
-            reached = reached or commit.oid == since
+        for n in self.index.select(Wanted(path=path), self.count):
+            commit = self.commit(n)
             before, after = self.entry(commit.parent, path), self.entry(commit.oid, path)
             if before != after:
                 touch = Touch(commit, self._version(before), self._version(after))
-                if reached:
+                if n <= reached:
                     return Touches(later, touch)
                 later.append(touch)
-        if not reached:
-            raise unknown_commit(since)
         return Touches(later, None)
 
     # -- what commits did
@@ -217,11 +311,6 @@ class Past:
         """A file as the newest commit has it; None if it has none there."""
         return self._version(self.entry(self.head, path))
 
-    def touched(self, commit: StoredCommit) -> list[str]:
-        """The paths that a commit changed, both of a file that it moved."""
-        changes = changes_of(self.repository, commit)
-        return sorted({path for c in changes for path in (c.path, c.old_path) if path is not None})
-
     def deltas(self, commit: StoredCommit) -> list[FileDelta]:
         """What a commit did to each of its files."""
         return [
@@ -231,12 +320,22 @@ class Past:
 
     def changes(self, commit: StoredCommit) -> list[FileChange]:
         """What a commit did to its files, as results tell it, in the order of their paths."""
-        changes = changes_of(self.repository, commit)
-        return [counted(self.repository, change) for change in changes]
+        number = self.number(commit.oid)
+        rows = self.index.files(number) if number is not None else []
+        if number is not None and all(row.added is not None for row in rows):
+            return [_told(row) for row in rows]
+        # Some files were too large to be compared for the index.
+        known = {row.path: row for row in rows if row.added is not None}
+        return [
+            _told(known[change.path]) if change.path in known else counted(self.repository, change)
+            for change in changes_of(self.repository, commit)
+        ]
 
     def has_text(self, commit: StoredCommit, text: str) -> bool:
         """Whether a commit's message, or a line that it added or removed, has this text."""
-        return has_text(self.repository, commit, text)
+        number = self.number(commit.oid)
+        files = None if number is None else self.index.files_with(number, text)
+        return has_text(self.repository, commit, text, files)
 
     def found_only(self, commit: StoredCommit) -> bool:
         """Whether all that a commit did was to record files that the history had not."""
@@ -244,11 +343,8 @@ class Past:
 
     def is_touching(self, commit: StoredCommit, paths: Sequence[str]) -> bool:
         """Whether a commit changed one of these files, or one below; "" is the root."""
-        return any(
-            not path or changed == path or changed.startswith(path + "/")
-            for changed in self.touched(commit)
-            for path in paths
-        )
+        number = self.number(commit.oid)
+        return number is not None and self.index.touches(number, paths)
 
     def _changes(self, commit: StoredCommit) -> Iterator[tuple[str, Known, Known]]:
         return self.repository.trees.changed(*trees_around(self.repository, commit))
@@ -261,6 +357,21 @@ class Past:
 
     def _version(self, known: Known) -> Version | None:
         return Version(self.repository.blob(known[1]), known[0]) if known else None
+
+
+def _told(row: FileRow) -> FileChange:
+    assert row.added is not None, "BUG: a row without counts"
+    assert row.removed is not None, "BUG: a row without counts"
+    return FileChange(
+        path=row.path,
+        status=row.status,
+        before=row.before,
+        after=row.after,
+        added=row.added,
+        removed=row.removed,
+        old_path=row.old_path,
+        excluded=row.before is None and row.after is None,
+    )
 
 
 def unknown_commit(name: str) -> Refused:

@@ -8,25 +8,23 @@ files that are concerned; or with ``outside: false`` becomes part of the next se
 What stood there before the first selected commit of a file is what the series is made on: the
 user's own files.
 
-Everything yields between small steps. Nothing is kept between two pages: each begins with a look
+Nothing is kept between two pages: each begins with a look
 at the whole range, which says for each path in which commits it is touched first and last.
 """
 
 from __future__ import annotations
 
 import re
-from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import msgspec
 
 from stet.wire.failures import Kind, Refused, refuse
-from stet.wire.results import ExportResult, ShowResult
+from stet.wire.results import ExportResult
 from stetd import __version__
 from stetd.historian.queries.commit_changes import trees_around
-from stetd.historian.queries.commit_lookup import Found, Known, Past
+from stetd.historian.queries.commit_lookup import CommitLookup, Known
 from stetd.historian.queries.files import looking_back
 from stetd.historian.queries.log import seconds, show_found
 from stetd.history.commit_rows import Wanted, meets
@@ -75,16 +73,8 @@ class Order(msgspec.Struct, frozen=True):
 
 def exported(place: Place, wanted: Export) -> ExportResult:
     """A page of an export. Raises Refused, MissingObject."""
-    order = _ordered(place, wanted)
-    if order is None:
-        return ExportResult(format=wanted.format, content="", commits=0)
-    return export(place.shadow, place.head, order)
-
-
-def _ordered(place: Place, wanted: Export) -> Order | None:
-    """What is asked for, with full ids and paths; None where there is no history at all."""
     if place.head is None and wanted.from_ is None and wanted.to is None:
-        return None
+        return ExportResult(format=wanted.format, content="", commits=0)
     to, cursor = parse_cursor(wanted.cursor) if wanted.cursor is not None else (wanted.to, None)
     filters = Wanted(
         session=wanted.session,
@@ -96,20 +86,24 @@ def _ordered(place: Place, wanted: Export) -> Order | None:
     )
     paths = tuple(canonical(place, path) for path in wanted.paths or ())
 
-    def resolve(past: Past) -> Order:
+    def run(lookup: CommitLookup) -> ExportResult:
         more = {} if wanted.limit is None else {"limit": wanted.limit}
-        return Order(
+        order = Order(
             format=wanted.format,
-            after=None if wanted.from_ is None else past.resolve(wanted.from_),
-            to=past.resolve(to or "HEAD"),
+            after=None if wanted.from_ is None else lookup.resolve(wanted.from_),
+            to=lookup.resolve(to or "HEAD"),
             wanted=filters,
             paths=paths,
             context=wanted.outside,
             cursor=cursor,
             **more,
         )
+        plan = _Plan(lookup, order)
+        if order.format == "diff":
+            return _combined(lookup.repository, plan)
+        return _json_lines(plan) if order.format == "jsonl" else _mbox(plan)
 
-    return looking_back(place, resolve)
+    return looking_back(place, run)
 
 
 def parse_cursor(cursor: str) -> tuple[str, str]:
@@ -127,27 +121,8 @@ def _bad_cursor(cursor: str) -> Refused:
     )
 
 
-def export(shadow: str, head: str | None, order: Order) -> ExportResult:
-    """A page of an export. Raises Refused, MissingObject."""
-    repository = StoredObjects(shadow)
-    try:
-        return _export(Past(repository, head), order)
-    finally:
-        repository.close()
-
-
-def _export(past: Past, order: Order) -> ExportResult:
-    plan = _Plan(order)
-    plan.make(past)
-    if order.format == "diff":
-        return _combined(past.repository, plan)
-    if order.format == "jsonl":
-        return _json_lines(past, plan)
-    return _mbox(past.repository, plan)
-
-
 class _Touch(NamedTuple):
-    """The selected commits of a path, by their distance from the newest; and its ends."""
+    """The selected commits of a path, by their numbers; and its ends."""
 
     last: int
     first: int
@@ -155,111 +130,84 @@ class _Touch(NamedTuple):
     after: Known
 
 
-@dataclass
 class _Plan:
-    """The range: its commits, newest first, and what the selected ones touch."""
+    """The range: its commits by their numbers, and what the selected ones touch."""
 
-    order: Order
-    oids: list[bytes] = field(default_factory=list)
-    selected: array[int] = field(default_factory=lambda: array("B"))
-    undone_by: dict[int, str] = field(default_factory=dict)
-    touches: dict[str, _Touch] = field(default_factory=dict)
-    #: The distance of the first commit of this page, and of those before it.
-    start: int = 0
-
-    def make(self, past: Past) -> None:
-        order, started = self.order, False
-        ended = order.after is None
-        resume: int | None = None
-        for found in past.standing():
-            commit = found.commit
-            started = started or commit.oid == order.to
-            if commit.oid == order.after:
-                ended = True
-                break
-            if not started:
-                continue
-            if commit.oid == order.cursor:
-                resume = len(self.oids)
-            self._add(past.repository, found)
-        if not started or not ended:
+    def __init__(self, lookup: CommitLookup, order: Order) -> None:
+        self.lookup, self.order = lookup, order
+        first = 0 if order.after is None else lookup.number(order.after)
+        last = lookup.number(order.to)
+        if first is None or last is None or first > last:
             raise refuse(
                 Kind.INVALID_PARAMS,
                 f"export: {order.after or order.to} is not before {order.to} in the history; "
                 "from is the older one",
             )
-        if order.cursor is not None and resume is None:
+        self.first, self.last = first + 1, last
+        #: The last commit of the pages before.
+        self.done = first if order.cursor is None else lookup.number(order.cursor) or 0
+        if order.cursor is not None and not first < self.done <= last:
             raise _bad_cursor(f"{order.to}.{order.cursor}")
-        self.start = len(self.oids) if resume is None else resume
+        self.selected: set[int] = set()
+        self.touches: dict[str, _Touch] = {}
+        walk = lookup.repository.walk(order.to)
+        for n, commit in zip(range(self.last, first, -1), walk, strict=False):
+            if order.selects(commit):
+                self._add(n, commit)
 
-    def _add(self, repository: StoredObjects, found: Found) -> None:
-        at, commit = len(self.oids), found.commit
-        selected = self.order.selects(commit)
-        self.oids.append(bytes.fromhex(commit.oid))
-        touched = False
-        for path, before, after in self.changes(repository, commit) if selected else ():
-            touched = True
+    def _add(self, n: int, commit: StoredCommit) -> None:
+        changes = list(self.changes(commit))
+        for path, before, after in changes:
             newer = self.touches.get(path)
-            last, end = (at, after) if newer is None else (newer.last, newer.after)
-            self.touches[path] = _Touch(last, at, before, end)
+            last, end = (n, after) if newer is None else (newer.last, newer.after)
+            self.touches[path] = _Touch(last, n, before, end)
         # One that changes no file passes unless files are asked for; it is left out later.
-        selected = selected and (touched or not self.order.paths)
-        self.selected.append(selected)
-        if selected and found.undone_by is not None:
-            self.undone_by[at] = found.undone_by
+        if changes or not self.order.paths:
+            self.selected.add(n)
 
-    def changes(
-        self, repository: StoredObjects, commit: StoredCommit
-    ) -> Iterator[tuple[str, Known, Known]]:
+    def changes(self, commit: StoredCommit) -> Iterator[tuple[str, Known, Known]]:
         """What a commit did to the paths that are asked for."""
-        trees = trees_around(repository, commit)
-        for path, before, after in repository.trees.changed(*trees):
+        repository = self.lookup.repository
+        for path, before, after in repository.trees.changed(*trees_around(repository, commit)):
             if self.order.concerns(path):
                 yield path, before, after
 
-    def series(
-        self, repository: StoredObjects
-    ) -> Iterator[tuple[int, StoredCommit, list[tuple[str, Known, Known]]]]:
+    def series(self) -> Iterator[tuple[int, StoredCommit, list[tuple[str, Known, Known]]]]:
         """All commits, oldest first, each with what it does to files of the series."""
         now: dict[str, Known] = {}
-        for at in range(len(self.oids) - 1, -1, -1):
-            selected = self.selected[at]
-            commit = repository.commit(self.oids[at].hex())
+        for n in range(self.first, self.last + 1):
+            selected = n in self.selected
+            commit = self.lookup.commit(n)
             steps = []
-            wanted = selected or self.order.context
-            for path, before, after in self.changes(repository, commit) if wanted else ():
+            for path, before, after in (
+                self.changes(commit) if selected or self.order.context else ()
+            ):
                 touch = self.touches.get(path)
-                if not selected and (touch is None or not touch.last < at < touch.first):
+                if not selected and (touch is None or not touch.first < n < touch.last):
                     continue
                 before = now.get(path, before)
                 now[path] = after
                 if before != after:
                     steps.append((path, before, after))
-            yield at, commit, steps
-
-    def cursor(self, at: int) -> str:
-        """The cursor after the page that ends with this commit."""
-        return f"{self.order.to}.{self.oids[at].hex()}"
+            yield n, commit, steps
 
 
-def _mbox(repository: StoredObjects, plan: _Plan) -> ExportResult:
+def _mbox(plan: _Plan) -> ExportResult:
     messages: list[str] = []
     size = context = skipped = 0
-    last: int | None = None
-    for at, commit, steps in plan.series(repository):
-        if at >= plan.start or not (steps or plan.selected[at]):
+    last = cursor = None
+    for n, commit, steps in plan.series():
+        if n <= plan.done or not (steps or n in plan.selected):
             continue
         if last is not None and (size >= _PAGE or len(messages) >= plan.order.limit):
-            return ExportResult(
-                format="mbox", content="".join(messages), commits=len(messages), context=context,
-                skipped=skipped, cursor=plan.cursor(last),
-            )  # fmt: skip
-        last = at
-        patch = b"".join(_patches(repository, steps, commit.meta.moves, utf8=False))
+            cursor = f"{plan.order.to}.{last}"
+            break
+        last = commit.oid
+        patch = b"".join(_patches(plan.lookup.repository, steps, commit.meta.moves, utf8=False))
         if not patch:
             skipped += 1
             continue
-        selected = bool(plan.selected[at])
+        selected = n in plan.selected
         _check_size(len(patch), f"commit {commit.oid}")
         text = message(
             commit.oid, commit.meta, patch, context=not selected, version=__version__
@@ -269,7 +217,7 @@ def _mbox(repository: StoredObjects, plan: _Plan) -> ExportResult:
         context += not selected
     return ExportResult(
         format="mbox", content="".join(messages), commits=len(messages), context=context,
-        skipped=skipped,
+        skipped=skipped, cursor=cursor,
     )  # fmt: skip
 
 
@@ -299,24 +247,21 @@ def _check_size(size: int, what: str) -> None:
         )
 
 
-def _json_lines(past: Past, plan: _Plan) -> ExportResult:
+def _json_lines(plan: _Plan) -> ExportResult:
     lines: list[str] = []
     size = 0
-    for at in range(plan.start - 1, -1, -1):
-        if not plan.selected[at]:
-            continue
-        commit = past.repository.commit(plan.oids[at].hex())
-        shown: ShowResult = show_found(past, Found(commit, plan.undone_by.get(at)))
-        line = msgspec.json.encode(shown).decode() + "\n"
-        _check_size(len(line), f"commit {commit.oid}")
+    cursor = None
+    numbers = sorted(n for n in plan.selected if n > plan.done)
+    for n in numbers:
+        found = plan.lookup.found(n)
+        line = msgspec.json.encode(show_found(plan.lookup, found)).decode() + "\n"
+        _check_size(len(line), f"commit {found.commit.oid}")
         lines.append(line)
         size += len(line)
-        if (size >= _PAGE or len(lines) >= plan.order.limit) and any(plan.selected[:at]):
-            cursor = plan.cursor(at)
-            return ExportResult(
-                format="jsonl", content="".join(lines), commits=len(lines), cursor=cursor
-            )
-    return ExportResult(format="jsonl", content="".join(lines), commits=len(lines))
+        if (size >= _PAGE or len(lines) >= plan.order.limit) and n != numbers[-1]:
+            cursor = f"{plan.order.to}.{found.commit.oid}"
+            break
+    return ExportResult(format="jsonl", content="".join(lines), commits=len(lines), cursor=cursor)
 
 
 # -- patches of several files

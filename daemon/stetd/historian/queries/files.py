@@ -14,8 +14,7 @@ from typing import TypeVar
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import DiffResult, FileChange, ReadResult
 from stetd.historian.queries.commit_changes import PathChange, described
-from stetd.historian.queries.commit_lookup import Past
-from stetd.historian.queries.indexed_lookup import look_back
+from stetd.historian.queries.commit_lookup import CommitLookup, look_back
 from stetd.historian.queries.renames import with_renames
 from stetd.history.commits import rfc3339
 from stetd.history.line_diffs import line_diff
@@ -35,11 +34,11 @@ from stetd.transaction.refusals import after_dropping
 T = TypeVar("T")
 
 
-def looking_back(place: Place, run: Callable[[Past], T]) -> T:
+def looking_back(place: Place, run: Callable[[CommitLookup], T]) -> T:
     """Ask the history of a place; ``run`` may be called twice."""
     try:
         with place.handles.opened(place.shadow) as repository:
-            return look_back(repository, place.head, run, place.on_damage)
+            return look_back(repository, place.head, run, place.on_lag)
     except Refused as refusal:
         cut = place.cut
         if cut is None:
@@ -57,10 +56,10 @@ def read_file(place: Place, params: Read) -> ReadResult:
 def _content_at(place: Place, params: Read) -> tuple[bytes, str]:
     path = canonical(place, params.path)
 
-    def look(past: Past) -> tuple[bytes, str]:
+    def look(lookup: CommitLookup) -> tuple[bytes, str]:
         assert params.at is not None, "BUG: no commit to read at"
-        oid = past.resolve(params.at)
-        version = past.file_at(oid, path)
+        oid = lookup.resolve(params.at)
+        version = lookup.file_at(oid, path)
         if version is None:
             raise no_such_file_at(params.path, oid)
         return version.data, f"{stat.S_IMODE(version.git_mode):o}"
@@ -85,12 +84,12 @@ def diff(place: Place, params: Diff) -> DiffResult:
     Against the workspace only the files of the commit are compared: the history knows no
     others.
     """
-    return looking_back(place, lambda past: _diff(past, place, params))
+    return looking_back(place, lambda lookup: _diff(lookup, place, params))
 
 
-def _diff(past: Past, place: Place, params: Diff) -> DiffResult:
-    repository = past.repository
-    before = _tree_of(past, params.from_ or "HEAD")
+def _diff(lookup: CommitLookup, place: Place, params: Diff) -> DiffResult:
+    repository = lookup.repository
+    before = _tree_of(lookup, params.from_ or "HEAD")
     paths = [canonical(place, path) for path in params.paths or []]
 
     def wanted(path: str | None) -> bool:
@@ -99,7 +98,7 @@ def _diff(past: Past, place: Place, params: Diff) -> DiffResult:
         )
 
     if params.to is not None:
-        changed = repository.trees.changed(before, _tree_of(past, params.to))
+        changed = repository.trees.changed(before, _tree_of(lookup, params.to))
         changes = with_renames(repository, [PathChange(*change) for change in changed])
         found = [
             described(repository, change)
@@ -116,10 +115,10 @@ def _diff(past: Past, place: Place, params: Diff) -> DiffResult:
     return DiffResult("".join(text for _, text in found), [told for told, _ in found])
 
 
-def _tree_of(past: Past, name: str) -> str:
-    if name == "HEAD" and past.head is None:
+def _tree_of(lookup: CommitLookup, name: str) -> str:
+    if name == "HEAD" and lookup.head is None:
         return EMPTY_TREE
-    return past.repository.commit(past.resolve(name)).tree
+    return lookup.repository.commit(lookup.resolve(name)).tree
 
 
 def _present(place: Place, path: str) -> tuple[Image | None, bytes | None]:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import CommitInfo, Dropped, LogResult, ShowResult
 from stetd.historian.queries.commit_changes import changes_of, described
-from stetd.historian.queries.commit_lookup import Found, Past, UnknownCursor
+from stetd.historian.queries.commit_lookup import CommitLookup, Found, UnknownCursor
 from stetd.historian.queries.files import looking_back
 from stetd.history.commit_rows import Wanted, meets
 from stetd.history.commits import commit_info, rfc3339
@@ -25,25 +25,25 @@ _MOST_FILES = 20_000
 
 def show(place: Place, name: str) -> ShowResult:
     """One commit with its diff."""
-    return looking_back(place, lambda past: _show(past, name))
+    return looking_back(place, lambda lookup: _show(lookup, name))
 
 
-def _show(past: Past, name: str) -> ShowResult:
-    [found] = past.find([past.resolve(name)])
-    return show_found(past, found)
+def _show(lookup: CommitLookup, name: str) -> ShowResult:
+    [found] = lookup.find([lookup.resolve(name)])
+    return show_found(lookup, found)
 
 
-def show_found(past: Past, found: Found) -> ShowResult:
+def show_found(lookup: CommitLookup, found: Found) -> ShowResult:
     """One commit with its diff."""
-    changes = changes_of(past.repository, found.commit)
-    diff = "".join(described(past.repository, change)[1] for change in changes)
-    info = _commit_info(past, found)
+    changes = changes_of(lookup.repository, found.commit)
+    diff = "".join(described(lookup.repository, change)[1] for change in changes)
+    info = _commit_info(lookup, found)
     fields = {name: getattr(info, name) for name in CommitInfo.__struct_fields__}
     return ShowResult(**fields, diff=diff)
 
 
-def _commit_info(past: Past, found: Found) -> CommitInfo:
-    return commit_info(found.commit, past.changes(found.commit), found.undone_by)
+def _commit_info(lookup: CommitLookup, found: Found) -> CommitInfo:
+    return commit_info(found.commit, lookup.changes(found.commit), found.undone_by)
 
 
 def log(place: Place, params: Log) -> LogResult:
@@ -67,7 +67,7 @@ def log(place: Place, params: Log) -> LogResult:
     )
     limit = params.limit or _DEFAULT_LIMIT
     try:
-        page = looking_back(place, lambda past: _page(past, wanted, limit, params.cursor))
+        page = looking_back(place, lambda lookup: _page(lookup, wanted, limit, params.cursor))
     except UnknownCursor as error:
         raise _unknown_cursor(params.cursor) from error
     cut = place.cut
@@ -78,31 +78,33 @@ def log(place: Place, params: Log) -> LogResult:
     )
 
 
-def _page(past: Past, wanted: Wanted, limit: int, cursor: str | None) -> LogResult:
+def _page(lookup: CommitLookup, wanted: Wanted, limit: int, cursor: str | None) -> LogResult:
     page: list[CommitInfo] = []
     searched = files = 0
     last = cursor
-    for found in _without_other_paths(past, wanted, cursor):
+    for found in _without_other_paths(lookup, wanted, cursor):
         if searched == _MOST_SEARCHED:
             return LogResult(page, last)
         if wanted.text is not None:
             searched += 1
-            if not past.has_text(found.commit, wanted.text):
+            if not lookup.has_text(found.commit, wanted.text):
                 last = found.commit.oid
                 continue
         if len(page) == limit or files >= _MOST_FILES:
             return LogResult(page, page[-1].commit)
         last = found.commit.oid
-        page.append(_commit_info(past, found))
+        page.append(_commit_info(lookup, found))
         files += len(page[-1].files)
     return LogResult(page, None)
 
 
-def _without_other_paths(past: Past, wanted: Wanted, cursor: str | None) -> Iterator[Found]:
+def _without_other_paths(
+    lookup: CommitLookup, wanted: Wanted, cursor: str | None
+) -> Iterator[Found]:
     """What is wanted but for its text."""
-    for found in past.candidates(wanted, cursor):
+    for found in lookup.candidates(wanted, cursor):
         if meets(found.commit.meta, wanted) and (
-            wanted.path is None or past.is_touching(found.commit, [wanted.path])
+            wanted.path is None or lookup.is_touching(found.commit, [wanted.path])
         ):
             yield found
 

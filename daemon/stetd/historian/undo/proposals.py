@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stetd.failpoints import hit
-from stetd.historian.queries.indexed_lookup import look_back
+from stetd.historian.queries.commit_lookup import look_back
 from stetd.historian.undo.restore import plan_restore
 from stetd.historian.undo.rollback import plan_rollback
 from stetd.historian.undo.undo import plan_redo, plan_undo
@@ -39,8 +39,8 @@ def proposed(place: Place, told: Told, asked: Proposing, disk: Disk) -> Proposal
         draft = look_back(
             repository,
             told.head,
-            lambda past: plan(past, workspace, asked.call, world),
-            place.on_damage,
+            lambda lookup: plan(lookup, workspace, asked.call, world),
+            place.on_lag,
         )
         try:
             proposal = _as_data(draft, told.number)

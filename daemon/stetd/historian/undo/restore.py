@@ -18,7 +18,7 @@ from __future__ import annotations
 import msgspec
 
 from stet.wire.failures import Kind, Refused, refuse
-from stetd.historian.queries.commit_lookup import Past, Touch, Touches
+from stetd.historian.queries.commit_lookup import CommitLookup, Touch, Touches
 from stetd.historian.undo.reverting import conflict, full_mode, look
 from stetd.history.file_undoing import FileConflict, Version
 from stetd.history.taking_back import InTheWay
@@ -36,17 +36,19 @@ class _Then(msgspec.Struct, frozen=True):
     found_later: bool
 
 
-def plan_restore(past: Past, workspace: Workspace, call: EditCall, world: CallWorld) -> Draft:
+def plan_restore(
+    lookup: CommitLookup, workspace: Workspace, call: EditCall, world: CallWorld
+) -> Draft:
     """Plan a ``restore``. Raises Refused: no_change, file_not_found, not_permitted, ..."""
-    at = past.resolve(call.params["at"])
-    path, touches = _known_path(past, workspace, call, at)
+    at = lookup.resolve(call.params["at"])
+    path, touches = _known_path(lookup, workspace, call, at)
     then = _then(touches)
     try:
         now = look(world, path)
     except InTheWay as obstacle:
         raise conflict([FileConflict(obstacle.path, [obstacle.reason])]) from obstacle
     if not call.control:
-        _check_own(past, call, path, touches, now)
+        _check_own(lookup, call, path, touches, now)
     if now == then.version:
         raise refuse(
             Kind.NO_CHANGE,
@@ -67,7 +69,9 @@ def plan_restore(past: Past, workspace: Workspace, call: EditCall, world: CallWo
     )
 
 
-def _known_path(past: Past, workspace: Workspace, call: EditCall, at: str) -> tuple[str, Touches]:
+def _known_path(
+    lookup: CommitLookup, workspace: Workspace, call: EditCall, at: str
+) -> tuple[str, Touches]:
     """The path as the history spells it, and its commits; a link itself before its target."""
     resolver = workspace.worktree.resolver
     asked = call.params["path"]
@@ -83,7 +87,7 @@ def _known_path(past: Past, workspace: Workspace, call: EditCall, at: str) -> tu
                 "no version of it to go back to. Nothing was changed.",
                 path=path,
             )
-        touches = past.touches(path, at)
+        touches = lookup.touches(path, at)
         if touches.later or touches.last:
             return path, touches
     raise refuse(
@@ -104,7 +108,7 @@ def _then(touches: Touches) -> _Then:
 
 
 def _check_own(
-    past: Past, call: EditCall, path: str, touches: Touches, now: Version | None
+    lookup: CommitLookup, call: EditCall, path: str, touches: Touches, now: Version | None
 ) -> None:
     others = [touch for touch in touches.later if touch.commit.meta.session != call.session]
     found_first = touches.last is None and touches.later[-1].commit.meta.kind in FOUND
@@ -113,7 +117,7 @@ def _check_own(
     if others:
         newest = others[0].commit
         raise _not_own(path, f"{newest.oid[:8]} ({newest.meta.subject}) is not of this session")
-    if now != past.file_now(path):
+    if now != lookup.file_now(path):
         raise _not_own(path, "it was changed outside")
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from stet.wire.failures import Failure, Kind, Refused, refuse
-from stetd.historian.queries.commit_lookup import Past
+from stetd.historian.queries.commit_lookup import CommitLookup
 from stetd.history.commits import CommitMeta, StoredCommit
 from stetd.history.file_undoing import FileConflict, Version
 from stetd.history.objects import EXECUTABLE, LINK
@@ -32,35 +32,35 @@ _NAMED = 4
 
 
 def take_back(
-    past: Past, world: CallWorld, chosen: Sequence[StoredCommit], kind: str, subject: str
+    lookup: CommitLookup, world: CallWorld, chosen: Sequence[StoredCommit], kind: str, subject: str
 ) -> Draft:
     """A draft that takes commits back, newest first.
 
     Raises Refused: conflict, nothing_to_undo (something would be undone twice), ...
     """
     for commit in chosen:
-        if commit.oid in past.cut_off:
+        if commit.oid in lookup.cut_off:
             raise _cut_off(commit)
         if commit.meta.forgotten:
             raise _forgotten(commit)
     excluded = [(commit, path) for commit in chosen for _, path in commit.meta.excluded]
     if excluded:
         raise _not_kept(excluded)
-    twice = would_undo_twice(past, chosen)
+    twice = would_undo_twice(lookup, chosen)
     if twice is not None:
         raise _twice(twice)
     work = TakingBack(lambda path: look(world, path), merge_file)
     permissions = Permissions()
     wanted = {commit.oid for commit in chosen}
-    for commit in past.steps_back(chosen):
+    for commit in lookup.steps_back(chosen):
         meta = commit.meta
         if commit.oid in wanted:
             permissions.take_back(meta)
-            work.take_back(past.deltas(commit), meta.moves, found=meta.kind in FOUND)
+            work.take_back(lookup.deltas(commit), meta.moves, found=meta.kind in FOUND)
         else:
             work.step_over(meta.moves)
     if work.conflicts:
-        in_the_way = {c.path: _in_the_way(past, world, c.path, chosen) for c in work.conflicts}
+        in_the_way = {c.path: _in_the_way(lookup, world, c.path, chosen) for c in work.conflicts}
         raise conflict(work.conflicts, in_the_way)
     return Draft(
         kind=kind,
@@ -72,29 +72,29 @@ def take_back(
     )
 
 
-def would_undo_twice(past: Past, chosen: Sequence[StoredCommit]) -> UndoneTwice | None:
+def would_undo_twice(lookup: CommitLookup, chosen: Sequence[StoredCommit]) -> UndoneTwice | None:
     """What would be undone a second time if these were taken back (newest first)."""
     wanted = {commit.oid for commit in chosen if commit.meta.kind in TAKES_BACK}
     if not wanted:
         return None
-    found = past.find(wanted)
-    while more := {oid for each in found for oid in _taken_back(past, each.commit)} - wanted:
+    found = lookup.find(wanted)
+    while more := {oid for each in found for oid in _taken_back(lookup, each.commit)} - wanted:
         wanted |= more
-        found = past.find(wanted)
+        found = lookup.find(wanted)
     return undone_twice(found, [commit.oid for commit in chosen if commit.oid in wanted])
 
 
-def _taken_back(past: Past, commit: StoredCommit) -> list[str]:
+def _taken_back(lookup: CommitLookup, commit: StoredCommit) -> list[str]:
     if commit.meta.kind not in TAKES_BACK:
         return []
-    if past.cut_off:  # what it took back may have been dropped
-        return [oid for oid in commit.meta.reverts if _is_there(past, oid)]
+    if lookup.cut_off:  # what it took back may have been dropped
+        return [oid for oid in commit.meta.reverts if _is_there(lookup, oid)]
     return list(commit.meta.reverts)
 
 
-def _is_there(past: Past, oid: str) -> bool:
+def _is_there(lookup: CommitLookup, oid: str) -> bool:
     try:
-        return bool(past.find([oid]))
+        return bool(lookup.find([oid]))
     except Refused:
         return False
 
@@ -234,14 +234,14 @@ class InTheWayOf(msgspec.Struct, frozen=True):
 
 
 def _in_the_way(
-    past: Past, world: CallWorld, path: str, chosen: Sequence[StoredCommit]
+    lookup: CommitLookup, world: CallWorld, path: str, chosen: Sequence[StoredCommit]
 ) -> InTheWayOf:
     own = {commit.oid for commit in chosen}
-    later = past.touches(path, chosen[-1].oid).later
+    later = lookup.touches(path, chosen[-1].oid).later
     others = {touch.commit.oid for touch in later} - own
-    standing = [f.commit for f in past.find(others) if f.undone_by is None] if others else []
+    standing = [f.commit for f in lookup.find(others) if f.undone_by is None] if others else []
     try:
-        unrecorded = look(world, path) != past.file_now(path)
+        unrecorded = look(world, path) != lookup.file_now(path)
     except InTheWay:
         unrecorded = True
     return InTheWayOf(standing, unrecorded)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import islice
 
 from stet.wire.failures import Kind, Refused, refuse
-from stetd.historian.queries.commit_lookup import Found, Past
+from stetd.historian.queries.commit_lookup import CommitLookup, Found
 from stetd.historian.undo.reverting import counted, listed, named, shortened, take_back
 from stetd.history.commit_rows import Wanted
 from stetd.history.commits import StoredCommit
@@ -19,20 +19,22 @@ from stetd.state.workspace import Workspace
 from stetd.transaction.drafts import Draft
 
 
-def plan_undo(past: Past, workspace: Workspace, call: EditCall, world: CallWorld) -> Draft:
+def plan_undo(
+    lookup: CommitLookup, workspace: Workspace, call: EditCall, world: CallWorld
+) -> Draft:
     """Plan an ``undo``. Raises Refused: conflict, nothing_to_undo, unknown_commit, ..."""
-    chosen = _choose_for_undo(past, workspace, call)
+    chosen = _choose_for_undo(lookup, workspace, call)
     what = named(chosen[0]) if len(chosen) == 1 else counted(chosen)
-    draft = take_back(past, world, chosen, "undo", shortened(f"undo {what}"))
+    draft = take_back(lookup, world, chosen, "undo", shortened(f"undo {what}"))
     draft.message = listed(f"Undone {counted(chosen)}", chosen)
     return draft
 
 
-def plan_redo(past: Past, _: Workspace, call: EditCall, world: CallWorld) -> Draft:
+def plan_redo(lookup: CommitLookup, _: Workspace, call: EditCall, world: CallWorld) -> Draft:
     """Plan a ``redo``: take undos and rollbacks back. Raises as :func:`plan_undo`."""
-    chosen = _choose_for_redo(past, call)
+    chosen = _choose_for_redo(lookup, call)
     what = named(chosen[0]) if len(chosen) == 1 else counted(chosen)
-    draft = take_back(past, world, chosen, "redo", shortened(f"redo {what}"))
+    draft = take_back(lookup, world, chosen, "redo", shortened(f"redo {what}"))
     draft.message = listed(f"Redone, by taking back {counted(chosen)}", chosen)
     return draft
 
@@ -52,24 +54,26 @@ def paths_of(workspace: Workspace, call: EditCall) -> list[str]:
 # -- undo
 
 
-def _choose_for_undo(past: Past, workspace: Workspace, call: EditCall) -> list[StoredCommit]:
+def _choose_for_undo(
+    lookup: CommitLookup, workspace: Workspace, call: EditCall
+) -> list[StoredCommit]:
     """The commits to take back, newest first."""
     params = call.params
     if params.get("commits") is not None:
-        found = past.find({past.resolve(name) for name in params["commits"]})
+        found = lookup.find({lookup.resolve(name) for name in params["commits"]})
         for each in found:
-            _check_may_undo(past, call, each)
+            _check_may_undo(lookup, call, each)
         return [each.commit for each in found]
     if params.get("request") is not None:
-        return [_commit_of_request(past, call, params["request"])]
-    return _newest_edits(past, workspace, call)
+        return [_commit_of_request(lookup, call, params["request"])]
+    return _newest_edits(lookup, workspace, call)
 
 
-def _newest_edits(past: Past, workspace: Workspace, call: EditCall) -> list[StoredCommit]:
+def _newest_edits(lookup: CommitLookup, workspace: Workspace, call: EditCall) -> list[StoredCommit]:
     params = call.params
     session, agent = session_of(call), params.get("agent")
     last = 1 if params.get("last") is None else params["last"]
-    chosen = list(islice(past.standing_edits(session, agent, paths_of(workspace, call)), last))
+    chosen = list(islice(lookup.standing_edits(session, agent, paths_of(workspace, call)), last))
     if not chosen:
         raise refuse(
             Kind.NOTHING_TO_UNDO,
@@ -80,9 +84,9 @@ def _newest_edits(past: Past, workspace: Workspace, call: EditCall) -> list[Stor
     return chosen
 
 
-def _commit_of_request(past: Past, call: EditCall, request: str) -> StoredCommit:
+def _commit_of_request(lookup: CommitLookup, call: EditCall, request: str) -> StoredCommit:
     session = session_of(call)
-    found = past.of_request(request, session)
+    found = lookup.of_request(request, session)
     if found is None or (call.control and session not in (None, found.commit.meta.session)):
         raise refuse(
             Kind.UNKNOWN_REQUEST,
@@ -90,11 +94,11 @@ def _commit_of_request(past: Past, call: EditCall, request: str) -> StoredCommit
             + (f" of session {session!r}" if session is not None else "")
             + ". `log` lists the commits with their requests.",
         )
-    _check_may_undo(past, call, found)
+    _check_may_undo(lookup, call, found)
     return found.commit
 
 
-def _check_may_undo(past: Past, call: EditCall, found: Found) -> None:
+def _check_may_undo(lookup: CommitLookup, call: EditCall, found: Found) -> None:
     commit, undone_by = found
     _check_own(call, commit, "undo")
     if undone_by is not None:
@@ -107,7 +111,7 @@ def _check_may_undo(past: Past, call: EditCall, found: Found) -> None:
             f"{commit.oid[:8]} records what was done to the history ({commit.meta.kind}); it "
             "changed no file, and what is gone from the history can't be brought back.",
         )
-    if commit.meta.kind in FOUND and past.found_only(commit):
+    if commit.meta.kind in FOUND and lookup.found_only(commit):
         raise refuse(
             Kind.NOTHING_TO_UNDO,
             f"{commit.oid[:8]} records what stood there before the first edit; "
@@ -127,25 +131,25 @@ def _check_own(call: EditCall, commit: StoredCommit, command: str) -> None:
 # -- redo
 
 
-def _choose_for_redo(past: Past, call: EditCall) -> list[StoredCommit]:
+def _choose_for_redo(lookup: CommitLookup, call: EditCall) -> list[StoredCommit]:
     names = call.params.get("commits")
     if names is None:
-        return [_newest_undo(past, call)]
-    found = past.find({past.resolve(name) for name in names})
+        return [_newest_undo(lookup, call)]
+    found = lookup.find({lookup.resolve(name) for name in names})
     for each in found:
         _check_may_redo(call, each)
     return [each.commit for each in found]
 
 
-def _newest_undo(past: Past, call: EditCall) -> StoredCommit:
+def _newest_undo(lookup: CommitLookup, call: EditCall) -> StoredCommit:
     session = session_of(call)
     newest: set[str] = set()
     for kind in REDOABLE:
-        found = past.candidates(Wanted(session=session, kind=kind), after=None)
+        found = lookup.candidates(Wanted(session=session, kind=kind), after=None)
         standing = (c.oid for c, undone_by in found if undone_by is None and c.meta.kind == kind)
         newest.update(islice(standing, 1))
     if newest:
-        return past.find(newest)[0].commit
+        return lookup.find(newest)[0].commit
     raise refuse(
         Kind.NOTHING_TO_UNDO,
         "there is no undo left to redo"

@@ -1,0 +1,320 @@
+"""Keeping the indexes: a thread follows Git, and a question adds what is still missing.
+
+An index that is missing, damaged, of another version, or not on the chain of the head is made
+anew. One that can't be kept (a full disk, no permission) is made for each question, in a file
+without a name.
+
+Additions are not synced: a power cut may take the newest commits of an index, and leaves it sound.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
+
+from stet.wire.failures import Kind, Refused, refuse
+from stetd.historian.index.history_index import HistoryIndex
+from stetd.historian.index.schema import remove
+from stetd.historian.index.writer import GrowingIndex, is_damage
+from stetd.historian.queries.commit_changes import commit_parts, commit_row
+from stetd.repository.priority import BEHIND_EDITS, give_way
+from stetd.repository.shallow import read_shallow
+from stetd.repository.stored_objects import MissingObject, StoredObjects
+
+_log = logging.getLogger(__name__)
+#: Seconds for which a question waits for its index.
+PATIENCE_S = 20.0
+#: Seconds for which new commits gather.
+_GATHER_S = 1.0
+#: Most commits, and characters of their texts, that one transaction adds.
+_BATCH_COMMITS, _BATCH_TEXT = 64, 1 << 20
+#: Commits of which more is remembered than the id while they wait, oldest first; the others are
+#: read twice. There are others only where indexing has fallen very far behind.
+_COMMITS = 2000
+#: Bytes of a commit's id.
+_ID = 20
+#: Who adds to an index holds its lock. By path.
+_writing: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+#: Indexes that questions wait for. The thread, which has a low priority, leaves them to those.
+_wanted: Counter[str] = Counter()
+#: An open connection to each of the newest indexes: closing the last one makes SQLite sync.
+_held: dict[str, GrowingIndex] = {}
+_holding = threading.Lock()
+_MOST_HELD = 8
+#: Indexes that were replaced because an answer could not be right.
+_replaced: set[str] = set()
+
+
+def catch_up(index: GrowingIndex, repository: StoredObjects, head: str | None) -> Generator[int]:
+    """Bring an index to a head, step by step; after each step, how many commits are missing.
+
+    Raises MissingObject, sqlite3.DatabaseError.
+    """
+    missing = bytearray()
+    for _ in _find_missing(index, repository, head, missing):
+        yield len(missing) // _ID
+    while missing:
+        with index.adding():
+            commits = text = 0
+            while missing and commits < _BATCH_COMMITS and text < _BATCH_TEXT:
+                commit = repository.commit(bytes(missing[-_ID:]).hex())
+                del missing[-_ID:]
+                commits += 1
+                for part in index.add(commit_row(commit), commit_parts(repository, commit)):
+                    text += len(part.text or "")
+                    yield len(missing) // _ID
+
+
+def _find_missing(
+    index: GrowingIndex, repository: StoredObjects, head: str | None, missing: bytearray
+) -> Iterator[None]:
+    """The ids of the commits that are not indexed, newest first, one after the other.
+
+    Clears an index that is on no chain of this head, or begins before it.
+    """
+    if not index.begins_at(read_shallow(repository.path)):
+        index.clear()
+    last = index.last()
+    oid = head
+    while oid is not None:
+        position = index.position(oid)
+        if position is not None:
+            if not missing or (last is not None and position == last[0]):
+                return
+            index.clear()
+            last = None
+        missing += bytes.fromhex(oid)
+        oid = repository.commit(oid).parent
+        yield
+    if last is not None and missing:
+        index.clear()
+
+
+def opened(
+    repository: StoredObjects, head: str | None, deadline: float, on_lag: Callable[[], None]
+) -> HistoryIndex:
+    """An index that has the commits up to the head, in a transaction: its answers fit together.
+
+    Raises Refused (overloaded) where that takes too long, having called ``on_lag``;
+    MissingObject, sqlite3.Error.
+    """
+    path = HistoryIndex.path_for(repository.path)
+    if head is not None:
+        index = _up_to_date(path, repository, head)
+        if index is not None:
+            return index
+        _wanted[path] += 1
+        try:
+            if not _writing[path].acquire(timeout=max(0.0, deadline - time.monotonic())):
+                raise _not_ready("it is being made")
+        finally:
+            _wanted[path] -= 1
+        try:
+            _bring_up(path, repository, head, deadline)
+            index = _up_to_date(path, repository, head)
+        except Refused:
+            on_lag()
+            raise
+        except (sqlite3.Error, OSError) as error:
+            _log.warning("the index of %s can't be kept: %r", repository.path, error)
+        finally:
+            _writing[path].release()
+        if index is not None:
+            return index
+    index = GrowingIndex.temporary()
+    _add_all(index, repository, head, deadline)
+    return index
+
+
+def _up_to_date(path: str, repository: StoredObjects, head: str) -> HistoryIndex | None:
+    try:
+        index = HistoryIndex.for_reading(path)
+        if index is None:
+            return None
+        index.db.execute("BEGIN")
+        if index.position(head) is not None and index.begins_at(read_shallow(repository.path)):
+            return index
+    except sqlite3.Error:
+        return None
+    index.close()
+    return None
+
+
+def release(most: int = 0) -> None:
+    """Close the connections that are held, but for the newest ones."""
+    with _holding:
+        while len(_held) > most:
+            _held.pop(next(iter(_held))).close()
+
+
+@contextmanager
+def _writing_to(path: str) -> Iterator[GrowingIndex]:
+    """A connection to add commits with, which is held afterwards."""
+    index = GrowingIndex.open(path)
+    try:
+        yield index
+    except BaseException:
+        index.close()
+        raise
+    with _holding:
+        before = _held.pop(path, None)
+        _held[path] = index
+    if before is not None:
+        before.close()
+    release(_MOST_HELD)
+
+
+def _remove(path: str) -> None:
+    with _holding:
+        if path in _held:
+            _held.pop(path).close()
+    remove(path)
+
+
+def _bring_up(path: str, repository: StoredObjects, head: str, deadline: float) -> None:
+    for last_attempt in (False, True):
+        try:
+            with _writing_to(path) as index:
+                _add_all(index, repository, head, deadline)
+            return
+        except sqlite3.DatabaseError as error:
+            if last_attempt or not is_damage(error):
+                raise
+            _remove(path)
+
+
+def _add_all(
+    index: GrowingIndex, repository: StoredObjects, head: str | None, deadline: float
+) -> None:
+    with closing(catch_up(index, repository, head)) as steps:
+        for missing in steps:
+            if time.monotonic() > deadline:
+                raise _not_ready(f"{missing} commits are still to be read")
+
+
+def _not_ready(state: str) -> Refused:
+    return refuse(
+        Kind.OVERLOADED,
+        f"The index of the history is not ready: {state}. Nothing was changed. "
+        "Try again in a moment.",
+    )
+
+
+def replaced(repository: StoredObjects, head: str | None, deadline: float) -> bool:
+    """Make an index anew from which an answer could not be had; at most once.
+
+    The old one stays if that fails, because then it is the history that is damaged.
+    """
+    path = HistoryIndex.path_for(repository.path)
+    if path in _replaced or not os.path.exists(path):
+        return False
+    _replaced.add(path)
+    new = f"{path}.new"
+    with _writing[path]:
+        try:
+            remove(new)
+            with closing(GrowingIndex.open(new)) as index:
+                _add_all(index, repository, head, deadline)
+            _remove(path)
+            os.rename(new, path)
+        except (Refused, MissingObject, sqlite3.Error, OSError):
+            remove(new)
+            return False
+    return True
+
+
+def discard(repository: str) -> None:
+    """Remove the index of a repository whose commits are others now."""
+    path = HistoryIndex.path_for(repository)
+    with _writing[path]:
+        _remove(path)
+
+
+class Indexer:
+    """The thread, and what it is asked for."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, None] = {}
+        self._changed = threading.Condition()
+        self._stopping = False
+        self._busy = False
+        self._complained: set[str] = set()
+        self._thread = threading.Thread(target=self._run, name="stet-index", daemon=True)
+
+    def start(self) -> None:
+        """Begin to work."""
+        self._thread.start()
+
+    def follow(self, repository: str) -> None:
+        """A shadow repository has new commits; from any thread."""
+        with self._changed:
+            self._waiting[repository] = None
+            self._changed.notify_all()
+
+    def wait(self, timeout: float) -> bool:
+        """Wait until there is nothing to do; False if there still is. For tests."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._waiting and not self._busy, timeout)
+
+    def close(self) -> None:
+        """Stop after the present step. What is missing is added at the next start."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        if self._thread.is_alive():
+            self._thread.join()
+        release()
+
+    def _run(self) -> None:
+        give_way(BEHIND_EDITS)
+        while True:
+            with self._changed:
+                self._busy = False
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: bool(self._waiting) or self._stopping)
+                self._changed.wait_for(lambda: self._stopping, _GATHER_S)
+                if self._stopping:
+                    return
+                repository = next(iter(self._waiting))
+                del self._waiting[repository]
+                self._busy = True
+            try:
+                self._index(repository)
+                self._complained.discard(repository)
+            except Exception as error:  # noqa: BLE001 - nothing here may end the daemon
+                if repository not in self._complained:
+                    self._complained.add(repository)
+                    _log.warning("the index of %s can't be kept: %r", repository, error)
+
+    def _index(self, shadow: str) -> None:
+        path = HistoryIndex.path_for(shadow)
+        if not os.path.isdir(shadow):
+            return
+        with closing(StoredObjects(shadow, _COMMITS)) as repository, _writing[path]:
+            head = repository.head()
+            if head is None and not os.path.exists(path):
+                return
+            try:
+                with (
+                    _writing_to(path) as index,
+                    closing(catch_up(index, repository, head)) as steps,
+                ):
+                    for _ in steps:
+                        if self._stopping:
+                            return
+                        if _wanted[path]:
+                            break
+                    else:
+                        return
+                self.follow(shadow)
+            except sqlite3.DatabaseError as error:
+                if is_damage(error):
+                    _remove(path)
+                    self.follow(shadow)
+                raise

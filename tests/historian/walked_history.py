@@ -1,0 +1,121 @@
+"""The answers of a history without its index, found by walking. No tests here."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
+
+from stet.wire.results import FileChange
+from stetd.historian.queries.commit_changes import changes_of, counted
+from stetd.historian.queries.commit_lookup import (
+    CommitLookup,
+    Found,
+    Touch,
+    Touches,
+    UnknownCursor,
+    unknown_commit,
+)
+from stetd.history.commit_rows import Wanted, meets
+from stetd.history.commits import StoredCommit
+from stetd.history.undoing import is_edit, walk_standing
+from stetd.repository.stored_objects import StoredObjects
+
+
+class WalkedHistory(CommitLookup):
+    """What :class:`CommitLookup` asks the index is read from Git here, from the newest commit."""
+
+    def __init__(self, repository: StoredObjects, head: str | None) -> None:
+        self.repository, self.head = repository, head
+
+    def ancestor(self, steps: int, oid: str | None = None) -> str | None:
+        walk = islice(self.repository.walk(oid or self.head), steps, None)
+        return next((commit.oid for commit in walk), None)
+
+    def with_prefix(self, prefix: str) -> list[str]:
+        return sorted(
+            each.commit.oid for each in self.standing() if each.commit.oid.startswith(prefix)
+        )
+
+    def standing(self) -> Iterator[Found]:
+        """Every commit, newest first."""
+        walk = walk_standing(self.repository.walk(self.head))
+        return (Found(commit, undone_by) for commit, undone_by in walk)
+
+    def standing_edits(
+        self, session: str | None, agent: str | None, paths: Sequence[str]
+    ) -> Iterator[StoredCommit]:
+        wanted = Wanted(session=session, agent=agent)
+        paths = () if "" in paths else paths
+        for commit, undone_by in self.standing():
+            if (
+                undone_by is None
+                and is_edit(commit.meta)
+                and meets(commit.meta, wanted)
+                and (not paths or self.is_touching(commit, paths))
+            ):
+                yield commit
+
+    def candidates(self, wanted: Wanted, after: str | None) -> Iterator[Found]:
+        started = after is None
+        for found in self.standing():
+            if started and meets(found.commit.meta, wanted):
+                yield found
+            started = started or found.commit.oid == after
+        if not started:
+            raise UnknownCursor
+
+    def find(self, oids: Collection[str]) -> list[Found]:
+        found = [each for each in self.standing() if each.commit.oid in oids]
+        missing = set(oids) - {each.commit.oid for each in found}
+        if missing:
+            raise unknown_commit(min(missing))
+        return found
+
+    def of_request(self, request: str, session: str | None) -> Found | None:
+        found = [
+            each
+            for each in self.standing()
+            if each.commit.meta.request == request and each.commit.meta.kind != "outside"
+        ]
+        preferred = [each for each in found if session in (None, each.commit.meta.session)]
+        return next(iter(preferred or found), None)
+
+    def after(self, oid: str) -> Iterator[StoredCommit]:
+        for commit in self.repository.walk(self.head):
+            if commit.oid == oid:
+                return
+            yield commit
+        raise unknown_commit(oid)
+
+    def steps_back(self, chosen: Sequence[StoredCommit]) -> list[StoredCommit]:
+        wanted = {commit.oid for commit in chosen}
+        later = [c for c in self.after(chosen[-1].oid) if c.meta.moves or c.oid in wanted]
+        return [*later, chosen[-1]]
+
+    def touches(self, path: str, since: str) -> Touches:
+        later: list[Touch] = []
+        reached = False
+        for commit in self.repository.walk(self.head):
+            reached = reached or commit.oid == since
+            before, after = self.entry(commit.parent, path), self.entry(commit.oid, path)
+            if before != after:
+                touch = Touch(commit, self._version(before), self._version(after))
+                if reached:
+                    return Touches(later, touch)
+                later.append(touch)
+        if not reached:
+            raise unknown_commit(since)
+        return Touches(later, None)
+
+    def changes(self, commit: StoredCommit) -> list[FileChange]:
+        changes = changes_of(self.repository, commit)
+        return [counted(self.repository, change) for change in changes]
+
+    def is_touching(self, commit: StoredCommit, paths: Sequence[str]) -> bool:
+        changes = list(changes_of(self.repository, commit))
+        touched = [p for c in changes for p in (c.path, c.old_path) if p is not None]
+        return any(
+            not path or changed == path or changed.startswith(path + "/")
+            for changed in touched
+            for path in paths
+        )
