@@ -172,7 +172,7 @@ MUTANTS = [
         "        written: list[str] = []\n"
         "        for pack in packs:\n"
         "            remove_pack(os.path.join(self._repository, pack.name), self._disk)\n"
-        '            hit("gc.removed_pack")\n'
+        '            failpoint("gc.removed_pack")\n'
         "        if len(chosen):",
         ("tests/repository/test_repacking.py::test_killed_at_any_step_nothing_is_lost",),
     ),

@@ -304,7 +304,7 @@ def observe(
 ) -> Call[ObserveResult]:
     """Record what an agent does with a tool of its own: called before it and after it.
 
-    ``before`` takes up what stands there and is not in the history yet; ``after`` commits what
+    ``before`` records what is there and not in the history yet; ``after`` commits what
     has changed since, as this session's (kind ``observed``), so that it can be taken back. No
     file is written. ``paths``: those that the tool touches; None: the whole workspace, which
     may be too large (``complete`` of the result). ``tool``: its name. ``use``: a name for this

@@ -31,7 +31,7 @@ from stetd.planning.world import CallLimits
 from stetd.processes.historian_client import Base, Historian, HistorianProcess
 from stetd.processes.historian_messages import Options
 from stetd.recovery.startup import Recovery, contents
-from stetd.recovery.workspaces import TakingUp
+from stetd.recovery.workspaces import Opening
 from stetd.state.state import State
 from stetd.state.workspace import Workspace
 from stetd.storage.disk import Disk
@@ -103,10 +103,10 @@ class Daemon:
         journal = Journal(
             wal, disk, boot=boot, version=__version__, relaxed=settings.durability == "relaxed"
         )
-        base, taking_up = Base.of(checkpoint), TakingUp(state, recovery, journal)
+        base, opening = Base.of(checkpoint), Opening(state, recovery, journal)
         for number, known in enumerate(list(state.known.values()), start=1):
             tell(f"Recovering workspace {number} of {len(state.known)}: {len(records)} records")
-            taking_up.at_start(known)
+            opening.at_start(known)
         run = partial(InThread, disk) if other_disk else partial(HistorianProcess, keep=keep)
         historian = Historian(
             loop, directories.state, _options(settings), run, base, lambda: journal.position
@@ -135,7 +135,7 @@ class Daemon:
                 upkeep.tell(rest_of_forgetting(writer, workspace))
 
         historian.on_commits = upkeep.follow
-        workspaces = Workspaces(writer, taking_up, directories, resume)
+        workspaces = Workspaces(writer, opening, directories, resume)
         handlers = Handlers(writer, workspaces, settings, upkeep, retain)
         upkeep.start()
         for workspace in state.open.values():

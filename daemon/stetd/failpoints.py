@@ -28,7 +28,7 @@ def _armed(target: str, trace: str | None) -> Callable[[str], None]:
     every = count == "*"
     left = 0 if every else int(count or 1)
 
-    def hit_armed(name: str) -> None:
+    def failpoint_armed(name: str) -> None:
         nonlocal left
         if trace:
             with open(trace, "a", encoding="ascii") as out:
@@ -42,7 +42,7 @@ def _armed(target: str, trace: str | None) -> Callable[[str], None]:
                 os.kill(engine, signal.SIGKILL)
             os.kill(os.getpid(), signal.SIGKILL)
 
-    return hit_armed
+    return failpoint_armed
 
 
 def from_environment() -> Callable[[str], None]:
@@ -52,13 +52,13 @@ def from_environment() -> Callable[[str], None]:
     return _armed(target, trace) if target or trace else _ignore
 
 
-#: Called at every named point: ``hit("after_journal_sync")``.
-hit: Callable[[str], None] = from_environment()
+#: Called at every named point: ``failpoint("after_journal_sync")``.
+failpoint: Callable[[str], None] = from_environment()
 
 
 async def reached(name: str) -> None:
-    """As :func:`hit`, where others go on while somebody waits here."""
-    if hit is not _ignore:
+    """As :func:`failpoint`, where others go on while somebody waits here."""
+    if failpoint is not _ignore:
         import asyncio
 
-        await asyncio.get_running_loop().run_in_executor(None, hit, name)
+        await asyncio.get_running_loop().run_in_executor(None, failpoint, name)

@@ -73,7 +73,7 @@ def hello(site: Site) -> dict[str, Any]:
     return {"protocol": 1, "workspace": str(site.root), "session": site.session}
 
 
-def assert_put_off(site: Site, *names: str) -> dict[str, Any]:
+def assert_deferred(site: Site, *names: str) -> dict[str, Any]:
     """It is told wherever somebody asks, and no call works; the result of verify."""
     daemon = site.daemon
     refusal = daemon.agent().refusal("hello", **hello(site))
@@ -121,7 +121,7 @@ def test_a_damaged_history_puts_its_workspace_off_and_no_other(
     daemon.kill()
     how(damaged)
     daemon.start()
-    assert_put_off(site, damaged.parent.name + damaged.name)
+    assert_deferred(site, damaged.parent.name + damaged.name)
     other.connect()
     other.overwrite("o.txt", "goes on\n")
     assert other.person.call("verify")["problems"] == []
@@ -130,7 +130,7 @@ def test_a_damaged_history_puts_its_workspace_off_and_no_other(
         daemon.restart()
         other.connect()
         other.overwrite("o.txt", f"goes on {len(other.log())}\n")
-        assert_put_off(site)
+        assert_deferred(site)
     shutil.copy2(kept, damaged)
     daemon.restart()
     site.connect()
@@ -158,7 +158,7 @@ def test_a_pack_that_is_put_back_while_the_daemon_runs(two: tuple[Site, Site]) -
     pack.chmod(0o600)
     pack.write_bytes(whole[: len(whole) // 2])
     site.daemon.start()
-    found = assert_put_off(site)
+    found = assert_deferred(site)
     assert pack.name in "".join(problem["message"] for problem in found["problems"])
     pack.write_bytes(whole)
     found = site.daemon.control().call("verify", workspace=str(site.root))
@@ -190,7 +190,7 @@ def test_a_reference_is_written_anew_and_what_stands_in_its_place_is_told(
     reference.mkdir()
     (reference / "in the way").touch()
     site.daemon.start()
-    assert_put_off(site, "refs/heads/history")
+    assert_deferred(site, "refs/heads/history")
     (reference / "in the way").unlink()
     reference.rmdir()
     site.connect()
@@ -206,7 +206,7 @@ def test_a_history_that_is_lost_can_be_given_up(two: tuple[Site, Site]) -> None:
     moved = daemon.base / "moved away"
     shutil.move(site.shadow, moved)
     daemon.start()
-    assert_put_off(site)
+    assert_deferred(site)
     person = daemon.control()
     person.call("workspace_forget", root=str(site.root))
     daemon.restart()  # a history that is lost and of no workspace keeps nobody from starting
@@ -296,7 +296,7 @@ def test_a_directory_that_was_away_and_a_history_that_is_damaged_then(
     shutil.copy2(head, kept)
     removed(head)
     daemon.start()
-    assert_put_off(site, log[0])
+    assert_deferred(site, log[0])
     assert daemon.stop() == 0
     shutil.copy2(kept, head)
     daemon.start()

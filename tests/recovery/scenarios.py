@@ -402,7 +402,7 @@ def _meddle(base: str, script: dict[str, list[list[str]]]) -> None:
     reached: Counter[str] = Counter()
     lock = threading.Lock()
 
-    def hit(name: str) -> None:
+    def failpoint(name: str) -> None:
         with lock:
             reached[name] += 1
             point = f"{name}:{reached[name]}"
@@ -414,8 +414,8 @@ def _meddle(base: str, script: dict[str, list[list[str]]]) -> None:
                 note(base, "removed", removed)
 
     for module in list(sys.modules.values()):
-        if module.__name__.startswith("stetd") and hasattr(module, "hit"):
-            module.hit = hit  # type: ignore[attr-defined]
+        if module.__name__.startswith("stetd") and hasattr(module, "failpoint"):
+            module.failpoint = failpoint  # type: ignore[attr-defined]
 
 
 def contest(
@@ -447,7 +447,7 @@ def recover_meddled(base: str, script: dict[str, list[list[str]]]) -> None:
     asyncio.run(main())
 
 
-def recover_put_off(base: str, script: dict[str, list[list[str]]], other: str) -> None:
+def recover_deferred(base: str, script: dict[str, list[list[str]]], other: str) -> None:
     """As before, and the workspace can't be settled; another one is edited meanwhile."""
     _meddle(base, script)
 
@@ -532,7 +532,7 @@ def call_during_checkpoint(base: str, script: dict[str, list[list[str]]]) -> Non
         async with opened(base) as agent:
             _meddle(base, script)
             synced, answered = threading.Event(), threading.Event()
-            meddled = vars(background)["hit"]
+            meddled = vars(background)["failpoint"]
 
             def wait_for_the_call(name: str) -> None:
                 meddled(name)
@@ -540,7 +540,7 @@ def call_during_checkpoint(base: str, script: dict[str, list[list[str]]]) -> Non
                     synced.set()
                     answered.wait(10)
 
-            vars(background)["hit"] = wait_for_the_call
+            vars(background)["failpoint"] = wait_for_the_call
             checkpoint = asyncio.ensure_future(agent.checkpoint())
             assert await asyncio.to_thread(synced.wait, 10)
             method, params = CONTESTED_CALLS[0]

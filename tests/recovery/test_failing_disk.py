@@ -107,7 +107,7 @@ def test_recovery_that_the_disk_refuses_is_tried_again_by_the_next_start(
     place.forget("acks")
     assert place.run("contest", {"journal.after_sync:1": [["kill", ""]]}, CALL) == KILLED
     script = {"recovery.decided:1": [["disk", failing]]}
-    assert place.run("recover_put_off", script, "other") == 0
+    assert place.run("recover_deferred", script, "other") == 0
     [[kind, message]] = place.lines("put_off")
     assert kind == "io_error"
     assert "a.txt" in message

@@ -5,7 +5,7 @@ recovery.scenarios, "base": directory, "arguments": [..], "environment": {..}}``
 carried out in a child of its own; the answer is a line with the child's wait status.
 
 Failpoints are read from the environment when the daemon is imported, which has happened
-before the fork; so the child arms them itself, in every module that imported ``hit``.
+before the fork; so the child arms them itself, in every module that imported ``failpoint``.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def arm_failpoints() -> None:
     """Do what importing the daemon under the present environment would have done."""
     armed = failpoints.from_environment()
     for module in list(sys.modules.values()):
-        if module.__name__.startswith("stetd") and hasattr(module, "hit"):
-            module.hit = armed  # type: ignore[attr-defined]
+        if module.__name__.startswith("stetd") and hasattr(module, "failpoint"):
+            module.failpoint = armed  # type: ignore[attr-defined]
 
 
 def carry_out(order: dict[str, Any]) -> None:

@@ -299,9 +299,9 @@ def test_contents_that_come_again_never_make_a_circle(
 
 
 def die_at(monkeypatch: pytest.MonkeyPatch, wanted: str, times: int) -> None:
-    hit = failpoints._armed(f"{wanted}:{times}", None)
-    monkeypatch.setattr(repacking, "hit", hit)
-    monkeypatch.setattr(packing, "hit", hit)
+    failpoint = failpoints._armed(f"{wanted}:{times}", None)
+    monkeypatch.setattr(repacking, "failpoint", failpoint)
+    monkeypatch.setattr(packing, "failpoint", failpoint)
 
 
 @pytest.mark.parametrize("drop", [False, True])

@@ -17,7 +17,7 @@ what the kernel can't be made to do:
     stop_at        stop (SIGSTOP) at every failpoint; its name is appended to this file
 
 Failpoints are read from the environment when the daemon is imported, which has happened
-before the fork; so they are armed in every module that imported ``hit``.
+before the fork; so they are armed in every module that imported ``failpoint``.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ from stetd.storage.disk import Disk
 
 
 def arm_failpoints(armed: Callable[[str], None]) -> None:
-    """Put a function in the place of ``hit`` wherever it was imported."""
+    """Put a function in the place of ``failpoint`` wherever it was imported."""
     for module in list(sys.modules.values()):
-        if module.__name__.startswith("stetd") and hasattr(module, "hit"):
-            module.hit = armed  # type: ignore[attr-defined]
+        if module.__name__.startswith("stetd") and hasattr(module, "failpoint"):
+            module.failpoint = armed  # type: ignore[attr-defined]
 
 
 def _stop_at_every_point(names: str) -> Callable[[str], None]:
-    def hit(name: str) -> None:
+    def failpoint(name: str) -> None:
         with open(names, "a", encoding="ascii") as out:
             out.write(f"{name}\n")
         # To this thread: sent to the process, another might take it, and this one go on a bit.
         signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
 
-    return hit
+    return failpoint
 
 
 def _write_short(most: int) -> None:

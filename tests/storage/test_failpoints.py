@@ -24,8 +24,8 @@ def test_a_point_waits_when_it_is_asked_to(
     monkeypatch.setattr(time, "sleep", waits.append)
     monkeypatch.setenv("STET_FAILPOINT", target)
     monkeypatch.delenv("STET_FAILPOINT_TRACE", raising=False)
-    hit = failpoints.from_environment()
+    failpoint = failpoints.from_environment()
     for _ in range(3):
-        hit("there")
-        hit("elsewhere")
+        failpoint("there")
+        failpoint("elsewhere")
     assert expected == waits

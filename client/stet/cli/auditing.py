@@ -25,12 +25,12 @@ def verify(arguments: argparse.Namespace, output: Output) -> int:
             result = session.perform(calls.verify(expect=arguments.expect))
             shadow = session.hello.workspace.shadow if session.hello.workspace else ""
     except IoError:
-        put_off = _find_put_off(arguments)
-        if put_off is None:
+        deferred = _find_deferred(arguments)
+        if deferred is None:
             raise
         with asking.person(arguments, workspace=False, timeout=None) as session:
-            call = calls.verify(expect=arguments.expect, workspace=put_off.root)
-            result, shadow = session.perform(call), put_off.shadow
+            call = calls.verify(expect=arguments.expect, workspace=deferred.root)
+            result, shadow = session.perform(call), deferred.shadow
     if output.as_json:
         output.value(result)
     else:
@@ -38,7 +38,7 @@ def verify(arguments: argparse.Namespace, output: Output) -> int:
     return 0 if result.ok else _NOT_WHOLE
 
 
-def _find_put_off(arguments: argparse.Namespace) -> WorkspaceInfo | None:
+def _find_deferred(arguments: argparse.Namespace) -> WorkspaceInfo | None:
     """The workspace of the directory, if it is one in which no call works, and hello neither."""
     here = os.path.realpath(arguments.directory)
     with asking.person(arguments, workspace=False) as session:

@@ -117,7 +117,7 @@ def _daemon(endpoint: Endpoint, directory: str) -> Iterator[Finding]:
         yield Finding("daemon", True, said)
     yield _history(endpoint, status)
     yield _workspace(endpoint, directory)
-    yield from _put_off(status, directory)
+    yield from _deferred(status, directory)
 
 
 def _history(endpoint: Endpoint, status: StatusResult) -> Finding:
@@ -142,7 +142,7 @@ def _workspace(endpoint: Endpoint, directory: str) -> Finding:
     return Finding("workspace", True, detail)
 
 
-def _put_off(status: StatusResult, directory: str) -> Iterator[Finding]:
+def _deferred(status: StatusResult, directory: str) -> Iterator[Finding]:
     """The other workspaces in which no call works."""
     here = os.path.join(os.path.realpath(directory), "")
     for root, why in (status.unavailable or {}).items():

@@ -175,7 +175,7 @@ def workspaces(found: Sequence[WorkspaceInfo]) -> Iterator[Line]:
         )
         yield (Span(f"  git --git-dir {visible(workspace.shadow)} log -p history", "dim"),)
         if workspace.trouble:
-            yield (Span(f"  PUT OFF: {visible(workspace.trouble)}", "bold red"),)
+            yield (Span(f"  DEFERRED: {visible(workspace.trouble)}", "bold red"),)
 
 
 def status(result: StatusResult) -> Iterator[Line]:
@@ -205,7 +205,7 @@ def status(result: StatusResult) -> Iterator[Line]:
         last = f"{result.last_error.time}  {result.last_error.message}"
         yield (Span(f"  last error: {visible(last)}", "yellow"),)
     for why in (result.unavailable or {}).values():
-        yield (Span(f"  PUT OFF: {visible(why)}", "bold red"),)
+        yield (Span(f"  DEFERRED: {visible(why)}", "bold red"),)
     if result.trouble:
         yield (Span(f"  TROUBLE: {visible(result.trouble)}", "bold yellow"),)
     if isinstance(result.read_only, str):

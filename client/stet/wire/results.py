@@ -392,7 +392,7 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
 
     ``kind``: damaged_object, missing_object, wrong_object, damaged_pack, damaged_index,
     missing_pack, missing_index, malformed, reverts, count, reference, journal, pin, replaced,
-    expect, put_off, more. ``what``: the file or reference concerned, relative to the repository;
+    expect, deferred, more. ``what``: the file or reference concerned, relative to the repository;
     ``commit``: the one that needs it; ``path``: in the workspace.
     """
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import msgspec
 
 from stet.wire.failures import Refused
-from stetd.failpoints import hit
+from stetd.failpoints import failpoint
 from stetd.history.protecting import NOTHING_PROTECTED, Protection
 from stetd.planning.world import CallLimits
 from stetd.processes.historian_client import Base, Historian, HistorianLost
@@ -161,13 +161,13 @@ class Checkpoints:
             self._fail(error, waiting)
         except (HistorianLost, Refused, OSError) as error:
             _log.warning("no checkpoint could be taken: %s", error)
-            self._put_off()
+            self._defer()
             self._tell(waiting)
         else:
-            hit("checkpoint.synced")
+            failpoint("checkpoint.synced")
             self._finish(snapshot, requests, waiting)
 
-    def _put_off(self) -> None:
+    def _defer(self) -> None:
         self.running = False
         self.needed = True
         self._not_before = time.monotonic() + self._limits.checkpoint_idle_s
@@ -196,7 +196,7 @@ class Checkpoints:
     ) -> None:
         """Everything up to the watermark is durable: say so, then drop what is older."""
         self.running = False
-        hit("checkpoint.before_record")
+        failpoint("checkpoint.before_record")
         try:
             self._journal.append(snapshot)
             self._journal.sync_always()
@@ -204,9 +204,9 @@ class Checkpoints:
             self._give_up(str(error))
         except OSError as error:
             _log.warning("checkpoint not written: %s", error)
-            self._put_off()
+            self._defer()
         else:
-            hit("checkpoint.recorded")
+            failpoint("checkpoint.recorded")
             self.recorded = snapshot
             self._historian.base = Base.of(snapshot)
             self._forget_what_is_kept(snapshot, requests)

@@ -31,7 +31,7 @@ from stetd.engine.checkpointing import Checkpoints, WriterLimits
 from stetd.engine.fair_queue import FairQueue, Lane, Waiting
 from stetd.engine.late_writes import GraceWatch, LateWrite, seal_late_write
 from stetd.engine.long_planning import AT_ONCE_BYTES, AT_ONCE_S, Planners
-from stetd.failpoints import hit, reached
+from stetd.failpoints import failpoint, reached
 from stetd.history.commits import rfc3339
 from stetd.history.objects import NewObject
 from stetd.observing.before_note import BeforeNote
@@ -804,7 +804,7 @@ class Writer:
                 reserve += outcome.prepared.abort_reserve
         if not records:
             return None
-        hit("journal.before_append")
+        failpoint("journal.before_append")
         try:
             self.journal.append(*records, reserve=reserve)
             self.journal.sync()
@@ -934,7 +934,7 @@ class Writer:
             key = (job.call.workspace, job.call.session or "", job.call.request)
             entry = self._in_flight.pop(key, None)
             followers = entry.followers if entry else []
-        hit("reply.before")
+        failpoint("reply.before")
         job.answered = True
         if job.asking is not None:
             job.asking.cancel()

@@ -11,7 +11,7 @@ from stet.wire.failures import Kind, refuse
 from stet.wire.results import HelloResult, ServerInfo, Tools, WorkspaceRef
 from stetd import __version__
 from stetd.editing.tools.schemas import tool_definitions
-from stetd.failpoints import hit
+from stetd.failpoints import failpoint
 from stetd.methods.caller import PROTOCOL, Caller, Params
 from stetd.methods.workspaces import not_allowed
 from stetd.server.peer import sees, start_of
@@ -60,9 +60,9 @@ class _Seen(NamedTuple):
 
 
 def _root_around(state: State, path: str) -> str:
-    """The innermost allowed workspace around a directory, opened or put off. Raises Refused."""
-    found, put_off = state.find_workspace(path), state.find_unopened(path)
-    roots = [each.root for each in (found and found[0], put_off) if each is not None]
+    """The innermost allowed workspace around a directory, opened or deferred. Raises Refused."""
+    found, deferred = state.find_workspace(path), state.find_unopened(path)
+    roots = [each.root for each in (found and found[0], deferred) if each is not None]
     if not roots:
         raise not_allowed(
             f"{path} is not an allowed workspace, nor inside one. "
@@ -87,7 +87,7 @@ def _look(caller: Caller, root: str) -> _Seen:
 
 def _sees(caller: Caller, directory: str) -> bool:
     """Whether the process that connected sees a directory, and not a later one with its id."""
-    hit("hello.looking")
+    failpoint("hello.looking")
     pid = caller.peer.pid
     return sees(pid, directory) and start_of(pid) == caller.peer_start != 0
 
@@ -99,9 +99,9 @@ def _enter(caller: Caller, hello: Hello, path: str, seen: _Seen | None) -> Hello
     changed = f"the workspaces around {path} have just changed. Say hello again."
     if seen is not None and seen.root != root:
         raise not_allowed(changed)
-    put_off = state.find_unopened(path)
-    if put_off is not None and put_off.root == root:
-        caller.shared.workspaces.take_up(put_off)  # it may be well again
+    deferred = state.find_unopened(path)
+    if deferred is not None and deferred.root == root:
+        caller.shared.workspaces.open_again(deferred)  # it may be well again
     found = state.find_workspace(path)
     if found is None or not os.path.isdir(path):
         raise not_allowed(f"{path} is not a directory.")

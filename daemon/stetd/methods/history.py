@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import ExportResult, PinInfo, ReadResult, VerifyResult
 from stetd.methods.caller import Caller
-from stetd.methods.workspaces import put_off_at, writing
+from stetd.methods.workspaces import deferred_at, writing
 from stetd.planning.file_reading import read_now
 from stetd.processes.verify_claims import Claimed, Claiming, Moment, Verifying
 from stetd.repository.references import delete_pin, named, pin_names, set_pin, why_no_pin_name
@@ -51,10 +51,10 @@ async def export(caller: Caller, wanted: Export) -> ExportResult:
 
 async def verify(caller: Caller, wanted: Verify) -> VerifyResult:
     """Check a history against the journal."""
-    put_off = await caller.on_writer(lambda: put_off_at(caller, wanted.workspace))
-    if put_off is not None:
-        name, root = put_off.name, put_off.root
-        before = after = await _claimed_put_off(caller, put_off)
+    deferred = await caller.on_writer(lambda: deferred_at(caller, wanted.workspace))
+    if deferred is not None:
+        name, root = deferred.name, deferred.root
+        before = after = await _claimed_deferred(caller, deferred)
     else:
         workspace = await caller.on_writer(lambda: caller.named_workspace(wanted.workspace))
         name, root = workspace.name, workspace.root
@@ -96,14 +96,14 @@ async def _claimed(caller: Caller, name: str, moment: Callable[[], Moment]) -> C
             return found
 
 
-async def _claimed_put_off(caller: Caller, known: WorkspaceState) -> Claimed:
+async def _claimed_deferred(caller: Caller, known: WorkspaceState) -> Claimed:
     """The same of a history that is not gone on with: nothing moves meanwhile.
 
     Git may be behind the journal: it has the history as far as the reference says. What it must
     have in any case is what it had at the start.
     """
     recorded = Reached(known.head, known.commits)
-    start, *later = caller.shared.workspaces.taking_up.recovery.reached(known.name)
+    start, *later = caller.shared.workspaces.opening.recovery.reached(known.name)
     position = caller.shared.writer.journal.position
 
     def moment_at(at: Reached) -> Moment:

@@ -16,7 +16,7 @@ from stetd.config.directories import Directories
 from stetd.config.workspace_roots import why_not
 from stetd.engine.writer import Writer
 from stetd.recovery.startup import begun_anew
-from stetd.recovery.workspaces import TakingUp, open_repository
+from stetd.recovery.workspaces import Opening, open_repository
 from stetd.repository.stored_objects import BrokenRepository, MissingObject
 from stetd.session.modes import UNRESTRICTED, Standing, mode_at
 from stetd.state.state import shadow_path, workspace_name
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 
 class Workspaces(msgspec.Struct, frozen=True):
-    """Allows and forgets them. ``on_taken_up`` is told of one that was put off and is open now."""
+    """Allows and forgets them. ``on_opened`` is told of one that was deferred and is open now."""
 
     writer: Writer
-    taking_up: TakingUp
+    opening: Opening
     own: Directories
-    on_taken_up: Callable[[Workspace], None]
+    on_opened: Callable[[Workspace], None]
 
     def allow(self, root: str) -> Workspace:
         """Allow a directory, durably, and open it. Allowing it again changes nothing."""
@@ -51,8 +51,8 @@ class Workspaces(msgspec.Struct, frozen=True):
             return self._try_again(known)
         return self._open(known or WorkspaceState(name, path, UNRESTRICTED, None, 0))
 
-    def take_up(self, known: WorkspaceState) -> Workspace:
-        """Try one again that is put off, without allowing anything."""
+    def open_again(self, known: WorkspaceState) -> Workspace:
+        """Try one again that is deferred, without allowing anything."""
         path = self._usable(known.root)
         if path != known.root:
             raise not_allowed(f"{known.root}: a symbolic link is there now, and leads to {path}.")
@@ -105,12 +105,12 @@ class Workspaces(msgspec.Struct, frozen=True):
         return workspace
 
     def _try_again(self, known: WorkspaceState) -> Workspace:
-        """Take up a workspace that is put off."""
+        """Try again to open a deferred workspace."""
         writer = self.writer
         if writer.read_only is not None:
             raise read_only(writer.read_only)
         try:
-            workspace, objects = self.taking_up.again(known)
+            workspace, objects = self.opening.again(known)
         except JournalBroken as error:
             writer.become_read_only(str(error))
             raise read_only(str(error)) from error
@@ -120,7 +120,7 @@ class Workspaces(msgspec.Struct, frozen=True):
         if workspace.head.commit is not None:
             writer.committed(workspace, writer.state.number, objects)
         writer.historian.restart()  # it could not go on with this history
-        self.on_taken_up(workspace)
+        self.on_opened(workspace)
         return workspace
 
     def forget(self, workspace: Workspace) -> None:
@@ -141,10 +141,10 @@ class Workspaces(msgspec.Struct, frozen=True):
         del state.open[workspace.name]
 
     def forget_unopened(self, known: WorkspaceState) -> None:
-        """The same for one that is put off; calls interrupted in it stay unfinished."""
+        """The same for one that is deferred; calls interrupted in it stay unfinished."""
         self.writer.record(WorkspaceForgotten(known.name))
         self.writer.state.known[known.name] = msgspec.structs.replace(known, allowed=False)
-        self.taking_up.give_up(known)
+        self.opening.give_up(known)
 
 
 def not_allowed(why: str) -> Refused:
@@ -178,10 +178,10 @@ def workspace_allow(caller: Caller, wanted: Root) -> WorkspaceInfo:
 
 def workspace_forget(caller: Caller, wanted: Root) -> WorkspaceInfo:
     """Allow it no longer."""
-    put_off = put_off_at(caller, wanted.root)
-    if put_off is not None:
-        name, info = put_off.name, _unopened_info(caller, put_off)
-        caller.shared.workspaces.forget_unopened(put_off)
+    deferred = deferred_at(caller, wanted.root)
+    if deferred is not None:
+        name, info = deferred.name, _unopened_info(caller, deferred)
+        caller.shared.workspaces.forget_unopened(deferred)
     else:
         workspace = caller.named_workspace(wanted.root)
         name, info = workspace.name, _workspace_info(caller, workspace)
@@ -191,7 +191,7 @@ def workspace_forget(caller: Caller, wanted: Root) -> WorkspaceInfo:
 
 
 def workspace_list(caller: Caller, _: NoParams) -> WorkspaceList:
-    """List workspaces, opened and put off."""
+    """List workspaces, opened and deferred."""
     infos = [
         *(_workspace_info(caller, workspace) for workspace in caller.state.open.values()),
         *(_unopened_info(caller, known) for known in caller.state.unopened()),
@@ -199,8 +199,8 @@ def workspace_list(caller: Caller, _: NoParams) -> WorkspaceList:
     return WorkspaceList(sorted(infos, key=lambda info: info.root))
 
 
-def put_off_at(caller: Caller, root: str | None) -> WorkspaceState | None:
-    """The workspace with exactly this root, if it is put off."""
+def deferred_at(caller: Caller, root: str | None) -> WorkspaceState | None:
+    """The workspace with exactly this root, if it is deferred."""
     if root is None:
         return None
     check_root(root)

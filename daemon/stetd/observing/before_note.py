@@ -121,7 +121,7 @@ class StoodBefore:
         return found[1] if found is not None else None
 
     def _may_be_ignored(self, path: str) -> bool:
-        """Whether the rules of then ignored a path, or may have."""
+        """Whether the rules of that time ignored a path, or may have."""
         folders = ["", *(directory + "/" for directory in directories_above(path))]
         if all(map(self._is_unchanged, folders)):
             return False  # what is not ignored now was not ignored then

@@ -49,7 +49,7 @@ class Claimed(msgspec.Struct, frozen=True):
 
 
 class Verifying(msgspec.Struct, frozen=True):
-    """A history is to be verified. ``trouble``: why the workspace is put off."""
+    """A history is to be verified. ``trouble``: why the workspace is deferred."""
 
     state: str
     name: str

@@ -21,7 +21,7 @@ import msgspec
 
 from stet.wire.failures import Refused
 from stetd import __version__
-from stetd.failpoints import hit
+from stetd.failpoints import failpoint
 from stetd.history.commits import CommitMeta
 from stetd.history.objects import Image, NewObject, find_entry, same_image
 from stetd.recovery.table import Decision, Link, decide, looks_torn
@@ -242,7 +242,7 @@ class Settling:
             if temporary.name in self.kept_names or temporary.path in self.unsettled:
                 continue
             self._discard(temporary)
-        hit("recovery.cleared")
+        failpoint("recovery.cleared")
 
     def remove_directories(self) -> None:
         """Remove what is left empty of directories that calls took back, or were voided, made."""
@@ -368,7 +368,7 @@ class Settling:
         if self.records:
             journal.append(*self.records, reserve=1 << 20)
             journal.sync_always()
-        hit("recovery.decided")
+        failpoint("recovery.decided")
 
     def carry_out(self, journal: Journal) -> None:
         """Write what is to be written, each by exchange and compare."""
@@ -380,7 +380,7 @@ class Settling:
             finally:
                 work.close()
                 work.target.close()
-        hit("recovery.carried_out")
+        failpoint("recovery.carried_out")
 
     def _carry_out(self, number: int, work: FileWork, journal: Journal) -> None:
         worktree = self.workspace.worktree

@@ -101,7 +101,7 @@ class Settled(NamedTuple):
 class Recovery:
     """One recovery: :meth:`replay`, :meth:`head_of` for every workspace, then :meth:`settle`.
 
-    It stays in use for workspaces that could not be taken up: :meth:`put_off`, and later again
+    It stays in use for workspaces that could not be opened: :meth:`defer`, and later again
     :meth:`head_of` and :meth:`settle`.
     """
 
@@ -121,7 +121,7 @@ class Recovery:
     def replay(self, checkpoint: Checkpoint | None, records: Sequence[Placed]) -> None:
         """Rebuild the state; nothing is written.
 
-        Records before the checkpoint's watermark count only for a workspace that was put off:
+        Records before the checkpoint's watermark count only for a workspace that was deferred:
         for its files, and for its commits if its history was damaged.
         """
         state = self._state
@@ -367,12 +367,12 @@ class Recovery:
         settling.remove_directories()
         if settling.unsettled:
             replay.last = journal.position.segment  # what was decided is to be held as well
-            self.put_off(workspace.name)
+            self.defer(workspace.name)
         else:
             self.forget(workspace.name)
         return Settled(settling.objects, set(replay.chains), settling.unsettled)
 
-    def put_off(self, name: str, *, damaged: bool = False) -> None:
+    def defer(self, name: str, *, damaged: bool = False) -> None:
         """Keep what taking the workspace up will need, in the journal too.
 
         ``damaged``: its commits as well, because Git can't have them yet.

@@ -1,10 +1,10 @@
-"""Taking up a workspace after a start: its history, its directory, its files.
+"""Opening a workspace after a start: its history, its directory, its files.
 
     history   what the journal has of it is made again in Git        Recovery.write_git
     files     the directory is opened, and what a crash left there
               unfinished is finished                                 Recovery.settle
 
-Where one of these fails, this workspace is put off, and no other: no call works in it, the
+Where one of these fails, this workspace is deferred, and no other: no call works in it, the
 journal keeps what it needs, and ``State.troubles`` says why. What can be put right while the
 daemon runs (a directory that is away, a history that is put back from a copy) is tried again when
 somebody enters the workspace; a file that could not be settled, at the next start.
@@ -46,7 +46,7 @@ _ITS_OWN = frozenset(
 
 
 class _Damaged(Exception):
-    """The history can't be taken up; the message says what is wrong with it."""
+    """The history can't be opened; the message says what is wrong with it."""
 
 
 class _History(NamedTuple):
@@ -56,8 +56,8 @@ class _History(NamedTuple):
     head: Head
 
 
-class TakingUp(msgspec.Struct, frozen=True):
-    """Takes workspaces up, or puts them off."""
+class Opening(msgspec.Struct, frozen=True):
+    """Opens workspaces, or defers them."""
 
     state: State
     recovery: Recovery
@@ -68,27 +68,27 @@ class TakingUp(msgspec.Struct, frozen=True):
     _damaged: set[str] = msgspec.field(default_factory=set)
 
     def at_start(self, known: WorkspaceState) -> None:
-        """Take up one of the workspaces that the journal knows; also one not allowed any more,
+        """Open one of the workspaces that the journal knows; also one not allowed any more,
         of which Git gets what the journal has. Raises OSError, JournalBroken.
         """
         if not known.allowed:
             self._leave_to_git(known)
             return
         try:
-            self.take_up(known)
+            self.open_again(known)
         except Refused as refusal:
-            _log.error("workspace %s is put off: %s", known.root, refusal.message)
+            _log.error("workspace %s is deferred: %s", known.root, refusal.message)
 
     def again(self, known: WorkspaceState) -> tuple[Workspace, list[NewObject]]:
-        """Try once more to take up a workspace that is put off; what has come to its history.
+        """Try once more to open a deferred workspace; what has come to its history.
 
         Raises Refused with the reason, OSError, JournalBroken.
         """
         if known.name in self._stuck:
             raise refuse(Kind.IO_ERROR, self.state.troubles[known.name])
-        return self.take_up(known)
+        return self.open_again(known)
 
-    def take_up(self, known: WorkspaceState) -> tuple[Workspace, list[NewObject]]:
+    def open_again(self, known: WorkspaceState) -> tuple[Workspace, list[NewObject]]:
         """Open a workspace; also gives what settling its files has added to the history.
 
         Raises Refused after putting it off; OSError, JournalBroken.
@@ -96,13 +96,13 @@ class TakingUp(msgspec.Struct, frozen=True):
         try:
             history = self._history(known)
         except _Damaged as damage:
-            self.recovery.put_off(known.name, damaged=True)
+            self.recovery.defer(known.name, damaged=True)
             self._damaged.add(known.name)
             raise self._trouble(known, _damaged(known, self.state, str(damage))) from damage
         try:
             workspace = self.state.open_workspace(known, history.repository)
         except OSError as error:
-            self.recovery.put_off(known.name)
+            self.recovery.defer(known.name)
             history.repository.close()
             raise self._trouble(known, _away(known, error)) from error
         workspace.head = history.head
@@ -139,7 +139,7 @@ class TakingUp(msgspec.Struct, frozen=True):
         try:
             settled = self.recovery.settle(workspace, self.journal)
         except MissingObject as error:
-            self.recovery.put_off(known.name)
+            self.recovery.defer(known.name)
             workspace.head = history.head  # nothing has been journalled
             self._close(workspace)
             raise self._trouble(known, _damaged(known, self.state, _lacks(error))) from error

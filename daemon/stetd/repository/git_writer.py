@@ -29,7 +29,7 @@ from itertools import takewhile
 
 import msgspec
 
-from stetd.failpoints import hit
+from stetd.failpoints import failpoint
 from stetd.history.objects import NewObject
 from stetd.repository.packing import merge_packs, write_pack
 from stetd.repository.priority import BEHIND_EDITS, give_way
@@ -274,17 +274,17 @@ class Background:
             self._write(repository, handed_over)
 
     def _sync(self, item: _Checkpoint) -> None:
-        hit("checkpoint.before_sync")
+        failpoint("checkpoint.before_sync")
         try:
             for repository, unsynced in self._unsynced.items():
                 unsynced.sync(self._disk, repository)
-            hit("checkpoint.git_synced")
+            failpoint("checkpoint.git_synced")
             item.sync_more()
         except SyncFailed as error:
             _log.error("a sync failed, no checkpoint can be taken any more: %s", error)
             item.failed(error)
             return
-        hit("checkpoint.synced")
+        failpoint("checkpoint.synced")
         item.done()
 
     def _write(self, path: str, items: list[_Objects]) -> None:
@@ -294,7 +294,7 @@ class Background:
         unsynced = self._unsynced.setdefault(path, _Unsynced())
         recent = unsynced.recent
         objects = {o.oid: o for item in items for o in item.objects if o.oid not in recent}
-        hit("git.before_objects")
+        failpoint("git.before_objects")
         repository.clear_damaged(objects)
         if len(objects) > _MANY or sum(len(each.content) for each in objects.values()) > _MUCH:
             unsynced.files.update(write_pack(path, objects.values(), self._disk))
@@ -306,10 +306,10 @@ class Background:
         else:
             repository.write(objects.values())
             unsynced.files.update(repository.loose_path(oid) for oid in objects)
-        hit("git.before_reference")
+        failpoint("git.before_reference")
         repository.set_head(items[-1].head)
         unsynced.files.add(repository.reference_path)
-        hit("git.done")
+        failpoint("git.done")
         self.on_commits(path)
         if len(recent) > _REMEMBERED:
             recent.clear()

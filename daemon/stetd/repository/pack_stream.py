@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 
-from stetd.failpoints import hit
+from stetd.failpoints import failpoint
 from stetd.repository.packing import PackWriter, packed_object
 from stetd.storage.disk import Disk
 
@@ -55,6 +55,6 @@ class PackStream:
             pack.finish()
         finally:
             pack.close()
-        hit(f"{self.staged_as}.pack_written")
+        failpoint(f"{self.staged_as}.pack_written")
         self.disk.sync_directory(os.path.join(self.repository, "objects", "pack"))
         self._entries, self._bytes = {}, 0

@@ -29,7 +29,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
 from itertools import accumulate
 
-from stetd.failpoints import hit
+from stetd.failpoints import failpoint
 from stetd.history.objects import NewObject
 from stetd.storage.disk import Disk
 
@@ -181,7 +181,7 @@ class PackWriter:
         self._disk.fdatasync(self._fd)
         self.close()
         name = os.path.join(self._folder, f"pack-{self._checksum.hexdigest()}")
-        hit("git.pack_staged")
+        failpoint("git.pack_staged")
         os.replace(self._staged, name + ".pack")
         index = _index(self._ids, self._crcs, self._offsets, self._checksum.digest())
         _store_index(name + ".idx", index, self._disk)
@@ -212,7 +212,7 @@ def _store_index(path: str, content: bytes, disk: Disk) -> None:
         disk.fdatasync(fd)
     finally:
         os.close(fd)
-    hit("git.pack_staged")
+    failpoint("git.pack_staged")
     os.replace(path + ".tmp", path)
 
 
@@ -237,7 +237,7 @@ def merge_packs(repository: str, disk: Disk) -> list[str]:
         return []
     written = _join(repository, old, disk)
     disk.sync_directory(_folder(repository))
-    hit("git.packs_joined")
+    failpoint("git.packs_joined")
     for name in old:
         if name + ".pack" not in written:
             remove_pack(name, disk)
@@ -252,7 +252,7 @@ def remove_pack(name: str, disk: Disk) -> None:
     """
     with suppress(FileNotFoundError):
         os.replace(name + ".idx", name + ".idx.tmp")
-    hit("git.pack_unindexed")
+    failpoint("git.pack_unindexed")
     for ending in (".bitmap", ".rev", ".mtimes", ".pack", ".idx.tmp"):  # some are plain git's
         disk.unlink(name + ending)
 

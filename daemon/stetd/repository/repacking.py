@@ -34,7 +34,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from heapq import merge
 
-from stetd.failpoints import hit
+from stetd.failpoints import failpoint
 from stetd.history.objects import NewObject
 from stetd.repository.deltas import make_delta
 from stetd.repository.object_files import (
@@ -319,7 +319,7 @@ class Repacking:
         self, chosen: _Chosen, sources: list[_Source], bases: _Bases, written: list[str]
     ) -> None:
         self._progress.begin("packing", len(chosen))
-        hit("gc.before_pack")
+        failpoint("gc.before_pack")
         pack = PackWriter(
             self._repository, bytes(chosen.ids), self._disk, staged_as="gc", sync_every=_SYNC_EVERY
         )
@@ -330,9 +330,9 @@ class Repacking:
             written += pack.finish()
         finally:
             pack.close()
-        hit("gc.pack_written")
+        failpoint("gc.pack_written")
         self._disk.sync_directory(os.path.join(self._repository, "objects", "pack"))
-        hit("gc.pack_durable")
+        failpoint("gc.pack_durable")
 
     def _entry(self, chosen: _Chosen, sources: list[_Source], bases: _Bases, place: int) -> bytes:
         oid = chosen.id_at(place)
@@ -386,16 +386,16 @@ class Repacking:
         for at in range(0, len(self._loose), 20 * _STEP):
             self._unlink(self._loose[at : at + 20 * _STEP])
             self._progress.done += _STEP
-        hit("gc.swept")
+        failpoint("gc.swept")
 
     def _remove(self, packs: list[str], loose: bytes, before: bytes) -> None:
         """On the background thread."""
         if before:
             self._rescue(before)
-        hit("gc.before_removing")
+        failpoint("gc.before_removing")
         for name in packs:
             remove_pack(os.path.join(self._repository, name), self._disk)
-            hit("gc.removed_pack")
+            failpoint("gc.removed_pack")
         self._unlink(loose)
 
     def _rescue(self, before: bytes) -> None:
@@ -412,7 +412,7 @@ class Repacking:
     def _unlink(self, ids: bytes) -> None:
         for oid in _each(ids):
             self._disk.unlink(os.path.join(self._repository, loose_name(oid.hex())))
-            hit("gc.removed_loose")
+            failpoint("gc.removed_loose")
 
 
 class _Bases:

@@ -54,7 +54,7 @@ class State:
     requests: dict[tuple[str, str, str], RequestRecord] = field(default_factory=dict)
     #: Workspaces with records that still have to be brought to their files, by name.
     unsettled: dict[str, Unsettled] = field(default_factory=dict)
-    #: Why an allowed workspace is put off (a sentence for who wants to work there), by name.
+    #: Why an allowed workspace is deferred (a sentence for who wants to work there), by name.
     troubles: dict[str, str] = field(default_factory=dict)
     #: Highest journal record number in use.
     number: int = 0

@@ -100,7 +100,7 @@ class Workspace:
 
 
 def head_at(repository: StoredObjects, commit: str | None, commits: int) -> Head:
-    """Take up the history at a commit that the repository holds. Raises MissingObject."""
+    """Open the history at a commit that the repository holds. Raises MissingObject."""
     if commit is None:
         return Head(None, Tree({}, EMPTY_TREE), 0)
     stored = repository.commit(commit)

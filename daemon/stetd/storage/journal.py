@@ -17,7 +17,7 @@ from collections.abc import Container
 
 import msgspec
 
-from stetd.failpoints import hit
+from stetd.failpoints import failpoint
 from stetd.storage.disk import Disk
 from stetd.storage.journal_format import (
     LEVEL,
@@ -142,10 +142,10 @@ class Journal:
         path = os.path.join(self._directory, segment_name(number))
         fd = self._disk.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
         head = MAGIC + frames([Opened(number, self._boot, self._version, LEVEL)])
-        hit("journal.segment_created")
+        failpoint("journal.segment_created")
         try:
             self._disk.pwrite_all(fd, head, 0)
-            hit("journal.segment_written")
+            failpoint("journal.segment_written")
             self._disk.fdatasync(fd)
             self._disk.sync_directory(self._directory)
         except OSError:
@@ -226,13 +226,13 @@ class Journal:
 
     def sync_always(self) -> None:
         """As :meth:`sync`, whatever the durability: for checkpoints."""
-        hit("journal.before_sync")
+        failpoint("journal.before_sync")
         try:
             self._disk.fdatasync(self._fd)
         except OSError as error:
             self.broken = f"fdatasync of the journal failed: {error.strerror}"
             raise JournalBroken(self.broken) from error
-        hit("journal.after_sync")
+        failpoint("journal.after_sync")
 
     def drop_before(self, segment: int, keep: Container[int] = ()) -> None:
         """Remove the segments before this one; their records live elsewhere now.
@@ -242,7 +242,7 @@ class Journal:
         for number in [n for n in self._sizes if n < segment and n not in keep]:
             self._disk.unlink(os.path.join(self._directory, segment_name(number)))
             del self._sizes[number]
-            hit("journal.dropped_one")
+            failpoint("journal.dropped_one")
         self._disk.sync_directory(self._directory)
 
     def close(self) -> None:

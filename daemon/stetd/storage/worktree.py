@@ -23,7 +23,7 @@ import msgspec
 from stet.wire.failures import Kind, Refused, refuse
 from stetd.config.directories import unknown_owner
 from stetd.editing.paths import TEMPORARY_PREFIX
-from stetd.failpoints import hit
+from stetd.failpoints import failpoint
 from stetd.history.objects import Image, object_id
 from stetd.storage.disk import UNSUPPORTED_RENAME, Disk
 from stetd.storage.paths_on_disk import Resolver, Target
@@ -151,7 +151,7 @@ class Worktree:
         self.root = root
         self._disk = disk
         self._root_fd = _open_root(root)
-        # A workspace that is forgotten, or put off, may still be read by other threads: its handle
+        # A workspace that is forgotten, or deferred, may still be read by other threads: its handle
         # goes with the last of them.
         self._let_go = weakref.finalize(self, os.close, self._root_fd)
         self._let_go.atexit = False
@@ -382,7 +382,7 @@ class Worktree:
                 raise
             _close(self.stage(target, kept, old.data, old.mode, like=old))
         self._disk.rename(temporary, target.name, target.dir_fd)
-        hit("swap.renamed")
+        failpoint("swap.renamed")
         self._disk.rename(kept, temporary, target.dir_fd)
 
     def finish_swap(self, target: Target, temporary: str) -> None:

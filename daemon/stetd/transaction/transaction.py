@@ -20,7 +20,7 @@ import msgspec
 
 from stet.wire.failures import Refused
 from stet.wire.results import EditResult
-from stetd.failpoints import hit
+from stetd.failpoints import failpoint
 from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
 from stetd.history.objects import Image, LoadTree, NewObject
 from stetd.session.sessions import Session
@@ -109,15 +109,15 @@ class Prepared:
         """
         for work in self.files:
             install(work, worktree)
-        hit("publish.before_discard")
+        failpoint("publish.before_discard")
         for work in self.files:
             if work.before is not None:
                 keep_displaced(work, work.before, worktree)
                 clear_temporary(work, worktree)
-                hit("publish.discarded")
+                failpoint("publish.discarded")
         for directory in self.record.leftover_directories:
             worktree.remove_directory(directory)
-        hit("publish.done")
+        failpoint("publish.done")
 
     def close(self) -> None:
         """Give the directory handles back."""
@@ -149,7 +149,7 @@ def _check_in_place(work: FileWork, worktree: Worktree) -> None:
 def _put_in_place(work: FileWork, worktree: Worktree) -> None:
     if work.content is not None and work.after is not None:
         _make_directories(work, worktree)
-        hit("publish.before_stage")
+        failpoint("publish.before_stage")
         work.stage = Stage.STAGED
         try:
             work.displaced_fd = worktree.stage(
@@ -157,14 +157,14 @@ def _put_in_place(work: FileWork, worktree: Worktree) -> None:
             )
         except FileNotFoundError as error:  # the directory was removed
             raise Displaced(work.target.path, None) from error
-        hit("publish.staged")
+        failpoint("publish.staged")
     if work.before is None:
         try:
             worktree.put_in(work.target, work.temporary)
         except FileExistsError as error:
             raise Displaced(work.target.path, _what_is_there(work, worktree)) from error
         work.stage = Stage.IN_PLACE
-        hit("publish.in_place")
+        failpoint("publish.in_place")
         return
     try:
         if work.content is None:
@@ -174,14 +174,14 @@ def _put_in_place(work: FileWork, worktree: Worktree) -> None:
     except FileNotFoundError as error:
         raise Displaced(work.target.path, _what_is_there(work, worktree)) from error
     work.stage = Stage.IN_PLACE
-    hit("publish.swapped")
+    failpoint("publish.swapped")
     if not worktree.is_out(work.target, work.temporary, work.before, work.displaced_fd):
         work.close()
         displaced = worktree.came_out(work.target, work.temporary, work.before)
         if displaced is not None:
-            hit("publish.in_place")
+            failpoint("publish.in_place")
             raise Displaced(work.target.path, displaced)
-    hit("publish.in_place")
+    failpoint("publish.in_place")
 
 
 def _make_directories(work: FileWork, worktree: Worktree) -> None:
@@ -193,7 +193,7 @@ def _make_directories(work: FileWork, worktree: Worktree) -> None:
         # A file got the directory's name, or the directory went away. Planned again, the
         # call is refused with the words for that.
         raise Displaced(work.target.path, None) from error
-    hit("publish.made_directories")
+    failpoint("publish.made_directories")
 
 
 def _what_is_there(work: FileWork, worktree: Worktree) -> OnDisk | None:
@@ -292,15 +292,15 @@ def abort(
         private=private,
     )
     put_back = PutBack(worktree, journal, history, number, record.workspace)
-    hit("abort.before_record")
+    failpoint("abort.before_record")
     try:
         journal.append(record)
         journal.sync()
     finally:
-        hit("abort.before_put_back")
+        failpoint("abort.before_put_back")
         put_back.restore_all(voided[0].files)
     mark_published(journal, *range(number, put_back.number + 1))
-    hit("abort.done")
+    failpoint("abort.done")
     objects = [NewObject("blob", oid, data) for oid, data in blobs.items()]
     return Aborted(history.head, objects + history.objects, put_back.number)
 
@@ -399,7 +399,7 @@ class PutBack:
                 # Our transient text was deleted: deleted it stays, and that is recorded.
                 self._found(work, None)
                 return
-            hit("abort.swapped_back")
+            failpoint("abort.swapped_back")
             out = self.worktree.look(work.target.dir_fd, work.temporary)
             if is_image(out, last_put):
                 keep_displaced(work, out, self.worktree)

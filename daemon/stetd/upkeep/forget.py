@@ -27,7 +27,7 @@ from stet.wire.failures import Kind, refuse
 from stet.wire.results import ClipboardRef, ForgetResult, Peer
 from stetd import __version__
 from stetd.engine.writer import Writer
-from stetd.failpoints import hit, reached
+from stetd.failpoints import failpoint, reached
 from stetd.history.commits import CommitMeta, commit_object
 from stetd.processes.works import Finishing, LeavingOut, LeftOut
 from stetd.repository.pack_stream import PackStream
@@ -105,8 +105,8 @@ class _Forgetting:
         if self.writer.state.unsettled:
             raise refuse(
                 Kind.IO_ERROR,
-                "forget: the journal keeps calls for a workspace that is put off, and perhaps with "
-                "them what is to be forgotten. Bring that workspace back, or forget it: stet "
+                "forget: the journal keeps calls for a deferred workspace, and perhaps with them "
+                "what is to be forgotten. Bring that workspace back, or forget it: stet "
                 "status names it and says how. Nothing was changed.",
             )
 
@@ -167,7 +167,7 @@ class _Forgetting:
         commit = self._forget_commit(found)
         rewritten = Rewritten(commit, workspace.head.commits + 1, found.paths, found.blobs)
         cut = self._moved_cut(found)
-        hit("forget.before_record")
+        failpoint("forget.before_record")
         number = record(writer, workspace.name, cut=cut, rewritten=rewritten)
         state.set_forgetting(workspace.name, rewritten)
         if cut is not None:

@@ -24,7 +24,7 @@ import msgspec
 from stet.wire.results import Peer, SnapshotResult
 from stetd import __version__
 from stetd.engine.writer import Writer
-from stetd.failpoints import hit, reached
+from stetd.failpoints import failpoint, reached
 from stetd.history.commits import CommitMeta
 from stetd.history.objects import Image, LoadTree, changed_paths, find_entry
 from stetd.processes.works import Taken, Taking
@@ -110,7 +110,7 @@ def _commit(
         return None
     paths = _paths(writer, workspace, head, history.head)
     number = record(writer, workspace.name, commits=history.commits, paths=paths)
-    hit("snapshot.recorded")
+    failpoint("snapshot.recorded")
     workspace.head = history.head
     writer.committed(workspace, number, history.objects)
     return commit

@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 
 from stet.wire.failures import Kind, refuse
-from stetd.failpoints import hit
+from stetd.failpoints import failpoint
 from stetd.historian.maintenance.rewriting import Rewriting, Unwanted
 from stetd.history.objects import files_under, stored_tree
 from stetd.processes.works import Finishing, LeavingOut, LeftOut
@@ -72,7 +72,7 @@ def finish(workspace_shadow: str, asked: Finishing, disk: Disk) -> dict[str, str
             write_reference(workspace_shadow, name, names[oid], disk)
     if asked.oldest is not None:
         write_shallow(workspace_shadow, asked.oldest, disk)
-    hit("forget.references_moved")
+    failpoint("forget.references_moved")
     take_next(workspace_shadow, disk)
     with suppress(FileNotFoundError):
         os.unlink(stat_cache_path(workspace_shadow))

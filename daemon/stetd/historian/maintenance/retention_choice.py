@@ -4,7 +4,7 @@ many.
 
 from __future__ import annotations
 
-from stetd.failpoints import hit
+from stetd.failpoints import failpoint
 from stetd.historian.maintenance.gc import collected, directory_bytes
 from stetd.processes.works import Choice, Choosing, named_commits
 from stetd.repository.git_writer import Background
@@ -53,7 +53,7 @@ def choose(
                     at, why = by_size, f"the history had more than {asked.bytes:,} bytes"
         named = named_commits(shadow)
         at = max(at, _oldest_named(named, chain))
-        hit("retention.chosen")
+        failpoint("retention.chosen")
         if at >= worth:
             return None
         oldest, parent = (chain[start : start + 20].hex() for start in (20 * at, 20 * at + 20))

@@ -7,7 +7,7 @@ import shutil
 
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import SkippedPath
-from stetd.failpoints import hit
+from stetd.failpoints import failpoint
 from stetd.history.objects import (
     EMPTY_TREE,
     TREE,
@@ -153,7 +153,7 @@ class _Snapshot:
             for folder, name in waiting:
                 self._read_one(scan, packs, folder, name)
                 self._progress.done += not round_number
-            hit("snapshot.read")
+            failpoint("snapshot.read")
             for folder, name in waiting:
                 if self._has_changed(folder, name):
                     again.append((folder, name))

@@ -61,7 +61,7 @@ _REPLACING_FILES = ("info/grafts", "objects/info/alternates", "shallow")
 class Subject(msgspec.Struct, frozen=True):
     """What is to be verified. ``before`` and ``claim``: heads before and after the reference
     was read, so that one that moves meanwhile is found between them. ``worktree`` None: the
-    directory is away. ``trouble``: why the workspace is put off.
+    directory is away. ``trouble``: why the workspace is deferred.
     """
 
     shadow: str
@@ -398,7 +398,7 @@ class _Verification:
             if self.problems
             else "Nothing is damaged by now; it is tried again when a call comes. "
         )
-        self._add("put_off", f"{well}The workspace was put off: {trouble}")
+        self._add("put_off", f"{well}The workspace was deferred: {trouble}")
 
     # -- trees
 

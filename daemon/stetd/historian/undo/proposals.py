@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stetd.failpoints import hit
+from stetd.failpoints import failpoint
 from stetd.historian.queries.commit_lookup import look_back
 from stetd.historian.undo.restore import plan_restore
 from stetd.historian.undo.rollback import plan_rollback
@@ -44,7 +44,7 @@ def proposed(place: Place, told: Told, asked: Proposing, disk: Disk) -> Proposal
         )
         try:
             proposal = _as_data(draft, told.number)
-            hit("historian.proposed")
+            failpoint("historian.proposed")
             return proposal
         finally:
             for item in draft.files:
