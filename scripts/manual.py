@@ -113,7 +113,7 @@ def _documented(name: str, what: Callable[..., object]) -> Iterator[str]:
 
 
 def _parameter(given: inspect.Parameter) -> str:
-    stars = {given.VAR_POSITIONAL: "*", given.VAR_KEYWORD: "**"}.get(given.kind, "")
+    stars = str(given).partition(given.name)[0]
     default = given.default
     if default is given.empty:
         return f"{stars}{given.name}: {given.annotation}"

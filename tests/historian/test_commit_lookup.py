@@ -295,7 +295,9 @@ def test_a_question_is_refused_if_its_index_takes_too_long(
     monkeypatch.setattr(commit_lookup, "PATIENCE_S", 0.0)
     lags: list[str] = []
     with pytest.raises(Refused) as refused:
-        look_back(histories.repository, histories.oids[-1], len, lambda: lags.append("!"))
+        look_back(
+            histories.repository, histories.oids[-1], lambda _: None, lambda: lags.append("!")
+        )
     assert ("overloaded", ["!"]) == (refused.value.kind, lags)
     monkeypatch.undo()
     assert expected(histories) == asked(histories)
