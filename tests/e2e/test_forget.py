@@ -24,7 +24,10 @@ def everything(site: Site) -> bytes:
     found = []
     for path in sorted(site.daemon.state.rglob("*")):
         if path.is_file() and not path.is_symlink():
-            data = path.read_bytes()
+            try:
+                data = path.read_bytes()
+            except FileNotFoundError:  # the daemon has removed it meanwhile
+                continue
             found.append(data)
             if re.fullmatch("[0-9a-f]{38}", path.name):
                 found.append(zlib.decompress(data))
