@@ -388,7 +388,8 @@ class HistoryApp(App[None]):
         """Search as one types."""
         search = self.query_one("#search", Input)
         search.add_class("shown")
-        search.focus()
+        # At once: what is typed next is meant for it, and must not be taken for keys.
+        self.screen.set_focus(search)
 
     @work(exclusive=True, group="search")
     async def on_input_changed(self, event: Input.Changed) -> None:
