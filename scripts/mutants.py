@@ -78,8 +78,8 @@ MUTANTS = [
     Mutant(
         "no-request-record",
         "a request id that was answered is forgotten",
-        "engine/writer.py",
-        "        found = self.state.requests.get(key) or self.historian.remembered.find(key)\n"
+        "engine/preparing.py",
+        "        found = self._state.requests.get(key) or self._historian.remembered.find(key)\n"
         "        if found is None and",
         "        found = None\n        if False and",
         ("tests/rigs/test_workspace_machine.py", "tests/e2e/test_sessions.py"),

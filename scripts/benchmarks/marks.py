@@ -26,7 +26,7 @@ PUBLISH = "publish"
 WRAPPED = [
     (DECODE, "stetd.server.connection", "ClientConnection.buffer_updated"),
     (QUEUE, "stetd.engine.writer", "Writer._turn"),
-    (PLAN, "stetd.engine.writer", "Writer._plan"),
+    (PLAN, "stetd.engine.preparing", "Preparer.prepare"),
     (SEAL, "stetd.transaction.sealing", "seal"),
     (APPEND, "stetd.storage.journal", "Journal.append"),
     (SYNC, "stetd.storage.journal", "Journal.sync"),

@@ -23,7 +23,7 @@ import pytest
 
 from e2e.running_daemon import BOTH, ConnectionEnded, DaemonProcess, Refusal, Site
 from stet.wire.framing import Encoding
-from stetd.engine.writer import MOST_UNWRITTEN
+from stetd.engine.preparing import MOST_UNWRITTEN
 from unwritable import unwritable
 
 _libc = ctypes.CDLL(None, use_errno=True)

@@ -14,6 +14,7 @@ from typing import Any
 from rigs.crashable_disk import CrashableDisk
 from stetd.engine import writer
 from stetd.engine.checkpointing import Checkpoints
+from stetd.engine.preparing import Preparer
 from stetd.engine.writer import Writer
 from stetd.recovery import files as settling
 from stetd.repository import git_writer as background
@@ -152,7 +153,7 @@ def unmarked() -> None:
 
 def no_request_record() -> None:
     """Nobody remembers which requests were applied."""
-    Writer._replay = lambda self, workspace, job: None  # type: ignore[method-assign]
+    Preparer._replay = lambda self, workspace, job: None  # type: ignore[method-assign]
 
 
 def no_repair_of_objects() -> None:

@@ -103,13 +103,13 @@ def test_those_who_wait_to_be_decoded_are_woken_in_turn_and_one_at_a_time() -> N
             woken.append(who)
             if who != 3 and len(woken) < 50:  # the client of 3 is gone meanwhile, say
                 turns.append(crowd.has_turn(LARGE, wakes[who]))
-                crowd.decoded(LARGE, seconds=0.001)
+                crowd.decoded(LARGE, seconds=0.04)
                 turns.append(crowd.has_turn(LARGE, wakes[who]))
             if len(woken) == 10:
                 all_woken.set()
 
         wakes = [partial(wake, who) for who in range(5)]
-        crowd.decoded(LARGE, seconds=0.001)
+        crowd.decoded(LARGE, seconds=0.04)  # a pause of 160 ms: a busy machine takes some
         for each in wakes + wakes:
             assert not crowd.has_turn(LARGE, each)
         assert woken == []
@@ -129,7 +129,7 @@ def test_a_defect_in_one_of_those_who_wait_leaves_the_others_their_turns() -> No
             raise RuntimeError
 
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
-        crowd.decoded(LARGE, seconds=0.001)
+        crowd.decoded(LARGE, seconds=0.04)
         assert not crowd.has_turn(LARGE, defective)
         assert not crowd.has_turn(LARGE, woken.set)
         await asyncio.wait_for(woken.wait(), 60)

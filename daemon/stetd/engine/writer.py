@@ -17,58 +17,41 @@ import logging
 import math
 import time
 from asyncio import Future
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import msgspec
 
 from stet.wire.failures import Kind, Refused, refuse
-from stet.wire.first_use import known
 from stet.wire.results import EditResult, FileChange
-from stetd.editing.patience import TakesLong, limited
 from stetd.engine.checkpointing import Checkpoints, WriterLimits
 from stetd.engine.fair_queue import FairQueue, Lane, Waiting
 from stetd.engine.late_writes import GraceWatch, LateWrite, seal_late_write
-from stetd.engine.long_planning import AT_ONCE_BYTES, AT_ONCE_S, Planners
+from stetd.engine.long_planning import Planners
+from stetd.engine.preparing import EditJob, Outcome, Preparer, light
 from stetd.failpoints import failpoint, reached
-from stetd.history.commits import rfc3339
 from stetd.history.objects import NewObject
-from stetd.observing.before_note import BeforeNote
-from stetd.observing.recording import NOTE_SECONDS, note_id, observe, read_note
-from stetd.planning.calls import check_if_match, plan_call, plan_here
 from stetd.planning.proposals import Proposal, Proposing
-from stetd.planning.world import OBSERVE, EditCall
+from stetd.planning.world import EditCall
 from stetd.processes.historian_client import Historian
 from stetd.processes.historian_messages import Place
-from stetd.processes.recorded_plans import Changed, PlanDialect, RecordedPlan, Replay, refused_anew
-from stetd.processes.remembered import Key
-from stetd.repository.stored_objects import MissingObject
-from stetd.session.modes import RESTRICTED
-from stetd.session.sessions import Session, clipboard_bytes
+from stetd.processes.recorded_plans import refused_anew
 from stetd.state.events import Events
 from stetd.state.mode_records import Modes
 from stetd.state.session_records import Sessions
 from stetd.state.state import State
-from stetd.state.workspace import Base, Workspace
+from stetd.state.workspace import Workspace
 from stetd.storage.journal import Journal, JournalBroken
 from stetd.storage.journal_format import CommitRecord, Record
-from stetd.storage.request_record import RequestRecord, answered
-from stetd.transaction.drafts import Draft, Who
-from stetd.transaction.parameters import check_label
+from stetd.storage.request_record import answered
 from stetd.transaction.refusals import (
-    TOOL_DISABLED,
-    after_dropping,
     contended,
-    damaged_history,
-    history_unwritable,
-    in_restricted_workspace,
     io_failure,
     other_call,
     outcome_unknown,
     read_only,
 )
-from stetd.transaction.sealing import seal
 from stetd.transaction.transaction import Displaced, Prepared, abort, mark_published
 
 _log = logging.getLogger(__name__)
@@ -100,43 +83,9 @@ MOST_UNWRITTEN, _MOST_BEHIND = 64 << 20, 512 << 20
 
 
 @dataclass(slots=True)
-class _EditJob:
-    call: EditCall
-    future: Future[EditResult]
-    lane: Lane
-    attempts: int = 0
-    #: Seconds that planning and publishing it has taken.
-    seconds: float = 0.0
-    begun: bool = False
-    answered: bool = False
-    #: In which it was planned last.
-    session: Session | None = None
-    #: It can't go on here: a planner or the historian is to be asked.
-    asks: bool = False
-    #: It was planned elsewhere, by ``asking``; what came of that: plans, a proposal, why there are
-    #: none; None if no process could be had.
-    planned: bool = False
-    found: list[RecordedPlan] | Proposal | Exception | None = None
-    asking: asyncio.Task[None] | None = None
-    #: What the historian has said of calls that may have been answered long ago.
-    recalled: dict[Key, RequestRecord | None] = field(default_factory=dict)
-    #: How often what was planned elsewhere did not hold any more.
-    overtaken: int = 0
-
-
-@dataclass(slots=True)
 class _Task:
     run: Callable[[], Any]
     future: Future[Any]
-
-
-@dataclass(slots=True)
-class _Outcome:
-    """What planning made of a job: a transaction to publish, or an answer to give."""
-
-    job: _EditJob
-    prepared: Prepared | None = None
-    answer: EditResult | Exception | None = None
 
 
 @dataclass(slots=True)
@@ -183,10 +132,8 @@ class Writer:
         self.modes = Modes(state, self.events, self.record)
         #: Who works here.
         self.sessions = Sessions(state, self.modes, self.record, limits.default_mode)
-        self.read_only: str | None = None
         #: Number of the last record that made a commit anywhere.
         self.git_number = 0
-        self._limits = limits
         #: Where calls are planned that take long; None: here.
         self._planners = planners
         self._queue = FairQueue()
@@ -213,6 +160,9 @@ class Writer:
             limits,
             self.become_read_only,
         )
+        self.preparer = Preparer(
+            state, self.sessions, journal, historian, limits, elsewhere=planners is not None
+        )
         self.checkpoints.on_begin = self.sessions.let_go
         self.checkpoints.on_end = self._wake
 
@@ -229,7 +179,7 @@ class Writer:
                     first.followers.append(future)
                 return future
             self._in_flight[key] = _InFlight(call.digest, future)
-        self._queue.put(_EditJob(call, future, lane), lane)
+        self._queue.put(EditJob(call, future, lane), lane)
         self._wake()
         return future
 
@@ -263,7 +213,7 @@ class Writer:
     def forsake(self, lane: Lane) -> None:
         """A client is gone: what it has asked for goes on, unless that is too much by now."""
         for item in self._queue.forsake(lane):
-            if isinstance(item, _EditJob):
+            if isinstance(item, EditJob):
                 self._answer(item, _FORSAKEN)
             elif isinstance(item, _Task):
                 _fail(item.future, _FORSAKEN)
@@ -398,7 +348,7 @@ class Writer:
 
     # -- batches
 
-    def _run_batch(self, batch: list[_EditJob]) -> None:
+    def _run_batch(self, batch: list[EditJob]) -> None:
         workspace = self.state.open.get(batch[0].call.workspace)
         if workspace is None or time.monotonic() > self._ends:
             closed = refuse(Kind.WORKSPACE_NOT_ALLOWED, "this workspace is closed")
@@ -418,7 +368,7 @@ class Writer:
                         self._answer(job, outcome_unknown())
                 return
 
-    def _try_batch(self, workspace: Workspace, jobs: list[_EditJob]) -> list[_EditJob]:
+    def _try_batch(self, workspace: Workspace, jobs: list[EditJob]) -> list[EditJob]:
         """Plan, journal and publish jobs; gives those that must be planned again."""
         try:
             workspace.check_present()
@@ -426,7 +376,7 @@ class Writer:
             for job in jobs:
                 self._answer(job, refusal)
             return []
-        outcomes = self._plan(workspace, jobs)
+        outcomes = self.preparer.prepare(workspace, jobs, self._turn_s())
         try:
             failure = self._make_durable(outcomes)
             if failure is not None:
@@ -439,196 +389,9 @@ class Writer:
                 if outcome.prepared is not None:
                     outcome.prepared.close()
 
-    def _plan(self, workspace: Workspace, jobs: list[_EditJob]) -> list[_Outcome]:
-        base = Base(workspace.head)
-        sessions: dict[str, Session | None] = {}
-        outcomes: list[_Outcome] = []
-        held: set[Lane] = set()
-        number = self.state.number
-        now = int(time.time())
-        deadline = time.perf_counter() + self._turn_s()
-        for job in jobs:
-            if (outcomes or held) and not job.begun and time.perf_counter() > deadline:
-                break  # these calls have not been looked at; they are put back into the queue
-            if job.lane in held:
-                continue  # as this one, because a call before it has not been planned yet
-            job.begun = True
-            name = job.call.session
-            if name is not None and name not in sessions:
-                sessions[name] = self.state.sessions.get((workspace.name, name))
-            session = sessions.get(name) if name is not None else None
-            began = time.perf_counter()
-            outcome = self._plan_one(workspace, base, job, session, number + 1, now)
-            job.seconds += time.perf_counter() - began
-            if outcome is None:
-                held.add(job.lane)
-                continue
-            outcomes.append(outcome)
-            if outcome.prepared is not None:
-                number += 1
-                base = base.after(outcome.prepared)
-                if name is not None:
-                    sessions[name] = outcome.prepared.session
-        return outcomes
-
-    def _plan_one(
-        self,
-        workspace: Workspace,
-        base: Base,
-        job: _EditJob,
-        session: Session | None,
-        number: int,
-        now: int,
-    ) -> _Outcome | None:
-        """Plan a job; None if something is to be asked for it first (:meth:`_ask`)."""
-        call = job.call
-        try:
-            # First: a call that was applied is answered so, whatever the mode is by now.
-            replayed = self._replay(workspace, job)
-            if replayed is not None:
-                return _Outcome(job, answer=replayed)
-            job.session = session = self._admitted(workspace, call, session)
-            prepared = self._prepare(workspace, base, job, session, number, now)
-            self._keep(session, prepared)
-        except TakesLong:
-            job.asks = True
-            return None
-        except Changed as change:
-            job.overtaken += 1
-            if job.overtaken == _MAX_OVERTAKEN:
-                return _Outcome(job, answer=contended(change.path, _MAX_OVERTAKEN))
-            job.asks = True
-            return None
-        except Refused as refusal:
-            cut = self.state.known[workspace.name].cut
-            if cut is not None:
-                when = rfc3339(cut.time)
-                refusal = after_dropping(refusal, cut.dropped, cut.oldest, when)
-            return _Outcome(job, answer=_light(refusal))
-        except OSError as error:
-            return _Outcome(job, answer=io_failure(error))
-        except MissingObject as error:
-            return _Outcome(job, answer=damaged_history(str(error)))
-        except Exception as error:  # noqa: BLE001 - a defect of ours must not end the writer
-            _log.exception("planning %s failed", call.method)
-            return _Outcome(job, answer=refuse(Kind.INTERNAL, f"internal error: {error!r}"))
-        if not _changes(prepared):
-            prepared.close()
-            return _Outcome(job, answer=prepared.result)
-        return _Outcome(job, prepared=prepared)
-
-    def _prepare(
-        self,
-        workspace: Workspace,
-        base: Base,
-        job: _EditJob,
-        session: Session | None,
-        number: int,
-        now: int,
-    ) -> Prepared:
-        """Plan a call and seal it. Raises Refused, TakesLong, Changed."""
-        call, limits = job.call, self._limits
-        if call.method == OBSERVE:
-            return observe(
-                workspace,
-                base,
-                call,
-                session,
-                limits=limits.call,
-                protection=limits.protection,
-                note=self._note(workspace, job, now),
-                number=number,
-                now=now,
-            )
-        draft = self._draft(workspace, base, job, session)
-        try:
-            self._check_nested(workspace, call, [item.target.path for item in draft.files])
-            self._check_clipboards(session, draft.clipboards)
-            return seal(
-                draft,
-                Who(call.agent, call.session, call.peer, call.method, call.request, call.why),
-                number=number,
-                time=now,
-                digest=call.digest,
-                workspace=workspace.name,
-                worktree=workspace.worktree,
-                head=base.head,
-                session=session,
-                load=workspace.repository.load_tree,
-                excludes=workspace.excludes,
-                preview=call.preview or draft.preview,
-            )
-        except BaseException:
-            for item in draft.files:
-                item.target.close()
-            raise
-
-    def _admitted(
-        self, workspace: Workspace, call: EditCall, session: Session | None
-    ) -> Session | None:
-        """The session in which a call may be made; the person's may be in none. Raises Refused."""
-        if call.entrant is not None:
-            session = self.sessions.find(call.entrant, session)
-        self._check_mode(workspace, call, session)
-        self._check_writable(call)
-        return session
-
-    def _keep(self, session: Session | None, prepared: Prepared) -> None:
-        """Record the session first, if it is new and something will be of it. Raises Refused."""
-        if session is None or not _changes(prepared):
-            return
-        try:
-            self.sessions.keep(session)
-        except BaseException:
-            prepared.close()
-            raise
-
-    def _note(self, workspace: Workspace, job: _EditJob, now: int) -> BeforeNote | None:
-        """What was noted before the tool ran that is observed now. Raises TakesLong."""
-        call = job.call
-        use = call.params.get("use")
-        if use is None or call.params["phase"] != "after":
-            return None
-        key = (workspace.name, call.session or "", note_id(use))
-        told = self._answered(key, job)
-        if told is None or now - told.time > NOTE_SECONDS:
-            return None
-        return read_note(told.reply)
-
-    def _draft(
-        self, workspace: Workspace, base: Base, job: _EditJob, session: Session | None
-    ) -> Draft:
-        """Plan a call, or take what was planned elsewhere. Raises Refused, TakesLong, Changed."""
-        call, limits, found = job.call, self._limits, job.found
-
-        def plan(plan_dialect: PlanDialect = plan_here) -> Draft:
-            return plan_call(
-                workspace, base, call, session, limits.call, limits.protection, plan_dialect
-            )
-
-        if isinstance(found, Exception):
-            raise found
-        if call.needs_history:
-            if not isinstance(found, Proposal):
-                check_if_match(workspace, base, call, session, limits.call)
-                raise TakesLong
-            paths = [file.path for file in found.files]
-            workspace.check_unchanged(found.number, paths, found.reverts)
-            return plan_call(
-                workspace, base, call, session, limits.call, limits.protection, proposal=found
-            )
-        if isinstance(found, list):
-            return plan(Replay(found))
-        if self._planners is None or job.planned:
-            return plan()
-        if call.size > AT_ONCE_BYTES:
-            raise TakesLong
-        with limited(AT_ONCE_S):
-            return plan()
-
     # -- calls for which something is asked
 
-    def _ask(self, job: _EditJob) -> None:
+    def _ask(self, job: EditJob) -> None:
         """Have a job planned elsewhere. It is the first in its lane, which is held meanwhile."""
         job.asks, job.found = False, None
         if job.asking is not None:
@@ -638,12 +401,12 @@ class Writer:
         self._asking.add(job.asking)
         job.asking.add_done_callback(self._asking.discard)
 
-    async def _asked(self, job: _EditJob) -> None:
-        call, limits = job.call, self._limits.call
+    async def _asked(self, job: EditJob) -> None:
+        call, limits = job.call, self.preparer.limits.call
         try:
             workspace = self.state.open[call.workspace]
-            if self._unknown(job):
-                await self._recall(job)
+            if self.preparer.unknown(job):
+                await self.preparer.recall(job)
             elif call.needs_history:
                 asked, place = Proposing(call, limits), self.place(workspace, call.directory)
                 job.found = await self.historian.ask("take back", asked, Proposal, place)
@@ -659,34 +422,10 @@ class Writer:
             job.found = error
         self._go_on(job)
 
-    def _go_on(self, job: _EditJob) -> None:
+    def _go_on(self, job: EditJob) -> None:
         if not job.answered:
             self._queue.let_go(job.lane)
             self._wake()
-
-    def _unknown(self, job: _EditJob) -> list[Key]:
-        """The ids that the historian is to be asked for before a job can be planned."""
-        call, remembered = job.call, self.historian.remembered
-        keys = []
-        if call.retryable and not call.preview:
-            keys.append((call.workspace, call.session or "", call.request))
-        use = call.params.get("use") if call.method == OBSERVE else None
-        if use is not None and call.params["phase"] == "after":
-            keys.append((call.workspace, call.session or "", note_id(use)))
-        return [
-            key
-            for key in keys
-            if key not in job.recalled
-            and key not in self.state.requests
-            and remembered.find(key) is None
-            and remembered.may_be_old(key)
-        ]
-
-    async def _recall(self, job: _EditJob) -> None:
-        """Ask the historian for calls that may have been answered long ago. Raises Refused."""
-        for key in self._unknown(job):
-            found = await self.historian.ask("answered call", key, list[RequestRecord])
-            job.recalled[key] = found[0] if found else None
 
     def place(self, workspace: Workspace, directory: str = "") -> Place:
         """Where the historian is to look."""
@@ -712,89 +451,19 @@ class Writer:
                 continue
             session = self.state.sessions.get((workspace.name, job.call.session or ""))
             try:
-                self._check_mode(workspace, job.call, session)
+                self.preparer.check_mode(workspace, job.call, session)
             except Refused as refusal:
                 if self._queue.withdraw(lane, job):
-                    self._answer(job, _light(refusal))
+                    self._answer(job, light(refusal))
 
-    def _is_wanted(self, job: _EditJob) -> bool:
+    def _is_wanted(self, job: EditJob) -> bool:
         """Whether somebody still waits for the answer."""
         if not job.lane.forsaken:
             return True
         entry = self._in_flight.get((job.call.workspace, job.call.session or "", job.call.request))
         return entry is not None and bool(entry.followers)
 
-    def _check_mode(self, workspace: Workspace, call: EditCall, session: Session | None) -> None:
-        if call.control and call.needs_history:
-            return  # the person's own undo works in every mode
-        if call.method == OBSERVE:
-            return  # nothing is written to a file: it is better known than not
-        if self.state.effective_mode(session, workspace) == RESTRICTED:
-            raise refuse(Kind.TOOL_DISABLED, TOOL_DISABLED)
-
-    def _check_nested(self, workspace: Workspace, call: EditCall, paths: Sequence[str]) -> None:
-        """Refuse what reaches into a restricted workspace from the one around it."""
-        if call.control and call.needs_history:
-            return
-        for inner, root in self.state.restricted_below(workspace):
-            path = next((each for each in paths if each.startswith(inner)), None)
-            if path is not None:
-                raise in_restricted_workspace(path, root)
-
-    def _check_writable(self, call: EditCall) -> None:
-        if call.preview:
-            return
-        if self.read_only is not None:
-            raise read_only(self.read_only)
-        trouble = self.historian.trouble
-        most = MOST_UNWRITTEN if trouble is not None else _MOST_BEHIND
-        if self.journal.bytes > max(most, self._limits.checkpoint_bytes):
-            raise history_unwritable(trouble)
-
-    def _check_clipboards(self, session: Session | None, changes: Mapping[str, str]) -> None:
-        if not changes:
-            return
-        if session is None:
-            raise refuse(
-                Kind.INVALID_PARAMS,
-                "clipboards belong to a session: name one in hello, e.g. session: 'conv-1'",
-            )
-        for name in changes:
-            check_label("the clipboard name", name)
-        size = clipboard_bytes({**session.clipboards, **changes})
-        if size > self._limits.max_clipboard_bytes:
-            raise refuse(
-                Kind.INPUT_TOO_LARGE,
-                f"the session's clipboards would hold {size:,} bytes, "
-                f"{self._limits.max_clipboard_bytes:,} is the most; delete some first "
-                "(max_clipboard_bytes in the configuration)",
-            )
-
-    def _answered(self, key: Key, job: _EditJob) -> RequestRecord | None:
-        """The record of an answered call. Raises TakesLong where the historian is to be asked."""
-        found = self.state.requests.get(key) or self.historian.remembered.find(key)
-        if found is None and self.historian.remembered.may_be_old(key):
-            if key not in job.recalled:
-                if isinstance(job.found, Refused):
-                    raise job.found  # nobody knows: it must not be done twice
-                raise TakesLong
-            found = job.recalled[key]
-        return found
-
-    def _replay(self, workspace: Workspace, job: _EditJob) -> EditResult | None:
-        call = job.call
-        if not call.retryable or call.preview:
-            return None
-        key = (workspace.name, call.session or "", call.request)
-        record = self._answered(key, job)
-        if record is None:
-            return None
-        if record.digest != call.digest:
-            raise other_call(call.request)
-        result = msgspec.msgpack.decode(record.reply, type=known(EditResult))
-        return msgspec.structs.replace(result, replayed=True, diff="")
-
-    def _make_durable(self, outcomes: Sequence[_Outcome]) -> Exception | None:
+    def _make_durable(self, outcomes: Sequence[Outcome]) -> Exception | None:
         """Append the records of a batch and sync once; why not, if that failed."""
         records: list[Record] = []
         reserve = 0
@@ -817,7 +486,7 @@ class Writer:
         self.checkpoints.needed = True
         return None
 
-    def _publish_all(self, workspace: Workspace, outcomes: list[_Outcome]) -> list[_EditJob]:
+    def _publish_all(self, workspace: Workspace, outcomes: list[Outcome]) -> list[EditJob]:
         for i, outcome in enumerate(outcomes):
             if outcome.prepared is None:
                 assert outcome.answer is not None, "BUG: a job without a transaction or an answer"
@@ -881,8 +550,8 @@ class Writer:
         )
 
     def _abort(
-        self, workspace: Workspace, outcomes: list[_Outcome], cause: Exception
-    ) -> list[_EditJob]:
+        self, workspace: Workspace, outcomes: list[Outcome], cause: Exception
+    ) -> list[EditJob]:
         """Void a call that could not be published and the later ones; what is to be tried again."""
         voided = [o.prepared for o in outcomes if o.prepared is not None]
         jobs = [outcome.job for outcome in outcomes]
@@ -925,10 +594,10 @@ class Writer:
     def become_read_only(self, reason: str) -> None:
         """Take no call that writes any more, nor a checkpoint; until the next start."""
         _log.error("going read-only: %s", reason)
-        self.read_only = self.read_only or reason
+        self.state.read_only = self.state.read_only or reason
         self.checkpoints.give_up()
 
-    def _answer(self, job: _EditJob, answer: EditResult | Exception) -> None:
+    def _answer(self, job: EditJob, answer: EditResult | Exception) -> None:
         followers: list[Future[EditResult]] = []
         if job.call.retryable and not job.call.preview:
             key = (job.call.workspace, job.call.session or "", job.call.request)
@@ -949,7 +618,7 @@ class Writer:
 
     def reconfigure(self, limits: WriterLimits) -> None:
         """Go by other limits from now on."""
-        self._limits = limits
+        self.preparer.limits = limits
         self._grace.period = limits.grace_s
         self.sessions.default_mode = limits.default_mode
         self.checkpoints.reconfigure(limits)
@@ -958,8 +627,8 @@ class Writer:
 
     def record(self, *records: Record) -> None:
         """Make records durable. Raises Refused."""
-        if self.read_only is not None:
-            raise read_only(self.read_only)
+        if self.state.read_only is not None:
+            raise read_only(self.state.read_only)
         try:
             self.journal.append(*records)
             self.journal.sync()
@@ -1008,18 +677,6 @@ class Writer:
             self._record_late_write(late)
 
 
-def _changes(prepared: Prepared) -> bool:
-    """Whether there is anything to be recorded."""
-    record = prepared.record
-    return bool(record.commits or record.clipboards or prepared.noted) and not prepared.preview
-
-
-def _light(refusal: Refused) -> Refused:
-    """A refusal without where it came from: that keeps all that planning has looked at."""
-    refusal.__traceback__ = refusal.__context__ = refusal.__cause__ = None
-    return refusal
-
-
 def _give(future: Future[T], result: T) -> None:
     if not future.cancelled():  # nobody waits any more; it has happened all the same
         future.set_result(result)
@@ -1045,7 +702,7 @@ def _take_batch(items: list[Waiting]) -> list[Waiting]:
         if waiting.after_all or first.alone:
             rest += items[number:]
             break
-        fits = isinstance(job, _EditJob) and job.call.workspace == first.workspace
+        fits = isinstance(job, EditJob) and job.call.workspace == first.workspace
         if fits and not job.call.alone and id(waiting.lane) not in passed:
             batch.append(waiting)
         else:

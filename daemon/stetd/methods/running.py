@@ -58,7 +58,7 @@ def _counts(caller: Caller) -> tuple[StatusResult, list[str]]:
         pid=os.getpid(),
         uptime_s=round(time.monotonic() - caller.shared.started, 3),
         durability=settings.durability,
-        read_only=writer.read_only,
+        read_only=writer.state.read_only,
         trouble=caller.shared.writer.historian.trouble,
         workspaces=len(state.open),
         sessions=len(state.sessions),

@@ -107,8 +107,8 @@ class Workspaces(msgspec.Struct, frozen=True):
     def _try_again(self, known: WorkspaceState) -> Workspace:
         """Try again to open a deferred workspace."""
         writer = self.writer
-        if writer.read_only is not None:
-            raise read_only(writer.read_only)
+        if writer.state.read_only is not None:
+            raise read_only(writer.state.read_only)
         try:
             workspace, objects = self.opening.again(known)
         except JournalBroken as error:
@@ -161,8 +161,8 @@ def check_root(root: str) -> None:
 @contextmanager
 def writing(writer: Writer) -> Iterator[None]:
     """Refuse (read_only, io_error) what the disk refuses."""
-    if writer.read_only is not None:
-        raise read_only(writer.read_only)
+    if writer.state.read_only is not None:
+        raise read_only(writer.state.read_only)
     try:
         yield
     except OSError as error:

@@ -135,8 +135,8 @@ async def keep_status(line: Callable[[], str]) -> None:
 def status_line(writer: Writer) -> str:
     """How a daemon that serves is, in one line."""
     workspaces, sessions = len(writer.state.open), len(writer.state.sessions)
-    if writer.read_only is not None:
-        return f"Read-only until it is restarted: {writer.read_only}"
+    if writer.state.read_only is not None:
+        return f"Read-only until it is restarted: {writer.state.read_only}"
     trouble = writer.historian.trouble
     if trouble is not None:
         return f"Serving; the history can't be written at present: {trouble}"

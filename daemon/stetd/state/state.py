@@ -66,6 +66,8 @@ class State:
     upgrades: dict[str, UpgradeRequest] = field(default_factory=dict)
     #: What has a grant: (workspace, session), or (workspace, None) for the workspace itself.
     granted: set[tuple[str, str | None]] = field(default_factory=set)
+    #: Why no call may write any more, until the next start.
+    read_only: str | None = None
     #: Files that no history keeps, as the configuration has it.
     excludes: Excludes = NOTHING_EXCLUDED
 

@@ -233,8 +233,8 @@ async def collect(
 
 def check_open(writer: Writer, workspace: Workspace) -> None:
     """See to it that a history may be added to. Raises Refused."""
-    if writer.read_only is not None:
-        raise read_only(writer.read_only)
+    if writer.state.read_only is not None:
+        raise read_only(writer.state.read_only)
     if writer.state.open.get(workspace.name) is not workspace:
         raise refuse(Kind.WORKSPACE_NOT_ALLOWED, "this workspace is no longer allowed")
 

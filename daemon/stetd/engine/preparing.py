@@ -1,0 +1,420 @@
+"""From calls that wait to sealed transactions, or to answers: what changes nothing yet.
+
+A call that was answered before is answered so again. One that may be made is planned on the head
+that the call before it will leave, checked and sealed. What takes too long for the event loop, or
+needs the history, is marked (``asks``): the writer has it planned elsewhere, and brings it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from asyncio import Future
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from stet.wire.failures import Kind, Refused, refuse
+from stet.wire.first_use import known
+from stet.wire.results import EditResult
+from stetd.editing.patience import TakesLong, limited
+from stetd.engine.checkpointing import WriterLimits
+from stetd.engine.fair_queue import Lane
+from stetd.engine.long_planning import AT_ONCE_BYTES, AT_ONCE_S
+from stetd.history.commits import rfc3339
+from stetd.observing.before_note import BeforeNote
+from stetd.observing.recording import NOTE_SECONDS, note_id, observe, read_note
+from stetd.planning.calls import check_if_match, plan_call, plan_here
+from stetd.planning.proposals import Proposal
+from stetd.planning.world import OBSERVE, EditCall
+from stetd.processes.historian_client import Historian
+from stetd.processes.recorded_plans import Changed, PlanDialect, RecordedPlan, Replay
+from stetd.processes.remembered import Key
+from stetd.repository.stored_objects import MissingObject
+from stetd.session.modes import RESTRICTED
+from stetd.session.sessions import Session, clipboard_bytes
+from stetd.state.session_records import Sessions
+from stetd.state.state import State
+from stetd.state.workspace import Base, Workspace
+from stetd.storage.journal import Journal
+from stetd.storage.request_record import RequestRecord
+from stetd.transaction.drafts import Draft, Who
+from stetd.transaction.parameters import check_label
+from stetd.transaction.refusals import (
+    TOOL_DISABLED,
+    after_dropping,
+    contended,
+    damaged_history,
+    history_unwritable,
+    in_restricted_workspace,
+    io_failure,
+    other_call,
+    read_only,
+)
+from stetd.transaction.sealing import seal
+from stetd.transaction.transaction import Prepared
+
+_log = logging.getLogger(__name__)
+
+#: How often a call is planned elsewhere at most, while its files change each time.
+_MAX_OVERTAKEN = 5
+#: Bytes that the journal may have while the history can't be written, and while it only takes
+#: long; more if checkpoints are to be rarer than that.
+MOST_UNWRITTEN, _MOST_BEHIND = 64 << 20, 512 << 20
+
+
+@dataclass(slots=True)
+class EditJob:
+    """A client's call from its submission to its answer."""
+
+    call: EditCall
+    future: Future[EditResult]
+    lane: Lane
+    attempts: int = 0
+    #: Seconds that planning and publishing it has taken.
+    seconds: float = 0.0
+    begun: bool = False
+    answered: bool = False
+    #: In which it was planned last.
+    session: Session | None = None
+    #: It can't go on here: a planner or the historian is to be asked.
+    asks: bool = False
+    #: It was planned elsewhere, by ``asking``; what came of that: plans, a proposal, why there are
+    #: none; None if no process could be had.
+    planned: bool = False
+    found: list[RecordedPlan] | Proposal | Exception | None = None
+    asking: asyncio.Task[None] | None = None
+    #: What the historian has said of calls that may have been answered long ago.
+    recalled: dict[Key, RequestRecord | None] = field(default_factory=dict)
+    #: How often what was planned elsewhere did not hold any more.
+    overtaken: int = 0
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What planning made of a job: a transaction to publish, or an answer to give."""
+
+    job: EditJob
+    prepared: Prepared | None = None
+    answer: EditResult | Exception | None = None
+
+
+class Preparer:
+    """Plans, checks and seals calls on the state. ``elsewhere``: long calls can be planned so."""
+
+    def __init__(
+        self,
+        state: State,
+        sessions: Sessions,
+        journal: Journal,
+        historian: Historian,
+        limits: WriterLimits,
+        *,
+        elsewhere: bool,
+    ) -> None:
+        self.limits = limits
+        self._state = state
+        self._sessions = sessions
+        self._journal = journal
+        self._historian = historian
+        self._elsewhere = elsewhere
+
+    def prepare(self, workspace: Workspace, jobs: list[EditJob], turn_s: float) -> list[Outcome]:
+        """Plan jobs one after the other, for some ``turn_s`` seconds at most.
+
+        Those without an outcome go back into the queue, or are to be planned elsewhere first.
+        """
+        base = Base(workspace.head)
+        sessions: dict[str, Session | None] = {}
+        outcomes: list[Outcome] = []
+        held: set[Lane] = set()
+        number = self._state.number
+        now = int(time.time())
+        deadline = time.perf_counter() + turn_s
+        for job in jobs:
+            if (outcomes or held) and not job.begun and time.perf_counter() > deadline:
+                break  # these calls have not been looked at; they are put back into the queue
+            if job.lane in held:
+                continue  # as this one, because a call before it has not been planned yet
+            job.begun = True
+            name = job.call.session
+            if name is not None and name not in sessions:
+                sessions[name] = self._state.sessions.get((workspace.name, name))
+            session = sessions.get(name) if name is not None else None
+            began = time.perf_counter()
+            outcome = self._plan_one(workspace, base, job, session, number + 1, now)
+            job.seconds += time.perf_counter() - began
+            if outcome is None:
+                held.add(job.lane)
+                continue
+            outcomes.append(outcome)
+            if outcome.prepared is not None:
+                number += 1
+                base = base.after(outcome.prepared)
+                if name is not None:
+                    sessions[name] = outcome.prepared.session
+        return outcomes
+
+    def _plan_one(
+        self,
+        workspace: Workspace,
+        base: Base,
+        job: EditJob,
+        session: Session | None,
+        number: int,
+        now: int,
+    ) -> Outcome | None:
+        """Plan a job; None if something is to be asked for it first (:meth:`_ask`)."""
+        call = job.call
+        try:
+            # First: a call that was applied is answered so, whatever the mode is by now.
+            replayed = self._replay(workspace, job)
+            if replayed is not None:
+                return Outcome(job, answer=replayed)
+            job.session = session = self._admitted(workspace, call, session)
+            prepared = self._prepare(workspace, base, job, session, number, now)
+            self._keep(session, prepared)
+        except TakesLong:
+            job.asks = True
+            return None
+        except Changed as change:
+            job.overtaken += 1
+            if job.overtaken == _MAX_OVERTAKEN:
+                return Outcome(job, answer=contended(change.path, _MAX_OVERTAKEN))
+            job.asks = True
+            return None
+        except Refused as refusal:
+            cut = self._state.known[workspace.name].cut
+            if cut is not None:
+                when = rfc3339(cut.time)
+                refusal = after_dropping(refusal, cut.dropped, cut.oldest, when)
+            return Outcome(job, answer=light(refusal))
+        except OSError as error:
+            return Outcome(job, answer=io_failure(error))
+        except MissingObject as error:
+            return Outcome(job, answer=damaged_history(str(error)))
+        except Exception as error:  # noqa: BLE001 - a defect of ours must not end the writer
+            _log.exception("planning %s failed", call.method)
+            return Outcome(job, answer=refuse(Kind.INTERNAL, f"internal error: {error!r}"))
+        if not _changes(prepared):
+            prepared.close()
+            return Outcome(job, answer=prepared.result)
+        return Outcome(job, prepared=prepared)
+
+    def _prepare(
+        self,
+        workspace: Workspace,
+        base: Base,
+        job: EditJob,
+        session: Session | None,
+        number: int,
+        now: int,
+    ) -> Prepared:
+        """Plan a call and seal it. Raises Refused, TakesLong, Changed."""
+        call, limits = job.call, self.limits
+        if call.method == OBSERVE:
+            return observe(
+                workspace,
+                base,
+                call,
+                session,
+                limits=limits.call,
+                protection=limits.protection,
+                note=self._note(workspace, job, now),
+                number=number,
+                now=now,
+            )
+        draft = self._draft(workspace, base, job, session)
+        try:
+            self._check_nested(workspace, call, [item.target.path for item in draft.files])
+            self._check_clipboards(session, draft.clipboards)
+            return seal(
+                draft,
+                Who(call.agent, call.session, call.peer, call.method, call.request, call.why),
+                number=number,
+                time=now,
+                digest=call.digest,
+                workspace=workspace.name,
+                worktree=workspace.worktree,
+                head=base.head,
+                session=session,
+                load=workspace.repository.load_tree,
+                excludes=workspace.excludes,
+                preview=call.preview or draft.preview,
+            )
+        except BaseException:
+            for item in draft.files:
+                item.target.close()
+            raise
+
+    def _admitted(
+        self, workspace: Workspace, call: EditCall, session: Session | None
+    ) -> Session | None:
+        """The session in which a call may be made; the person's may be in none. Raises Refused."""
+        if call.entrant is not None:
+            session = self._sessions.find(call.entrant, session)
+        self.check_mode(workspace, call, session)
+        self._check_writable(call)
+        return session
+
+    def _keep(self, session: Session | None, prepared: Prepared) -> None:
+        """Record the session first, if it is new and something will be of it. Raises Refused."""
+        if session is None or not _changes(prepared):
+            return
+        try:
+            self._sessions.keep(session)
+        except BaseException:
+            prepared.close()
+            raise
+
+    def _note(self, workspace: Workspace, job: EditJob, now: int) -> BeforeNote | None:
+        """What was noted before the tool ran that is observed now. Raises TakesLong."""
+        call = job.call
+        use = call.params.get("use")
+        if use is None or call.params["phase"] != "after":
+            return None
+        key = (workspace.name, call.session or "", note_id(use))
+        told = self._answered(key, job)
+        if told is None or now - told.time > NOTE_SECONDS:
+            return None
+        return read_note(told.reply)
+
+    def _draft(
+        self, workspace: Workspace, base: Base, job: EditJob, session: Session | None
+    ) -> Draft:
+        """Plan a call, or take what was planned elsewhere. Raises Refused, TakesLong, Changed."""
+        call, limits, found = job.call, self.limits, job.found
+
+        def plan(plan_dialect: PlanDialect = plan_here) -> Draft:
+            return plan_call(
+                workspace, base, call, session, limits.call, limits.protection, plan_dialect
+            )
+
+        if isinstance(found, Exception):
+            raise found
+        if call.needs_history:
+            if not isinstance(found, Proposal):
+                check_if_match(workspace, base, call, session, limits.call)
+                raise TakesLong
+            paths = [file.path for file in found.files]
+            workspace.check_unchanged(found.number, paths, found.reverts)
+            return plan_call(
+                workspace, base, call, session, limits.call, limits.protection, proposal=found
+            )
+        if isinstance(found, list):
+            return plan(Replay(found))
+        if not self._elsewhere or job.planned:
+            return plan()
+        if call.size > AT_ONCE_BYTES:
+            raise TakesLong
+        with limited(AT_ONCE_S):
+            return plan()
+
+    def check_mode(self, workspace: Workspace, call: EditCall, session: Session | None) -> None:
+        """Raises Refused if the mode forbids a call."""
+        if call.control and call.needs_history:
+            return  # the person's own undo works in every mode
+        if call.method == OBSERVE:
+            return  # nothing is written to a file: it is better known than not
+        if self._state.effective_mode(session, workspace) == RESTRICTED:
+            raise refuse(Kind.TOOL_DISABLED, TOOL_DISABLED)
+
+    def _check_nested(self, workspace: Workspace, call: EditCall, paths: Sequence[str]) -> None:
+        """Refuse what reaches into a restricted workspace from the one around it."""
+        if call.control and call.needs_history:
+            return
+        for inner, root in self._state.restricted_below(workspace):
+            path = next((each for each in paths if each.startswith(inner)), None)
+            if path is not None:
+                raise in_restricted_workspace(path, root)
+
+    def _check_writable(self, call: EditCall) -> None:
+        if call.preview:
+            return
+        if self._state.read_only is not None:
+            raise read_only(self._state.read_only)
+        trouble = self._historian.trouble
+        most = MOST_UNWRITTEN if trouble is not None else _MOST_BEHIND
+        if self._journal.bytes > max(most, self.limits.checkpoint_bytes):
+            raise history_unwritable(trouble)
+
+    def _check_clipboards(self, session: Session | None, changes: Mapping[str, str]) -> None:
+        if not changes:
+            return
+        if session is None:
+            raise refuse(
+                Kind.INVALID_PARAMS,
+                "clipboards belong to a session: name one in hello, e.g. session: 'conv-1'",
+            )
+        for name in changes:
+            check_label("the clipboard name", name)
+        size = clipboard_bytes({**session.clipboards, **changes})
+        if size > self.limits.max_clipboard_bytes:
+            raise refuse(
+                Kind.INPUT_TOO_LARGE,
+                f"the session's clipboards would hold {size:,} bytes, "
+                f"{self.limits.max_clipboard_bytes:,} is the most; delete some first "
+                "(max_clipboard_bytes in the configuration)",
+            )
+
+    def _answered(self, key: Key, job: EditJob) -> RequestRecord | None:
+        """The record of an answered call. Raises TakesLong where the historian is to be asked."""
+        found = self._state.requests.get(key) or self._historian.remembered.find(key)
+        if found is None and self._historian.remembered.may_be_old(key):
+            if key not in job.recalled:
+                if isinstance(job.found, Refused):
+                    raise job.found  # nobody knows: it must not be done twice
+                raise TakesLong
+            found = job.recalled[key]
+        return found
+
+    def _replay(self, workspace: Workspace, job: EditJob) -> EditResult | None:
+        call = job.call
+        if not call.retryable or call.preview:
+            return None
+        key = (workspace.name, call.session or "", call.request)
+        record = self._answered(key, job)
+        if record is None:
+            return None
+        if record.digest != call.digest:
+            raise other_call(call.request)
+        result = msgspec.msgpack.decode(record.reply, type=known(EditResult))
+        return msgspec.structs.replace(result, replayed=True, diff="")
+
+    def unknown(self, job: EditJob) -> list[Key]:
+        """The ids that the historian is to be asked for before a job can be planned."""
+        call, remembered = job.call, self._historian.remembered
+        keys = []
+        if call.retryable and not call.preview:
+            keys.append((call.workspace, call.session or "", call.request))
+        use = call.params.get("use") if call.method == OBSERVE else None
+        if use is not None and call.params["phase"] == "after":
+            keys.append((call.workspace, call.session or "", note_id(use)))
+        return [
+            key
+            for key in keys
+            if key not in job.recalled
+            and key not in self._state.requests
+            and remembered.find(key) is None
+            and remembered.may_be_old(key)
+        ]
+
+    async def recall(self, job: EditJob) -> None:
+        """Ask the historian for calls that may have been answered long ago. Raises Refused."""
+        for key in self.unknown(job):
+            found = await self._historian.ask("answered call", key, list[RequestRecord])
+            job.recalled[key] = found[0] if found else None
+
+
+def _changes(prepared: Prepared) -> bool:
+    """Whether there is anything to be recorded."""
+    record = prepared.record
+    return bool(record.commits or record.clipboards or prepared.noted) and not prepared.preview
+
+
+def light(refusal: Refused) -> Refused:
+    """A refusal without where it came from: that keeps all that planning has looked at."""
+    refusal.__traceback__ = refusal.__context__ = refusal.__cause__ = None
+    return refusal
