@@ -60,7 +60,7 @@ log = logging.getLogger("stetd")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the daemon until it is told to stop; the exit status."""
+    """Run the daemon until it is to stop; the exit status."""
     gc.disable()  # until all is loaded, which makes much and lets nothing go
     options = _parser().parse_args(arguments)
     directories = Directories.from_environment()
@@ -117,10 +117,10 @@ def _tell_configuration(given: argparse.Namespace, directories: Directories) -> 
 
     chosen = given.check_config or given.config
     path, must_exist = os.path.abspath(chosen or directories.config), bool(chosen)
-    told = checked = options.check(path, must_exist=must_exist)
+    report = checked = options.check(path, must_exist=must_exist)
     if given.show_config and checked["ok"]:
-        told = options.show(path, must_exist=must_exist)
-    words = msgspec.json.encode(told).decode() if given.json else options.in_words(told)
+        report = options.show(path, must_exist=must_exist)
+    words = msgspec.json.encode(report).decode() if given.json else options.in_words(report)
     print(words)  # noqa: T201
     return 0 if checked["ok"] else EXIT_USAGE
 

@@ -46,7 +46,7 @@ T = TypeVar("T")
 #: The event loop shares the interpreter with threads; short turns keep it quick.
 _SWITCH_INTERVAL_S = 0.0005
 _CHECKPOINT_TIMEOUT_S = 30.0
-#: Seconds in which calls that wait are still begun when the daemon is told to end.
+#: Seconds in which calls that wait are still begun when the daemon is to end.
 _QUEUE_S = 10.0
 _CHECKPOINT_LOOK_S = 0.05
 
@@ -79,7 +79,7 @@ class Daemon:
         """Recover the state, start to work. The caller holds the lock.
 
         ``other_disk``: what writing goes through in tests; the historian is a thread then.
-        ``keep``: descriptors that are open until the last process has ended. ``tell`` is told in
+        ``keep``: descriptors that are open until the last process has ended. ``tell`` is called in
         words what is being done. ``planners``: where calls are planned that take long, if not on
         the loop. Raises FormatError, JournalBroken, OSError.
         """

@@ -18,7 +18,7 @@ it waits for it too; nobody else does.
 What waits for all may say for how long (``within``): after so many seconds it is next, though not
 before what its own lane has asked for earlier. What it goes before is done later, and sees it.
 
-No threads and no I/O; what the items are is the writer's affair (:mod:`stetd.engine.writer`).
+No threads and no I/O; only the writer knows what the items are (:mod:`stetd.engine.writer`).
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class FairQueue:
         #: All items in the order in which they came. Drawn ones are dropped when they are at
         #: its front, or are the most of it: they may hold megabytes.
         self._order: deque[Waiting] = deque()
-        #: Those that do not wait for ever. Drawn ones are dropped when it is looked at.
+        #: Those that do not wait for ever. Drawn ones are dropped when it is read.
         self._pressing: list[Waiting] = []
         self._length = 0
         self._forsaken = 0

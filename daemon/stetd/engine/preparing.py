@@ -135,7 +135,7 @@ class Preparer:
         deadline = time.perf_counter() + turn_s
         for job in jobs:
             if (outcomes or held) and not job.begun and time.perf_counter() > deadline:
-                break  # these calls have not been looked at; they are put back into the queue
+                break  # these calls have not been begun; they are put back into the queue
             if job.lane in held:
                 continue  # as this one, because a call before it has not been planned yet
             job.begun = True
@@ -276,10 +276,10 @@ class Preparer:
         if use is None or call.params["phase"] != "after":
             return None
         key = (workspace.name, call.session or "", note_id(use))
-        told = self._answered(key, job)
-        if told is None or now - told.time > NOTE_SECONDS:
+        noted = self._answered(key, job)
+        if noted is None or now - noted.time > NOTE_SECONDS:
             return None
-        return read_note(told.reply)
+        return read_note(noted.reply)
 
     def _draft(
         self, workspace: Workspace, base: Base, job: EditJob, session: Session | None
@@ -415,6 +415,6 @@ def _changes(prepared: Prepared) -> bool:
 
 
 def light(refusal: Refused) -> Refused:
-    """A refusal without where it came from: that keeps all that planning has looked at."""
+    """A refusal without its traceback, which keeps all that planning has read in memory."""
     refusal.__traceback__ = refusal.__context__ = refusal.__cause__ = None
     return refusal

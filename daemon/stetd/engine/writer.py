@@ -1,6 +1,6 @@
 """What changes anything, on the event loop: the order in which it takes calls is the history's.
 
-Which call is next, of those that wait, is the queue's affair (:mod:`stetd.engine.fair_queue`):
+Which call is next, of those that wait, the queue decides (:mod:`stetd.engine.fair_queue`):
 those of a connection in their order, connections in turns. Calls that are taken together are
 planned one after the other, share one journal sync (group commit), and are then published and
 answered in order (PROTOCOL.md 2-6). Other changes (sessions, modes, clipboards, workspaces) run
@@ -126,7 +126,7 @@ class Writer:
         self.state = state
         self.journal = journal
         self.historian = historian
-        #: What subscribers are told of.
+        #: What subscribers get.
         self.events = Events()
         #: Who may write, and who asks to.
         self.modes = Modes(state, self.events, self.record)
@@ -512,14 +512,14 @@ class Writer:
         if prepared.session is not None:
             self.state.sessions[workspace.name, prepared.session.name] = prepared.session
         if record.request is not None:
-            told = answered(record)
-            self.state.requests[told.key] = told
-            self.historian.remembered.add(told)
+            request = answered(record)
+            self.state.requests[request.key] = request
+            self.historian.remembered.add(request)
         self._note_unsynced(workspace, prepared)
         for work in prepared.files:
             self._grace.watch(workspace, work)
         if record.commits:
-            # What was only observed is not counted line by line; whoever is told counts it.
+            # Lines of what was only observed are counted for subscribers, if there are any.
             counted = prepared.result.commit is not None and prepared.files
             own = prepared.result.files if counted else None
             self.committed(workspace, record.number, prepared.objects, own, record.commits)
@@ -538,7 +538,7 @@ class Writer:
         files: Sequence[FileChange] | None = None,
         commits: Sequence[CommitRecord] | None = None,
     ) -> None:
-        """Tell subscribers what record ``number`` has added to the history, which Git follows.
+        """Notify subscribers of what record ``number`` has added to the history, which Git follows.
 
         ``files``: those of the last commit, where they are known; ``commits``: which were made.
         """

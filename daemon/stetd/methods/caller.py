@@ -129,7 +129,7 @@ class Caller:
         return {"agent": self.agent, "session": self.session}
 
     def disconnected(self) -> None:
-        """The client is gone. What it asked for goes on, but nobody is told any more."""
+        """The client is gone. What it asked for goes on, but nobody gets the answer any more."""
         self.gone = True
         self.shared.callers.discard(self)
         self.shared.writer.forsake(self.lane)

@@ -1,4 +1,4 @@
-"""``hello``: who the caller is, which workspace and session; and what it may be told of."""
+"""``hello``: who the caller is, which workspace and session; and what it may learn."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _root_around(state: State, path: str) -> str:
 def _look(caller: Caller, root: str) -> _Seen:
     """Look at a workspace as the peer sees it. Raises Refused if that is something else.
 
-    Where nothing is left of it, whoever sees the directory above may be told so.
+    Where nothing is left of it, whoever sees the directory above may learn so.
     """
     nearest = nearest_real(root)
     if not _sees(caller, nearest):

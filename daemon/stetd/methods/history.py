@@ -25,7 +25,7 @@ from stetd.transaction.parameters import Export, PinName, PinSetting, Read, Veri
 _SMALL_BYTES = 128 * 1024
 #: Checkpoints drop journal segments while they are read; that often in a row hardly.
 _ATTEMPTS = 5
-#: So often, and so many seconds apart, a commit is looked at while the history is being cut.
+#: So often, and so many seconds apart, a commit is looked up while the history is being cut.
 _LOOKS, _PAUSE_S = 50, 0.2
 
 
@@ -134,7 +134,7 @@ async def pin_set(caller: Caller, setting: PinSetting) -> PinInfo:
 
 
 def _set_pin(caller: Caller, info: PinInfo, cut: Cut | None, *, move: bool) -> bool:
-    """Set a pin. False: the history is another one than was looked at."""
+    """Set a pin. False: the history is no longer the one that was read."""
     workspace = caller.open_workspace()
     if not _is_settled(caller, workspace, info.commit, cut):
         return False

@@ -120,8 +120,8 @@ def _result(caller: Caller, session: Session | None, workspace: Workspace) -> Mo
     mode = stricter(own, ceiling)
     if mode != RESTRICTED:
         ends["until"] = min((end for end in ends.values() if end is not None), default=None)
-    told = {name: _time(end) for name, end in ends.items() if end is not None}
-    return ModeResult(mode=mode, session_mode=own, workspace_mode=ceiling, **told)
+    times = {name: _time(end) for name, end in ends.items() if end is not None}
+    return ModeResult(mode=mode, session_mode=own, workspace_mode=ceiling, **times)
 
 
 async def request_mode_upgrade(caller: Caller, asking: parameters.UpgradeAsking) -> UpgradeResult:

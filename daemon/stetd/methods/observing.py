@@ -1,7 +1,7 @@
-"""``observe``: what an agent does with its own tools, told by its hooks before and afterwards.
+"""``observe``: what an agent does with its own tools, reported by its hooks before and afterwards.
 
 Where a client does not tell the end of a tool, or too early, the files that it names (``late``) are
-looked at first by each later call of the session. See :mod:`stetd.observing.watched_tools`.
+scanned first by each later call of the session. See :mod:`stetd.observing.watched_tools`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ async def observe(caller: Caller, params: Params) -> ObserveResult:
 
 
 async def _commit_late(caller: Caller, use: str | None) -> None:
-    """Commit what late uses of the session have changed, other than the one that is told of."""
+    """Commit what late uses of the session have changed, other than the one that is reported."""
     watched = _watched(caller)
     for late, paths in list(watched.late_of(caller.session, but=use)):
         common = {"message": late.why} if late.why else {}
@@ -123,8 +123,8 @@ async def _before_whole(
         background, paths = bool(asked.background), result.note.paths
         watched = _watched(caller)
         watched.expect(caller.session, asked.use, paths, late=late, background=background)
-    told = " is a workspace of its own; what the tool changes there is found there, as outside."
-    warnings = [*(f"not looked at: {each}{told}" for each in found.inner), *result.warnings]
+    inside = " is a workspace of its own; what the tool changes there is found there, as outside."
+    warnings = [*(f"not scanned: {each}{inside}" for each in found.inner), *result.warnings]
     result = msgspec.structs.replace(result, outside=outside, warnings=few(warnings))
     return _told(result, complete=found.complete, why=found.why)
 
@@ -136,7 +136,7 @@ async def _scan(caller: Caller, asked: Observe, deadline: float) -> Differing:
         # With no time at all it would not even be tried.
         await asyncio.wait_for(lock.acquire(), max(_TRIED_S, deadline - time.monotonic()))
     except TimeoutError:
-        return Differing(why="it was being looked at for others all the time")
+        return Differing(why="it was being scanned for others all the time")
     try:
         most = caller.shared.settings.observe_max_files
         looking = Looking(most, deadline, list(asked.late or ()))
@@ -159,13 +159,13 @@ def _planned(
 
 
 def _sent(asked: Observe) -> Params:
-    """What the client has sent, by which a retry is told from another call."""
+    """What the client has sent, by which a retry is known from another call."""
     given = msgspec.to_builtins(asked).items()
     return {name: value for name, value in given if name != "within" and value is not None}
 
 
 async def _submit(caller: Caller, sent: Params, planned: Observation, common: Params) -> EditResult:
-    """Have it recorded. A retry is told by what was ``sent``, not by what was found."""
+    """Have it recorded. A retry is known by what was ``sent``, not by what was found."""
     retryable = planned.phase == "after"
     if not retryable:  # but noted, for the newest use of this name
         common = {"request_id": note_id(planned.use)} if planned.use is not None else {}
@@ -190,7 +190,7 @@ def _told(result: EditResult, *, complete: bool, why: str = "") -> ObserveResult
     warnings = list(result.warnings)
     if not complete:
         warnings.append(
-            f"the workspace was not looked at as a whole: {why}. What the tool changes in files "
+            f"the workspace was not scanned as a whole: {why}. What the tool changes in files "
             "that the history does not know is recorded as outside, when it is found."
         )
     return ObserveResult(

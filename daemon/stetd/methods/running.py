@@ -32,7 +32,7 @@ _FIXED_LIMITS = {
 
 
 async def status(caller: Caller, _: NoParams) -> StatusResult:
-    """Tell how the daemon is."""
+    """The daemon's state."""
     if not caller.control and not caller.greeted:
         return StatusResult(version=__version__, protocol=PROTOCOL)
     shared = caller.shared
@@ -52,7 +52,7 @@ def _counts(caller: Caller) -> tuple[StatusResult, list[str]]:
     """All that the engine knows itself, and the repositories, whose sizes the historian knows."""
     state, settings = caller.state, caller.shared.settings
     writer = caller.shared.writer
-    told = StatusResult(
+    counts = StatusResult(
         version=__version__,
         protocol=PROTOCOL,
         pid=os.getpid(),
@@ -73,7 +73,7 @@ def _counts(caller: Caller) -> tuple[StatusResult, list[str]]:
         ]
         or None,
     )
-    return told, [workspace.shadow for workspace in state.open.values()]
+    return counts, [workspace.shadow for workspace in state.open.values()]
 
 
 async def subscribe(caller: Caller, wanted: Subscribe) -> Subscribed:
@@ -108,11 +108,11 @@ def _enrol(caller: Caller, subscriber: Subscriber) -> Subscribed:
     if subscriber.events:
         caller.subscription = subscriber
         caller.shared.feed.add(subscriber)
-    told = [own] if own is not None else list(caller.state.open.values())
+    followed = [own] if own is not None else list(caller.state.open.values())
     return Subscribed(
         events=list(subscriber.events),
         head=own.head.commit if own is not None else None,
-        heads={workspace.root: workspace.head.commit for workspace in told},
+        heads={workspace.root: workspace.head.commit for workspace in followed},
     )
 
 

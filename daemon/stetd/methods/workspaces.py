@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Workspaces(msgspec.Struct, frozen=True):
-    """Allows and forgets them. ``on_opened`` is told of one that was deferred and is open now."""
+    """Allows and forgets them. ``on_opened`` gets one that was deferred and is open now."""
 
     writer: Writer
     opening: Opening

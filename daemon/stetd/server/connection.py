@@ -16,7 +16,7 @@ buffer. It happens while
 
 A client that leaves replies waiting, or pauses in the middle of a frame, for
 ``frame_timeout_s`` is dropped. What methods mean, and the order of writing calls, is the handlers'
-affair (``stetd.methods``).
+business (``stetd.methods``).
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     # -- for the server and the handlers ---------------------------------------------------
 
     def notify(self, event: object) -> None:
-        """Send an event. Those that a slow client did not take are counted; it is told how many."""
+        """Send an event. A slow client gets only the number of those that it did not take."""
         if self._replies_waiting:
             self._lost_events += 1
         else:
@@ -497,11 +497,11 @@ def _go_on(serving: Coroutine[Any, Any, None], waits_for: Any) -> Generator[Any,
     """What a task does with a coroutine that has been begun already."""
     while True:
         try:
-            told = yield waits_for
+            value = yield waits_for
         except BaseException as error:  # noqa: BLE001 - it is the coroutine's
             step = partial(serving.throw, error)
         else:
-            step = partial(serving.send, told)
+            step = partial(serving.send, value)
         try:
             waits_for = step()
         except StopIteration:

@@ -1,12 +1,12 @@
 """Notices on the desktop: an agent asks for write access.
 
-``notify-send``, else systemd's ``busctl``, tells org.freedesktop.Notifications on the session bus.
+``notify-send``, else systemd's ``busctl``, calls org.freedesktop.Notifications on the session bus.
 The program is looked for in the system's directories only, started without a shell and with three
 variables, and ended after PATIENCE_S seconds. Nothing is started where there is no session bus, or
 with ``notify = false``.
 
 What an agent wrote is shown as text: bounded, without control characters, markup escaped. There is
-at most one notice every GAP_S seconds; what comes meanwhile is told together. One that fails is
+at most one notice every GAP_S seconds; what comes meanwhile is shown together. One that fails is
 logged and forgotten: ``stet requests`` has them all.
 """
 
@@ -28,7 +28,7 @@ import msgspec
 PATIENCE_S = 5.0
 #: Seconds between two notices.
 GAP_S = 5.0
-#: Characters of a title, and of what is told.
+#: Characters of a title, and of a text.
 MOST_TITLE = 80
 MOST_TEXT = 300
 #: Where programs of the system are.
@@ -92,7 +92,7 @@ def command(title: str, body: str) -> list[str] | None:
 
 
 class Notices:
-    """Tells them. ``wanted``: whether the person wants any, asked each time."""
+    """Shows them. ``wanted``: whether the person wants any, asked each time."""
 
     def __init__(self, wanted: Callable[[], bool]) -> None:
         self._wanted = wanted
@@ -100,14 +100,14 @@ class Notices:
         self._telling: asyncio.Task[None] | None = None
 
     def tell(self, notice: Notice) -> None:
-        """Have it told soon."""
+        """Show it soon."""
         if self._wanted():
             self._waiting.append(notice)
             if self._telling is None or self._telling.done():
                 self._telling = asyncio.get_running_loop().create_task(self._tell())
 
     async def close(self) -> None:
-        """Tell no more; end the program that runs."""
+        """Show no more; end the program that runs."""
         self._wanted = lambda: False
         if self._telling is not None:
             self._telling.cancel()

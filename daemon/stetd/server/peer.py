@@ -13,8 +13,8 @@ last mount on its way is of the same file system, and leads to the same place as
 - So the peer holds a mount of the directory or of one above. The daemon has just gone the rest of
   the way, in the same file system, and without links. What the peer has mounted on it is in its
   table, so a workspace that is hidden by a mount is not seen.
-- Mount points are told without links. A table that changed while it was read is read again.
-- Some file systems (NFS) do not tell what of them is mounted. There it must be the same mount.
+- The table has mount points without links. A table that changed while it was read is read again.
+- Some file systems (NFS) do not say what of them is mounted. There it must be the same mount.
 
 Limits are in docs/security.md: confinement that is not made of mounts; who can rename a directory
 *above* a workspace that a mount hides.
@@ -48,7 +48,7 @@ _CHUNK = 1 << 20
 #: How often a table is read that changes while it is; then nobody can tell.
 _READINGS = 20
 #: Types of file systems whose tables have the same root for whatever part of them is mounted.
-_NO_ROOT_TOLD = (b"nfs", b"nfs4", b"cgroup", b"cgroup2")
+_NO_ROOT_GIVEN = (b"nfs", b"nfs4", b"cgroup", b"cgroup2")
 _ESCAPED = re.compile(rb"\\([0-7]{3})")
 #: What follows the root of a mount whose directory was removed. No name has a slash in it.
 _REMOVED = b"//"
@@ -74,13 +74,13 @@ class PeerProcess(msgspec.Struct, frozen=True):
 
 def credentials_of(connected: socket.socket) -> Credentials:
     """Whose a connected Unix socket's other end is, from SO_PEERCRED."""
-    told = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
-    pid, uid, _gid = _UCRED.unpack(told)
+    answer = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
+    pid, uid, _gid = _UCRED.unpack(answer)
     return Credentials(uid, pid)
 
 
 def peer_of(connected: socket.socket) -> PeerProcess:
-    """The process at the other end of a connected Unix socket, and what /proc tells of it.
+    """The process at the other end of a connected Unix socket, and what /proc says of it.
 
     The command is a hint for people: by now another process may have the same id.
     """
@@ -102,10 +102,10 @@ def start_of(pid: int) -> int:
 def _is_there(connected: socket.socket) -> bool:
     """Whether the very process that connected still runs; True where that can't be asked."""
     try:
-        told = connected.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD, 4)
+        answer = connected.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD, 4)
     except OSError as error:
         return error.errno == errno.ENOPROTOOPT
-    process = int.from_bytes(told, sys.byteorder)
+    process = int.from_bytes(answer, sys.byteorder)
     try:
         poll = select.poll()
         poll.register(process, select.POLLIN)
@@ -117,7 +117,7 @@ def _is_there(connected: socket.socket) -> bool:
 def hung_up(connected: socket.socket) -> bool:
     """Whether the peer has closed its socket, not only the half of it that it sends on."""
     poll = select.poll()
-    poll.register(connected, 0)  # POLLHUP is told unasked
+    poll.register(connected, 0)  # POLLHUP is reported unasked
     return any(events & select.POLLHUP for _, events in poll.poll(0))
 
 
@@ -156,7 +156,7 @@ class Place(NamedTuple):
 def sees(pid: int, directory: str) -> bool:
     """Whether the process sees this directory (absolute, without links) at the same path.
 
-    False also where that can't be told. Not for the event loop: the peer makes the table large.
+    False also where that can't be known. Not for the event loop: the peer makes the table large.
     """
     if pid <= 0:
         return False
@@ -166,14 +166,14 @@ def sees(pid: int, directory: str) -> bool:
         here, there = (place(mounts(_table(who)), path) for who in ("self", str(pid)))
         if here is None or there is None or here[:2] != there[:2]:
             return False
-        return here.mount.kind not in _NO_ROOT_TOLD or here.mount.number == there.mount.number
+        return here.mount.kind not in _NO_ROOT_GIVEN or here.mount.number == there.mount.number
     return False
 
 
 def _table(process: str) -> bytes:
     """A process's table as it was at one moment; one that is too large is cut. Raises OSError.
 
-    It comes in pieces. A change since the opening is told as an exception to who polls.
+    It comes in pieces. A change since the opening is reported as an exception to whoever polls.
     """
     for _ in range(_READINGS):
         with open(f"/proc/{process}/mountinfo", "rb", buffering=0) as file:

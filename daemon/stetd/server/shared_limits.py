@@ -2,7 +2,7 @@
 
 - *Held* is what a connection makes the daemon keep: requests that have not wholly arrived, those
   in work, and replies that it does not take. When all hold more than ``max_held_bytes``, the one
-  that holds the most is told so (``overloaded``) and closed, until the others fit.
+  that holds the most is refused (``overloaded``) and closed, until the others fit.
 - Large requests in work have at most a quarter of that; others wait until there is room.
 - Decoding large requests may take one fifth of the event loop's time. Meanwhile other large
   requests wait, one behind the other; small ones do not.

@@ -1,9 +1,9 @@
-"""Subscribers, and what they are told, in the order of the history.
+"""Subscribers, and the events that they get, in the order of the history.
 
 Which files a commit changed is known where a call made it; for others (outside edits, snapshots)
 the historian is asked. Where that fails, the event counts as lost.
 
-Who is told what: control.sock everything of its workspace, or of all when it has none;
+Who gets what: control.sock everything of its workspace, or of all when it has none;
 agent.sock the commits of its workspace, and modes and requests of its own session or of the
 workspace.
 """
@@ -40,7 +40,7 @@ class Subscriber:
     events: Sequence[str]
     workspace: str | None
     session: str | None
-    #: Number of the last note that it is not told, because it was there before.
+    #: Number of the last note that it does not get: it was there before.
     after: int = 0
     _waiting: list[AnyEvent] | None = field(default_factory=list)
 
@@ -72,7 +72,7 @@ class Subscriber:
 
 
 class Feed:
-    """Takes the notes and tells the subscribers."""
+    """Takes the notes and sends events to the subscribers."""
 
     def __init__(self, events: Events, historian: Historian) -> None:
         self._events = events
@@ -81,13 +81,13 @@ class Feed:
         self._telling: asyncio.Task[None] | None = None
 
     def add(self, subscriber: Subscriber) -> None:
-        """Tell this one too, all that happens from now on."""
+        """Send this one too all that happens from now on."""
         subscriber.after = self._events.number
         self._subscribers |= {subscriber}
         self._events.listen(self._tell_soon)
 
     def remove(self, subscriber: Subscriber) -> None:
-        """Tell this one nothing more."""
+        """Send this one nothing more."""
         self._subscribers -= {subscriber}
         if not self._subscribers:
             self._events.listen(None)
@@ -100,8 +100,8 @@ class Feed:
         while (taken := self._events.take()) is not None:
             try:
                 await self._tell(*taken)
-            except Exception:  # noqa: BLE001 - the later events must be told all the same
-                _log.exception("an event could not be told")
+            except Exception:  # noqa: BLE001 - the later events must be sent all the same
+                _log.exception("an event could not be sent")
             await asyncio.sleep(0)  # a long queue must not keep the loop from its clients
 
     async def _tell(self, number: int, note: Note) -> None:
@@ -114,7 +114,7 @@ class Feed:
                 subscriber.tell(event or LostEvent(subscriber.wants(note)))
 
     async def _event(self, note: Note) -> AnyEvent | None:
-        """What to tell; None where it can't be told."""
+        """The event to send; None where it can't be made."""
         if isinstance(note, Overflow):
             return None
         if isinstance(note, ModeChanged | UpgradeRequested):
@@ -126,7 +126,7 @@ class Feed:
             try:
                 files = await self._historian.ask(wanted, note.oid, list[FileChange], place)
             except Refused as error:
-                _log.warning("commit %s can't be told to subscribers: %s", note.oid, error)
+                _log.warning("commit %s can't be sent to subscribers: %s", note.oid, error)
                 return None
         # As log gives it the moment it was made: nothing has undone it yet.
         shown = sorted(files, key=lambda each: each.path)[:MOST_FILES]

@@ -1,12 +1,12 @@
-"""What systemd hands to the daemon, and what it is told (sd_listen_fds(3), sd_notify(3)).
+"""What systemd hands to the daemon, and what that reports (sd_listen_fds(3), sd_notify(3)).
 
 - Socket activation: LISTEN_PID, LISTEN_FDS and LISTEN_FDNAMES say which descriptors, from 3 on, are
-  listening sockets for this very process. One is told by its name, ``agent`` or ``control``, else
+  listening sockets for this very process. One is known by its name, ``agent`` or ``control``, else
   by the file name of its address: all sockets of one .socket unit carry the same name.
 - Heartbeats (``WATCHDOG=1``) are sent three times in each WATCHDOG_USEC, by the event loop. What
   holds it for longer is a hang. WatchdogSec= of the unit is several times the longest call.
 - Start and stop have no bound: as long as the process computes, reads or writes, more time is
-  asked for. Without NOTIFY_SOCKET nothing is told.
+  asked for. Without NOTIFY_SOCKET nothing is sent.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _name_of(listening: socket.socket, label: str) -> str:
 
 
 def notify(*states: str, patience_s: float = _PATIENCE_S) -> bool:
-    """Tell systemd ``READY=1``, ``STATUS=text`` ..; whether it was sent in time."""
+    """Send systemd ``READY=1``, ``STATUS=text`` ..; whether it was sent in time."""
     address = os.environ.get("NOTIFY_SOCKET")
     if not address:
         return False
@@ -122,12 +122,12 @@ def tell_status(text: str) -> None:
 
 
 async def keep_status(line: Callable[[], str]) -> None:
-    """Tell the status line whenever it is another one; ends only when cancelled."""
-    told = None
+    """Send the status line whenever it has changed; ends only when cancelled."""
+    sent = None
     while True:
         text = line()
-        if text != told:
-            told = text
+        if text != sent:
+            sent = text
             tell_status(text)
         await asyncio.sleep(_STATUS_EVERY_S)
 
@@ -174,7 +174,7 @@ def more_time(look_s: float = _LOOK_S) -> Iterator[None]:
 def _used() -> tuple[float, int]:
     """Seconds of computing and bytes read and written by this process so far."""
     moved = 0
-    # Not there in some containers; the computing is told all the same.
+    # Not there in some containers; the time of computing is known all the same.
     with suppress(OSError), open("/proc/self/io", "rb") as file:
         counts = (line.split() for line in file)
         moved = sum(int(count) for name, count in counts if name in (b"rchar:", b"wchar:"))

@@ -1,7 +1,7 @@
 """Requests for write access: asked by a session, decided by the person.
 
 A session has at most one request that is pending; asked again, it is the same one. Asked again
-after a denial, it is told of that once; after that, asking makes a new request.
+after a denial, it learns that once; after that, asking makes a new request.
 """
 
 from __future__ import annotations

@@ -181,8 +181,8 @@ class Observe(Params, frozen=True):
     """``paths`` left out: the whole workspace. ``use``: names one use of a tool, the same before
     and after it. ``within``: seconds that looking may take.
 
-    ``late``: files that the tool may change without its end being told, or after it.
-    ``background``, before: it goes on after its end is told; at a stop: some such tool still runs.
+    ``late``: files that the tool may change without its end being reported, or after it.
+    ``background``, before: it goes on after its reported end; at a stop: such a tool still runs.
     ``subagent``: which of the session's agents uses it.
     """
 

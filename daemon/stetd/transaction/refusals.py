@@ -56,8 +56,8 @@ def after_dropping(refusal: Refused, commits: int, oldest: str, when: str) -> Re
         f"dropped, the last of them on {when}; these can't be had any more."
     )
     first, *rest = refusal.failures
-    told = msgspec.structs.replace(first, message=first.message + said)
-    return Refused(told, *rest, extra=refusal.extra)
+    extended = msgspec.structs.replace(first, message=first.message + said)
+    return Refused(extended, *rest, extra=refusal.extra)
 
 
 def outcome_unknown() -> Refused:

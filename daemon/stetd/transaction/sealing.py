@@ -180,9 +180,9 @@ def _result(
     files: list[FileChange] = []
     diffs: list[str] = []
     moved_from = {item.old_path for item in draft.files if item.old_path}
-    stood = {work.target.path: work.before for work in works}
+    before = {work.target.path: work.before for work in works}
     for item, work in zip(draft.files, works, strict=True):
-        moved = stood.get(item.old_path) if item.old_path else None
+        moved = before.get(item.old_path) if item.old_path else None
         if _unchanged(work) and moved is None:
             continue
         if work.after is None and work.target.path in moved_from:
@@ -220,7 +220,7 @@ def _status(work: FileWork) -> str:
 def _excluded_warnings(files: Iterable[FileChange]) -> list[str]:
     return [
         f"{file.path} is excluded from the history (exclude, in the configuration): this change "
-        "can't be undone, and what stood there before is not kept."
+        "can't be undone, and the earlier content is not kept."
         for file in files
         if file.excluded
     ]
@@ -252,11 +252,11 @@ def _link_warnings(works: list[FileWork]) -> list[str]:
 
 
 def describe_change(
-    work: FileWork, stood: OnDisk | None, old_path: str | None
+    work: FileWork, found: OnDisk | None, old_path: str | None
 ) -> tuple[FileChange, str]:
-    """One file of a result, and its diff against what stood there, or at ``old_path``."""
-    before = stood.image if stood else None
-    data = stood.data if stood else None
+    """One file of a result, and its diff against what was ``found`` there, or at ``old_path``."""
+    before = found.image if found else None
+    data = found.data if found else None
     after = work.after
     diff = line_diff(
         work.target.path,

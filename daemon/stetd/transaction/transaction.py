@@ -69,7 +69,7 @@ class FileWork:
 
 
 class Displaced(Exception):
-    """Something else than what was read stood at a path when it was replaced."""
+    """The file that was replaced was not the one that had been read."""
 
     def __init__(self, path: str, found: OnDisk | None) -> None:
         super().__init__(path)
