@@ -139,6 +139,8 @@ def test_environment_still_overrides_the_file(daemon: DaemonProcess) -> None:
 def test_every_part_goes_by_what_was_reloaded(daemon: DaemonProcess) -> None:
     site = daemon.site("w")
     site.write("a.txt", "12345678\n" * 20)
+    for name in ("first", "second"):
+        site.agent.call("clipboard_set", name=name, text="12345678")
     configure(
         daemon,
         'max_file_bytes = 100\nmax_clipboard_bytes = 5\ndefault_mode = "restricted"\n'
@@ -149,7 +151,8 @@ def test_every_part_goes_by_what_was_reloaded(daemon: DaemonProcess) -> None:
     assert site.agent.refusal("read", path="a.txt").kind == "file_too_large"
     change = {"operation": "append_eof", "newText": "x"}
     assert site.agent.refusal("patch", path="a.txt", patches=[change]).kind == "file_too_large"
-    assert site.agent.refusal("clipboard_set", name="c", text="123456").kind == "input_too_large"
+    assert site.agent.refusal("clipboard_set", name="c", text="1").kind == "input_too_large"
+    site.agent.call("clipboard_delete", name="first")  # though what is left is still too much
     site.write("b.txt", "x")
     assert site.person.refusal("snapshot").kind == "input_too_large"
     # site.agent and the watcher are two already.

@@ -34,7 +34,7 @@ from stetd.processes.recorded_plans import Changed, PlanDialect, RecordedPlan, R
 from stetd.processes.remembered import Key
 from stetd.repository.stored_objects import MissingObject
 from stetd.session.modes import RESTRICTED
-from stetd.session.sessions import Session, clipboard_bytes
+from stetd.session.sessions import Session, check_clipboards
 from stetd.state.session_records import Sessions
 from stetd.state.state import State
 from stetd.state.workspace import Base, Workspace
@@ -350,14 +350,7 @@ class Preparer:
             )
         for name in changes:
             check_label("the clipboard name", name)
-        size = clipboard_bytes({**session.clipboards, **changes})
-        if size > self.limits.max_clipboard_bytes:
-            raise refuse(
-                Kind.INPUT_TOO_LARGE,
-                f"the session's clipboards would hold {size:,} bytes, "
-                f"{self.limits.max_clipboard_bytes:,} is the most; delete some first "
-                "(max_clipboard_bytes in the configuration)",
-            )
+        check_clipboards(session, changes, self.limits.max_clipboard_bytes)
 
     def _answered(self, key: Key, job: EditJob) -> RequestRecord | None:
         """The record of an answered call. Raises TakesLong where the historian is to be asked."""

@@ -15,7 +15,7 @@ from stet.wire.results import (
 from stetd.history.commits import rfc3339
 from stetd.methods.caller import Caller
 from stetd.session.modes import until
-from stetd.session.sessions import clipboard_bytes, with_clipboards
+from stetd.session.sessions import check_clipboards, with_clipboards
 from stetd.storage.journal_format import ClipboardSet
 from stetd.transaction.parameters import (
     ClipboardKey,
@@ -64,14 +64,9 @@ def clipboard_delete(caller: Caller, wanted: ClipboardKey) -> ClipboardName:
 
 def _set_clipboard(caller: Caller, name: str, text: str | None) -> ClipboardName:
     session = caller.needs_session()
+    if text is not None:  # what is removed may be too much: the limit may be lower now
+        check_clipboards(session, {name: text}, caller.shared.settings.max_clipboard_bytes)
     changed = with_clipboards(session, {name: text})
-    size, limit = clipboard_bytes(changed.clipboards), caller.shared.settings.max_clipboard_bytes
-    if size > limit:
-        raise refuse(
-            Kind.INPUT_TOO_LARGE,
-            f"the session's clipboards would hold {size:,} bytes, {limit:,} is the most "
-            "(max_clipboard_bytes in the configuration); delete some first.",
-        )
     caller.shared.writer.sessions.keep(session)
     caller.shared.writer.record(ClipboardSet(session.workspace, session.name, name, text))
     caller.state.sessions[session.workspace, session.name] = changed

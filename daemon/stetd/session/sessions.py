@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import msgspec
 
+from stet.wire.failures import Kind, refuse
 from stetd.session.modes import RESTRICTED, Grant, Standing
 
 #: Idle sessions that are kept, of all workspaces together: those that were seen last.
@@ -69,9 +70,15 @@ def with_clipboards(session: Session, changes: dict[str, str | None]) -> Session
     return msgspec.structs.replace(session, clipboards=clipboards)
 
 
-def clipboard_bytes(clipboards: dict[str, str]) -> int:
-    """What a session's clipboards take, in UTF-8 bytes."""
-    return sum(len(text.encode()) for text in clipboards.values())
+def check_clipboards(session: Session, changes: Mapping[str, str], limit: int) -> None:
+    """Refuse clipboards that would make all of the session's larger than ``limit`` bytes."""
+    size = sum(len(text.encode()) for text in {**session.clipboards, **changes}.values())
+    if size > limit:
+        raise refuse(
+            Kind.INPUT_TOO_LARGE,
+            f"the session's clipboards would hold {size:,} bytes, {limit:,} is the most; "
+            "delete some first (max_clipboard_bytes in the configuration)",
+        )
 
 
 def hash_secret(secret: str, salt: bytes) -> bytes:
