@@ -155,18 +155,21 @@ def release(most: int = 0) -> None:
 
 @contextmanager
 def _writing_to(path: str) -> Iterator[GrowingIndex]:
-    """A connection to add commits with, which is held afterwards."""
-    index = GrowingIndex.open(path)
+    """A connection to add commits with, which is held afterwards; for who has the lock."""
+    with _holding:
+        index = _held.pop(path, None)
+    if index is not None and not os.path.exists(path):  # somebody has removed the file
+        index.close()
+        index = None
+    if index is None:
+        index = GrowingIndex.open(path)
     try:
         yield index
     except BaseException:
         index.close()
         raise
     with _holding:
-        before = _held.pop(path, None)
         _held[path] = index
-    if before is not None:
-        before.close()
     release(_MOST_HELD)
 
 
