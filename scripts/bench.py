@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import stet
-from benchmarks import anatomy, engine, figures, history, hostile, sides, table
+from benchmarks import anatomy, engine, figures, history, hostile, pages, sides, table
 from benchmarks.editing import Calls
 from benchmarks.floors import BOTH, Floors
 from benchmarks.hooks import hook_rows
@@ -165,6 +165,8 @@ def show(options: argparse.Namespace, directory: str, runtime: str) -> None:
         measured = held_figures(options, directory, runtime)
         text = f"{table.facts(about)}\n\n{figures.as_text(measured)}"
         print(figures.as_json(about, measured) if options.json else text)
+        if options.pages:
+            pages.write(_CHECKOUT, measured[0])
 
 
 def main() -> int:
@@ -172,6 +174,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/bench")
     parser.add_argument("--quick", action="store_true", help="few calls, to see that it works")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--pages", action="store_true", help="write the figures into README.md and docs, too"
+    )
     parser.add_argument("--against", metavar="REV", help="and the same of another revision")
     what = parser.add_mutually_exclusive_group()
     for name, instead in (
