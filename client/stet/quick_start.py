@@ -7,11 +7,19 @@ programs that use this package as a library: what they load is theirs to say.
 
 from __future__ import annotations
 
+import importlib
 import sys
 
-if "msgspec" not in sys.modules and "typing_extensions" not in sys.modules:
-    sys.modules["typing_extensions"] = None  # type: ignore[assignment]
+
+def load(name: str, *, without: str) -> None:
+    """Load a module that can do ``without`` another one, which stays as it is for all others."""
+    if name in sys.modules or without in sys.modules:
+        return
+    sys.modules[without] = None  # type: ignore[assignment]
     try:
-        import msgspec  # noqa: F401
+        importlib.import_module(name)
     finally:
-        del sys.modules["typing_extensions"]
+        del sys.modules[without]
+
+
+load("msgspec", without="typing_extensions")

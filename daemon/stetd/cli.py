@@ -16,6 +16,7 @@ Exit status::
 
 from __future__ import annotations
 
+from stetd import quick_asyncio  # noqa: F401 # isort: skip - before anything loads asyncio
 import argparse
 import asyncio
 import ctypes
