@@ -86,6 +86,19 @@ def test_the_last_block_ends_with_the_file() -> None:
     assert block_end(["def f():", "    return 1", ""], 0) == 3
 
 
+@pytest.mark.parametrize(
+    ("old", "new"), [("alpha_line(one)", "omega_line(two)"), ("omega_line(two)", "alpha_line(one)")]
+)
+def test_a_hunk_found_with_tolerance_is_refused_where_its_new_lines_are_already(
+    old: str, new: str
+) -> None:
+    applied = [f"    {line}" for line in ("begin_block()", new, "end_block()")]
+    found = [f"      {line}" for line in ("begin_block()", old, "end_block()")]
+    hunk = [" begin_block()", f"-{old}", f"+{new}", " end_block()"]
+    assert new in updated(joined(found), *hunk).decode()
+    unplaced(joined([*applied, "between", *found]), *hunk)
+
+
 # -- large files. The limits are twenty times what it takes on an idle machine of 2026: they
 # tell what grows with the square from what does not, and nothing else.
 
