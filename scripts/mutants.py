@@ -168,12 +168,11 @@ MUTANTS = [
         "packs-removed-early",
         "old packs go before the new one is durable",
         "repository/repacking.py",
-        "        written: list[str] = []\n        if len(chosen):",
-        "        written: list[str] = []\n"
+        "        written = self._write(chosen, sources, bases) if len(chosen) else []\n",
         "        for pack in packs:\n"
         "            remove_pack(os.path.join(self._repository, pack.name), self._disk)\n"
         '            failpoint("gc.removed_pack")\n'
-        "        if len(chosen):",
+        "        written = self._write(chosen, sources, bases) if len(chosen) else []\n",
         ("tests/repository/test_repacking.py::test_killed_at_any_step_nothing_is_lost",),
     ),
     Mutant(

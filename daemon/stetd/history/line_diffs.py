@@ -240,9 +240,9 @@ def _compared(before: bytes, after: bytes, context: int) -> tuple[_Side, _Side, 
 def _differing(before: bytes, after: bytes) -> tuple[int, int, int]:
     """Where two texts begin to differ, and where they cease to, in bytes, by whole lines."""
     shorter = min(len(before), len(after))
-    head = _common(before, after, shorter)
+    head = common_start(before, after, shorter)
     head = before.rfind(b"\n", 0, head) + 1
-    same = _common_end(before, after, shorter - head)
+    same = common_end(before, after, shorter - head)
     old_end, new_end = len(before) - same, len(after) - same
     if not (_begins_line(before, old_end) and _begins_line(after, new_end)):
         newline = before.find(b"\n", old_end)
@@ -254,24 +254,26 @@ def _begins_line(data: bytes, at: int) -> bool:
     return at == 0 or data[at - 1] == 10
 
 
-def _common(before: bytes, after: bytes, most: int) -> int:
-    """How many bytes two texts begin with alike, of ``most``."""
+def common_start(before: bytes, after: bytes, most: int, old: int = 0, new: int = 0) -> int:
+    """How many bytes two texts have alike, of ``most``, from ``old`` and ``new`` on."""
     known, size = 0, _PIECE
     while known < most:
-        one, two = before[known : known + size], after[known : known + size]
+        size = min(size, most - known)
+        one = before[old + known : old + known + size]
+        two = after[new + known : new + known + size]
         if one == two:
             known, size = known + size, size * 4
-        elif size == _PIECE:
+        elif size <= _PIECE:
             differing = int.from_bytes(one, "little") ^ int.from_bytes(two, "little")
             known += ((differing & -differing).bit_length() - 1) // 8
             break
         else:
             size = _PIECE
-    return min(known, most)
+    return known
 
 
-def _common_end(before: bytes, after: bytes, most: int) -> int:
-    """The same for what they end with."""
+def common_end(before: bytes, after: bytes, most: int) -> int:
+    """How many bytes two texts end with alike, of ``most``."""
     known, size = 0, _PIECE
     old_end, new_end = len(before), len(after)
     while known < most:

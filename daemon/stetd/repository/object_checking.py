@@ -14,9 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
 from array import array
-from bisect import bisect_left
 from typing import NamedTuple
 
 from stetd.repository.object_files import (
@@ -25,11 +23,13 @@ from stetd.repository.object_files import (
     Missing,
     ObjectFiles,
     Pack,
+    big_endian,
     loose_ids,
     loose_name,
     pack_names,
     read_loose,
 )
+from stetd.repository.stored_ids import SortedIds, pack_ids
 
 _KINDS = ("", "commit", "tree", "blob", "tag")
 _NUMBER = {kind: number for number, kind in enumerate(_KINDS)}
@@ -49,23 +49,16 @@ class Fault(NamedTuple):
     oid: str | None = None
 
 
-class _Ids:
+class _Ids(SortedIds):
     """Ids in order with the kind of each; 0 until it has been found whole."""
 
     def __init__(self, ids: bytes) -> None:
-        self.ids = ids
-        self.kinds = bytearray(len(ids) // 20)
-
-    def find(self, oid: bytes) -> int | None:
-        at = bisect_left(range(len(self.kinds)), oid, key=self.at)
-        return at if at < len(self.kinds) and self.at(at) == oid else None
+        super().__init__(ids)
+        self.kinds = bytearray(len(self))
 
     def kind_of(self, oid: bytes) -> int:
         at = self.find(oid)
         return 0 if at is None else self.kinds[at]
-
-    def at(self, number: int) -> bytes:
-        return self.ids[20 * number : 20 * number + 20]
 
 
 class ObjectCheck:
@@ -178,11 +171,12 @@ class ObjectCheck:
 
     def _scan_pack(self, pack: Pack) -> None:
         self._check_sums(pack)
-        ids = _Ids(pack.index_bytes(INDEX_HEAD, 20 * pack.count))
+        ids = _Ids(pack_ids(pack))
         self._check_order(pack, ids)
         self._packs[pack.name] = ids
         # In the order in which they lie, so that what deltas are based on is at hand.
-        offsets = _offsets(pack)
+        table = pack.index_bytes(INDEX_HEAD + 24 * pack.count, 4 * pack.count)
+        offsets = big_endian(array("I", table))
         for number in sorted(range(pack.count), key=offsets.__getitem__):
             oid = ids.at(number).hex()
             try:
@@ -227,12 +221,3 @@ class ObjectCheck:
                 self.faults.append(Fault("missing_pack", path, "it is gone; its index is there"))
             if ending == ".pack" and stem + ".idx" not in names:
                 self.unindexed.append(f"objects/pack/{name}")
-
-
-def _offsets(pack: Pack) -> array[int]:
-    """Where each object lies, as the index says; unchecked."""
-    table = INDEX_HEAD + 24 * pack.count
-    found = array("I", pack.index_bytes(table, 4 * pack.count))
-    if sys.byteorder == "little":
-        found.byteswap()
-    return found

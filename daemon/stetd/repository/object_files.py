@@ -26,9 +26,10 @@ import hashlib
 import os
 import re
 import struct
+import sys
 import zlib
+from array import array
 from collections import OrderedDict
-from collections.abc import Iterator
 from contextlib import suppress
 from itertools import pairwise
 
@@ -68,6 +69,14 @@ class Damaged(Exception):
 
 class Missing(Exception):
     """No file of the repository holds this object."""
+
+
+def big_endian(numbers: array[int]) -> array[int]:
+    """Numbers with their bytes in the order of Git's files; or back."""
+    if sys.byteorder == "little":
+        numbers = numbers[:]
+        numbers.byteswap()
+    return numbers
 
 
 def digest(kind: str, content: bytes) -> bytes:
@@ -245,14 +254,6 @@ class Pack:
         while at % 20 and at > 0:
             at = ids.find(oid, at + 1)
         return start + at // 20 if at >= 0 else None
-
-    def with_prefix(self, prefix: str) -> Iterator[str]:
-        """The ids that begin with these digits (two at least)."""
-        _, ids = self._bucket(int(prefix[:2], 16))
-        for at in range(0, len(ids), 20):
-            oid = ids[at : at + 20].hex()
-            if oid.startswith(prefix):
-                yield oid
 
     def offset(self, number: int) -> int:
         """Where the object with this number begins in the pack."""
@@ -432,16 +433,6 @@ class ObjectFiles:
         return not pack_names(self._repository) and not any(
             loose_ids(self._repository, one + two) for one in digits for two in digits
         )
-
-    def with_prefix(self, prefix: str) -> list[str]:
-        """The ids that begin with these digits, at least two, in order."""
-        self._look_for_packs()
-        found = {oid for oid in loose_ids(self._repository, prefix[:2]) if oid.startswith(prefix)}
-        for pack in self._packs or ():
-            with suppress(Damaged, OSError):
-                found.update(pack.with_prefix(prefix))
-        self._limit_open()
-        return sorted(found)
 
     def _read_packed(self, oid: str) -> tuple[str, bytes] | None:
         """An object out of a pack; None if no pack has it.

@@ -167,10 +167,6 @@ class StoredObjects:
         except (Missing, Damaged):
             return False
 
-    def commits_with_prefix(self, prefix: str) -> list[str]:
-        """Full ids of the commits whose id begins so (at least 4 digits), in order."""
-        return [oid for oid in self._stored.files.with_prefix(prefix) if self.is_commit(oid)]
-
     def is_empty(self) -> bool:
         """Whether there is nothing in it: no reference of a history, and no object."""
         try:

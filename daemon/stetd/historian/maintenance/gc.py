@@ -14,8 +14,8 @@ from collections.abc import Callable
 from stetd.processes.works import Collected
 from stetd.repository.git_writer import Background
 from stetd.repository.object_files import Damaged, pack_names
-from stetd.repository.reachable import all_loose_ids
 from stetd.repository.repacking import Repacking
+from stetd.repository.stored_ids import all_loose_ids
 from stetd.storage.disk import Disk
 from stetd.storage.progress import Progress
 
