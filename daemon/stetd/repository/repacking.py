@@ -123,14 +123,8 @@ class Repacking:
         roots = references(self._repository)
         self._packs = [Pack(self._repository, name) for name in pack_names(self._repository)]
         self._loose = all_loose_ids(self._repository)
-        marks = None
-        if self._drop:
-            self._mark(roots)
-            assert self._marking is not None, "BUG: nothing was marked"
-            marks = self._marking.marks
-            self.dropped = marks.unmarked
-        packs: list[Pack] = []
-        self._choose_packs(packs, marks)
+        marks = self._marked(roots) if self._drop else None
+        packs = self._chosen_packs(marks)
         if not self._loose and not packs:
             return
         sources = [PackEntries(pack) for pack in packs]
@@ -143,25 +137,28 @@ class Repacking:
             self._loose,
             lambda oid: (marks is None or marks.has(oid)) and not _is_whole_in(stays, oid),
         )
-        bases = _Bases(len(chosen))
-        self._find_bases(chosen, sources, bases, roots)
+        new = _NewPack(self._repository, self._files, sources, chosen)
+        self._progress.begin("comparing versions", len(chosen))
+        new.find_bases(roots, self._progress)
         before = marks.copy() if marks is not None else b""
-        written = self._write(chosen, sources, bases) if len(chosen) else []
+        written = self._write(new) if len(chosen) else []
         self._sweep(packs, written, before)
         self.changed = True
 
-    def _mark(self, roots: list[str]) -> None:
-        ids = union([*(pack_ids(pack) for pack in self._packs), self._loose])
-        marks = Marks(ids)
+    def _marked(self, roots: list[str]) -> Marks:
+        marks = Marks(union([*(pack_ids(pack) for pack in self._packs), self._loose]))
         self._marking = Marking(self._files, marks, read_shallow(self._repository))
         self._progress.begin("looking for what is needed", len(marks))
         marks.on_mark = lambda _: self._progress.step()
         self._marking.mark_from(roots)
+        self.dropped = marks.unmarked
+        return marks
 
-    def _choose_packs(self, packs: list[Pack], marks: Marks | None) -> None:
+    def _chosen_packs(self, marks: Marks | None) -> list[Pack]:
         """Those to be written again: small ones, as long as the next is not much larger than all
         before it; and, if a person asked, those with garbage and those without any delta.
         """
+        packs: list[Pack] = []
         by_size = sorted(self._packs, key=lambda pack: pack.size)
         joined, total = 0, _LOOSE_BYTES * len(self._loose) // 20
         for number, pack in enumerate(by_size):
@@ -173,118 +170,21 @@ class Repacking:
                 packs.append(pack)
         if joined > 1 or (joined and self._loose):
             packs += [pack for pack in by_size[:joined] if pack not in packs]
+        return packs
 
-    # -- deltas
-
-    def _find_bases(
-        self, chosen: Chosen, sources: list[PackEntries], bases: _Bases, roots: list[str]
-    ) -> None:
-        """Pair each object that lay whole with the next newer version of its path."""
-        self._progress.begin("comparing versions", len(chosen))
-        fresh = bytearray(
-            source == LOOSE or not sources[source].has_deltas for source in chosen.sources
-        )
-        shallow = read_shallow(self._repository)
-        for root in roots:
-            newer: bytes | None = None
-            oid: str | None = root
-            while oid is not None:
-                place = chosen.find(bytes.fromhex(oid))
-                if place is None or not fresh[place]:
-                    break  # what is older has been packed before
-                links = dict(LINKS.findall(self._files.read(oid)[1].partition(b"\n\n")[0]))
-                if b"tree" not in links:
-                    break
-                tree = bytes.fromhex(links[b"tree"].decode())
-                if newer not in (None, tree):
-                    self._pair(chosen, fresh, bases, newer, tree)
-                parent = links.get(b"parent")
-                newer, oid = tree, None if oid in shallow or parent is None else parent.decode()
-                self._progress.done += 1
-
-    def _pair(
-        self, chosen: Chosen, fresh: bytearray, bases: _Bases, newer: bytes, older: bytes
-    ) -> None:
-        """The versions of one directory, and of what is in it."""
-        waiting = [(newer, older, True)]
-        while waiting:
-            newer, older, is_tree = waiting.pop()
-            base, place = chosen.find(newer), chosen.find(older)
-            if base is None or place is None or not (fresh[base] and fresh[place]):
-                continue
-            if not bases.add(place, base) or not is_tree:
-                continue  # a pair of which the older one has a newer base already, or two files
-            now = dict(named_entries(self._files.read(newer.hex())[1]))
-            for name, oid in named_entries(self._files.read(older.hex())[1]):
-                if now.get(name, oid) != oid:
-                    waiting.append((now[name], oid, name.startswith(TREE_MODE)))
-
-    # -- writing
-
-    def _write(self, chosen: Chosen, sources: list[PackEntries], bases: _Bases) -> list[str]:
+    def _write(self, new: _NewPack) -> list[str]:
         """Write the new pack, durably; gives the paths of its files."""
-        self._progress.begin("packing", len(chosen))
+        ids = new.chosen.ids
+        self._progress.begin("packing", len(new.chosen))
         failpoint("gc.before_pack")
+        entries = new.entries(self._progress)
         written = store_pack(
-            self._repository,
-            chosen.ids,
-            self._entries(chosen, sources, bases),
-            self._disk,
-            staged_as="gc",
-            sync_every=SYNC_EVERY,
+            self._repository, ids, entries, self._disk, staged_as="gc", sync_every=SYNC_EVERY
         )
         failpoint("gc.pack_written")
         self._disk.sync_directory(os.path.join(self._repository, "objects", "pack"))
         failpoint("gc.pack_durable")
         return written
-
-    def _entries(
-        self, chosen: Chosen, sources: list[PackEntries], bases: _Bases
-    ) -> Iterator[bytes]:
-        for place in range(len(chosen)):
-            yield self._entry(chosen, sources, bases, place)
-            self._progress.done = place + 1
-
-    def _entry(
-        self, chosen: Chosen, sources: list[PackEntries], bases: _Bases, place: int
-    ) -> bytes:
-        oid = chosen.at(place)
-        source, number = chosen.sources[place], chosen.numbers[place]
-        base = bases.of(place)
-        if base is not None:
-            entry = self._as_delta(oid, chosen.at(base))
-            if entry is not None:
-                return entry
-        if source == LOOSE:
-            return packed_object(*read_loose(self._repository, oid.hex()), _THOROUGH)
-        raw = sources[source].checked(number)
-        kind = raw[0] >> 4 & 7
-        if kind not in (DISTANCE_DELTA, ID_DELTA):
-            return raw
-        return self._moved_delta(chosen, sources[source], number, raw) or packed_object(
-            *self._files.read(oid.hex()), _THOROUGH
-        )
-
-    def _as_delta(self, oid: bytes, base: bytes) -> bytes | None:
-        kind, content = self._files.read(oid.hex())
-        base_kind, base_content = self._files.read(base.hex())
-        if kind != base_kind or max(len(content), len(base_content)) > _LONGEST_DELTA_S_BASE:
-            return None
-        delta = make_delta(base_content, content)
-        if delta is None:
-            return None
-        return packed_delta(base, len(delta), zlib.compress(delta, _THOROUGH))
-
-    def _moved_delta(
-        self, chosen: Chosen, source: PackEntries, number: int, raw: bytes
-    ) -> bytes | None:
-        """A delta that was one before, with its base named by id; None if that is not here."""
-        _, size, base, data = source.pack.entry_head(source.starts[number])
-        if not isinstance(base, bytes):
-            base = source.id_at_offset(base)
-        if chosen.find(base) is None:
-            return None
-        return packed_delta(base, size, raw[data - source.starts[number] :])
 
     # -- sweeping
 
@@ -295,9 +195,9 @@ class Repacking:
         if self._drop and self.dropped:
             # Garbage may become needed until the moment in which it goes: all at once then.
             loose, self._loose = self._loose, b""
-            self._on_background(lambda: self._remove(gone, loose, before))
         else:
-            self._on_background(lambda: self._remove(gone, b"", b""))
+            loose = before = b""
+        self._on_background(lambda: self._remove(gone, loose, before))
         for at in range(0, len(self._loose), 20 * _STEP):
             self._unlink(self._loose[at : at + 20 * _STEP])
             self._progress.done += _STEP
@@ -330,28 +230,111 @@ class Repacking:
             failpoint("gc.removed_loose")
 
 
-class _Bases:
-    """Which objects become deltas of which, by place; chains have a longest length."""
+class _NewPack:
+    """The entries of the new pack: copied, or made into deltas of newer versions."""
 
-    def __init__(self, count: int) -> None:
-        self._bases = array("I", [_NONE]) * count
-        self._depths = bytearray(count)
-        self._seen = bytearray(count)
+    def __init__(
+        self, repository: str, files: ObjectFiles, sources: list[PackEntries], chosen: Chosen
+    ) -> None:
+        self._repository = repository
+        self._files = files
+        self._sources = sources
+        self.chosen = chosen
+        #: What lay whole, not among deltas that may be made of it.
+        self._fresh = bytearray(
+            source == LOOSE or not sources[source].has_deltas for source in chosen.sources
+        )
+        # By place: the object's base, how many deltas lead to a whole object, whether a version
+        # of it was seen. As Python objects this would take 100 bytes for each.
+        self._bases = array("I", [_NONE]) * len(chosen)
+        self._depths = bytearray(len(chosen))
+        self._seen = bytearray(len(chosen))
 
-    def add(self, place: int, base: int) -> bool:
-        """Note a version and the next newer one; False if the older one has been seen."""
-        self._seen[base] = 1
-        if self._seen[place]:
-            return False
-        self._seen[place] = 1
-        if self._depths[base] < _LONGEST_CHAIN:
-            self._bases[place] = base
-            self._depths[place] = self._depths[base] + 1
-        return True
+    # -- deltas
 
-    def of(self, place: int) -> int | None:
-        base = self._bases[place]
-        return None if base == _NONE else base
+    def find_bases(self, roots: list[str], progress: Progress) -> None:
+        """Pair each object that lay whole with the next newer version of its path."""
+        shallow = read_shallow(self._repository)
+        for root in roots:
+            newer: bytes | None = None
+            oid: str | None = root
+            while oid is not None:
+                if self._place(bytes.fromhex(oid)) is None:
+                    break  # what is older has been packed before
+                links = dict(LINKS.findall(self._files.read(oid)[1].partition(b"\n\n")[0]))
+                if b"tree" not in links:
+                    break
+                tree = bytes.fromhex(links[b"tree"].decode())
+                if newer not in (None, tree):
+                    self._pair(newer, tree)
+                parent = links.get(b"parent")
+                newer, oid = tree, None if oid in shallow or parent is None else parent.decode()
+                progress.step()
+
+    def _place(self, oid: bytes) -> int | None:
+        """Where an object is; None if it is not in the new pack, or need not lie whole in it."""
+        place = self.chosen.find(oid)
+        return place if place is not None and self._fresh[place] else None
+
+    def _pair(self, newer: bytes, older: bytes) -> None:
+        """Pair two versions of a directory, and of what is in it."""
+        waiting = [(newer, older, True)]
+        while waiting:
+            newer, older, is_tree = waiting.pop()
+            base, place = self._place(newer), self._place(older)
+            if base is None or place is None:
+                continue
+            self._seen[base] = 1
+            if self._seen[place]:
+                continue  # this pair, or one with a newer version, has been seen
+            self._seen[place] = 1
+            if self._depths[base] < _LONGEST_CHAIN:
+                self._bases[place], self._depths[place] = base, self._depths[base] + 1
+            if is_tree:
+                now = dict(named_entries(self._files.read(newer.hex())[1]))
+                for name, oid in named_entries(self._files.read(older.hex())[1]):
+                    if now.get(name, oid) != oid:
+                        waiting.append((now[name], oid, name.startswith(TREE_MODE)))
+
+    # -- entries
+
+    def entries(self, progress: Progress) -> Iterator[bytes]:
+        """The entries, in the order of their ids. Raises Damaged."""
+        for place in range(len(self.chosen)):
+            yield self._entry(place)
+            progress.step()
+
+    def _entry(self, place: int) -> bytes:
+        oid, base = self.chosen.at(place), self._bases[place]
+        source_number, number = self.chosen.sources[place], self.chosen.numbers[place]
+        if base != _NONE:
+            entry = self._as_delta(oid, self.chosen.at(base))
+            if entry is not None:
+                return entry
+        if source_number == LOOSE:
+            return packed_object(*read_loose(self._repository, oid.hex()), _THOROUGH)
+        source = self._sources[source_number]
+        raw = source.checked(number)
+        if raw[0] >> 4 & 7 not in (DISTANCE_DELTA, ID_DELTA):
+            return raw
+        # It stays a delta, with its base named by id, if that is in the new pack as well.
+        start = source.starts[number]
+        _, size, kept_base, data = source.pack.entry_head(start)
+        if not isinstance(kept_base, bytes):
+            kept_base = source.id_at_offset(kept_base)
+        if self.chosen.find(kept_base) is None:
+            return packed_object(*self._files.read(oid.hex()), _THOROUGH)
+        return packed_delta(kept_base, size, raw[data - start :])
+
+    def _as_delta(self, oid: bytes, base: bytes) -> bytes | None:
+        kind, content = self._files.read(oid.hex())
+        base_kind, base_content = self._files.read(base.hex())
+        if kind != base_kind or max(len(content), len(base_content)) > _LONGEST_DELTA_S_BASE:
+            return None
+        delta = make_delta(base_content, content)
+        if delta is None:
+            return None
+        return packed_delta(base, len(delta), zlib.compress(delta, _THOROUGH))
 
 
 def references(repository: str) -> list[str]:
