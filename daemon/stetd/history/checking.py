@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from stetd.history.objects import EXECUTABLE, FILE, LINK, TREE
+from stetd.history.objects import EXECUTABLE, FILE, LINK, TREE, is_utf8
 from stetd.history.undoing import ABOUT_HISTORY, TAKES_BACK
 
 #: Every kind of commit (CONTRACT.md 3, CommitInfo).
@@ -141,17 +141,9 @@ def check_tree(content: bytes) -> tuple[RawTree, list[str]]:
         and names.count(b"/") == len(found) - 1
         and _NO_NAMES.isdisjoint(names.lower().split(b"/"))
         and all(map(operator.lt, keys, keys[1:]))
-        and _is_utf8(names)
+        and is_utf8(names)
     )
     return entries, [] if sound or not content else _tree_faults(content)
-
-
-def _is_utf8(text: bytes) -> bool:
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _tree_faults(content: bytes) -> list[str]:
@@ -167,7 +159,7 @@ def _tree_faults(content: bytes) -> list[str]:
         shown = repr(name.decode("utf-8", "replace"))
         if mode not in _MODES:
             faults.append(f"{shown} has a mode that stetd does not write")
-        if name.lower() in _NO_NAMES or b"/" in name or not _is_utf8(name):
+        if name.lower() in _NO_NAMES or b"/" in name or not is_utf8(name):
             faults.append(f"{shown} is no name for a file")
         key = name + b"/" if mode == TREE_MODE else name
         if key <= last or name in names:

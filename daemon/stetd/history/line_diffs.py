@@ -21,7 +21,7 @@ from itertools import compress
 from typing import NamedTuple
 
 from stetd.history.commit_rows import Hunk
-from stetd.history.git_patch import quoted, renamed
+from stetd.history.git_patch import NO_ID, patch_header, quoted
 from stetd.history.objects import FILE, object_id
 
 #: Steps of the search, some 0.3 us each.
@@ -42,7 +42,6 @@ _SOUGHT = 12
 _LONGEST_HEADING = 80
 _LONE_RETURN = re.compile(rb"\r(?!\n)")
 _NO_NEWLINE = b"\n\\ No newline at end of file\n"
-_NOBODY = "0" * 40
 _IS_ZERO = b"\1".ljust(256, b"\0")
 #: Tells apart how a line may begin that is a heading, and the ends of lines.
 _BEGINNINGS = bytes(
@@ -81,34 +80,21 @@ def line_diff(
     contents, where they are known.
     """
     old_mode, new_mode = (FILE if mode is None else mode for mode in modes)
-    changed_mode = before is not None and after is not None and old_mode != new_mode
-    if before == after and not changed_mode and (old_path is None or before is None):
+    if before is None or after is None:
+        path = path if before is None or old_path is None else old_path
+        old_path = None
+    if before == after and old_path is None and (before is None or old_mode == new_mode):
         return LineDiff("", 0, 0)
-    old, new = path if before is None or old_path is None else old_path, path
-    if after is None:
-        new = old
-    old_name, new_name = quoted(f"a/{old}"), quoted(f"b/{new}")
-    lines = [f"diff --git {old_name} {new_name}"]
-    suffix = ""
-    if before is None:
-        lines.append(f"new file mode {new_mode:o}")
-        old_name = "/dev/null"
-    elif after is None:
-        lines.append(f"deleted file mode {old_mode:o}")
-        new_name = "/dev/null"
-    elif changed_mode:
-        lines += (f"old mode {old_mode:o}", f"new mode {new_mode:o}")
-    else:
-        suffix = f" {new_mode:o}"
-    if before is not None and after is not None and old_path is not None:
-        lines += renamed(old_path, path, before, after)
-    if before == after:
-        return LineDiff("\n".join([*lines, ""]), 0, 0)
     one, two = (
-        _NOBODY if data is None else oid or object_id("blob", data)
+        NO_ID if data is None or before == after else oid or object_id("blob", data)
         for data, oid in zip((before, after), ids, strict=True)
     )
-    lines.append(f"index {one[:7]}..{two[:7]}{suffix}")
+    stood = None if before is None else old_mode, None if after is None else new_mode
+    lines = patch_header(path, (before, after), stood, (one[:7], two[:7]), old_path)
+    if before == after:
+        return LineDiff("\n".join([*lines, ""]), 0, 0)
+    old_name = "/dev/null" if before is None else quoted(f"a/{old_path or path}")
+    new_name = "/dev/null" if after is None else quoted(f"b/{path}")
     before, after = before or b"", after or b""
     if _is_binary(before) or _is_binary(after):
         lines += (f"Binary files {old_name} and {new_name} differ", "")

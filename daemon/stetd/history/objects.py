@@ -30,6 +30,15 @@ def object_id(kind: str, content: bytes) -> str:
     return hashlib.sha1(header + content, usedforsecurity=False).hexdigest()
 
 
+def is_utf8(text: bytes) -> bool:
+    """Whether bytes are valid UTF-8."""
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 class Image(msgspec.Struct, frozen=True, array_like=True):
     """What stands at a path: blob id and the full ``st_mode`` (type and permission bits)."""
 

@@ -29,9 +29,10 @@ import struct
 import sys
 import zlib
 from array import array
-from collections import OrderedDict
 from contextlib import suppress
 from itertools import pairwise
+
+from stetd.repository.recent import Recent
 
 _KINDS = {1: "commit", 2: "tree", 3: "blob", 4: "tag"}
 _OFFSET_DELTA, _ID_DELTA = 6, 7
@@ -178,9 +179,8 @@ class Pack:
         self.index_name, self.pack_name = name + ".idx", name + ".pack"
         self._repository = repository
         self.index_fd = self.fd = -1
-        self._bases: OrderedDict[int, tuple[str, bytes]] = OrderedDict()
-        self._bases_bytes = 0
-        self._buckets: OrderedDict[int, bytes] = OrderedDict()
+        self._bases: Recent[int, tuple[str, bytes]] = Recent(_BASES_BYTES, least=0)
+        self._buckets: Recent[int, bytes] = Recent(_BUCKETS)
         self.fanout: tuple[int, ...] = ()
         self.open()
 
@@ -242,9 +242,7 @@ class Pack:
         if ids is None:
             self.open()
             ids = self.index_bytes(INDEX_HEAD + 20 * start, 20 * (self.fanout[first] - start))
-            self._buckets[first] = ids
-            if len(self._buckets) > _BUCKETS:
-                self._buckets.popitem(last=False)
+            self._buckets.keep(first, ids)
         return start, ids
 
     def find(self, oid: bytes) -> int | None:
@@ -298,18 +296,9 @@ class Pack:
                 offset = base
         name, content = known
         for place, delta in reversed(deltas):
-            self._keep(offset, name, content)
+            self._bases.keep(offset, (name, content), len(content))
             offset, content = place, _apply_delta(content, delta, self.pack_name)
         return name, content
-
-    def _keep(self, offset: int, kind: str, content: bytes) -> None:
-        if offset in self._bases or len(content) > _BASES_BYTES:
-            return
-        self._bases[offset] = kind, content
-        self._bases_bytes += len(content)
-        while self._bases_bytes > _BASES_BYTES:
-            _, (_, dropped) = self._bases.popitem(last=False)
-            self._bases_bytes -= len(dropped)
 
     def entry_head(self, offset: int) -> tuple[int, int, int | bytes, int]:
         """Type, size, base (an offset or an id; 0 for none), and where the content begins."""

@@ -8,8 +8,6 @@ one thread.
 from __future__ import annotations
 
 import os
-import re
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 
@@ -17,14 +15,15 @@ import msgspec
 
 from stetd.history.commits import StoredCommit, parse_commit
 from stetd.history.objects import Entry
+from stetd.history.tree_bytes import entries_of
 from stetd.repository.object_files import Damaged, Missing, ObjectFiles
+from stetd.repository.recent import Recent
 from stetd.repository.references import HISTORY, PINS, DamagedReference, pinned, read_reference
 from stetd.repository.shallow import read_shallow
 from stetd.repository.stored_trees import StoredTrees
 
-_TREE_ENTRY = re.compile(rb"([0-7]+) ([^\0]+)\0(.{20})", re.DOTALL)
-#: Trees that one handle remembers, and their entries together (some 200 bytes each).
-_MOST_TREES, _TREE_ENTRIES = 256, 60_000
+#: Entries of trees that one handle remembers (some 200 bytes each); a tree counts for 200 more.
+_TREE_ENTRIES, _TREE = 60_000, 200
 #: Commits that one handle remembers (some 1 KB each): more than the query index may lack. A call
 #: about a commit far back reads all of those, on the writer; the next such call should not again.
 _COMMITS = 6_000
@@ -36,31 +35,6 @@ class MissingObject(Exception):
 
 class BrokenRepository(Exception):
     """The files that make a directory a repository are not what they should be."""
-
-
-class _Trees:
-    """The trees that were read last, by id; so many that their entries don't fill the memory."""
-
-    def __init__(self) -> None:
-        self._known: OrderedDict[str, Mapping[str, Entry]] = OrderedDict()
-        self._entries = 0
-
-    def find(self, oid: str) -> Mapping[str, Entry] | None:
-        """The entries of a tree, if they are remembered."""
-        found = self._known.get(oid)
-        if found is not None:
-            self._known.move_to_end(oid)
-        return found
-
-    def keep(self, oid: str, entries: Mapping[str, Entry]) -> None:
-        """Remember a tree, and forget what was not asked for the longest."""
-        self._known[oid] = entries
-        self._entries += len(entries)
-        while len(self._known) > 1 and (
-            self._entries > _TREE_ENTRIES or len(self._known) > _MOST_TREES
-        ):
-            _, forgotten = self._known.popitem(last=False)
-            self._entries -= len(forgotten)
 
 
 class _Stored:
@@ -100,7 +74,7 @@ class StoredObjects:
             if not os.path.exists(os.path.join(path, name)):
                 raise BrokenRepository(f"{path} is no repository: it has no {name}")
         self._stored = _Stored(path)
-        self._trees = _Trees()
+        self._trees: Recent[str, Mapping[str, Entry]] = Recent(_TREE_ENTRIES)
         self.trees = StoredTrees(self._stored.read)
         self.commit = lru_cache(maxsize=commits)(self._stored.commit)
 
@@ -135,14 +109,10 @@ class StoredObjects:
 
     def load_tree(self, oid: str) -> Mapping[str, Entry]:
         """A tree's entries by name; MissingObject if it is not there."""
-        known = self._trees.find(oid)
+        known = self._trees.get(oid)
         if known is None:
-            content = self._stored.read(oid)
-            known = {
-                name.decode(): Entry(int(mode, 8), entry.hex())
-                for mode, name, entry in _TREE_ENTRY.findall(content)
-            }
-            self._trees.keep(oid, known)
+            known = entries_of(self._stored.read(oid))
+            self._trees.keep(oid, known, len(known) + _TREE)
         return known
 
     def raw_commit(self, oid: str) -> bytes:

@@ -6,11 +6,11 @@ a directory; here a directory of 50,000 files stays what it is on disk: bytes.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 
 from stetd.history.objects import EMPTY_TREE, TREE, Change, Entry
 from stetd.history.tree_bytes import differing, entries_of, find_in
+from stetd.repository.recent import Recent
 
 #: Bytes of trees that are kept for the next question, with what it takes to keep one: a
 #: small directory is smaller than that.
@@ -22,8 +22,7 @@ class StoredTrees:
 
     def __init__(self, read: Callable[[str], bytes]) -> None:
         self._read = read
-        self._kept: OrderedDict[str, bytes] = OrderedDict()
-        self._bytes = 0
+        self._kept: Recent[str, bytes] = Recent(_KEPT_BYTES, least=2)
 
     def find(self, tree: str, path: str) -> tuple[int, str] | None:
         """(git mode, id) of the blob or link at a path; None if there is none."""
@@ -65,16 +64,10 @@ class StoredTrees:
     def _content(self, oid: str) -> bytes:
         if oid == EMPTY_TREE:
             return b""
-        known = self._kept.get(oid)
-        if known is not None:
-            self._kept.move_to_end(oid)
-            return known
-        content = self._read(oid)
-        self._kept[oid] = content
-        self._bytes += len(content) + _TO_KEEP_ONE
-        while self._bytes > _KEPT_BYTES and len(self._kept) > 2:
-            _, forgotten = self._kept.popitem(last=False)
-            self._bytes -= len(forgotten) + _TO_KEEP_ONE
+        content = self._kept.get(oid)
+        if content is None:
+            content = self._read(oid)
+            self._kept.keep(oid, content, len(content) + _TO_KEEP_ONE)
         return content
 
 
