@@ -190,7 +190,7 @@ MUTANTS = [
         "removed-and-taken-for-present",
         "who writes objects does not learn which have been removed",
         "historian/maintenance/gc.py",
-        "            background.reopen(shadow)",
+        "            background.forget_written(shadow)",
         "            pass",
         ("tests/e2e/test_forget.py::test_a_call_may_need_again_what_is_being_removed",),
     ),

@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import os
 from array import array
+from contextlib import closing
 from typing import NamedTuple
 
 from stetd.repository.object_files import (
@@ -23,6 +24,7 @@ from stetd.repository.object_files import (
     Missing,
     ObjectFiles,
     Pack,
+    as_damage,
     big_endian,
     loose_ids,
     loose_name,
@@ -70,7 +72,7 @@ class ObjectCheck:
         self._loose: list[_Ids] = []
         #: What appeared after its folder had been checked.
         self._late: dict[bytes, int] = {}
-        self._last: _Ids | None = None
+        self._last = _Ids(b"")
         self._files = ObjectFiles(repository)
         self.faults: list[Fault] = []
         #: Packs without an index, which a kill between two renames may leave.
@@ -96,11 +98,8 @@ class ObjectCheck:
     def kind_of(self, oid: str) -> str | None:
         """The kind of an object of which a whole copy was found."""
         key = bytes.fromhex(oid)
-        if self._last is not None:  # most objects lie together with those they belong to
-            kind = self._last.kind_of(key)
-            if kind:
-                return _KINDS[kind]
-        for ids in (*self._loose[key[0] : key[0] + 1], *self._packs.values()):
+        # Most objects lie together with those they belong to.
+        for ids in (self._last, *self._loose[key[0] : key[0] + 1], *self._packs.values()):
             kind = ids.kind_of(key)
             if kind:
                 self._last = ids
@@ -133,11 +132,8 @@ class ObjectCheck:
                 kind, _ = read_loose(self._repository, oid)
             except FileNotFoundError:
                 continue  # packed meanwhile
-            except Damaged as error:
-                self.faults.append(Fault("damaged_object", error.path, error.why, oid))
-            except OSError as error:
-                why = f"it can't be read: {error.strerror}"
-                self.faults.append(Fault("damaged_object", loose_name(oid), why, oid))
+            except (Damaged, OSError) as error:
+                self._add_fault(as_damage(error, loose_name(oid)), oid)
             else:
                 ids.kinds[number] = _NUMBER[kind]
 
@@ -147,27 +143,17 @@ class ObjectCheck:
                 continue
             self._packs[name] = _Ids(b"")
             try:
-                pack = Pack(self._repository, name)
+                with closing(Pack(self._repository, name)) as pack:
+                    self._scan_pack(pack)
             except FileNotFoundError:
                 continue  # joined with others meanwhile
-            except Damaged as error:
-                self._add_file_fault(error.path, error.why)
-                continue
-            except OSError as error:
-                self._add_file_fault(name + ".pack", f"it can't be read: {error.strerror}")
-                continue
-            try:
-                self._scan_pack(pack)
-            except Damaged as error:
-                self._add_file_fault(error.path, error.why)
-            except OSError as error:
-                self._add_file_fault(pack.pack_name, f"it can't be read: {error.strerror}")
-            finally:
-                pack.close()
+            except (Damaged, OSError) as error:
+                self._add_fault(as_damage(error, name + ".pack"))
 
-    def _add_file_fault(self, path: str, why: str) -> None:
-        kind = "damaged_index" if path.endswith(".idx") else "damaged_pack"
-        self.faults.append(Fault(kind, path, why))
+    def _add_fault(self, damage: Damaged, oid: str | None = None) -> None:
+        kind = "damaged_index" if damage.path.endswith(".idx") else "damaged_pack"
+        kind = "damaged_object" if oid is not None else kind
+        self.faults.append(Fault(kind, damage.path, damage.why, oid))
 
     def _scan_pack(self, pack: Pack) -> None:
         self._check_sums(pack)
@@ -182,7 +168,7 @@ class ObjectCheck:
             try:
                 kind, _ = pack.read(number, oid)
             except Damaged as error:
-                self.faults.append(Fault("damaged_object", error.path, error.why, oid))
+                self._add_fault(error, oid)
             else:
                 ids.kinds[number] = _NUMBER[kind]
 
@@ -196,9 +182,9 @@ class ObjectCheck:
             for start in range(0, size - 20, _CHUNK):
                 checksum.update(os.pread(fd, min(_CHUNK, size - 20 - start), start))
             if checksum.digest() != expected:
-                self._add_file_fault(path, "its checksum is wrong: a part of it was changed")
+                self._add_fault(Damaged(path, "its checksum is wrong: a part of it was changed"))
             elif path == pack.pack_name and expected != index_sums[:20]:
-                self._add_file_fault(pack.index_name, "it is the index of another pack")
+                self._add_fault(Damaged(pack.index_name, "it is the index of another pack"))
 
     def _check_order(self, pack: Pack, ids: _Ids) -> None:
         last, starts = b"", [0, *pack.fanout]
@@ -212,7 +198,7 @@ class ObjectCheck:
         try:
             names = sorted(os.listdir(os.path.join(self._repository, "objects", "pack")))
         except OSError as error:
-            self._add_file_fault("objects/pack", f"it can't be read: {error.strerror}")
+            self._add_fault(as_damage(error, "objects/pack"))
             return
         for name in names:
             stem, ending = os.path.splitext(name)

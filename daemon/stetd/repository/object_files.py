@@ -68,6 +68,13 @@ class Damaged(Exception):
         self.why = why
 
 
+def as_damage(error: Damaged | OSError, path: str) -> Damaged:
+    """What is wrong; an error of the disk is one of the file at ``path``."""
+    if isinstance(error, Damaged):
+        return error
+    return Damaged(path, f"it can't be read: {error.strerror}")
+
+
 class Missing(Exception):
     """No file of the repository holds this object."""
 
@@ -408,10 +415,8 @@ class ObjectFiles:
                 return self._read_packed(oid) or read_loose(self._repository, oid)
             except FileNotFoundError:
                 continue  # perhaps it has been packed since the packs were looked for
-            except Damaged as error:
-                damage = error
-            except OSError as error:
-                damage = Damaged(loose_name(oid), f"it can't be read: {error.strerror}")
+            except (Damaged, OSError) as error:
+                damage = as_damage(error, loose_name(oid))
         if damage is not None:
             raise damage
         raise Missing(oid)
@@ -444,10 +449,8 @@ class ObjectFiles:
                     return found
             except FileNotFoundError:
                 continue  # it has been joined with others
-            except Damaged as error:
-                damage = error
-            except OSError as error:
-                damage = Damaged(pack.pack_name, f"it can't be read: {error.strerror}")
+            except (Damaged, OSError) as error:
+                damage = as_damage(error, pack.pack_name)
         self._limit_open()
         if damage is None:
             return None

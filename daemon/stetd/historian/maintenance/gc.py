@@ -48,7 +48,7 @@ def collected(
         def carry_out() -> None:
             change()
             # At once: what was removed may be needed by what is written next.
-            background.reopen(shadow)
+            background.forget_written(shadow)
 
         background.run(carry_out).result()
 
