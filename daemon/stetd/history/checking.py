@@ -41,7 +41,7 @@ _PERMISSIONS = re.compile(r"[0-7]{1,4}( .*)?")
 _PEER = re.compile(r"[0-9]+( .*)?")
 _EXCLUDED = re.compile(r"[AMD] .+")
 _MANY = frozenset(
-    {"Reverts", "Permissions", "Regraded", "Directory", "Forgotten", "Moved", "Excluded"}
+    {"Reverts", "Flagged", "Permissions", "Regraded", "Directory", "Forgotten", "Moved", "Excluded"}
 )
 _ENTRY = re.compile(rb"([^ \0]*) ([^\0]*)\0((?s:.{20}))")
 TREE_MODE = b"%o" % TREE

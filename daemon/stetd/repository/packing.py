@@ -1,9 +1,8 @@
 """Writing Git packs: many objects as two files instead of one file each.
 
-libgit2 holds Python's interpreter lock while it writes, and a loose object costs several
-system calls; a busy daemon writes hundreds of objects a second. So what has gathered is
-written as one pack, without deltas. What is done when there is time, with deltas, is in
-:mod:`stetd.repository.repacking`.
+A loose object costs several system calls, and a busy daemon writes hundreds of objects a second. So
+what has gathered is written as one pack, without deltas. What is done when there is time, with
+deltas, is in :mod:`stetd.repository.repacking`.
 
 Formats (Git's documentation, gitformat-pack):
 
@@ -131,66 +130,35 @@ def store_pack(
     once would keep the journal's syncs waiting. Both files are synced before they get their
     names, which are not synced yet.
     """
-    writer = _PackWriter(repository, ids, disk, staged_as, sync_every)
+    staged = os.path.join(_folder(repository), f"{staged_as}.pack.tmp")
+    crcs, offsets = array("I"), array("Q")
+    checksum = hashlib.sha1(usedforsecurity=False)
+    piece = bytearray(b"PACK" + struct.pack(">II", 2, len(ids) // 20))
+    written = synced = 0
+    fd = disk.open(staged, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         for entry in entries:
-            writer.add(entry)
-        return writer.finish()
+            crcs.append(zlib.crc32(entry))
+            offsets.append(written + len(piece))
+            piece += entry
+            if len(piece) >= _PIECE:
+                checksum.update(piece)
+                disk.write_all(fd, bytes(piece))
+                written, piece = written + len(piece), bytearray()
+                if sync_every is not None and written - synced >= sync_every:
+                    disk.fdatasync(fd)
+                    synced = written
+        assert len(crcs) == len(ids) // 20, "BUG: entries are missing"
+        checksum.update(piece)
+        disk.write_all(fd, bytes(piece) + checksum.digest())
+        disk.fdatasync(fd)
     finally:
-        writer.close()
-
-
-class _PackWriter:
-    """A pack whose entries come one by one; what is staged is cleared away at the next start."""
-
-    def __init__(
-        self, repository: str, ids: bytes, disk: Disk, staged_as: str, sync_every: int | None
-    ) -> None:
-        self._folder = _folder(repository)
-        self._ids = ids
-        self._disk = disk
-        self._sync_every = sync_every
-        self._staged = os.path.join(self._folder, f"{staged_as}.pack.tmp")
-        self._crcs, self._offsets = array("I"), array("Q")
-        self._checksum = hashlib.sha1(usedforsecurity=False)
-        self._piece = bytearray(b"PACK" + struct.pack(">II", 2, len(ids) // 20))
-        self._written = self._synced = 0
-        self._fd = disk.open(self._staged, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-
-    def add(self, entry: bytes) -> None:
-        self._crcs.append(zlib.crc32(entry))
-        self._offsets.append(self._written + len(self._piece))
-        self._piece += entry
-        if len(self._piece) >= _PIECE:
-            self._flush()
-
-    def _flush(self) -> None:
-        self._checksum.update(self._piece)
-        self._disk.write_all(self._fd, bytes(self._piece))
-        self._written += len(self._piece)
-        self._piece = bytearray()
-        if self._sync_every is not None and self._written - self._synced >= self._sync_every:
-            self._disk.fdatasync(self._fd)
-            self._synced = self._written
-
-    def finish(self) -> list[str]:
-        """Give the pack its name, and then its index; the paths of the two files."""
-        assert len(self._crcs) == len(self._ids) // 20, "BUG: entries are missing"
-        self._flush()
-        self._disk.write_all(self._fd, self._checksum.digest())
-        self._disk.fdatasync(self._fd)
-        self.close()
-        name = os.path.join(self._folder, f"pack-{self._checksum.hexdigest()}")
-        failpoint("git.pack_staged")
-        os.replace(self._staged, name + ".pack")
-        index = _index(self._ids, self._crcs, self._offsets, self._checksum.digest())
-        _store_index(name + ".idx", index, self._disk)
-        return [name + ".pack", name + ".idx"]
-
-    def close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        os.close(fd)
+    name = os.path.join(_folder(repository), f"pack-{checksum.hexdigest()}")
+    failpoint("git.pack_staged")
+    os.replace(staged, name + ".pack")
+    _store_index(name + ".idx", _index(ids, crcs, offsets, checksum.digest()), disk)
+    return [name + ".pack", name + ".idx"]
 
 
 def _store_index(path: str, content: bytes, disk: Disk) -> None:
