@@ -79,9 +79,9 @@ def is_ignored(path: str, files: Sequence[IgnoreFile], *, directory: bool) -> bo
     None of the directories above it may be left out.
     """
     for file in reversed(files):
-        said = file.says(path, directory=directory)
-        if said is not None:
-            return said
+        verdict = file.says(path, directory=directory)
+        if verdict is not None:
+            return verdict
     return False
 
 

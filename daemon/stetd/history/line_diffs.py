@@ -4,10 +4,10 @@ Lines end at ``\\n``. What both texts begin and end with is found by comparing b
 edit of a large file costs little; only what is around the rest is cut into lines. There the
 shortest edit script is looked for (Myers, An O(ND) Difference Algorithm, from both ends), and
 groups of changed lines are slid as Git slides them: down as far as they go, or to where lines of
-the other text changed. Which of several shortest scripts is told, what is left out beforehand
-because it stands nowhere in the other text or too often, and the heading of a hunk follow Git's
+the other text changed. Which of several shortest scripts is taken, which lines are left out of the
+search because the other text has none or too many of them, and the heading of a hunk follow Git's
 rules. So the diff is byte for byte that of libgit2, and that of git with --no-indent-heuristic,
-but for one thing: the search is bounded. Where the texts differ in too much, a stretch is told as
+but for one thing: the search is bounded. Where the texts differ in too much, a stretch is
 replaced whole; that is a diff as well, only not the shortest.
 """
 
@@ -35,7 +35,7 @@ _OFTEN, _AROUND = 1024, 100
 _LOOKED_AT = 8000
 #: Bytes in which a difference is looked for at once.
 _PIECE = 256
-#: Lines around what differs that are looked at first, besides the context.
+#: Lines around what differs that are compared first, besides the context.
 _MARGIN = 6
 #: So many different lines are looked for in a text before it is cut into lines for that.
 _SOUGHT = 12
@@ -138,7 +138,7 @@ class _Side:
 
 
 class _TooNarrow(Exception):
-    """What changed reaches an end of the stretch that is looked at, which is none of the text."""
+    """What changed reaches an end of the compared stretch that is not an end of the text."""
 
 
 def _lines_of(data: bytes) -> list[bytes]:
@@ -528,7 +528,7 @@ def _rough_root(number: int) -> int:
 
 
 def _occurring(lines: set[bytes], other: _Side, often: int) -> dict[bytes, int]:
-    """Whether each line stands in the other text: 0 nowhere, 1 somewhere, 2 ``often``."""
+    """How often the other text has each line: 0 never, 1 seldom, 2 ``often``."""
     data = other.data
     if len(lines) <= _SOUGHT:
         grades = {}

@@ -40,7 +40,7 @@ def is_utf8(text: bytes) -> bool:
 
 
 class Image(msgspec.Struct, frozen=True, array_like=True):
-    """What stands at a path: blob id and the full ``st_mode`` (type and permission bits)."""
+    """The content of a path: blob id and the full ``st_mode`` (type and permission bits)."""
 
     oid: str
     mode: int

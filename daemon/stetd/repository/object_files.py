@@ -423,10 +423,8 @@ class ObjectFiles:
 
     def is_empty(self) -> bool:
         """Whether there is no object at all."""
-        digits = "0123456789abcdef"
-        return not pack_names(self._repository) and not any(
-            loose_ids(self._repository, one + two) for one in digits for two in digits
-        )
+        loose = (loose_ids(self._repository, f"{first:02x}") for first in range(256))
+        return not pack_names(self._repository) and not any(loose)
 
     def _read_packed(self, oid: str) -> tuple[str, bytes] | None:
         """An object out of a pack; None if no pack has it.

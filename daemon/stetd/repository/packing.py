@@ -277,8 +277,8 @@ def remove_pack(name: str, disk: Disk) -> None:
 def clear_half_packs(repository: str) -> None:
     """Remove packs that a killed process has half written or half removed.
 
-    They are told by their index, which is still, or already, under its temporary name. What
-    is in them is elsewhere as well: in the packs that were to be joined, or in the journal.
+    Their index has its temporary name, still or already. What is in them is elsewhere as well:
+    in the packs that were to be joined, or in the journal.
     """
     for name in os.listdir(_folder(repository)):
         stem, ending = os.path.join(_folder(repository), name[:-8]), name[-8:]

@@ -214,7 +214,7 @@ class Repacking:
         self._unlink(loose)
 
     def _rescue(self, before: bytes) -> None:
-        """Write again what no reference needed when it was looked at, and one needs now."""
+        """Write again what no reference needed when marks were made, and one needs now."""
         assert self._marking is not None, "BUG: nothing was marked"
         self._marking.mark_from(references(self._repository))
         needed = self._marking.marks.since(before)
