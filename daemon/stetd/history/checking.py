@@ -46,6 +46,7 @@ _MANY = frozenset(
 _ENTRY = re.compile(rb"([^ \0]*) ([^\0]*)\0((?s:.{20}))")
 TREE_MODE = b"%o" % TREE
 _MODES = {b"%o" % mode for mode in (FILE, EXECUTABLE, LINK, TREE)}
+_SOUND_TREE = re.compile(rb"(?:(?:%s) [^/\0]+\0.{20})*" % b"|".join(_MODES), re.DOTALL)
 _NO_NAMES = frozenset({b"", b".", b"..", b".git"})
 
 
@@ -133,17 +134,14 @@ def check_tree(content: bytes) -> tuple[RawTree, list[str]]:
     """The entries of a tree object, and what is wrong with it, a sentence each."""
     found = _ENTRY.findall(content)
     entries = {name: (mode, oid) for mode, name, oid in found}
-    names = b"/".join(entries)
     keys = [name + b"/" if mode == TREE_MODE else name for mode, name, _ in found]
     sound = (
-        len(content) == len(names) - len(found) + 1 + sum(22 + len(mode) for mode, _, _ in found)
-        and {mode for mode, _, _ in found} <= _MODES
-        and names.count(b"/") == len(found) - 1
-        and _NO_NAMES.isdisjoint(names.lower().split(b"/"))
+        _SOUND_TREE.fullmatch(content) is not None
+        and _NO_NAMES.isdisjoint(map(bytes.lower, entries))
         and all(map(operator.lt, keys, keys[1:]))
-        and is_utf8(names)
+        and is_utf8(b"/".join(entries))
     )
-    return entries, [] if sound or not content else _tree_faults(content)
+    return entries, [] if sound else _tree_faults(content)
 
 
 def _tree_faults(content: bytes) -> list[str]:

@@ -410,13 +410,15 @@ class ObjectFiles:
         for again in range(_LOOKS):
             if again and not self._look_for_packs():
                 break
+            wrong: Damaged | None = None
             try:
                 # Packs first: that is where most are.
-                return self._read_packed(oid) or read_loose(self._repository, oid)
-            except FileNotFoundError:
-                continue  # perhaps it has been packed since the packs were looked for
+                found, wrong = self._read_packed(oid)
+                return found or read_loose(self._repository, oid)
+            except FileNotFoundError:  # perhaps it has been packed since the packs were listed
+                damage = wrong or damage
             except (Damaged, OSError) as error:
-                damage = as_damage(error, loose_name(oid))
+                damage = wrong or as_damage(error, loose_name(oid))
         if damage is not None:
             raise damage
         raise Missing(oid)
@@ -426,11 +428,8 @@ class ObjectFiles:
         loose = (loose_ids(self._repository, f"{first:02x}") for first in range(256))
         return not pack_names(self._repository) and not any(loose)
 
-    def _read_packed(self, oid: str) -> tuple[str, bytes] | None:
-        """An object out of a pack; None if no pack has it.
-
-        Raises Damaged, FileNotFoundError if it is not loose either.
-        """
+    def _read_packed(self, oid: str) -> tuple[tuple[str, bytes] | None, Damaged | None]:
+        """An object out of a pack; or what is wrong with one that has it."""
         if self._packs is None:
             self._look_for_packs()
         assert self._packs is not None, "BUG: packs that were not looked for"
@@ -444,18 +443,13 @@ class ObjectFiles:
                     # The next one is most likely there as well.
                     self._packs.insert(0, self._packs.pop(place))
                     self._limit_open()
-                    return found
+                    return found, None
             except FileNotFoundError:
                 continue  # it has been joined with others
             except (Damaged, OSError) as error:
                 damage = as_damage(error, pack.pack_name)
         self._limit_open()
-        if damage is None:
-            return None
-        try:
-            return read_loose(self._repository, oid)
-        except (FileNotFoundError, Damaged):
-            raise damage from None
+        return None, damage
 
     def _limit_open(self) -> None:
         for pack in (self._packs or [])[_MOST_OPEN:]:
