@@ -40,8 +40,8 @@ _MANY_PACKS = 16
 _MERGED_BYTES = 512 << 10
 #: A pack of a stream holds about so many bytes, and at most so many objects.
 _STREAM_BYTES, _STREAM_OBJECTS = 16 << 20, 8192
-#: For packs written beside the calls: see :func:`store_pack`.
-SYNC_EVERY = 4 << 20
+#: So many bytes are synced at a time: all of a large pack would keep the journal's syncs waiting.
+_SYNC_EVERY = 4 << 20
 #: A pack is written in pieces of about this size.
 _PIECE = 128 << 10
 
@@ -97,7 +97,8 @@ def _index(ids: bytes, crcs: array[int], offsets: array[int], checksum: bytes) -
     return body + hashlib.sha1(body, usedforsecurity=False).digest()
 
 
-def _folder(repository: str) -> str:
+def pack_folder(repository: str) -> str:
+    """Where the packs lie."""
     return os.path.join(repository, "objects", "pack")
 
 
@@ -121,16 +122,13 @@ def store_pack(
     disk: Disk,
     *,
     staged_as: str = "new",
-    sync_every: int | None = None,
 ) -> list[str]:
     """Write a pack of these entries, in the order of their ids; gives the paths of its files.
 
     ``ids``: one after the other, 20 bytes each. ``staged_as``: two threads must not write under
-    one name. Every ``sync_every`` bytes what has been written is synced: all of a large pack at
-    once would keep the journal's syncs waiting. Both files are synced before they get their
-    names, which are not synced yet.
+    one name. Both files are synced before they get their names, which are not synced yet.
     """
-    staged = os.path.join(_folder(repository), f"{staged_as}.pack.tmp")
+    staged = os.path.join(pack_folder(repository), f"{staged_as}.pack.tmp")
     crcs, offsets = array("I"), array("Q")
     checksum = hashlib.sha1(usedforsecurity=False)
     piece = bytearray(b"PACK" + struct.pack(">II", 2, len(ids) // 20))
@@ -145,7 +143,7 @@ def store_pack(
                 checksum.update(piece)
                 disk.write_all(fd, bytes(piece))
                 written, piece = written + len(piece), bytearray()
-                if sync_every is not None and written - synced >= sync_every:
+                if written - synced >= _SYNC_EVERY:
                     disk.fdatasync(fd)
                     synced = written
         assert len(crcs) == len(ids) // 20, "BUG: entries are missing"
@@ -154,7 +152,7 @@ def store_pack(
         disk.fdatasync(fd)
     finally:
         os.close(fd)
-    name = os.path.join(_folder(repository), f"pack-{checksum.hexdigest()}")
+    name = os.path.join(pack_folder(repository), f"pack-{checksum.hexdigest()}")
     failpoint("git.pack_staged")
     os.replace(staged, name + ".pack")
     _store_index(name + ".idx", _index(ids, crcs, offsets, checksum.digest()), disk)
@@ -199,17 +197,10 @@ class PackStream:
         if not self._entries:
             return
         ids = sorted(self._entries)
-        entries = (self._entries[oid] for oid in ids)
-        store_pack(
-            self.repository,
-            b"".join(ids),
-            entries,
-            self.disk,
-            staged_as=self.staged_as,
-            sync_every=SYNC_EVERY,
-        )
+        entries = map(self._entries.__getitem__, ids)
+        store_pack(self.repository, b"".join(ids), entries, self.disk, staged_as=self.staged_as)
         failpoint(f"{self.staged_as}.pack_written")
-        self.disk.sync_directory(_folder(self.repository))
+        self.disk.sync_directory(pack_folder(self.repository))
         self._entries, self._bytes = {}, 0
 
 
@@ -244,7 +235,7 @@ def merge_packs(repository: str, disk: Disk) -> list[str]:
         places = zip(chosen.sources, chosen.numbers, strict=True)
         copied = (joined[source].raw(number) for source, number in places)
         written = store_pack(repository, chosen.ids, copied, disk)
-    disk.sync_directory(_folder(repository))
+    disk.sync_directory(pack_folder(repository))
     failpoint("git.packs_joined")
     for entries in joined:
         name = os.path.join(repository, entries.pack.name)
@@ -280,8 +271,8 @@ def clear_half_packs(repository: str) -> None:
     Their index has its temporary name, still or already. What is in them is elsewhere as well:
     in the packs that were to be joined, or in the journal.
     """
-    for name in os.listdir(_folder(repository)):
-        stem, ending = os.path.join(_folder(repository), name[:-8]), name[-8:]
+    for name in os.listdir(pack_folder(repository)):
+        stem, ending = os.path.join(pack_folder(repository), name[:-8]), name[-8:]
         if ending != ".idx.tmp":
             continue
         if os.path.exists(stem + ".pack") and not os.path.exists(stem + ".idx"):

@@ -44,7 +44,7 @@ from stetd.repository.object_files import (
 )
 from stetd.repository.pack_entries import DISTANCE_DELTA, ID_DELTA, LOOSE, Chosen, PackEntries
 from stetd.repository.packing import (
-    SYNC_EVERY,
+    pack_folder,
     packed_delta,
     packed_object,
     remove_pack,
@@ -174,15 +174,12 @@ class Repacking:
 
     def _write(self, new: _NewPack) -> list[str]:
         """Write the new pack, durably; gives the paths of its files."""
-        ids = new.chosen.ids
         self._progress.begin("packing", len(new.chosen))
         failpoint("gc.before_pack")
         entries = new.entries(self._progress)
-        written = store_pack(
-            self._repository, ids, entries, self._disk, staged_as="gc", sync_every=SYNC_EVERY
-        )
+        written = store_pack(self._repository, new.chosen.ids, entries, self._disk, staged_as="gc")
         failpoint("gc.pack_written")
-        self._disk.sync_directory(os.path.join(self._repository, "objects", "pack"))
+        self._disk.sync_directory(pack_folder(self._repository))
         failpoint("gc.pack_durable")
         return written
 
@@ -222,7 +219,7 @@ class Repacking:
         if needed:
             objects = [_object(self._files, oid) for oid in needed]
             write_pack(self._repository, objects, self._disk)
-            self._disk.sync_directory(os.path.join(self._repository, "objects", "pack"))
+            self._disk.sync_directory(pack_folder(self._repository))
 
     def _unlink(self, ids: bytes) -> None:
         for oid in each_id(ids):
