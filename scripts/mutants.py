@@ -168,12 +168,11 @@ MUTANTS = [
         "packs-removed-early",
         "old packs go before the new one is durable",
         "repository/repacking.py",
-        "        written: list[str] = []\n        if len(chosen):",
-        "        written: list[str] = []\n"
+        "        written = self._write(new) if len(chosen) else []\n",
         "        for pack in packs:\n"
         "            remove_pack(os.path.join(self._repository, pack.name), self._disk)\n"
         '            failpoint("gc.removed_pack")\n'
-        "        if len(chosen):",
+        "        written = self._write(new) if len(chosen) else []\n",
         ("tests/repository/test_repacking.py::test_killed_at_any_step_nothing_is_lost",),
     ),
     Mutant(
@@ -191,7 +190,7 @@ MUTANTS = [
         "removed-and-taken-for-present",
         "who writes objects does not learn which have been removed",
         "historian/maintenance/gc.py",
-        "            background.reopen(shadow)",
+        "            background.forget_written(shadow)",
         "            pass",
         ("tests/e2e/test_forget.py::test_a_call_may_need_again_what_is_being_removed",),
     ),

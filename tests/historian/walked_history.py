@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 
 from stet.wire.results import FileChange
@@ -17,8 +17,15 @@ from stetd.historian.queries.commit_lookup import (
 )
 from stetd.history.commit_rows import Wanted, meets
 from stetd.history.commits import StoredCommit
-from stetd.history.undoing import is_edit, walk_standing
+from stetd.history.undoing import Standing, is_edit
 from stetd.repository.stored_objects import StoredObjects
+
+
+def walk_standing(walk: Iterable[StoredCommit]) -> Iterator[tuple[StoredCommit, str | None]]:
+    """Each commit of a walk from the newest, with the one that took it back."""
+    standing = Standing()
+    for commit in walk:
+        yield commit, standing.reverted_by(commit)
 
 
 class WalkedHistory(CommitLookup):

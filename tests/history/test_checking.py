@@ -49,6 +49,16 @@ def test_whatever_stetd_writes_passes(
     assert found.faults == []
 
 
+def test_a_commit_may_change_several_files_of_each_sort() -> None:
+    two = ("a", "b")
+    content = stored(
+        flagged=two, permissions=(("a", 0o600), ("b", 0o600)), directories=two, forgotten=two,
+        regraded=(("a", 0o600, 0o644), ("b", 0o600, 0o644)), moves=(("a", "c"), ("b", "d")),
+        excluded=(("A", "e"), ("D", "f")),
+    )  # fmt: skip
+    assert faults(content) == []
+
+
 def test_what_a_commit_takes_back_is_given() -> None:
     content = stored(kind="undo", method="undo", reverts=("a" * 40, "b" * 40))
     found = check_commit(content)

@@ -9,6 +9,7 @@ from functools import cache
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from historian.walked_history import walk_standing
 from stetd.history.commits import CommitMeta, StoredCommit
 from stetd.history.undoing import (
     REDOABLE,
@@ -17,7 +18,6 @@ from stetd.history.undoing import (
     choose_for_rollback,
     is_edit,
     undone_twice,
-    walk_standing,
 )
 
 

@@ -92,19 +92,6 @@ def test_what_is_not_there_is_missing(files: ObjectFiles) -> None:
         files.read("0" * 40)
 
 
-def test_prefixes_are_looked_for_in_loose_objects_and_packs(
-    repository: str, files: ObjectFiles
-) -> None:
-    objects = versions(40)
-    shadow = ShadowRepository(repository)
-    shadow.write(objects[::2])
-    shadow.close()
-    write_pack(repository, objects[1::2], Disk())
-    for item in objects:
-        assert files.with_prefix(item.oid[:10]) == [item.oid]
-    assert files.with_prefix("12") == sorted(o.oid for o in objects if o.oid.startswith("12"))
-
-
 def test_many_packs_do_not_stay_open(repository: str, files: ObjectFiles) -> None:
     objects = versions(60)
     for item in objects:

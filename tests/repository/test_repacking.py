@@ -249,7 +249,7 @@ def test_joining_small_packs_keeps_deltas_right(histories: Histories) -> None:
     for turn in range(20):
         grown(histories, 6, start=turn * 6)
         incremental = Repacking(histories.path, Disk(), lambda run: run(), Progress(), drop=False)
-        incremental._choose_packs = lambda packs, marks: None  # type: ignore[method-assign]
+        incremental._chosen_packs = lambda marks: []  # type: ignore[method-assign]
         incremental.run()
         incremental.close()
     before = all_objects(histories.path)

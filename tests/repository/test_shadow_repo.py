@@ -183,16 +183,6 @@ def test_damaged_reference_is_replaced(repository: ShadowRepository, damage: byt
     assert Path(repository.reference_path).read_text() == oid + "\n"
 
 
-def test_prefixes_name_commits_only(repository: ShadowRepository) -> None:
-    oids = commits(repository, 40)
-    repository.write([blob(b"no commit")])
-    for oid in oids:
-        assert repository.commits_with_prefix(oid[:12]) == [oid]
-        assert oid in repository.commits_with_prefix(oid[:4])
-    assert repository.commits_with_prefix(object_id("blob", b"no commit")[:12]) == []
-    assert repository.commits_with_prefix("0123456789") == []
-
-
 # -- merging
 
 

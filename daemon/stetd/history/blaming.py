@@ -119,29 +119,21 @@ def split(pieces: Sequence[Piece], hunks: Sequence[Hunk]) -> tuple[list[Piece], 
         line, there, left = piece
         while left:
             while at < len(hunks) and hunks[at].new_start + hunks[at].new_lines <= there:
-                shift = _shift_after(hunks[at])
+                hunk = hunks[at]
+                shift = hunk.old_start + hunk.old_lines - hunk.new_start - hunk.new_lines
                 at += 1
-            hunk = hunks[at] if at < len(hunks) else None
-            inside = hunk is not None and hunk.new_start <= there
-            end = _end(hunk, inside=inside)
-            length = left if end is None else min(left, end - there)
+            inside, length = False, left
+            if at < len(hunks):
+                hunk = hunks[at]
+                inside = hunk.new_start <= there
+                end = hunk.new_start + (hunk.new_lines if inside else 0)
+                length = min(left, end - there)
             if inside:
                 added.append(Piece(line, there, length))
             else:
                 kept.append(Piece(line, there + shift, length))
             line, there, left = line + length, there + length, left - length
     return kept, added
-
-
-def _shift_after(hunk: Hunk) -> int:
-    """From a line after a hunk to its number on the old side."""
-    return hunk.old_start + hunk.old_lines - hunk.new_start - hunk.new_lines
-
-
-def _end(hunk: Hunk | None, *, inside: bool) -> int | None:
-    if hunk is None:
-        return None
-    return hunk.new_start + hunk.new_lines if inside else hunk.new_start
 
 
 def joined(runs: Sequence[Run]) -> list[Run]:

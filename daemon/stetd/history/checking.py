@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from stetd.history.objects import EXECUTABLE, FILE, LINK, TREE
+from stetd.history.objects import EXECUTABLE, FILE, LINK, TREE, is_utf8
 from stetd.history.undoing import ABOUT_HISTORY, TAKES_BACK
 
 #: Every kind of commit (CONTRACT.md 3, CommitInfo).
@@ -41,11 +41,12 @@ _PERMISSIONS = re.compile(r"[0-7]{1,4}( .*)?")
 _PEER = re.compile(r"[0-9]+( .*)?")
 _EXCLUDED = re.compile(r"[AMD] .+")
 _MANY = frozenset(
-    {"Reverts", "Permissions", "Regraded", "Directory", "Forgotten", "Moved", "Excluded"}
+    {"Reverts", "Flagged", "Permissions", "Regraded", "Directory", "Forgotten", "Moved", "Excluded"}
 )
 _ENTRY = re.compile(rb"([^ \0]*) ([^\0]*)\0((?s:.{20}))")
 TREE_MODE = b"%o" % TREE
 _MODES = {b"%o" % mode for mode in (FILE, EXECUTABLE, LINK, TREE)}
+_SOUND_TREE = re.compile(rb"(?:(?:%s) [^/\0]+\0.{20})*" % b"|".join(_MODES), re.DOTALL)
 _NO_NAMES = frozenset({b"", b".", b"..", b".git"})
 
 
@@ -133,25 +134,14 @@ def check_tree(content: bytes) -> tuple[RawTree, list[str]]:
     """The entries of a tree object, and what is wrong with it, a sentence each."""
     found = _ENTRY.findall(content)
     entries = {name: (mode, oid) for mode, name, oid in found}
-    names = b"/".join(entries)
     keys = [name + b"/" if mode == TREE_MODE else name for mode, name, _ in found]
     sound = (
-        len(content) == len(names) - len(found) + 1 + sum(22 + len(mode) for mode, _, _ in found)
-        and {mode for mode, _, _ in found} <= _MODES
-        and names.count(b"/") == len(found) - 1
-        and _NO_NAMES.isdisjoint(names.lower().split(b"/"))
+        _SOUND_TREE.fullmatch(content) is not None
+        and _NO_NAMES.isdisjoint(map(bytes.lower, entries))
         and all(map(operator.lt, keys, keys[1:]))
-        and _is_utf8(names)
+        and is_utf8(b"/".join(entries))
     )
-    return entries, [] if sound or not content else _tree_faults(content)
-
-
-def _is_utf8(text: bytes) -> bool:
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+    return entries, [] if sound else _tree_faults(content)
 
 
 def _tree_faults(content: bytes) -> list[str]:
@@ -167,7 +157,7 @@ def _tree_faults(content: bytes) -> list[str]:
         shown = repr(name.decode("utf-8", "replace"))
         if mode not in _MODES:
             faults.append(f"{shown} has a mode that stetd does not write")
-        if name.lower() in _NO_NAMES or b"/" in name or not _is_utf8(name):
+        if name.lower() in _NO_NAMES or b"/" in name or not is_utf8(name):
             faults.append(f"{shown} is no name for a file")
         key = name + b"/" if mode == TREE_MODE else name
         if key <= last or name in names:

@@ -78,7 +78,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def meets(meta: CommitMeta, wanted: Wanted) -> bool:
-    """Whether a commit is wanted as far as its metadata tell; path and text are not looked at."""
+    """Whether a commit is wanted by its metadata; path and text are not compared."""
     return (
         wanted.session in (None, meta.session)
         and wanted.agent in (None, meta.agent)

@@ -150,24 +150,6 @@ def _parse_peer(text: str | None) -> Peer | None:
     return Peer(int(pid), command) if pid.isdigit() else None
 
 
-def _parse_permissions(lines: list[str]) -> tuple[tuple[str, int], ...]:
-    pairs = (line.partition(" ") for line in lines)
-    return tuple((path, int(mode, 8)) for mode, _, path in pairs)
-
-
-def _parse_excluded(lines: list[str]) -> tuple[tuple[str, str], ...]:
-    return tuple((line[:1], line[2:]) for line in lines)
-
-
-def _parse_moves(lines: list[str]) -> tuple[tuple[str, str], ...]:
-    return tuple(msgspec.json.decode(line, type=tuple[str, str]) for line in lines)
-
-
-def _parse_regraded(lines: list[str]) -> tuple[tuple[str, int, int], ...]:
-    fields = (line.split(" ", 2) for line in lines)
-    return tuple((path, int(old, 8), int(new, 8)) for old, new, path in fields)
-
-
 def parse_commit(oid: str, content: bytes) -> StoredCommit:
     """Read a commit object back (the inverse of :func:`commit_object`)."""
     header, _, message = content.decode("utf-8", "replace").partition("\n\n")
@@ -180,8 +162,14 @@ def parse_commit(oid: str, content: bytes) -> StoredCommit:
             key, _, value = line.partition(": ")
             trailers.setdefault(key, []).append(value)
 
+    def many(key: str) -> list[str]:
+        return trailers.get(f"Stet-{key}", [])
+
     def one(key: str) -> str | None:
-        return trailers.get(f"Stet-{key}", [None])[0]
+        return next(iter(many(key)), None)
+
+    def split(key: str, spaces: int) -> list[list[str]]:
+        return [line.split(" ", spaces) for line in many(key)]
 
     meta = CommitMeta(
         kind=one("Kind") or "edit",
@@ -194,14 +182,14 @@ def parse_commit(oid: str, content: bytes) -> StoredCommit:
         subagent=one("Subagent"),
         request=one("Request"),
         peer=_parse_peer(one("Peer")),
-        reverts=tuple(trailers.get("Stet-Reverts", [])),
-        flagged=tuple(trailers.get("Stet-Flagged", [])),
-        permissions=_parse_permissions(trailers.get("Stet-Permissions", [])),
-        regraded=_parse_regraded(trailers.get("Stet-Regraded", [])),
-        directories=tuple(trailers.get("Stet-Directory", [])),
-        moves=_parse_moves(trailers.get("Stet-Moved", [])),
-        excluded=_parse_excluded(trailers.get("Stet-Excluded", [])),
-        forgotten=tuple(trailers.get("Stet-Forgotten", [])),
+        reverts=tuple(many("Reverts")),
+        flagged=tuple(many("Flagged")),
+        permissions=tuple((path, int(mode, 8)) for mode, path in split("Permissions", 1)),
+        regraded=tuple((path, int(old, 8), int(new, 8)) for old, new, path in split("Regraded", 2)),
+        directories=tuple(many("Directory")),
+        moves=tuple(msgspec.json.decode(line, type=tuple[str, str]) for line in many("Moved")),
+        excluded=tuple((line[:1], line[2:]) for line in many("Excluded")),
+        forgotten=tuple(many("Forgotten")),
         version=one("Version") or "",
     )
     return StoredCommit(oid, first["tree"], first.get("parent"), meta)

@@ -12,7 +12,7 @@ import hashlib
 import unicodedata
 from collections.abc import Sequence
 
-from stetd.history.ignoring import IgnoreFile
+from stetd.history.ignoring import IgnoreFile, is_left_out
 
 #: Sets of letters of one case, which have both where case says nothing.
 _CASES = ("[:upper:]", "[:lower:]")
@@ -47,14 +47,7 @@ class Excludes:
 
     def __call__(self, path: str) -> bool:
         """Whether a file at this path, or a directory above it, is excluded."""
-        if not self._file:
-            return False
-        folded = _folded(path)
-        parts = folded.split("/")
-        for depth in range(1, len(parts)):
-            if self._file.says("/".join(parts[:depth]), directory=True):
-                return True
-        return bool(self._file.says(folded, directory=False))
+        return bool(self._file) and is_left_out(_folded(path), {"": self._file}.get)
 
 
 NOTHING_EXCLUDED = Excludes()

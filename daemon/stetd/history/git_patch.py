@@ -22,11 +22,12 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
-from stetd.history.objects import LINK
+from stetd.history.objects import LINK, is_utf8
 
 #: The hunks of a unified diff between two texts, from the first ``@@`` on; empty if same.
 Hunks = Callable[[bytes, bytes], bytes]
-_NO_ID = "0" * 40
+#: In place of an id, where there is no file.
+NO_ID = "0" * 40
 _BINARY_LINE = 52
 _ESCAPES = {7: "\\a", 8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "\\r",
             34: '\\"', 92: "\\\\"}  # fmt: skip
@@ -61,44 +62,51 @@ def file_patch(
         source = old_path or path
         gone = file_patch(source, before, None, hunks, utf8=utf8)
         return gone + file_patch(path, None, after, hunks, utf8=utf8)
-    old, new = quoted("a/" + (old_path or path)), quoted("b/" + path)
-    header = [f"diff --git {old} {new}", *_modes(before, after)]
-    data = before.data if before else b"", after.data if after else b""
+    data = before.data if before else None, after.data if after else None
+    modes = before.mode if before else None, after.mode if after else None
+    ids = before.oid if before else NO_ID, after.oid if after else NO_ID
+    header = patch_header(path, data, modes, ids, old_path)
+    old_data, new_data = data[0] or b"", data[1] or b""
     body = b""
-    if data[0] != data[1]:
-        text = None if _is_binary(*data) else hunks(*data)
-        if text is not None and utf8 and not _is_utf8(text):
-            text = None
-        if old_path is not None:
-            header += renamed(old_path, path, *data)
-        mode = f" {after.mode:o}" if before and after and before.mode == after.mode else ""
-        ids = before.oid if before else _NO_ID, after.oid if after else _NO_ID
-        header.append(f"index {ids[0]}..{ids[1]}{mode}")
-        if text is None:
-            body = b"GIT binary patch\n" + _binary(data[1]) + b"\n" + _binary(data[0]) + b"\n"
+    if old_data != new_data:
+        text = None if b"\0" in old_data or b"\0" in new_data else hunks(old_data, new_data)
+        if text is None or (utf8 and not is_utf8(text)):
+            body = b"GIT binary patch\n" + _binary(new_data) + b"\n" + _binary(old_data) + b"\n"
         else:
+            old, new = quoted("a/" + (old_path or path)), quoted("b/" + path)
             header.append("--- " + (_ended(old) if before else "/dev/null"))
             header.append("+++ " + (_ended(new) if after else "/dev/null"))
             body = text
-    elif before is None or after is None:  # an empty file
-        ids = before.oid if before else _NO_ID, after.oid if after else _NO_ID
-        header.append(f"index {ids[0]}..{ids[1]}")
-    elif old_path is not None:
-        header += renamed(old_path, path, *data)
     return "".join(line + "\n" for line in header).encode() + body
 
 
-def _modes(before: FileState | None, after: FileState | None) -> list[str]:
-    if before is None:
-        return [f"new file mode {after.mode:o}"] if after else []
-    if after is None:
-        return [f"deleted file mode {before.mode:o}"]
-    if before.mode != after.mode:
-        return [f"old mode {before.mode:o}", f"new mode {after.mode:o}"]
-    return []
+def patch_header(
+    path: str,
+    data: tuple[bytes | None, bytes | None],
+    modes: tuple[int | None, int | None],
+    ids: tuple[str, str],
+    old_path: str | None,
+) -> list[str]:
+    """The lines of a patch before ``---``; data and mode are None where there is no file."""
+    (before, after), (old_mode, new_mode) = data, modes
+    lines = [f"diff --git {quoted('a/' + (old_path or path))} {quoted('b/' + path)}"]
+    suffix = ""
+    if old_mode is None:
+        lines.append(f"new file mode {new_mode:o}")
+    elif new_mode is None:
+        lines.append(f"deleted file mode {old_mode:o}")
+    elif old_mode != new_mode:
+        lines += (f"old mode {old_mode:o}", f"new mode {new_mode:o}")
+    else:
+        suffix = f" {new_mode:o}"
+    if old_path is not None and before is not None and after is not None:
+        lines += _renamed(old_path, path, before, after)
+    if before != after:
+        lines.append(f"index {ids[0]}..{ids[1]}{suffix}")
+    return lines
 
 
-def renamed(old: str, new: str, before: bytes, after: bytes) -> list[str]:
+def _renamed(old: str, new: str, before: bytes, after: bytes) -> list[str]:
     """The lines of a patch's header that say so."""
     alike = 100 if before == after else min(99, int(100 * likeness(lines(before), lines(after))))
     return [
@@ -135,18 +143,6 @@ def quoted(name: str) -> str:
 def _ended(name: str) -> str:
     """A name in a ``---`` or ``+++`` line: one with spaces is ended by a tab."""
     return name + "\t" if " " in name and not name.startswith('"') else name
-
-
-def _is_binary(*contents: bytes) -> bool:
-    return any(b"\0" in content for content in contents)
-
-
-def _is_utf8(text: bytes) -> bool:
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _binary(content: bytes) -> bytes:

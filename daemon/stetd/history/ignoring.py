@@ -32,57 +32,17 @@ _CLASSES = {
 _BOM = b"\xef\xbb\xbf"
 
 
-#: Stands for a component of two stars: any number of components, at the end one at least.
-_ANY = None
-_Component = re.Pattern[bytes] | None
-
-
 class _Rule(NamedTuple):
-    """One pattern, component by component; a ``whole_path`` from the file's directory on."""
+    """One pattern: of a path from the file's directory on if ``whole_path``, else of a name.
 
-    components: tuple[_Component, ...]
+    ``end``: what its last component matches.
+    """
+
+    pattern: re.Pattern[bytes]
+    end: bytes
     whole_path: bool
     directories_only: bool
     takes_back: bool
-
-    def matches(self, components: Sequence[bytes]) -> bool:
-        if not self.whole_path:
-            return _fits(self.components[0], components[-1])
-        # Where in the pattern one may be after each component: never many places.
-        places = self._reached({0})
-        for component in components:
-            places = self._reached(self._after(places, component))
-        return len(self.components) in places
-
-    def _after(self, places: set[int], component: bytes) -> set[int]:
-        after = set()
-        for place in places:
-            if place < len(self.components):
-                wanted = self.components[place]
-                if wanted is _ANY:
-                    after.add(place)
-                    if place + 1 == len(self.components):
-                        after.add(place + 1)
-                elif _fits(wanted, component):
-                    after.add(place + 1)
-        return after
-
-    def _reached(self, places: set[int]) -> set[int]:
-        """And where two stars may be passed over."""
-        for place in range(len(self.components) - 1):
-            if place in places and self.components[place] is _ANY:
-                places.add(place + 1)
-        return places
-
-
-def _any(components: Sequence[_Component]) -> re.Pattern[bytes]:
-    """What any of these matches, two stars left aside."""
-    pieces = [b"(?:" + each.pattern + b")" for each in components if each is not None]
-    return re.compile(b"|".join(pieces) or b"(?!)", re.DOTALL)
-
-
-def _fits(wanted: _Component, component: bytes) -> bool:
-    return wanted is not None and wanted.fullmatch(component) is not None
 
 
 class IgnoreFile:
@@ -92,29 +52,23 @@ class IgnoreFile:
         self.folder = folder
         #: The last one that matches decides, so they are tried in this order.
         self._rules = list(_rules(content))[::-1]
-        #: Any of the patterns for a name alone: most names match none of them.
-        self._names = _any([rule.components[0] for rule in self._rules if not rule.whole_path])
-        #: Any of the ends of the others: a path's last name is what a pattern's end matches.
-        ends = [rule.components[-1] for rule in self._rules if rule.whole_path]
-        self._ends = _any(ends)
-        self._any_end = _ANY in ends
+        #: What any of them matches a path's last name with: most names match none.
+        ends = b"|".join(b"(?:" + rule.end + b")" for rule in self._rules)
+        self._ends = re.compile(ends or b"(?!)", re.DOTALL)
 
     def __bool__(self) -> bool:
         return bool(self._rules)
 
     def says(self, path: str, *, directory: bool) -> bool | None:
         """Whether a path below ``folder`` is left out; None where no pattern matches."""
-        components = path[len(self.folder) :].encode("utf-8", "surrogateescape").split(b"/")
-        named = self._names.fullmatch(components[-1]) is not None
-        ended = self._any_end or self._ends.fullmatch(components[-1]) is not None
-        if not (named or ended):
+        below = path[len(self.folder) :].encode("utf-8", "surrogateescape")
+        name = below[below.rfind(b"/") + 1 :]
+        if not self._ends.fullmatch(name):
             return None
         for rule in self._rules:
-            if not (ended if rule.whole_path else named):
-                continue
             if rule.directories_only and not directory:
                 continue
-            if rule.matches(components):
+            if rule.pattern.fullmatch(below if rule.whole_path else name):
                 return not rule.takes_back
         return None
 
@@ -125,9 +79,9 @@ def is_ignored(path: str, files: Sequence[IgnoreFile], *, directory: bool) -> bo
     None of the directories above it may be left out.
     """
     for file in reversed(files):
-        said = file.says(path, directory=directory)
-        if said is not None:
-            return said
+        verdict = file.says(path, directory=directory)
+        if verdict is not None:
+            return verdict
     return False
 
 
@@ -156,9 +110,9 @@ def _rules(content: bytes) -> Iterator[_Rule]:
         line = line.removesuffix(b"/")
         whole_path = b"/" in line
         line = line.removeprefix(b"/")
-        components = _translated(line) if line else None
-        if components is not None:
-            yield _Rule(components, whole_path, directories_only, takes_back)
+        translated = _translated(line) if line else None
+        if translated is not None:
+            yield _Rule(*translated, whole_path, directories_only, takes_back)
 
 
 def _without_trailing_spaces(line: bytes) -> bytes:
@@ -169,32 +123,36 @@ def _without_trailing_spaces(line: bytes) -> bytes:
     return line[:kept]
 
 
-def _translated(pattern: bytes) -> tuple[_Component, ...] | None:
-    """What a pattern's components match; None for one that matches nothing."""
-    components: list[_Component] = []
+def _translated(pattern: bytes) -> tuple[re.Pattern[bytes], bytes] | None:
+    """What a pattern and its last component match; None for one that matches nothing."""
+    segments = [b""]  # components, between those of two stars
     pieces = [b""]  # of the present component, between stars
     at = start = 0
     while True:
         char = pattern[at : at + 1]
         if char in (b"", b"/"):
             stars = pattern[start:at]
-            alone = len(stars) > 1 and not stars.strip(b"*")
-            components.append(_ANY if alone and b"/" in pattern else _compiled(pieces))
+            if len(stars) > 1 and not stars.strip(b"*") and b"/" in pattern:
+                end = b".+"
+                segments.append(b"" if char else end)
+            else:
+                end = _first_fits(pieces, b"[^/]*")
+                segments[-1] += end + char
             if not char:
-                return tuple(components)
+                return re.compile(_first_fits(segments, b"(?:[^/]+/)*"), re.DOTALL), end
             pieces, at = [b""], at + 1
             start = at
         elif char == b"*":
             pieces.append(b"")
             at += 1
         elif char == b"?":
-            pieces[-1] += b"."
+            pieces[-1] += b"[^/]"
             at += 1
         elif char == b"[":
             found = _set(pattern, at)
             if found is None:
                 return None
-            pieces[-1] += found[0]
+            pieces[-1] += b"(?!/)" + found[0]
             at = found[1]
         else:
             at += char == b"\\"
@@ -204,15 +162,15 @@ def _translated(pattern: bytes) -> tuple[_Component, ...] | None:
             at += 1
 
 
-def _compiled(pieces: list[bytes]) -> re.Pattern[bytes]:
-    """A component. What stands after a star is taken where it first fits: that loses nothing,
-    and nothing is tried twice, however many stars there are.
+def _first_fits(pieces: list[bytes], gap: bytes) -> bytes:
+    """The pieces with gaps between them. A piece after a gap is taken where it first fits: that
+    loses nothing, and nothing is tried twice, however many stars there are.
     """
     first, *rest = pieces
     if not rest:
-        return re.compile(first, re.DOTALL)
-    between = b"".join(b"(?>.*?" + piece + b")" for piece in rest[:-1])
-    return re.compile(first + between + b".*" + rest[-1], re.DOTALL)
+        return first
+    between = b"".join(b"(?>" + gap + b"?" + piece + b")" for piece in rest[:-1])
+    return first + between + gap + rest[-1]
 
 
 def _set(pattern: bytes, at: int) -> tuple[bytes, int] | None:

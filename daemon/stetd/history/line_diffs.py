@@ -4,10 +4,10 @@ Lines end at ``\\n``. What both texts begin and end with is found by comparing b
 edit of a large file costs little; only what is around the rest is cut into lines. There the
 shortest edit script is looked for (Myers, An O(ND) Difference Algorithm, from both ends), and
 groups of changed lines are slid as Git slides them: down as far as they go, or to where lines of
-the other text changed. Which of several shortest scripts is told, what is left out beforehand
-because it stands nowhere in the other text or too often, and the heading of a hunk follow Git's
+the other text changed. Which of several shortest scripts is taken, which lines are left out of the
+search because the other text has none or too many of them, and the heading of a hunk follow Git's
 rules. So the diff is byte for byte that of libgit2, and that of git with --no-indent-heuristic,
-but for one thing: the search is bounded. Where the texts differ in too much, a stretch is told as
+but for one thing: the search is bounded. Where the texts differ in too much, a stretch is
 replaced whole; that is a diff as well, only not the shortest.
 """
 
@@ -21,7 +21,7 @@ from itertools import compress
 from typing import NamedTuple
 
 from stetd.history.commit_rows import Hunk
-from stetd.history.git_patch import quoted, renamed
+from stetd.history.git_patch import NO_ID, patch_header, quoted
 from stetd.history.objects import FILE, object_id
 
 #: Steps of the search, some 0.3 us each.
@@ -35,14 +35,13 @@ _OFTEN, _AROUND = 1024, 100
 _LOOKED_AT = 8000
 #: Bytes in which a difference is looked for at once.
 _PIECE = 256
-#: Lines around what differs that are looked at first, besides the context.
+#: Lines around what differs that are compared first, besides the context.
 _MARGIN = 6
 #: So many different lines are looked for in a text before it is cut into lines for that.
 _SOUGHT = 12
 _LONGEST_HEADING = 80
 _LONE_RETURN = re.compile(rb"\r(?!\n)")
 _NO_NEWLINE = b"\n\\ No newline at end of file\n"
-_NOBODY = "0" * 40
 _IS_ZERO = b"\1".ljust(256, b"\0")
 #: Tells apart how a line may begin that is a heading, and the ends of lines.
 _BEGINNINGS = bytes(
@@ -81,34 +80,21 @@ def line_diff(
     contents, where they are known.
     """
     old_mode, new_mode = (FILE if mode is None else mode for mode in modes)
-    changed_mode = before is not None and after is not None and old_mode != new_mode
-    if before == after and not changed_mode and (old_path is None or before is None):
+    if before is None or after is None:
+        path = path if before is None or old_path is None else old_path
+        old_path = None
+    if before == after and old_path is None and (before is None or old_mode == new_mode):
         return LineDiff("", 0, 0)
-    old, new = path if before is None or old_path is None else old_path, path
-    if after is None:
-        new = old
-    old_name, new_name = quoted(f"a/{old}"), quoted(f"b/{new}")
-    lines = [f"diff --git {old_name} {new_name}"]
-    suffix = ""
-    if before is None:
-        lines.append(f"new file mode {new_mode:o}")
-        old_name = "/dev/null"
-    elif after is None:
-        lines.append(f"deleted file mode {old_mode:o}")
-        new_name = "/dev/null"
-    elif changed_mode:
-        lines += (f"old mode {old_mode:o}", f"new mode {new_mode:o}")
-    else:
-        suffix = f" {new_mode:o}"
-    if before is not None and after is not None and old_path is not None:
-        lines += renamed(old_path, path, before, after)
-    if before == after:
-        return LineDiff("\n".join([*lines, ""]), 0, 0)
     one, two = (
-        _NOBODY if data is None else oid or object_id("blob", data)
+        NO_ID if data is None or before == after else oid or object_id("blob", data)
         for data, oid in zip((before, after), ids, strict=True)
     )
-    lines.append(f"index {one[:7]}..{two[:7]}{suffix}")
+    stood = None if before is None else old_mode, None if after is None else new_mode
+    lines = patch_header(path, (before, after), stood, (one[:7], two[:7]), old_path)
+    if before == after:
+        return LineDiff("\n".join([*lines, ""]), 0, 0)
+    old_name = "/dev/null" if before is None else quoted(f"a/{old_path or path}")
+    new_name = "/dev/null" if after is None else quoted(f"b/{path}")
     before, after = before or b"", after or b""
     if _is_binary(before) or _is_binary(after):
         lines += (f"Binary files {old_name} and {new_name} differ", "")
@@ -152,7 +138,7 @@ class _Side:
 
 
 class _TooNarrow(Exception):
-    """What changed reaches an end of the stretch that is looked at, which is none of the text."""
+    """What changed reaches an end of the compared stretch that is not an end of the text."""
 
 
 def _lines_of(data: bytes) -> list[bytes]:
@@ -240,9 +226,9 @@ def _compared(before: bytes, after: bytes, context: int) -> tuple[_Side, _Side, 
 def _differing(before: bytes, after: bytes) -> tuple[int, int, int]:
     """Where two texts begin to differ, and where they cease to, in bytes, by whole lines."""
     shorter = min(len(before), len(after))
-    head = _common(before, after, shorter)
+    head = common_start(before, after, shorter)
     head = before.rfind(b"\n", 0, head) + 1
-    same = _common_end(before, after, shorter - head)
+    same = common_end(before, after, shorter - head)
     old_end, new_end = len(before) - same, len(after) - same
     if not (_begins_line(before, old_end) and _begins_line(after, new_end)):
         newline = before.find(b"\n", old_end)
@@ -254,24 +240,26 @@ def _begins_line(data: bytes, at: int) -> bool:
     return at == 0 or data[at - 1] == 10
 
 
-def _common(before: bytes, after: bytes, most: int) -> int:
-    """How many bytes two texts begin with alike, of ``most``."""
+def common_start(before: bytes, after: bytes, most: int, old: int = 0, new: int = 0) -> int:
+    """How many bytes two texts have alike, of ``most``, from ``old`` and ``new`` on."""
     known, size = 0, _PIECE
     while known < most:
-        one, two = before[known : known + size], after[known : known + size]
+        size = min(size, most - known)
+        one = before[old + known : old + known + size]
+        two = after[new + known : new + known + size]
         if one == two:
             known, size = known + size, size * 4
-        elif size == _PIECE:
+        elif size <= _PIECE:
             differing = int.from_bytes(one, "little") ^ int.from_bytes(two, "little")
             known += ((differing & -differing).bit_length() - 1) // 8
             break
         else:
             size = _PIECE
-    return min(known, most)
+    return known
 
 
-def _common_end(before: bytes, after: bytes, most: int) -> int:
-    """The same for what they end with."""
+def common_end(before: bytes, after: bytes, most: int) -> int:
+    """How many bytes two texts end with alike, of ``most``."""
     known, size = 0, _PIECE
     old_end, new_end = len(before), len(after)
     while known < most:
@@ -540,7 +528,7 @@ def _rough_root(number: int) -> int:
 
 
 def _occurring(lines: set[bytes], other: _Side, often: int) -> dict[bytes, int]:
-    """Whether each line stands in the other text: 0 nowhere, 1 somewhere, 2 ``often``."""
+    """How often the other text has each line: 0 never, 1 seldom, 2 ``often``."""
     data = other.data
     if len(lines) <= _SOUGHT:
         grades = {}

@@ -13,6 +13,7 @@ import re
 from datetime import UTC, datetime
 
 from stetd.history.commits import CommitMeta, author
+from stetd.history.objects import is_utf8
 
 #: The date in the first line of every message that format-patch writes; git looks for it.
 _MAGIC = "Mon Sep 17 00:00:00 2001"
@@ -37,7 +38,7 @@ def message(oid: str, meta: CommitMeta, patch: bytes, *, context: bool, version:
         + patch
         + f"-- \nstet {version}\n\n".encode()
     )
-    quoted = _NEEDS_QUOTING.search(payload) is not None or not _is_utf8(payload)
+    quoted = _NEEDS_QUOTING.search(payload) is not None or not is_utf8(payload)
     head = [
         f"From {oid} {_MAGIC}",
         f"From: {sender}",
@@ -118,11 +119,3 @@ def _quoted_line(line: bytes) -> bytes:
         pieces.append(quoted[:cut])
         quoted = quoted[cut:]
     return b"=\n".join([*pieces, quoted])
-
-
-def _is_utf8(text: bytes) -> bool:
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

@@ -30,8 +30,17 @@ def object_id(kind: str, content: bytes) -> str:
     return hashlib.sha1(header + content, usedforsecurity=False).hexdigest()
 
 
+def is_utf8(text: bytes) -> bool:
+    """Whether bytes are valid UTF-8."""
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 class Image(msgspec.Struct, frozen=True, array_like=True):
-    """What stands at a path: blob id and the full ``st_mode`` (type and permission bits)."""
+    """The content of a path: blob id and the full ``st_mode`` (type and permission bits)."""
 
     oid: str
     mode: int
@@ -166,26 +175,26 @@ def _child(tree: Tree, name: str, load: LoadTree) -> Tree | None:
     return entry.tree or stored_tree(entry.oid, load)
 
 
-def find_entry(tree: Tree, path: str, load: LoadTree) -> tuple[int, str] | None:
-    """(git mode, id) of the blob or link at ``path``; None if there is none."""
-    *parents, name = path.split("/")
-    for parent in parents:
-        child = _child(tree, parent, load)
+def _directory(tree: Tree, names: Iterable[str], load: LoadTree) -> Tree | None:
+    for name in names:
+        child = _child(tree, name, load)
         if child is None:
             return None
         tree = child
-    entry = tree.entries.get(name)
+    return tree
+
+
+def find_entry(tree: Tree, path: str, load: LoadTree) -> tuple[int, str] | None:
+    """(git mode, id) of the blob or link at ``path``; None if there is none."""
+    *parents, name = path.split("/")
+    folder = _directory(tree, parents, load)
+    entry = folder.entries.get(name) if folder is not None else None
     return (entry.mode, entry.oid) if entry is not None and entry.mode != TREE else None
 
 
 def has_directory(tree: Tree, path: str, load: LoadTree) -> bool:
     """Whether the tree has files in a directory at ``path``."""
-    for name in path.split("/"):
-        child = _child(tree, name, load)
-        if child is None:
-            return False
-        tree = child
-    return True
+    return _directory(tree, path.split("/"), load) is not None
 
 
 def files_under(tree: Tree, load: LoadTree, prefix: str = "") -> Iterator[tuple[str, int, str]]:

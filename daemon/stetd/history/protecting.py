@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from stetd.editing.paths import folded_path
-from stetd.history.ignoring import IgnoreFile
+from stetd.history.ignoring import IgnoreFile, is_left_out
 
 Action = Literal["refuse", "flag", "allow"]
 
@@ -57,11 +57,7 @@ class Protection:
         file: IgnoreFile = self.__dict__["_file"]
         if self.action == "allow" or not file:
             return False
-        parts = folded_path(path).split("/")
-        return any(
-            file.says("/".join(parts[:depth]), directory=depth < len(parts))
-            for depth in range(1, len(parts) + 1)
-        )
+        return is_left_out(folded_path(path), {"": file}.get)
 
 
 NOTHING_PROTECTED = Protection()

@@ -29,7 +29,7 @@ Moves = Iterable[tuple[str, str]]
 
 
 class InTheWay(Exception):
-    """What stands at a path is no file, or can't be reached under this name any more."""
+    """A path has something else than a file, or can't be reached under this name any more."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(reason)
@@ -73,12 +73,12 @@ class Whereabouts:
 class TakingBack:
     """The files as they become while commits are taken back, one after the other.
 
-    ``look`` gives what stands at a path (raises InTheWay); ``merge`` merges contents.
+    ``look`` gives the current content of a path (raises InTheWay); ``merge`` merges contents.
     """
 
     look: Callable[[str], Version | None]
     merge: Merger
-    #: Path to what it becomes; every path that was looked at.
+    #: Path to what it becomes; every path that was read.
     files: dict[str, Version | None] = field(default_factory=dict)
     #: Path to the one that its file has at present, for files that get an old name back.
     moved_from: dict[str, str] = field(default_factory=dict)

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import re
 
+from stetd.history.line_diffs import common_start
 from stetd.history.objects import Entry
 
 _ENTRY = re.compile(rb"([0-7]+) ([^\0]+)\0(.{20})", re.DOTALL)
 _WHOLE_ENTRIES = re.compile(rb"(?:[0-7]+ [^\0]+\0.{20})*", re.DOTALL)
-#: Differing regions that are shorter than this are not halved any more.
-_SMALL = 64
 
 
 def entries_of(content: bytes, start: int = 0) -> dict[str, Entry]:
@@ -41,7 +40,7 @@ def find_in(content: bytes, name: str) -> Entry | None:
 
 def differing(old: bytes, new: bytes) -> tuple[dict[str, Entry], dict[str, Entry]]:
     """The entries of each tree that the other has not, or has otherwise; by name."""
-    at = _last_start(old, _common_prefix(old, new))
+    at = _last_start(old, common_start(old, new, min(len(old), len(new))))
     one, other = at, at
     olds: dict[str, Entry] = {}
     news: dict[str, Entry] = {}
@@ -72,17 +71,3 @@ def _last_start(content: bytes, upto: int) -> int:
     found = _WHOLE_ENTRIES.match(content, 0, upto)
     assert found is not None, "BUG: no entries are entries, too"
     return found.end()
-
-
-def _common_prefix(old: bytes, new: bytes) -> int:
-    """How many bytes two trees begin alike with; by halves, because comparing is fast."""
-    low, high = 0, min(len(old), len(new))
-    while high - low > _SMALL:
-        middle = (low + high) // 2
-        if old[low:middle] == new[low:middle]:
-            low = middle
-        else:
-            high = middle
-    while low < high and old[low] == new[low]:
-        low += 1
-    return low

@@ -1,4 +1,4 @@
-"""Which commits stand, and which ones a call takes back. Pure; no file is looked at here.
+"""Which commits stand, and which ones a call takes back. Pure; no file is read here.
 
 A commit that takes others back names them in ``Stet-Reverts``. From that alone follows what
 stands:
@@ -34,7 +34,7 @@ the end, whatever it says of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from stetd.history.commits import CommitMeta, StoredCommit
@@ -79,13 +79,6 @@ class Standing:
             for oid in commit.meta.reverts:
                 self._taken_back.setdefault(oid, commit.oid)
         return by
-
-
-def walk_standing(walk: Iterable[StoredCommit]) -> Iterator[tuple[StoredCommit, str | None]]:
-    """Each commit of a walk from the newest, with the one that took it back."""
-    standing = Standing()
-    for commit in walk:
-        yield commit, standing.reverted_by(commit)
 
 
 class UndoneTwice(NamedTuple):

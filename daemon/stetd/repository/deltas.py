@@ -6,101 +6,49 @@
             insert  one byte with a length from 1 to 127, then that many bytes
 
 An agent's edit changes a few lines of a file and one entry of each directory above it. So what
-both versions begin and end with is copied, and what lies between is matched token by token: a
-line of a file, an entry of a directory.
+both versions begin and end with is copied. What lies between is searched for blocks of the base.
 """
 
 from __future__ import annotations
 
-import re
+from stetd.history.line_diffs import common_end, common_start
 
-_TREE_ENTRY = re.compile(rb"[^\0]*\0.{20}", re.DOTALL)
-_LINE = re.compile(rb"[^\n]*\n|[^\n]+\Z")
 #: A copy says at most so many bytes; it takes up to seven of its own.
 _LONGEST_COPY = 0xFFFF
 _LONGEST_INSERT = 0x7F
-#: Tokens shorter than this are not worth a copy of their own.
-_SHORTEST = 12
-#: Between beginning and end, more than this is not looked at more closely.
-_MOST_MATCHED = 1 << 20
+#: What both versions have is found if it holds a block of the base, of so many bytes.
+_BLOCK = 32
+#: Between beginning and end, more than this is not searched.
+_MOST_SEARCHED = 1 << 20
 
 
-def make_delta(kind: str, base: bytes, content: bytes) -> bytes | None:
+def make_delta(base: bytes, content: bytes) -> bytes | None:
     """What makes ``content`` out of ``base``; None if it is not much shorter than that."""
-    start = _common_prefix(base, content)
-    if kind == "tree":
-        start = _entry_boundary(content, start)
-    most = min(len(base), len(content)) - start
-    end = _common_prefix(base[::-1][:most], content[::-1][:most]) if most else 0
+    shorter = min(len(base), len(content))
+    start = common_start(base, content, shorter)
+    end = common_end(base, content, shorter - start)
+    stop, base_stop = len(content) - end, len(base) - end
     delta = bytearray(_size(len(base)) + _size(len(content)))
-    if start:
-        _copy(delta, 0, start)
-    changed = content[start : len(content) - end]
-    if len(changed) <= _MOST_MATCHED:
-        _match(delta, kind, base[start : len(base) - end], start, changed)
-    else:
-        _insert(delta, changed)
-    if end:
-        _copy(delta, len(base) - end, end)
-    return bytes(delta) if 2 * len(delta) < len(content) else None
-
-
-def _entry_boundary(tree: bytes, before: int) -> int:
-    """Where the entry of a tree begins that holds this place: tokens are told from there on."""
-    last = 0
-    for found in _TREE_ENTRY.finditer(tree):
-        if found.end() > before:
-            break
-        last = found.end()
-    return last
-
-
-def _common_prefix(one: bytes, two: bytes) -> int:
-    """How many bytes two contents begin with alike, compared in large pieces."""
-    low, high = 0, min(len(one), len(two))
-    if one[:high] == two[:high]:
-        return high
-    while high - low > 1:
-        middle = (low + high) // 2
-        if one[low:middle] == two[low:middle]:
-            low = middle
-        else:
-            high = middle
-    return low if one[low : low + 1] != two[low : low + 1] else low + 1
-
-
-def _match(delta: bytearray, kind: str, base: bytes, offset: int, content: bytes) -> None:
-    """Copy the tokens that ``base``, which lies at ``offset``, has; insert the others."""
-    token = _TREE_ENTRY if kind == "tree" else _LINE
-    places = {found[0]: found.start() for found in token.finditer(base)}
-    pending = at = 0  # what is inserted begins at ``pending``
-    while at < len(content):
-        found = token.match(content, at)
-        text = found[0] if found is not None else content[at:]
-        place = places.get(text)
-        if place is None or len(text) < _SHORTEST:
-            at += len(text)
+    _copy(delta, 0, start)
+    blocks: dict[bytes, int] = {}
+    if stop - start <= _MOST_SEARCHED:
+        places = range(start, base_stop - _BLOCK + 1, _BLOCK)
+        blocks = {base[at : at + _BLOCK]: at for at in places}
+    pending = at = start  # what is inserted begins at ``pending``
+    while blocks and at <= stop - _BLOCK:
+        place = blocks.get(content[at : at + _BLOCK])
+        if place is None:
+            at += 1
             continue
-        length = _extended(base, place, content, at, len(text))
+        while at > pending and place > start and content[at - 1] == base[place - 1]:
+            at, place = at - 1, place - 1
+        length = common_start(base, content, min(base_stop - place, stop - at), place, at)
         _insert(delta, content[pending:at])
-        _copy(delta, offset + place, length)
-        at += length
-        pending = at
-    _insert(delta, content[pending:])
-
-
-def _extended(base: bytes, place: int, content: bytes, at: int, length: int) -> int:
-    """How far two contents go on alike; looked at in pieces, so that a short match costs little."""
-    piece = 256
-    while True:
-        more = _common_prefix(
-            base[place + length : place + length + piece],
-            content[at + length : at + length + piece],
-        )
-        length += more
-        if more < piece:
-            return length
-        piece *= 2
+        _copy(delta, place, length)
+        at = pending = at + length
+    _insert(delta, content[pending:stop])
+    _copy(delta, base_stop, end)
+    return bytes(delta) if 2 * len(delta) < len(content) else None
 
 
 def _size(number: int) -> bytes:
@@ -116,15 +64,9 @@ def _copy(delta: bytearray, offset: int, length: int) -> None:
     while length:
         piece = min(length, _LONGEST_COPY)
         command, numbers = 0x80, bytearray()
-        for bit in range(4):
-            byte = offset >> 8 * bit & 0xFF
+        for bit, byte in enumerate(offset.to_bytes(4, "little") + piece.to_bytes(2, "little")):
             if byte:
                 command |= 1 << bit
-                numbers.append(byte)
-        for bit in range(2):
-            byte = piece >> 8 * bit & 0xFF
-            if byte:
-                command |= 0x10 << bit
                 numbers.append(byte)
         delta.append(command)
         delta += numbers

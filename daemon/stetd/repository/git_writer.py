@@ -1,18 +1,16 @@
 """The background thread that carries what the journal holds over to Git.
 
-Calls are answered once their journal record is durable and their files are in place;
-their Git objects follow here, in order, within a second: what gathers meanwhile is
-written together, as loose objects if it is little, as a pack if it is much. A reader of
-the history first waits until what it may have been told of has arrived
-(:meth:`Background.wait_for`), which makes it arrive at once.
-Checkpoints run here as well: they sync everything written since the last one, and only
-then may the writer drop journal segments.
+Calls are answered once their journal record is durable and their files are in place. Their Git
+objects follow here, in order, within a second: what gathers meanwhile is written together, as loose
+objects if it is little, as a pack if it is much. A reader of the history first waits until what it
+may have been told of has arrived (:meth:`Background.wait_for`), which makes it arrive at once.
+Checkpoints run here as well: they sync everything written since the last one, and only then may
+the writer drop journal segments.
 
-A failure (a full disk) is kept, shown in ``status`` and tried again; nothing is lost
-meanwhile, because the journal keeps its records until a checkpoint succeeds. Who waits for
-the history is told at the first failed attempt, not after all of them. What waits is held
-in memory. A failed *sync* is not tried again: a second one may succeed though the data are lost.
-That checkpoint is given up, and the writer told.
+A failure (a full disk) is kept, shown in ``status`` and tried again. Nothing is lost meanwhile: the
+journal keeps its records until a checkpoint succeeds. A reader that waits learns of the first
+failed attempt. A failed *sync* is not tried again: a second one may succeed though the data are
+lost. That checkpoint is given up, and the writer learns of it.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ _RETRY_S = 1.0
 _GATHER_S = 0.8
 #: More objects than this are written as a pack.
 _MANY = 48
-#: And so are more bytes: libgit2 keeps the interpreter for as long as it compresses.
+#: And so are more bytes.
 _MUCH = 256 << 10
 #: Ids of objects written lately, which need not be written again.
 _REMEMBERED = 4_000
@@ -109,7 +107,6 @@ class Background:
         self._stopping = False
         self._hurried = False
         self._unsynced: dict[str, _Unsynced] = {}
-        self._repositories: dict[str, ShadowRepository] = {}
         self._not_joining: set[str] = set()
         #: Why the last attempt failed; None while all is well.
         self.failure: str | None = None
@@ -158,14 +155,8 @@ class Background:
         """Join packs again; on this thread."""
         self._not_joining.discard(repository)
 
-    def reopen(self, repository: str) -> None:
-        """Look again at what a repository holds, before anything is written; on this thread.
-
-        libgit2 would otherwise not write again what it has seen in a pack that is gone.
-        """
-        known = self._repositories.pop(repository, None)
-        if known is not None:
-            known.close()
+    def forget_written(self, repository: str) -> None:
+        """Write everything again that comes: objects were removed; on this thread."""
         if repository in self._unsynced:
             self._unsynced[repository].recent.clear()
 
@@ -231,8 +222,6 @@ class Background:
                     if isinstance(item, _Objects):
                         self._written = max(self._written, item.number)
                 self._changed.notify_all()
-        for repository in self._repositories.values():
-            repository.close()
 
     def _next_items(self) -> Sequence[_Item]:
         """What to do next: one checkpoint or task, or all objects that wait before the next one."""
@@ -269,7 +258,12 @@ class Background:
             elif isinstance(item, _Checkpoint):
                 self._sync(item)
             else:
-                _carry_out(item)
+                try:
+                    item.run()
+                except BaseException as error:  # noqa: BLE001 - it belongs to whoever asked
+                    item.future.set_exception(error)
+                else:
+                    item.future.set_result(None)
         for repository, handed_over in by_repository.items():
             self._write(repository, handed_over)
 
@@ -288,9 +282,7 @@ class Background:
         item.done()
 
     def _write(self, path: str, items: list[_Objects]) -> None:
-        repository = self._repositories.get(path)
-        if repository is None:
-            repository = self._repositories[path] = ShadowRepository(path)
+        repository = ShadowRepository(path)
         unsynced = self._unsynced.setdefault(path, _Unsynced())
         recent = unsynced.recent
         objects = {o.oid: o for item in items for o in item.objects if o.oid not in recent}
@@ -298,11 +290,8 @@ class Background:
         repository.clear_damaged(objects)
         if len(objects) > _MANY or sum(len(each.content) for each in objects.values()) > _MUCH:
             unsynced.files.update(write_pack(path, objects.values(), self._disk))
-            joined = [] if path in self._not_joining else merge_packs(path, self._disk)
-            unsynced.files.update(joined)
-            if joined:  # this handle knows the packs that are gone
-                self._repositories.pop(path).close()
-                repository = self._repositories[path] = ShadowRepository(path)
+            if path not in self._not_joining:
+                unsynced.files.update(merge_packs(path, self._disk))
         else:
             repository.write(objects.values())
             unsynced.files.update(repository.loose_path(oid) for oid in objects)
@@ -314,12 +303,3 @@ class Background:
         if len(recent) > _REMEMBERED:
             recent.clear()
         recent.update(objects)
-
-
-def _carry_out(task: _Task) -> None:
-    try:
-        task.run()
-    except BaseException as error:  # noqa: BLE001 - it belongs to whoever asked
-        task.future.set_exception(error)
-    else:
-        task.future.set_result(None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 
 from stetd.repository.packing import clear_half_packs
 from stetd.repository.references import HISTORY, PINS
@@ -30,29 +29,27 @@ def create_repository(path: str, disk: Disk, *, clear_leftovers: bool = True) ->
 
     ``clear_leftovers``: what a killed process left goes; nobody may be writing there.
 
-    Written file by file and not by libgit2, which syncs nothing: after a power cut an empty
-    ``HEAD`` would be no repository any more.
+    Each file is synced: after a power cut an empty ``HEAD`` would be no repository any more.
     """
     for folder in _DIRECTORIES:
         os.makedirs(os.path.join(path, folder), mode=0o700, exist_ok=True)
     if clear_leftovers:
         _clear_leftovers(path)
-    _write_if_damaged(os.path.join(path, "HEAD"), _HEAD, lambda content: content == _HEAD, disk)
-    _write_if_damaged(
-        os.path.join(path, "config"), _CONFIG, lambda c: b"[core]" in c and b"\0" not in c, disk
-    )
+    if _content(path, "HEAD") != _HEAD:
+        replace_file(os.path.join(path, "HEAD"), _HEAD, disk)
+    config = _content(path, "config")
+    if b"[core]" not in config or b"\0" in config:
+        replace_file(os.path.join(path, "config"), _CONFIG, disk)
     for folder in _DIRECTORIES:
         disk.sync_directory(os.path.join(path, folder))
 
 
-def _write_if_damaged(
-    path: str, content: bytes, is_whole: Callable[[bytes], bool], disk: Disk
-) -> None:
-    if os.path.exists(path):
-        with open(path, "rb") as file:
-            if is_whole(file.read()):
-                return
-    replace_file(path, content, disk)
+def _content(path: str, name: str) -> bytes:
+    try:
+        with open(os.path.join(path, name), "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return b""
 
 
 def _clear_leftovers(path: str) -> None:

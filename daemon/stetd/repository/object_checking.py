@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
 from array import array
-from bisect import bisect_left
+from contextlib import closing
 from typing import NamedTuple
 
 from stetd.repository.object_files import (
@@ -25,11 +24,14 @@ from stetd.repository.object_files import (
     Missing,
     ObjectFiles,
     Pack,
+    as_damage,
+    big_endian,
     loose_ids,
     loose_name,
     pack_names,
     read_loose,
 )
+from stetd.repository.stored_ids import SortedIds, pack_ids
 
 _KINDS = ("", "commit", "tree", "blob", "tag")
 _NUMBER = {kind: number for number, kind in enumerate(_KINDS)}
@@ -49,23 +51,16 @@ class Fault(NamedTuple):
     oid: str | None = None
 
 
-class _Ids:
+class _Ids(SortedIds):
     """Ids in order with the kind of each; 0 until it has been found whole."""
 
     def __init__(self, ids: bytes) -> None:
-        self.ids = ids
-        self.kinds = bytearray(len(ids) // 20)
-
-    def find(self, oid: bytes) -> int | None:
-        at = bisect_left(range(len(self.kinds)), oid, key=self.at)
-        return at if at < len(self.kinds) and self.at(at) == oid else None
+        super().__init__(ids)
+        self.kinds = bytearray(len(self))
 
     def kind_of(self, oid: bytes) -> int:
         at = self.find(oid)
         return 0 if at is None else self.kinds[at]
-
-    def at(self, number: int) -> bytes:
-        return self.ids[20 * number : 20 * number + 20]
 
 
 class ObjectCheck:
@@ -77,7 +72,7 @@ class ObjectCheck:
         self._loose: list[_Ids] = []
         #: What appeared after its folder had been checked.
         self._late: dict[bytes, int] = {}
-        self._last: _Ids | None = None
+        self._last = _Ids(b"")
         self._files = ObjectFiles(repository)
         self.faults: list[Fault] = []
         #: Packs without an index, which a kill between two renames may leave.
@@ -103,11 +98,8 @@ class ObjectCheck:
     def kind_of(self, oid: str) -> str | None:
         """The kind of an object of which a whole copy was found."""
         key = bytes.fromhex(oid)
-        if self._last is not None:  # most objects lie together with those they belong to
-            kind = self._last.kind_of(key)
-            if kind:
-                return _KINDS[kind]
-        for ids in (*self._loose[key[0] : key[0] + 1], *self._packs.values()):
+        # Most objects lie together with those they belong to.
+        for ids in (self._last, *self._loose[key[0] : key[0] + 1], *self._packs.values()):
             kind = ids.kind_of(key)
             if kind:
                 self._last = ids
@@ -140,11 +132,8 @@ class ObjectCheck:
                 kind, _ = read_loose(self._repository, oid)
             except FileNotFoundError:
                 continue  # packed meanwhile
-            except Damaged as error:
-                self.faults.append(Fault("damaged_object", error.path, error.why, oid))
-            except OSError as error:
-                why = f"it can't be read: {error.strerror}"
-                self.faults.append(Fault("damaged_object", loose_name(oid), why, oid))
+            except (Damaged, OSError) as error:
+                self._add_fault(as_damage(error, loose_name(oid)), oid)
             else:
                 ids.kinds[number] = _NUMBER[kind]
 
@@ -154,41 +143,32 @@ class ObjectCheck:
                 continue
             self._packs[name] = _Ids(b"")
             try:
-                pack = Pack(self._repository, name)
+                with closing(Pack(self._repository, name)) as pack:
+                    self._scan_pack(pack)
             except FileNotFoundError:
                 continue  # joined with others meanwhile
-            except Damaged as error:
-                self._add_file_fault(error.path, error.why)
-                continue
-            except OSError as error:
-                self._add_file_fault(name + ".pack", f"it can't be read: {error.strerror}")
-                continue
-            try:
-                self._scan_pack(pack)
-            except Damaged as error:
-                self._add_file_fault(error.path, error.why)
-            except OSError as error:
-                self._add_file_fault(pack.pack_name, f"it can't be read: {error.strerror}")
-            finally:
-                pack.close()
+            except (Damaged, OSError) as error:
+                self._add_fault(as_damage(error, name + ".pack"))
 
-    def _add_file_fault(self, path: str, why: str) -> None:
-        kind = "damaged_index" if path.endswith(".idx") else "damaged_pack"
-        self.faults.append(Fault(kind, path, why))
+    def _add_fault(self, damage: Damaged, oid: str | None = None) -> None:
+        kind = "damaged_index" if damage.path.endswith(".idx") else "damaged_pack"
+        kind = "damaged_object" if oid is not None else kind
+        self.faults.append(Fault(kind, damage.path, damage.why, oid))
 
     def _scan_pack(self, pack: Pack) -> None:
         self._check_sums(pack)
-        ids = _Ids(pack.index_bytes(INDEX_HEAD, 20 * pack.count))
+        ids = _Ids(pack_ids(pack))
         self._check_order(pack, ids)
         self._packs[pack.name] = ids
         # In the order in which they lie, so that what deltas are based on is at hand.
-        offsets = _offsets(pack)
+        table = pack.index_bytes(INDEX_HEAD + 24 * pack.count, 4 * pack.count)
+        offsets = big_endian(array("I", table))
         for number in sorted(range(pack.count), key=offsets.__getitem__):
             oid = ids.at(number).hex()
             try:
                 kind, _ = pack.read(number, oid)
             except Damaged as error:
-                self.faults.append(Fault("damaged_object", error.path, error.why, oid))
+                self._add_fault(error, oid)
             else:
                 ids.kinds[number] = _NUMBER[kind]
 
@@ -202,9 +182,9 @@ class ObjectCheck:
             for start in range(0, size - 20, _CHUNK):
                 checksum.update(os.pread(fd, min(_CHUNK, size - 20 - start), start))
             if checksum.digest() != expected:
-                self._add_file_fault(path, "its checksum is wrong: a part of it was changed")
+                self._add_fault(Damaged(path, "its checksum is wrong: a part of it was changed"))
             elif path == pack.pack_name and expected != index_sums[:20]:
-                self._add_file_fault(pack.index_name, "it is the index of another pack")
+                self._add_fault(Damaged(pack.index_name, "it is the index of another pack"))
 
     def _check_order(self, pack: Pack, ids: _Ids) -> None:
         last, starts = b"", [0, *pack.fanout]
@@ -218,7 +198,7 @@ class ObjectCheck:
         try:
             names = sorted(os.listdir(os.path.join(self._repository, "objects", "pack")))
         except OSError as error:
-            self._add_file_fault("objects/pack", f"it can't be read: {error.strerror}")
+            self._add_fault(as_damage(error, "objects/pack"))
             return
         for name in names:
             stem, ending = os.path.splitext(name)
@@ -227,12 +207,3 @@ class ObjectCheck:
                 self.faults.append(Fault("missing_pack", path, "it is gone; its index is there"))
             if ending == ".pack" and stem + ".idx" not in names:
                 self.unindexed.append(f"objects/pack/{name}")
-
-
-def _offsets(pack: Pack) -> array[int]:
-    """Where each object lies, as the index says; unchecked."""
-    table = INDEX_HEAD + 24 * pack.count
-    found = array("I", pack.index_bytes(table, 4 * pack.count))
-    if sys.byteorder == "little":
-        found.byteswap()
-    return found

@@ -26,11 +26,13 @@ import hashlib
 import os
 import re
 import struct
+import sys
 import zlib
-from collections import OrderedDict
-from collections.abc import Iterator
+from array import array
 from contextlib import suppress
 from itertools import pairwise
+
+from stetd.repository.recent import Recent
 
 _KINDS = {1: "commit", 2: "tree", 3: "blob", 4: "tag"}
 _OFFSET_DELTA, _ID_DELTA = 6, 7
@@ -66,8 +68,23 @@ class Damaged(Exception):
         self.why = why
 
 
+def as_damage(error: Damaged | OSError, path: str) -> Damaged:
+    """What is wrong; an error of the disk is one of the file at ``path``."""
+    if isinstance(error, Damaged):
+        return error
+    return Damaged(path, f"it can't be read: {error.strerror}")
+
+
 class Missing(Exception):
     """No file of the repository holds this object."""
+
+
+def big_endian(numbers: array[int]) -> array[int]:
+    """Numbers with their bytes in the order of Git's files; or back."""
+    if sys.byteorder == "little":
+        numbers = numbers[:]
+        numbers.byteswap()
+    return numbers
 
 
 def digest(kind: str, content: bytes) -> bytes:
@@ -169,9 +186,8 @@ class Pack:
         self.index_name, self.pack_name = name + ".idx", name + ".pack"
         self._repository = repository
         self.index_fd = self.fd = -1
-        self._bases: OrderedDict[int, tuple[str, bytes]] = OrderedDict()
-        self._bases_bytes = 0
-        self._buckets: OrderedDict[int, bytes] = OrderedDict()
+        self._bases: Recent[int, tuple[str, bytes]] = Recent(_BASES_BYTES, least=0)
+        self._buckets: Recent[int, bytes] = Recent(_BUCKETS)
         self.fanout: tuple[int, ...] = ()
         self.open()
 
@@ -233,9 +249,7 @@ class Pack:
         if ids is None:
             self.open()
             ids = self.index_bytes(INDEX_HEAD + 20 * start, 20 * (self.fanout[first] - start))
-            self._buckets[first] = ids
-            if len(self._buckets) > _BUCKETS:
-                self._buckets.popitem(last=False)
+            self._buckets.keep(first, ids)
         return start, ids
 
     def find(self, oid: bytes) -> int | None:
@@ -245,14 +259,6 @@ class Pack:
         while at % 20 and at > 0:
             at = ids.find(oid, at + 1)
         return start + at // 20 if at >= 0 else None
-
-    def with_prefix(self, prefix: str) -> Iterator[str]:
-        """The ids that begin with these digits (two at least)."""
-        _, ids = self._bucket(int(prefix[:2], 16))
-        for at in range(0, len(ids), 20):
-            oid = ids[at : at + 20].hex()
-            if oid.startswith(prefix):
-                yield oid
 
     def offset(self, number: int) -> int:
         """Where the object with this number begins in the pack."""
@@ -297,18 +303,9 @@ class Pack:
                 offset = base
         name, content = known
         for place, delta in reversed(deltas):
-            self._keep(offset, name, content)
+            self._bases.keep(offset, (name, content), len(content))
             offset, content = place, _apply_delta(content, delta, self.pack_name)
         return name, content
-
-    def _keep(self, offset: int, kind: str, content: bytes) -> None:
-        if offset in self._bases or len(content) > _BASES_BYTES:
-            return
-        self._bases[offset] = kind, content
-        self._bases_bytes += len(content)
-        while self._bases_bytes > _BASES_BYTES:
-            _, (_, dropped) = self._bases.popitem(last=False)
-            self._bases_bytes -= len(dropped)
 
     def entry_head(self, offset: int) -> tuple[int, int, int | bytes, int]:
         """Type, size, base (an offset or an id; 0 for none), and where the content begins."""
@@ -413,41 +410,26 @@ class ObjectFiles:
         for again in range(_LOOKS):
             if again and not self._look_for_packs():
                 break
+            wrong: Damaged | None = None
             try:
                 # Packs first: that is where most are.
-                return self._read_packed(oid) or read_loose(self._repository, oid)
-            except FileNotFoundError:
-                continue  # perhaps it has been packed since the packs were looked for
-            except Damaged as error:
-                damage = error
-            except OSError as error:
-                damage = Damaged(loose_name(oid), f"it can't be read: {error.strerror}")
+                found, wrong = self._read_packed(oid)
+                return found or read_loose(self._repository, oid)
+            except FileNotFoundError:  # perhaps it has been packed since the packs were listed
+                damage = wrong or damage
+            except (Damaged, OSError) as error:
+                damage = wrong or as_damage(error, loose_name(oid))
         if damage is not None:
             raise damage
         raise Missing(oid)
 
     def is_empty(self) -> bool:
         """Whether there is no object at all."""
-        digits = "0123456789abcdef"
-        return not pack_names(self._repository) and not any(
-            loose_ids(self._repository, one + two) for one in digits for two in digits
-        )
+        loose = (loose_ids(self._repository, f"{first:02x}") for first in range(256))
+        return not pack_names(self._repository) and not any(loose)
 
-    def with_prefix(self, prefix: str) -> list[str]:
-        """The ids that begin with these digits, at least two, in order."""
-        self._look_for_packs()
-        found = {oid for oid in loose_ids(self._repository, prefix[:2]) if oid.startswith(prefix)}
-        for pack in self._packs or ():
-            with suppress(Damaged, OSError):
-                found.update(pack.with_prefix(prefix))
-        self._limit_open()
-        return sorted(found)
-
-    def _read_packed(self, oid: str) -> tuple[str, bytes] | None:
-        """An object out of a pack; None if no pack has it.
-
-        Raises Damaged, FileNotFoundError if it is not loose either.
-        """
+    def _read_packed(self, oid: str) -> tuple[tuple[str, bytes] | None, Damaged | None]:
+        """An object out of a pack; or what is wrong with one that has it."""
         if self._packs is None:
             self._look_for_packs()
         assert self._packs is not None, "BUG: packs that were not looked for"
@@ -461,20 +443,13 @@ class ObjectFiles:
                     # The next one is most likely there as well.
                     self._packs.insert(0, self._packs.pop(place))
                     self._limit_open()
-                    return found
+                    return found, None
             except FileNotFoundError:
                 continue  # it has been joined with others
-            except Damaged as error:
-                damage = error
-            except OSError as error:
-                damage = Damaged(pack.pack_name, f"it can't be read: {error.strerror}")
+            except (Damaged, OSError) as error:
+                damage = as_damage(error, pack.pack_name)
         self._limit_open()
-        if damage is None:
-            return None
-        try:
-            return read_loose(self._repository, oid)
-        except (FileNotFoundError, Damaged):
-            raise damage from None
+        return None, damage
 
     def _limit_open(self) -> None:
         for pack in (self._packs or [])[_MOST_OPEN:]:

@@ -1,9 +1,8 @@
 """Writing Git packs: many objects as two files instead of one file each.
 
-libgit2 holds Python's interpreter lock while it writes, and a loose object costs several
-system calls; a busy daemon writes hundreds of objects a second. So what has gathered is
-written as one pack, without deltas. What is done when there is time, with deltas, is in
-:mod:`stetd.repository.repacking`.
+A loose object costs several system calls, and a busy daemon writes hundreds of objects a second. So
+what has gathered is written as one pack, without deltas. What is done when there is time, with
+deltas, is in :mod:`stetd.repository.repacking`.
 
 Formats (Git's documentation, gitformat-pack):
 
@@ -17,30 +16,32 @@ Formats (Git's documentation, gitformat-pack):
 from __future__ import annotations
 
 import hashlib
-import heapq
-import mmap
 import os
 import struct
-import sys
 import zlib
 from array import array
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass, field
 from itertools import accumulate
 
 from stetd.failpoints import failpoint
 from stetd.history.objects import NewObject
+from stetd.repository.object_files import Damaged, Pack, big_endian, pack_names
+from stetd.repository.pack_entries import DISTANCE_DELTA, ID_DELTA, Chosen, PackEntries
 from stetd.storage.disk import Disk
 
 _TYPES = {"commit": 1, "tree": 2, "blob": 3}
-_DISTANCE_DELTA, _ID_DELTA = 6, 7
 _FAST = 1
 _LARGE_OFFSET = 1 << 31
 #: This many packs are joined to one.
 _MANY_PACKS = 16
 #: Packs larger than this stay as they are.
 _MERGED_BYTES = 512 << 10
+#: A pack of a stream holds about so many bytes, and at most so many objects.
+_STREAM_BYTES, _STREAM_OBJECTS = 16 << 20, 8192
+#: So many bytes are synced at a time: all of a large pack would keep the journal's syncs waiting.
+_SYNC_EVERY = 4 << 20
 #: A pack is written in pieces of about this size.
 _PIECE = 128 << 10
 
@@ -62,18 +63,13 @@ def packed_object(kind: str, content: bytes, level: int = _FAST) -> bytes:
     return _entry_header(_TYPES[kind], len(content)) + zlib.compress(content, level)
 
 
-def packed_delta(base: bytes, delta: bytes, level: int) -> bytes:
-    """An object as a pack's entry: what makes it out of the object with the id ``base``.
+def packed_delta(base: bytes, size: int, deflated: bytes) -> bytes:
+    """An object as a pack's entry: a delta of ``size`` bytes, deflated, to the object ``base``.
 
     The base is named by its id, not by its distance: the entry means the same wherever in a
     pack it stands, as long as its base is in the same one.
     """
-    return delta_header(len(delta)) + base + zlib.compress(delta, level)
-
-
-def delta_header(size: int) -> bytes:
-    """What stands in an entry before the base's id; ``size`` is the delta's length."""
-    return _entry_header(_ID_DELTA, size)
+    return _entry_header(ID_DELTA, size) + base + deflated
 
 
 def _index(ids: bytes, crcs: array[int], offsets: array[int], checksum: bytes) -> bytes:
@@ -94,21 +90,15 @@ def _index(ids: bytes, crcs: array[int], offsets: array[int], checksum: bytes) -
             struct.pack(">I", 2),
             struct.pack(">256I", *accumulate(counts)),
             ids,
-            *(_big_endian(numbers) for numbers in (crcs, small, large)),
+            *(big_endian(numbers).tobytes() for numbers in (crcs, small, large)),
             checksum,
         ]
     )
     return body + hashlib.sha1(body, usedforsecurity=False).digest()
 
 
-def _big_endian(numbers: array[int]) -> bytes:
-    if sys.byteorder == "little":
-        numbers = numbers[:]
-        numbers.byteswap()
-    return numbers.tobytes()
-
-
-def _folder(repository: str) -> str:
+def pack_folder(repository: str) -> str:
+    """Where the packs lie."""
     return os.path.join(repository, "objects", "pack")
 
 
@@ -122,87 +112,51 @@ def write_pack(repository: str, objects: Iterable[NewObject], disk: Disk) -> lis
     unique = {item.oid: item for item in objects}
     ids = sorted(unique)
     entries = (packed_object(unique[oid].kind, unique[oid].content) for oid in ids)
-    return _store(repository, bytes.fromhex("".join(ids)), entries, disk)
+    return store_pack(repository, bytes.fromhex("".join(ids)), entries, disk)
 
 
-class PackWriter:
-    """A pack whose entries come one by one, in the order of their ids, which are known before.
+def store_pack(
+    repository: str,
+    ids: bytes,
+    entries: Iterable[bytes],
+    disk: Disk,
+    *,
+    staged_as: str = "new",
+) -> list[str]:
+    """Write a pack of these entries, in the order of their ids; gives the paths of its files.
 
     ``ids``: one after the other, 20 bytes each. ``staged_as``: two threads must not write under
-    one name. Every ``sync_every`` bytes what has been written is synced: all of a large pack at
-    once would keep the journal's syncs waiting.
+    one name. Both files are synced before they get their names, which are not synced yet.
     """
-
-    def __init__(
-        self,
-        repository: str,
-        ids: bytes,
-        disk: Disk,
-        *,
-        staged_as: str = "new",
-        sync_every: int | None = None,
-    ) -> None:
-        self._folder = _folder(repository)
-        self._ids = ids
-        self._disk = disk
-        self._sync_every = sync_every
-        self._staged = os.path.join(self._folder, f"{staged_as}.pack.tmp")
-        self._crcs, self._offsets = array("I"), array("Q")
-        self._checksum = hashlib.sha1(usedforsecurity=False)
-        self._piece = bytearray(b"PACK" + struct.pack(">II", 2, len(ids) // 20))
-        self._written = self._synced = 0
-        self._fd = disk.open(self._staged, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-
-    def add(self, entry: bytes) -> None:
-        """The next entry."""
-        self._crcs.append(zlib.crc32(entry))
-        self._offsets.append(self._written + len(self._piece))
-        self._piece += entry
-        if len(self._piece) >= _PIECE:
-            self._flush()
-
-    def _flush(self) -> None:
-        self._checksum.update(self._piece)
-        self._disk.write_all(self._fd, bytes(self._piece))
-        self._written += len(self._piece)
-        self._piece = bytearray()
-        if self._sync_every is not None and self._written - self._synced >= self._sync_every:
-            self._disk.fdatasync(self._fd)
-            self._synced = self._written
-
-    def finish(self) -> list[str]:
-        """Give the pack its name, and then its index; the paths of the two files.
-
-        Both are synced before they get their names, which are not synced yet.
-        """
-        assert len(self._crcs) == len(self._ids) // 20, "BUG: entries are missing"
-        self._flush()
-        self._disk.write_all(self._fd, self._checksum.digest())
-        self._disk.fdatasync(self._fd)
-        self.close()
-        name = os.path.join(self._folder, f"pack-{self._checksum.hexdigest()}")
-        failpoint("git.pack_staged")
-        os.replace(self._staged, name + ".pack")
-        index = _index(self._ids, self._crcs, self._offsets, self._checksum.digest())
-        _store_index(name + ".idx", index, self._disk)
-        return [name + ".pack", name + ".idx"]
-
-    def close(self) -> None:
-        """Give the file back; what is staged is cleared away at the next start."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-
-
-def _store(repository: str, ids: bytes, entries: Iterable[bytes], disk: Disk) -> list[str]:
-    """Write a pack and its index; gives their paths."""
-    writer = PackWriter(repository, ids, disk)
+    staged = os.path.join(pack_folder(repository), f"{staged_as}.pack.tmp")
+    crcs, offsets = array("I"), array("Q")
+    checksum = hashlib.sha1(usedforsecurity=False)
+    piece = bytearray(b"PACK" + struct.pack(">II", 2, len(ids) // 20))
+    written = synced = 0
+    fd = disk.open(staged, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         for entry in entries:
-            writer.add(entry)
-        return writer.finish()
+            crcs.append(zlib.crc32(entry))
+            offsets.append(written + len(piece))
+            piece += entry
+            if len(piece) >= _PIECE:
+                checksum.update(piece)
+                disk.write_all(fd, bytes(piece))
+                written, piece = written + len(piece), bytearray()
+                if written - synced >= _SYNC_EVERY:
+                    disk.fdatasync(fd)
+                    synced = written
+        assert len(crcs) == len(ids) // 20, "BUG: entries are missing"
+        checksum.update(piece)
+        disk.write_all(fd, bytes(piece) + checksum.digest())
+        disk.fdatasync(fd)
     finally:
-        writer.close()
+        os.close(fd)
+    name = os.path.join(pack_folder(repository), f"pack-{checksum.hexdigest()}")
+    failpoint("git.pack_staged")
+    os.replace(staged, name + ".pack")
+    _store_index(name + ".idx", _index(ids, crcs, offsets, checksum.digest()), disk)
+    return [name + ".pack", name + ".idx"]
 
 
 def _store_index(path: str, content: bytes, disk: Disk) -> None:
@@ -214,6 +168,40 @@ def _store_index(path: str, content: bytes, disk: Disk) -> None:
         os.close(fd)
     failpoint("git.pack_staged")
     os.replace(path + ".tmp", path)
+
+
+@dataclass(slots=True)
+class PackStream:
+    """Writes objects into packs of some size, each once. They are durable after :meth:`flush`."""
+
+    repository: str
+    disk: Disk
+    staged_as: str
+    _entries: dict[bytes, bytes] = field(default_factory=dict)
+    _bytes: int = 0
+    _written: set[bytes] = field(default_factory=set)
+
+    def add(self, kind: str, oid: str, content: bytes) -> None:
+        """Take an object."""
+        key = bytes.fromhex(oid)
+        if key in self._written:
+            return
+        self._written.add(key)
+        self._entries[key] = packed_object(kind, content)
+        self._bytes += len(self._entries[key])
+        if self._bytes > _STREAM_BYTES or len(self._entries) >= _STREAM_OBJECTS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what was taken."""
+        if not self._entries:
+            return
+        ids = sorted(self._entries)
+        entries = map(self._entries.__getitem__, ids)
+        store_pack(self.repository, b"".join(ids), entries, self.disk, staged_as=self.staged_as)
+        failpoint(f"{self.staged_as}.pack_written")
+        self.disk.sync_directory(pack_folder(self.repository))
+        self._entries, self._bytes = {}, 0
 
 
 # -- merging
@@ -232,16 +220,36 @@ def merge_packs(repository: str, disk: Disk) -> list[str]:
     sizes = [size for size, _ in packs]
     if len(packs) < _MANY_PACKS or sum(sizes) < 2 * sizes[-1]:
         return []
-    old = [name for _, name in packs if not _has_distances(name)]
-    if len(old) < 2:
-        return []
-    written = _join(repository, old, disk)
-    disk.sync_directory(_folder(repository))
+    with ExitStack() as opened:
+        joined = []
+        for _, name in packs:
+            with suppress(Damaged):  # it stays as it is
+                pack = opened.enter_context(closing(Pack(repository, name)))
+                entries = PackEntries(pack)
+                # Plain git's deltas say how far away their base is: moved, they would be wrong.
+                if DISTANCE_DELTA not in entries.kinds:
+                    joined.append(entries)
+        if len(joined) < 2:
+            return []
+        chosen = Chosen(joined)
+        places = zip(chosen.sources, chosen.numbers, strict=True)
+        copied = (joined[source].raw(number) for source, number in places)
+        written = store_pack(repository, chosen.ids, copied, disk)
+    disk.sync_directory(pack_folder(repository))
     failpoint("git.packs_joined")
-    for name in old:
+    for entries in joined:
+        name = os.path.join(repository, entries.pack.name)
         if name + ".pack" not in written:
             remove_pack(name, disk)
     return written
+
+
+def _mergeable(repository: str) -> Iterator[tuple[int, str]]:
+    """(size, name) of the packs that are not too large to be copied."""
+    for name in pack_names(repository):
+        size = os.path.getsize(os.path.join(repository, name + ".pack"))
+        if size <= _MERGED_BYTES:
+            yield size, name
 
 
 def remove_pack(name: str, disk: Disk) -> None:
@@ -260,78 +268,13 @@ def remove_pack(name: str, disk: Disk) -> None:
 def clear_half_packs(repository: str) -> None:
     """Remove packs that a killed process has half written or half removed.
 
-    They are told by their index, which is still, or already, under its temporary name. What
-    is in them is elsewhere as well: in the packs that were to be joined, or in the journal.
+    Their index has its temporary name, still or already. What is in them is elsewhere as well:
+    in the packs that were to be joined, or in the journal.
     """
-    for name in os.listdir(_folder(repository)):
-        stem, ending = os.path.join(_folder(repository), name[:-8]), name[-8:]
+    for name in os.listdir(pack_folder(repository)):
+        stem, ending = os.path.join(pack_folder(repository), name[:-8]), name[-8:]
         if ending != ".idx.tmp":
             continue
         if os.path.exists(stem + ".pack") and not os.path.exists(stem + ".idx"):
             os.unlink(stem + ".pack")
         os.unlink(stem + ending)
-
-
-def _mergeable(repository: str) -> Iterator[tuple[int, str]]:
-    """(size, path without ending) of the packs that are not too large to be copied."""
-    for entry in os.scandir(_folder(repository)):
-        name, ending = os.path.splitext(entry.path)
-        if ending == ".pack" and os.path.exists(name + ".idx"):
-            size = entry.stat().st_size
-            if size <= _MERGED_BYTES:
-                yield size, name
-
-
-def _join(repository: str, names: list[str], disk: Disk) -> list[str]:
-    """Write one pack with the entries of several, each object once.
-
-    Thousands of objects, again and again: nothing is kept of each but numbers in arrays.
-    As Python objects, and with the packs read into memory, they would leave the heap
-    larger and more torn after every join.
-    """
-    with ExitStack() as opened:
-        packs = [opened.enter_context(_mapped(name + ".pack")) for name in names]
-        ids = bytearray()
-        places = array("I")  # number of the pack, start, end
-        for oid, *place in heapq.merge(
-            *(_entries(number, name, len(packs[number])) for number, name in enumerate(names))
-        ):
-            if oid != ids[-20:]:
-                ids += oid
-                places.extend(place)
-        entries = (
-            packs[places[at]][places[at + 1] : places[at + 2]] for at in range(0, len(places), 3)
-        )
-        return _store(repository, bytes(ids), entries, disk)
-
-
-def _has_distances(name: str) -> bool:
-    """Whether a pack has deltas that say how far away their base is: plain git writes such."""
-    with _mapped(name + ".pack") as pack:
-        places = (start for _, _, start, _ in _entries(0, name, len(pack)))
-        return any(pack[start] >> 4 & 7 == _DISTANCE_DELTA for start in places)
-
-
-def _mapped(path: str) -> mmap.mmap:
-    with open(path, "rb") as file:
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-
-
-def _entries(number: int, name: str, size: int) -> Iterator[tuple[bytes, int, int, int]]:
-    """(id, number, start, end) of the entries of a pack of ``size`` bytes, by id.
-
-    Deltas of ours name their base by its id, so an entry means the same in any pack that has
-    its base; of an object that is in several packs all copies but the first pack's are left
-    out, so no two deltas become each other's base. The pack is small enough for 4-byte offsets.
-    """
-    with open(name + ".idx", "rb") as file:
-        index = file.read()
-    (count,) = struct.unpack_from(">I", index, 8 + 255 * 4)
-    ids = 8 + 256 * 4
-    starts = array("I", index[ids + 24 * count : ids + 28 * count])
-    if sys.byteorder == "little":
-        starts.byteswap()
-    ends = array("I", sorted([*starts, size - 20]))
-    for at, start in enumerate(starts):
-        oid = index[ids + 20 * at : ids + 20 * at + 20]
-        yield oid, number, start, ends[bisect_right(ends, start)]

@@ -3,28 +3,21 @@
 Marks are kept per object in the order of ids, 21 bytes each, so a history of any length fits.
 Reading stops at the commits that the file ``shallow`` names (:mod:`stetd.repository.shallow`).
 
-An object that is needed and not there raises MissingObject: whoever collects garbage must not
+An object that is needed and not there raises BrokenHistory: whoever collects garbage must not
 go on in a damaged repository.
 """
 
 from __future__ import annotations
 
-import heapq
 import re
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 
-from stetd.repository.object_files import (
-    INDEX_HEAD,
-    Damaged,
-    Missing,
-    ObjectFiles,
-    Pack,
-    loose_ids,
-)
+from stetd.repository.object_files import Damaged, Missing, ObjectFiles
+from stetd.repository.stored_ids import SortedIds
 
-_TREE, _SUBMODULE = b"40000", b"160000"
-_LINKS = re.compile(rb"(tree|parent|object) ([0-9a-f]{40})")
+TREE_MODE, _SUBMODULE = b"40000", b"160000"
+#: What the header of a commit or tag names.
+LINKS = re.compile(rb"(tree|parent|object) ([0-9a-f]{40})")
 #: Directories whose last entries are remembered: the next commit's differ in few.
 _REMEMBERED = 512
 
@@ -33,35 +26,23 @@ class BrokenHistory(Exception):
     """An object that the history needs is missing or damaged."""
 
 
-class Marks:
+class Marks(SortedIds):
     """A mark for each of the objects that a repository holds at present."""
 
     def __init__(self, ids: bytes) -> None:
-        self.ids = ids
-        self._marked = bytearray(len(ids) // 20)
+        super().__init__(ids)
+        self._marked = bytearray(len(self))
         #: Objects that came after the ids had been listed.
-        self.late: set[bytes] = set()
+        self._late: set[bytes] = set()
         #: Called with the number of each object when it gets its mark.
         self.on_mark: Callable[[int], None] | None = None
 
-    def __len__(self) -> int:
-        return len(self._marked)
-
-    def id_at(self, number: int) -> bytes:
-        """The id with this number, 20 bytes."""
-        return self.ids[20 * number : 20 * number + 20]
-
-    def number_of(self, oid: bytes) -> int | None:
-        """The number of an object; None if it was not listed."""
-        at = bisect_left(range(len(self._marked)), oid, key=self.id_at)
-        return at if at < len(self._marked) and self.id_at(at) == oid else None
-
     def mark(self, oid: bytes) -> bool:
         """Mark an object; whether it had no mark."""
-        number = self.number_of(oid)
+        number = self.find(oid)
         if number is None:
-            new = oid not in self.late
-            self.late.add(oid)
+            new = oid not in self._late
+            self._late.add(oid)
             return new
         new = not self._marked[number]
         self._marked[number] = 1
@@ -71,8 +52,8 @@ class Marks:
 
     def has(self, oid: bytes) -> bool:
         """Whether an object is marked."""
-        number = self.number_of(oid)
-        return oid in self.late if number is None else bool(self._marked[number])
+        number = self.find(oid)
+        return oid in self._late if number is None else bool(self._marked[number])
 
     @property
     def unmarked(self) -> int:
@@ -86,35 +67,10 @@ class Marks:
     def since(self, before: bytes) -> list[bytes]:
         """The ids of the listed objects that have been marked since ``before``."""
         return [
-            self.id_at(number)
+            self.at(number)
             for number, (now, then) in enumerate(zip(self._marked, before, strict=True))
             if now and not then
         ]
-
-
-def union(sources: Iterable[bytes]) -> bytes:
-    """Several ordered lists of ids as one, each id once."""
-    merged = bytearray()
-    for oid in heapq.merge(*(_each(ids) for ids in sources)):
-        if oid != merged[-20:]:
-            merged += oid
-    return bytes(merged)
-
-
-def _each(ids: bytes) -> Iterator[bytes]:
-    return (ids[at : at + 20] for at in range(0, len(ids), 20))
-
-
-def pack_ids(pack: Pack) -> bytes:
-    """The ids of a pack, in order."""
-    return pack.index_bytes(INDEX_HEAD, 20 * pack.count)
-
-
-def all_loose_ids(repository: str) -> bytes:
-    """The ids of all loose objects, in order."""
-    return bytes.fromhex(
-        "".join(oid for n in range(256) for oid in loose_ids(repository, f"{n:02x}"))
-    )
 
 
 class Marking:
@@ -125,8 +81,6 @@ class Marking:
         self.marks = marks
         self._shallow = frozenset(bytes.fromhex(oid) for oid in shallow)
         self._last: dict[bytes, frozenset[tuple[bytes, bytes]]] = {}
-        #: Called for every object that was walked to from a reference or a commit.
-        self.on_object: Callable[[], None] = lambda: None
 
     def mark_from(self, roots: Iterable[str]) -> None:
         """Mark what these objects need. Raises BrokenHistory."""
@@ -141,13 +95,12 @@ class Marking:
     def _mark(self, oid: bytes, waiting: list[bytes]) -> None:
         if not self.marks.mark(oid):
             return
-        self.on_object()
         kind, content = self._read(oid)
         if kind == "tree":
             self._mark_tree(b"", oid, content)
         elif kind in ("commit", "tag"):
             header = content.partition(b"\n\n")[0]
-            for what, name in _LINKS.findall(header):
+            for what, name in LINKS.findall(header):
                 link = bytes.fromhex(name.decode())
                 if what == b"tree":
                     self._mark_tree(b"", link)
@@ -159,7 +112,7 @@ class Marking:
             if not self.marks.mark(oid):
                 return
             content = self._read(oid)[1]
-        entries = frozenset(_named_entries(content))
+        entries = frozenset(named_entries(content))
         # What the last one seen of this directory had is marked already.
         new = entries - self._last.get(path, frozenset())
         if len(self._last) >= _REMEMBERED:
@@ -167,11 +120,11 @@ class Marking:
         self._last[path] = entries
         for head, child in new:
             mode, _, name = head.partition(b" ")
-            if mode == _TREE:
+            if mode == TREE_MODE:
                 self._mark_tree(path + b"/" + name, child)
             elif mode == _SUBMODULE or not self.marks.mark(child):
                 continue
-            elif self.marks.number_of(child) is None:
+            elif self.marks.find(child) is None:
                 self._read(child)  # it came later, or it is missing
 
     def _read(self, oid: bytes) -> tuple[str, bytes]:
@@ -181,7 +134,7 @@ class Marking:
             raise BrokenHistory(f"{oid.hex()} is missing or damaged: {error}") from error
 
 
-def _named_entries(tree: bytes) -> Iterator[tuple[bytes, bytes]]:
+def named_entries(tree: bytes) -> Iterator[tuple[bytes, bytes]]:
     """(mode and name, id) of each entry of a tree."""
     at = 0
     while at < len(tree):

@@ -91,17 +91,16 @@ def pinned(repository: str, name: str) -> str | None:
 def set_pin(repository: str, name: str, oid: str, disk: Disk) -> None:
     """Make or move a pin, durably. Raises OSError, SyncFailed."""
     assert why_no_pin_name(name) is None, "BUG: a pin of a name that is none"
-    folder = os.path.join(repository, *PINS.split("/"))
-    if not os.path.isdir(folder):
-        os.makedirs(folder, mode=0o700)
-        disk.sync_directory(os.path.dirname(folder))
-    replace_file(os.path.join(folder, name), oid.encode() + b"\n", disk)
+    write_reference(repository, f"{PINS}/{name}", oid, disk)
 
 
 def write_reference(repository: str, name: str, oid: str, disk: Disk) -> None:
-    """Let a reference that is there name another commit, durably. Raises OSError, SyncFailed."""
-    path = os.path.join(repository, *name.split("/"))
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    """Let a reference name this commit, durably. Raises OSError, SyncFailed."""
+    path = os.path.join(repository, name)
+    folder = os.path.dirname(path)
+    if not os.path.isdir(folder):
+        os.makedirs(folder, mode=0o700)
+        disk.sync_directory(os.path.dirname(folder))
     replace_file(path, oid.encode() + b"\n", disk)
 
 
@@ -110,19 +109,15 @@ def delete_pin(repository: str, name: str, disk: Disk) -> None:
     assert why_no_pin_name(name) is None, "BUG: a pin of a name that is none"
     reference = f"{PINS}/{name}"
     if reference in _packed(repository):
-        _remove_packed(repository, reference, disk)
-    path = os.path.join(repository, *reference.split("/"))
+        packed = os.path.join(repository, "packed-refs")
+        with open(packed, "rb") as file:
+            lines = file.read().splitlines(keepends=True)
+        kept = [line for line in lines if line.split()[1:] != [reference.encode()]]
+        replace_file(packed, b"".join(kept), disk)
+    path = os.path.join(repository, reference)
     if os.path.exists(path):
         disk.unlink(path)
         disk.sync_directory(os.path.dirname(path))
-
-
-def _remove_packed(repository: str, reference: str, disk: Disk) -> None:
-    path = os.path.join(repository, "packed-refs")
-    with open(path, "rb") as file:
-        lines = file.read().splitlines(keepends=True)
-    kept = [line for line in lines if line.split()[1:] != [reference.encode()]]
-    replace_file(path, b"".join(kept), disk)
 
 
 def named(shadow: str, name: str) -> str | None:

@@ -1,7 +1,7 @@
 """The shadow repository: an ordinary bare Git repository that holds what agents did.
 
 It has no index, no work tree and no hooks; neither the user's Git configuration nor any ``GIT_*``
-variable is looked at. Reading is :mod:`stetd.repository.stored_objects`.
+variable is read. Reading is :mod:`stetd.repository.stored_objects`.
 
 An instance belongs to one thread. Objects may be written again at any time: they are
 named by their content. Nothing here syncs; checkpoints do (:meth:`loose_path`).

@@ -8,26 +8,35 @@ one thread.
 from __future__ import annotations
 
 import os
-import re
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 
 import msgspec
 
 from stetd.history.commits import StoredCommit, parse_commit
-from stetd.history.objects import Entry
+from stetd.history.objects import EMPTY_TREE, TREE, Change, Entry
+from stetd.history.tree_bytes import differing, entries_of, find_in
 from stetd.repository.object_files import Damaged, Missing, ObjectFiles
-from stetd.repository.references import HISTORY, PINS, DamagedReference, pinned, read_reference
+from stetd.repository.recent import Recent
+from stetd.repository.references import (
+    HISTORY,
+    PINS,
+    DamagedReference,
+    read_reference,
+    why_no_pin_name,
+)
 from stetd.repository.shallow import read_shallow
-from stetd.repository.stored_trees import StoredTrees
 
-_TREE_ENTRY = re.compile(rb"([0-7]+) ([^\0]+)\0(.{20})", re.DOTALL)
-#: Trees that one handle remembers, and their entries together (some 200 bytes each).
-_MOST_TREES, _TREE_ENTRIES = 256, 60_000
+#: Entries of trees that one handle remembers (some 200 bytes each); a tree counts for 200 more.
+_TREE_ENTRIES, _TREE = 60_000, 200
 #: Commits that one handle remembers (some 1 KB each): more than the query index may lack. A call
 #: about a commit far back reads all of those, on the writer; the next such call should not again.
 _COMMITS = 6_000
+
+
+#: Bytes of trees that are kept for the next question, with what it takes to keep one: a
+#: small directory is smaller than that.
+_KEPT_BYTES, _TO_KEEP_ONE = 4 << 20, 320
 
 
 class MissingObject(Exception):
@@ -38,29 +47,70 @@ class BrokenRepository(Exception):
     """The files that make a directory a repository are not what they should be."""
 
 
-class _Trees:
-    """The trees that were read last, by id; so many that their entries don't fill the memory."""
+class StoredTrees:
+    """Looks into trees and compares them. ``read`` gives an object's content, or raises.
 
-    def __init__(self) -> None:
-        self._known: OrderedDict[str, Mapping[str, Entry]] = OrderedDict()
-        self._entries = 0
+    :mod:`stetd.history.objects` does the same on trees as values, which are made of all entries
+    of a directory; here a directory of 50,000 files stays what it is on disk: bytes.
+    """
 
-    def find(self, oid: str) -> Mapping[str, Entry] | None:
-        """The entries of a tree, if they are remembered."""
-        found = self._known.get(oid)
-        if found is not None:
-            self._known.move_to_end(oid)
-        return found
+    def __init__(self, read: Callable[[str], bytes]) -> None:
+        self._read = read
+        self._kept: Recent[str, bytes] = Recent(_KEPT_BYTES, least=2)
 
-    def keep(self, oid: str, entries: Mapping[str, Entry]) -> None:
-        """Remember a tree, and forget what was not asked for the longest."""
-        self._known[oid] = entries
-        self._entries += len(entries)
-        while len(self._known) > 1 and (
-            self._entries > _TREE_ENTRIES or len(self._known) > _MOST_TREES
-        ):
-            _, forgotten = self._known.popitem(last=False)
-            self._entries -= len(forgotten)
+    def find(self, tree: str, path: str) -> tuple[int, str] | None:
+        """(git mode, id) of the blob or link at a path; None if there is none."""
+        *parents, name = path.split("/")
+        for parent in parents:
+            child = find_in(self._content(tree), parent)
+            if child is None or child.mode != TREE:
+                return None
+            tree = child.oid
+        entry = find_in(self._content(tree), name)
+        return (entry.mode, entry.oid) if entry is not None and entry.mode != TREE else None
+
+    def changed(
+        self, old: str | None, new: str | None, prefix: str = ""
+    ) -> Iterator[tuple[str, Change, Change]]:
+        """Every (path, before, after) that differs between two trees, in name order.
+
+        None is no tree.
+        """
+        if old == new:
+            return
+        before, after = self._differing(old, new)
+        for name in sorted({*before, *after}):
+            one, two = before.get(name), after.get(name)
+            was, now = _file(one), _file(two)
+            if was or now:
+                yield prefix + name, was, now
+            if _tree(one) or _tree(two):
+                yield from self.changed(_tree(one), _tree(two), f"{prefix}{name}/")
+
+    def _differing(
+        self, old: str | None, new: str | None
+    ) -> tuple[dict[str, Entry], dict[str, Entry]]:
+        if old is None or new is None:
+            one, two = (entries_of(self._content(oid)) if oid else {} for oid in (old, new))
+            return one, two
+        return differing(self._content(old), self._content(new))
+
+    def _content(self, oid: str) -> bytes:
+        if oid == EMPTY_TREE:
+            return b""
+        content = self._kept.get(oid)
+        if content is None:
+            content = self._read(oid)
+            self._kept.keep(oid, content, len(content) + _TO_KEEP_ONE)
+        return content
+
+
+def _file(entry: Entry | None) -> Change:
+    return (entry.mode, entry.oid) if entry is not None and entry.mode != TREE else None
+
+
+def _tree(entry: Entry | None) -> str | None:
+    return entry.oid if entry is not None and entry.mode == TREE else None
 
 
 class _Stored:
@@ -100,7 +150,7 @@ class StoredObjects:
             if not os.path.exists(os.path.join(path, name)):
                 raise BrokenRepository(f"{path} is no repository: it has no {name}")
         self._stored = _Stored(path)
-        self._trees = _Trees()
+        self._trees: Recent[str, Mapping[str, Entry]] = Recent(_TREE_ENTRIES)
         self.trees = StoredTrees(self._stored.read)
         self.commit = lru_cache(maxsize=commits)(self._stored.commit)
 
@@ -116,16 +166,15 @@ class StoredObjects:
 
     def head(self) -> str | None:
         """The commit that ``refs/heads/history`` names; MissingObject if it is damaged."""
-        return self._reference(HISTORY, lambda: read_reference(self.path, HISTORY))
+        return self._reference(HISTORY)
 
     def pinned(self, name: str) -> str | None:
         """The commit that a pin names; None if no pin is called so."""
-        return self._reference(f"{PINS}/{name}", lambda: pinned(self.path, name))
+        return None if why_no_pin_name(name) else self._reference(f"{PINS}/{name}")
 
-    @staticmethod
-    def _reference(name: str, read: Callable[[], str | None]) -> str | None:
+    def _reference(self, name: str) -> str | None:
         try:
-            return read()
+            return read_reference(self.path, name)
         except (DamagedReference, OSError) as error:
             raise MissingObject(name) from error
 
@@ -135,14 +184,10 @@ class StoredObjects:
 
     def load_tree(self, oid: str) -> Mapping[str, Entry]:
         """A tree's entries by name; MissingObject if it is not there."""
-        known = self._trees.find(oid)
+        known = self._trees.get(oid)
         if known is None:
-            content = self._stored.read(oid)
-            known = {
-                name.decode(): Entry(int(mode, 8), entry.hex())
-                for mode, name, entry in _TREE_ENTRY.findall(content)
-            }
-            self._trees.keep(oid, known)
+            known = entries_of(self._stored.read(oid))
+            self._trees.keep(oid, known, len(known) + _TREE)
         return known
 
     def raw_commit(self, oid: str) -> bytes:
@@ -166,10 +211,6 @@ class StoredObjects:
             return self._stored.files.read(oid)[0] == "commit"
         except (Missing, Damaged):
             return False
-
-    def commits_with_prefix(self, prefix: str) -> list[str]:
-        """Full ids of the commits whose id begins so (at least 4 digits), in order."""
-        return [oid for oid in self._stored.files.with_prefix(prefix) if self.is_commit(oid)]
 
     def is_empty(self) -> bool:
         """Whether there is nothing in it: no reference of a history, and no object."""

@@ -30,7 +30,7 @@ from stetd.engine.writer import Writer
 from stetd.failpoints import failpoint, reached
 from stetd.history.commits import CommitMeta, commit_object
 from stetd.processes.works import Finishing, LeavingOut, LeftOut
-from stetd.repository.pack_stream import PackStream
+from stetd.repository.packing import PackStream
 from stetd.repository.shallow import write_shallow
 from stetd.session.sessions import with_clipboards
 from stetd.state.workspace import Workspace, head_at

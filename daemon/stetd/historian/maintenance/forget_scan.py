@@ -10,7 +10,7 @@ from stetd.failpoints import failpoint
 from stetd.historian.maintenance.rewriting import Rewriting, Unwanted
 from stetd.history.objects import files_under, stored_tree
 from stetd.processes.works import Finishing, LeavingOut, LeftOut
-from stetd.repository.pack_stream import PackStream
+from stetd.repository.packing import PackStream
 from stetd.repository.references import HISTORY, read_reference, references_below, write_reference
 from stetd.repository.rewritten import read_pending, take_next, write_next
 from stetd.repository.shallow import write_shallow

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from stetd.processes.works import Collected
 from stetd.repository.git_writer import Background
 from stetd.repository.object_files import Damaged, pack_names
-from stetd.repository.reachable import all_loose_ids
 from stetd.repository.repacking import Repacking
+from stetd.repository.stored_ids import all_loose_ids
 from stetd.storage.disk import Disk
 from stetd.storage.progress import Progress
 
@@ -48,7 +48,7 @@ def collected(
         def carry_out() -> None:
             change()
             # At once: what was removed may be needed by what is written next.
-            background.reopen(shadow)
+            background.forget_written(shadow)
 
         background.run(carry_out).result()
 

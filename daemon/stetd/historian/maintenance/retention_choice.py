@@ -9,10 +9,10 @@ from stetd.historian.maintenance.gc import collected, directory_bytes
 from stetd.processes.works import Choice, Choosing, named_commits
 from stetd.repository.git_writer import Background
 from stetd.repository.object_files import ObjectFiles
+from stetd.repository.pack_entries import stored_sizes
 from stetd.repository.reachable import Marking, Marks
 from stetd.repository.shallow import read_shallow
 from stetd.repository.stored_objects import StoredObjects
-from stetd.repository.stored_sizes import stored_sizes
 from stetd.storage.disk import Disk
 from stetd.storage.progress import Progress
 

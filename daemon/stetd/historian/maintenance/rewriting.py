@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from stetd.history.objects import EMPTY_TREE, TREE, Entry, Tree, files_under, object_id, stored_tree
-from stetd.repository.pack_stream import PackStream
+from stetd.repository.packing import PackStream
 from stetd.repository.stored_objects import StoredObjects
 from stetd.storage.progress import Progress
 

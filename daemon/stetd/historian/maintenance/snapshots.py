@@ -19,7 +19,7 @@ from stetd.history.objects import (
     stored_tree,
 )
 from stetd.processes.works import Taken, Taking
-from stetd.repository.pack_stream import PackStream
+from stetd.repository.packing import PackStream
 from stetd.repository.stored_objects import StoredObjects
 from stetd.state.reading_place import Place
 from stetd.storage.disk import Disk

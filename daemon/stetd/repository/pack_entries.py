@@ -1,0 +1,123 @@
+"""The entries of packs as they lie there, to be copied into another pack without unpacking them."""
+
+from __future__ import annotations
+
+import heapq
+import os
+import zlib
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, suppress
+from functools import cached_property
+
+from stetd.repository.object_files import INDEX_HEAD, Damaged, Pack, loose_name, pack_names
+from stetd.repository.stored_ids import SortedIds, all_loose_ids, each_id, pack_ids, union
+
+#: Kinds of an entry that is a delta: its base is named by distance, or by id.
+DISTANCE_DELTA, ID_DELTA = 6, 7
+#: In place of a source: the object is loose.
+LOOSE = 0xFFFF
+
+
+class PackEntries:
+    """The entries of a pack, by number in the order of ids. Raises Damaged."""
+
+    def __init__(self, pack: Pack) -> None:
+        self.pack = pack
+        self.ids = SortedIds(pack_ids(pack))
+        self.starts = array("Q", (pack.offset(number) for number in range(pack.count)))
+        self._bounds = array("Q", sorted([*self.starts, pack.size - 20]))
+        self.kinds = {self._kind(start) for start in self.starts}
+        #: Whether it has deltas: those of its objects that are whole are what they are based on.
+        self.has_deltas = not self.kinds.isdisjoint((DISTANCE_DELTA, ID_DELTA))
+
+    def _kind(self, start: int) -> int:
+        return os.pread(self.pack.fd, 1, start)[0] >> 4 & 7
+
+    def size(self, number: int) -> int:
+        """How many bytes an entry takes."""
+        start = self.starts[number]
+        return self._bounds[bisect_right(self._bounds, start)] - start
+
+    def raw(self, number: int) -> bytes:
+        """An entry's bytes, unchecked."""
+        return os.pread(self.pack.fd, self.size(number), self.starts[number])
+
+    def checked(self, number: int) -> bytes:
+        """An entry's bytes, whose checksum is right."""
+        data = self.raw(number)
+        place = INDEX_HEAD + 20 * self.pack.count + 4 * number
+        if zlib.crc32(data) != int.from_bytes(self.pack.index_bytes(place, 4)):
+            start = self.starts[number]
+            raise Damaged(self.pack.pack_name, f"the entry at offset {start} was changed")
+        return data
+
+    @cached_property
+    def _by_offset(self) -> array[int]:
+        return array("I", sorted(range(len(self.starts)), key=self.starts.__getitem__))
+
+    def id_at_offset(self, offset: int) -> bytes:
+        """The id of the object whose entry begins there."""
+        at = bisect_left(self._bounds, offset)
+        if at >= len(self.starts) or self._bounds[at] != offset:
+            raise Damaged(self.pack.pack_name, f"no entry begins at offset {offset}")
+        return self.ids.at(self._by_offset[at])
+
+
+class Chosen(SortedIds):
+    """What a new pack is made of: per id the pack that it is taken from, and its number there.
+
+    Only numbers in arrays are kept of each object: made as Python objects, again and again, they
+    would leave the heap larger and more fragmented.
+    """
+
+    def __init__(
+        self,
+        packs: Sequence[PackEntries],
+        loose: bytes = b"",
+        wanted: Callable[[bytes], bool] = lambda _: True,
+    ) -> None:
+        """Choose all that is ``wanted``, each object from the first that has it."""
+        ids = bytearray()
+        self.sources, self.numbers = array("H"), array("I")
+        lists = [_numbered(pack.ids.ids, source) for source, pack in enumerate(packs)]
+        for oid, source, number in heapq.merge(*lists, ((o, LOOSE, 0) for o in each_id(loose))):
+            if ids[-20:] != oid and wanted(oid):
+                ids += oid
+                self.sources.append(source)
+                self.numbers.append(number)
+        super().__init__(bytes(ids))
+
+
+def _numbered(ids: bytes, source: int) -> Iterator[tuple[bytes, int, int]]:
+    return ((oid, source, number) for number, oid in enumerate(each_id(ids)))
+
+
+def stored_sizes(repository: str) -> tuple[bytes, array[int]]:
+    """The ids of all objects in order, and the bytes of each, with its place in an index.
+
+    Of an object that is there several times, the largest copy counts.
+    """
+    with ExitStack() as opened:
+        packs = [
+            PackEntries(opened.enter_context(closing(Pack(repository, name))))
+            for name in pack_names(repository)
+        ]
+        loose = all_loose_ids(repository)
+        ids = SortedIds(union([*(pack.ids.ids for pack in packs), loose]))
+        sizes = array("Q", bytes(8 * len(ids)))
+
+        def count(oid: bytes, size: int) -> None:
+            number = ids.find(oid)
+            assert number is not None, "BUG: an id that is not in the union"
+            sizes[number] = max(sizes[number], size)
+
+        for pack in packs:
+            in_index = (pack.pack.index_size - INDEX_HEAD) // max(len(pack.ids), 1)
+            for number, oid in enumerate(each_id(pack.ids.ids)):
+                count(oid, pack.size(number) + in_index)
+        for oid in each_id(loose):
+            with suppress(FileNotFoundError):  # packed meanwhile
+                count(oid, os.path.getsize(os.path.join(repository, loose_name(oid.hex()))))
+        return ids.ids, sizes
