@@ -12,9 +12,8 @@ import pytest
 import stet
 from client.live import Installation, installation
 from client.test_taking_back_commands import on_terminal
-from stet.cli.arguments import parse, parser
+from stet.cli.arguments import EXAMPLES, GROUPS, HAVE_COMMANDS, Parser, parse
 from stet.cli.commits import named
-from stet.cli.help import EXAMPLES, GROUPS, HAVE_COMMANDS
 from stet.cli.history import moment
 
 FILE = "one\ntwo\nthree\n"
@@ -32,14 +31,14 @@ def ws() -> Iterator[Installation]:
 
 
 def test_commands_with_commands_of_their_own_are_known() -> None:
-    own = [name for name, each in parser().commands.parsers.items() if each._subparsers is not None]
+    own = [name for name, each in Parser().parsers.items() if each._subparsers is not None]
     assert sorted(own) == sorted(HAVE_COMMANDS)
 
 
 def test_every_command_is_in_one_group_and_has_two_examples() -> None:
     named_ = [name for names in GROUPS.values() for name in names]
 
-    assert sorted(named_) == sorted(set(parser().known))
+    assert sorted(named_) == sorted(set(Parser().known))
     assert set(EXAMPLES) == set(named_)
 
 

@@ -14,9 +14,9 @@ import msgspec
 import pytest
 
 from stet.terminal import bursts, graph, render
+from stet.terminal.access_lines import sessions
 from stet.terminal.diff_colours import coloured
 from stet.terminal.log_lines import log
-from stet.terminal.session_lines import sessions
 from stet.terminal.spans import Line, line_columns
 from stet.terminal.word_diff import word_diff
 from stet.wire.results import CommitInfo, FileChange, Peer, SessionInfo, ShowResult

@@ -1,15 +1,16 @@
 """Sessions and calls of the commands: who asks, on which socket, and with what printed.
 
-Edits are made as an agent, on ``agent.sock``, with ``--session`` or $STET_SESSION and
-``--agent`` or $STET_AGENT (both "cli" if nothing is said) and $STET_SECRET. Everything
-else is the person's and goes to ``control.sock``. The workspace is the one that the
-directory lies in where ``stet`` runs; the daemon finds it.
+Edits are made as an agent, on ``agent.sock``, with ``--session`` or $STET_SESSION and ``--agent``
+or $STET_AGENT (both "cli" if nothing is said) and $STET_SECRET. Everything else is the person's
+and goes to ``control.sock``. The workspace is the one around the directory where ``stet`` runs.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import sys
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -18,6 +19,7 @@ import stet
 from stet.calls import Call
 from stet.cli.output import Output
 from stet.session.methods import TIMEOUT
+from stet.terminal.spans import Line
 
 T = TypeVar("T")
 
@@ -57,9 +59,25 @@ def ask(session: stet.Session, call: Call[T], output: Output, **more: Any) -> T 
     return None
 
 
-def agreed(question: str) -> bool:
+def tell(
+    session: stet.Session,
+    call: Call[T],
+    output: Output,
+    lines: Callable[[T], Iterable[Line]],
+    *,
+    long: bool = False,
+) -> None:
+    """Carry out one call in a session for it alone, and print its result as JSON or lines."""
+    with session:
+        result = ask(session, call, output)
+    if result is not None:
+        output.lines(lines(result), long=long)
+
+
+def agreed(question: str, otherwise: str = "Nothing was changed.") -> bool:
     """Whether the person at the terminal says yes."""
-    yes = input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
-    if not yes:
-        print("Nothing was changed.")
+    print(f"{question} [y/N] ", end="", flush=True)
+    yes = sys.stdin.readline().strip().lower() in ("y", "yes")
+    if not yes and otherwise:
+        print(otherwise)
     return yes

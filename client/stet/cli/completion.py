@@ -104,9 +104,9 @@ _SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 
 def completion(arguments: argparse.Namespace, _output: Output) -> None:
     """Print the script for a shell."""
-    from stet.cli.arguments import parser  # which knows this command, too
+    from stet.cli.arguments import Parser  # which knows this command, too
 
-    sys.stdout.write(script(arguments.shell, table_of(parser())))
+    sys.stdout.write(script(arguments.shell, table_of(Parser())))
 
 
 def script(shell: str, table: Mapping[str, Any]) -> str:

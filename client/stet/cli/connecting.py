@@ -1,4 +1,5 @@
-"""``stet connect`` and ``stet disconnect``: stet in the configuration of an agent's client.
+"""``stet connect`` and ``stet disconnect``: stet in the configuration of an agent's client; and
+``stet mcp``, which such a client starts.
 
 Without ``--write`` it is printed what belongs where, and nothing is changed. No daemon is asked.
 """
@@ -150,3 +151,26 @@ def command_line(verb: Literal["connect", "disconnect"], request: Request) -> st
         words += ["--hooks"] if request.hooks else []
         words += ["--allow-edits"] if request.edits else []
     return shlex.join(words)
+
+
+def mcp(arguments: argparse.Namespace, _output: Output) -> None:
+    """Serve one client until it is gone. Everything it asks for is done as an agent."""
+    # Not at the top: no other command needs them.
+    from stet.mcp import catalogue, server
+    from stet.mcp.callers import Options
+
+    directory = os.path.join(arguments.directory, arguments.workspace)
+    try:
+        dialects = catalogue.named_dialects(arguments.tools or ",".join(catalogue.DIALECTS))
+    except ValueError as error:
+        raise UsageError(f"--tools: {error}") from error
+    options = Options(
+        workspace=os.path.abspath(directory),
+        session=arguments.session or os.environ.get("STET_SESSION") or None,
+        own_session=f"mcp-{os.urandom(6).hex()}",
+        agent=arguments.agent or os.environ.get("STET_AGENT") or None,
+        dialects=dialects,
+        secret=os.environ.get("STET_SECRET") or None,
+        structured=arguments.structured,
+    )
+    server.run(options)

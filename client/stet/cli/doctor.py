@@ -16,10 +16,14 @@ import sys
 from collections.abc import Iterator
 
 import stet
-from stet.cli import doctor_clients, doctor_places, doctor_service
-from stet.cli.finding import Finding
+from stet.cli import doctor_clients, doctor_places, service
+from stet.cli.doctor_places import START, Finding
 from stet.cli.output import Output
+from stet.errors import StetError
+from stet.service import systemd, unit_files
+from stet.service.socket_path import config_path
 from stet.service.spawn import Endpoint, holder
+from stet.service.unit_files import HARDENED, MARKER, NAMES, SERVICE, SOCKET
 from stet.terminal.render import Line, Span, plural, size, visible
 from stet.wire.results import StatusResult
 
@@ -27,7 +31,7 @@ _PACKAGES = (
     *("msgspec", "pygit2", "rapidfuzz", "regex", "rich"),
     "tomlkit",
 )
-_START = "stet status"
+_INSTALL = "stet service install"
 #: Seconds for an answer; that of a service may have to be started for it.
 _ANSWER_S = 20.0
 
@@ -63,7 +67,7 @@ def _findings(directory: str) -> Iterator[Finding]:
     yield doctor_places.configuration()
     yield from doctor_places.journal(endpoint)
     yield doctor_places.lock(endpoint)
-    yield from doctor_service.findings(endpoint)
+    yield from _service(endpoint)
     yield from doctor_clients.findings(directory)
     yield from doctor_places.sockets(endpoint)
     yield from _daemon(endpoint, directory)
@@ -100,10 +104,10 @@ def _daemon(endpoint: Endpoint, directory: str) -> Iterator[Finding]:
     except stet.StetError as error:
         pid = holder(endpoint)
         # It may be killed at any time: what it answered is safe, the rest is settled at the start.
-        mend = _START if pid is None else f"kill -9 {pid}; {_START}"
+        mend = START if pid is None else f"kill -9 {pid}; {START}"
         yield Finding("daemon", False, error.message, mend)
         return
-    again = f"kill {status.pid}; {_START}"
+    again = f"kill {status.pid}; {START}"
     if isinstance(status.read_only, str):
         yield Finding("daemon", False, f"read-only: {status.read_only}", again)
         return
@@ -148,3 +152,84 @@ def _deferred(status: StatusResult, directory: str) -> Iterator[Finding]:
     for root, why in (status.unavailable or {}).items():
         if not here.startswith(os.path.join(root, "")):
             yield Finding("workspace", False, why, f"stet verify -C '{root}'")
+
+
+# -- the service: one command mends all that can be wrong with it
+
+
+def _service(endpoint: Endpoint) -> Iterator[Finding]:
+    """What there is to say about the service."""
+    directory = unit_files.units_directory()
+    units = {name: service.installed_unit(directory, name) for name in NAMES}
+    if not any(units.values()) and not _links_left(directory):
+        yield Finding("service", True, "not installed: commands start the daemon")
+        return
+    missing = [name for name, text in units.items() if text is None]
+    if missing:
+        detail = f"{', '.join(missing)} missing in {directory}"
+        yield Finding("service", False, detail, _INSTALL)
+        return
+    texts = {name: text or "" for name, text in units.items()}
+    if not all(text.startswith(MARKER) for text in texts.values()):
+        yield Finding("service", True, f"the units in {directory} were not written by stet")
+        return
+    its = unit_files.variable(texts[SERVICE], "STET_RUNTIME_DIR")
+    if its != endpoint.runtime:
+        yield _elsewhere(its)
+        return
+    stale = _stale(texts, endpoint)
+    yield Finding("service", False, stale, _INSTALL) if stale else _running(endpoint)
+
+
+def _links_left(directory: str) -> bool:
+    """Whether the socket is enabled although its unit is gone."""
+    return os.path.islink(os.path.join(directory, "sockets.target.wants", SOCKET))
+
+
+def _stale(texts: dict[str, str], endpoint: Endpoint) -> str | None:
+    """Why the units are not those of this installation and environment."""
+    program = unit_files.program_of(texts[SERVICE])
+    if program is None or not os.access(program, os.X_OK):
+        return f"the unit starts {program or 'nothing'}, which is not there"
+    for name, own in (("STET_STATE_DIR", endpoint.state), ("STET_CONFIG", config_path())):
+        its = unit_files.variable(texts[SERVICE], name)
+        if its != own:
+            return f"the service's {name} is {its}, but here it is {own}"
+    hardened = service.is_hardened(unit_files.units_directory())
+    if hardened:
+        texts[HARDENED] = service.installed_unit(unit_files.units_directory(), HARDENED) or ""
+    if texts == unit_files.rendered(service.this_installation(endpoint), hardened=hardened):
+        return None
+    return "the units are not those of this version and installation"
+
+
+def _running(endpoint: Endpoint) -> Finding:
+    reason = systemd.why_not()
+    if reason:
+        return Finding("service", True, f"installed, but {reason}; commands start the daemon")
+    try:
+        socket = systemd.properties(SOCKET, "ActiveState", "Result", "UnitFileState")
+        state = systemd.properties(SERVICE, "ActiveState", "SubState", "Result")
+        main = service.main_process()
+    except StetError as error:
+        return Finding("service", False, error.message, "systemctl --user status stetd.socket")
+    if socket["ActiveState"] != "active":
+        detail = f"{SOCKET} is {socket['ActiveState']} ({socket['Result']})"
+        return Finding("service", False, detail, _INSTALL)
+    if socket["UnitFileState"] != "enabled":
+        return Finding("service", False, f"{SOCKET} is not enabled", _INSTALL)
+    pid = holder(endpoint)
+    if pid not in (None, main):
+        detail = f"process {pid} has the history open, and is not the service's"
+        return Finding("service", False, detail, _INSTALL)
+    detail = f"{SOCKET} listens, {SERVICE} is {state['ActiveState']} ({state['SubState']})"
+    return Finding("service", True, detail)
+
+
+def _elsewhere(its: str | None) -> Finding:
+    """The service has other sockets than those that are used here: on purpose, or by mistake."""
+    login = f"/run/user/{os.geteuid()}"
+    if not os.environ.get("XDG_RUNTIME_DIR") and its == f"{login}/stet":
+        detail = f"XDG_RUNTIME_DIR is not set, so the service's sockets in {its} are not found"
+        return Finding("service", False, detail, f"export XDG_RUNTIME_DIR={login}")
+    return Finding("service", True, f"it serves {its}, which is not asked for here")

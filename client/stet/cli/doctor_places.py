@@ -1,4 +1,5 @@
-"""The part of ``stet doctor`` that looks at files: directories, sockets, disk, lock, journal.
+"""The part of ``stet doctor`` that looks at files: directories, sockets, disk, lock, journal; and
+what a finding is.
 
 Nothing is created. A socket on which systemd listens is not connected to: that would start the
 service, and is the last check's.
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import socket
 import stat
 import subprocess
@@ -18,7 +20,6 @@ from typing import Any
 import msgspec
 
 from stet.cli.config import ask_stetd
-from stet.cli.finding import Finding, as_root, quoted
 from stet.errors import StetError
 from stet.service.socket_path import UnsafeDirectory, check_private, config_path
 from stet.service.spawn import Endpoint, holder, is_running
@@ -27,7 +28,26 @@ from stet.service.spawn import Endpoint, holder, is_running
 _SPARE_BYTES = 500 * 1024 * 1024
 _SPARE_FILES = 1000
 
-_START = "stet status"
+START = "stet status"
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """``mend``: the command that mends what is wrong; where none can, what to look at."""
+
+    check: str
+    ok: bool
+    detail: str
+    mend: str | None = None
+
+
+def quoted(path: str) -> str:
+    """A path for a shell; in single quotes, so that it is seen where it ends."""
+    return f"'{path}'" if "'" not in path else shlex.quote(path)
+
+
+def as_root(command: str) -> str:
+    """A command that takes root."""
+    return command if os.geteuid() == 0 else f"sudo {command}"
 
 
 # -- runtime directory and sockets -----------------------------------------------------------
@@ -93,7 +113,7 @@ def _socket(endpoint: Endpoint) -> Iterator[Finding]:
     elif not _is_listened_on(path):
         # Not removed first: by the time that is done, it may be the one of a new daemon.
         detail = f"{path} is stale: nobody listens there any more"
-        yield Finding(name, False, detail, _START)
+        yield Finding(name, False, detail, START)
     else:
         yield Finding(name, True, path)
 
@@ -244,7 +264,7 @@ def lock(endpoint: Endpoint) -> Finding:
     killed = named is not None and not is_running(named)
     if killed and not all(map(_is_listened_on, _socket_paths(endpoint))):
         detail = f"{endpoint.state}/stetd.lock names process {named}, which was killed"
-        return Finding("lock", False, detail, _START)
+        return Finding("lock", False, detail, START)
     return Finding("lock", True, "no daemon has the history open")
 
 
@@ -279,18 +299,18 @@ def journal(endpoint: Endpoint) -> Iterator[Finding]:
 
 def _journal(found: dict[str, Any]) -> Finding:
     if found["unreadable"]:
-        return Finding("journal", False, found["unreadable"], _START)
+        return Finding("journal", False, found["unreadable"], START)
     if found["newer"]:
         detail = f"{found['refused']} - nothing is lost, but this stet is too old for it"
         return Finding("journal", False, detail, _upgrade())
     if found["refused"]:
         path = found["refused"].partition(": ")[0]
-        away = f"mv {quoted(path)} {quoted(path + '.damaged')}; {_START}"
+        away = f"mv {quoted(path)} {quoted(path + '.damaged')}; {START}"
         return Finding("journal", False, found["refused"], away)
     for torn in found["torn"]:
         detail = f"{torn['path']} ends with {torn['bytes']} bytes that are no record"
         kept = f"cp {quoted(torn['path'])} {quoted(torn['path'] + '.damaged')}"
-        return Finding("journal", False, f"{detail}; a start cuts them off", f"{kept}; {_START}")
+        return Finding("journal", False, f"{detail}; a start cuts them off", f"{kept}; {START}")
     return Finding("journal", True, f"{found['segments']} segments, all readable")
 
 

@@ -1,4 +1,4 @@
-"""``stet log``, ``show`` and ``diff``: what was done."""
+"""``stet log``, ``show``, ``diff`` and ``blame``: what was done."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from stet import calls
 from stet.cli import asking
 from stet.cli.commits import all_named, named
 from stet.cli.output import Output
-from stet.cli.usage import UsageError
-from stet.terminal import bursts, graph, render
+from stet.cli.usage import UNITS, UsageError
+from stet.terminal import blame_lines, bursts, graph, render
 from stet.terminal.log_lines import NARROW, subject_and_why
-from stet.wire.results import CommitInfo, LogResult
+from stet.terminal.spans import Line, Span, plural, short, visible
+from stet.wire.results import BlameResult, CommitInfo, LogResult
 
 #: Commits of a page, if --limit does not say.
 _PAGE = 50
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _AGO = re.compile(r"(\d{1,12}) ?([smhdw])(?:ec(?:ond)?s?|in(?:ute)?s?|ours?|ays?|eeks?)?(?: ago)?")
 
 
@@ -46,11 +46,11 @@ def log(arguments: argparse.Namespace, output: Output) -> None:
     lines = list(_page(page.commits, diffs, arguments, output))
     if page.cursor is not None and output.terminal:
         older = f"older commits: stet log --cursor {page.cursor}"
-        lines.append((render.Span(older, "dim"),))
+        lines.append((Span(older, "dim"),))
     if page.dropped is not None:
         gone = page.dropped
         text = f"{gone.commits:,} older commits were dropped on {gone.time}: {gone.why}"
-        lines.append((render.Span(render.visible(text), "dim"),))
+        lines.append((Span(visible(text), "dim"),))
     output.lines(lines, long=True)
 
 
@@ -72,13 +72,13 @@ def _page(
     diffs: dict[str, str],
     arguments: argparse.Namespace,
     output: Output,
-) -> Iterator[render.Line]:
+) -> Iterator[Line]:
     if arguments.graph:
         yield from graph.page(commits, output.width)
     elif arguments.oneline:
         for commit in commits:
             subject, _ = subject_and_why(commit.message)
-            yield (render.Span(render.short(commit.commit), "yellow"), render.Span(f" {subject}"))
+            yield (Span(short(commit.commit), "yellow"), Span(f" {subject}"))
     elif arguments.patch:
         for commit in commits:
             yield from render.log([commit], output.now, output.width)
@@ -93,8 +93,8 @@ def _page(
         assert output.width is not None, "BUG: no terminal"
         yield from bursts.page(shown, diffs, output.now, output.width, stat=arguments.stat)
         if hidden:
-            count = render.plural(len(hidden), "file") + " seen for the first time: stet log --all"
-            yield (render.Span(count, "dim"),)
+            count = plural(len(hidden), "file") + " seen for the first time: stet log --all"
+            yield (Span(count, "dim"),)
 
 
 def _say_why_none(arguments: argparse.Namespace) -> None:
@@ -143,6 +143,16 @@ def diff(arguments: argparse.Namespace, output: Output) -> None:
         output.lines(output.diff(result.diff, words=arguments.word), long=True)
 
 
+def blame(arguments: argparse.Namespace, output: Output) -> None:
+    """Print a file with the author of each line."""
+
+    def lines(found: BlameResult) -> Iterator[Line]:
+        return blame_lines.blame(found, output.now, output.width, output.tokens)
+
+    call = calls.blame(arguments.path, at=arguments.at)
+    asking.tell(asking.person(arguments), call, output, lines, long=True)
+
+
 def moment(text: str | None) -> str | float | None:
     """A time as people write it, for ``since`` and ``until``.
 
@@ -153,7 +163,7 @@ def moment(text: str | None) -> str | float | None:
         return None
     ago = _AGO.fullmatch(text.strip().lower())
     if ago:
-        return time.time() - int(ago[1]) * _UNITS[ago[2]]
+        return time.time() - int(ago[1]) * UNITS[ago[2]]
     day = {"now": None, "today": 0, "yesterday": 1}.get(text.strip().lower(), -1)
     if day is None:
         return time.time()

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import fcntl
 import os
 import shutil
 import sys
@@ -22,7 +23,7 @@ import msgspec
 
 import stet
 from stet import calls
-from stet.cli import purging
+from stet.cli import asking
 from stet.cli.output import Output
 from stet.cli.usage import UsageError
 from stet.errors import DaemonUnreachable, StetError, TransportError
@@ -50,6 +51,10 @@ class ServiceTrouble(StetError):
     """The service could not be installed or removed as asked; the message says what to do."""
 
     KIND = "service_trouble"
+
+
+class HistoryInUse(StetError):
+    """A daemon runs with this history."""
 
 
 # -- install ---------------------------------------------------------------------------------
@@ -284,11 +289,11 @@ def uninstall(arguments: argparse.Namespace, output: Output) -> None:
     if purge:
         _check_same_state(directory, endpoint)
         managed = systemd.why_not() is None
-        purging.check_unused(endpoint, main_process() if managed else None)
-        purge = arguments.yes or purging.agreed(endpoint.state)
+        _check_unused(endpoint, main_process() if managed else None)
+        purge = arguments.yes or _agreed_to_purge(endpoint.state)
     removed = _remove(directory, own)
     said = [f"removed {path}" for path in removed] or ["no service was installed"]
-    purged = purging.purge(endpoint.state) if purge else []
+    purged = _purge(endpoint.state) if purge else []
     said += [f"removed {path}" for path in purged]
     if not purged and os.path.isdir(endpoint.state):
         said.append(f"history stays in {endpoint.state}, configuration in {config_path()}")
@@ -335,6 +340,71 @@ def _links(directory: str, own: list[str]) -> Iterator[str]:
                 link = os.path.join(directory, wanting, name)
                 if os.path.islink(link):
                     yield link
+
+
+# -- removing the history
+
+#: What a daemon, and a client that starts one, make in the state directory (the lock comes last).
+_DIRECTORIES = ("journal", "workspaces", "index")
+_FILES = (
+    "requests.sqlite3",
+    "requests.sqlite3-wal",
+    "requests.sqlite3-shm",
+    "stetd.log",
+    "stetd.log.1",
+)
+_LOCK = "stetd.lock"
+
+
+def _agreed_to_purge(state: str) -> bool:
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError("nothing was done: there is no terminal to ask on. Add --yes")
+    print(f"All that agents ever did is recorded in {state}. It can't be brought back.")
+    return asking.agreed("Remove it?", "")
+
+
+def _check_unused(endpoint: Endpoint, service: int | None) -> None:
+    """Raise HistoryInUse when another process than the ``service`` has the history open."""
+    pid = holder(endpoint)
+    if pid not in (None, service):
+        raise HistoryInUse(
+            f"process {pid} uses {endpoint.state} and is not the service. Nothing was done. Stop "
+            f"it first: kill {pid}"
+        )
+
+
+def _purge(state: str) -> list[str]:
+    """Remove the history; the paths that went. Raises HistoryInUse when a daemon has it open.
+
+    Only what a daemon keeps in its state directory goes, by name; whatever else is there stays,
+    and the directory with it. The daemon's lock is held meanwhile, so none can start in between.
+    """
+    if not os.path.isdir(state):
+        return []
+    with _locked(state):
+        gone = []
+        for name in (*_DIRECTORIES, *_FILES, _LOCK):
+            path = os.path.join(state, name)
+            if os.path.lexists(path):
+                shutil.rmtree(path) if name in _DIRECTORIES else os.unlink(path)
+                gone.append(path)
+    try:
+        os.rmdir(state)
+    except OSError:
+        return gone
+    return [state]
+
+
+@contextlib.contextmanager
+def _locked(state: str) -> Iterator[None]:
+    lock = os.open(os.path.join(state, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError as error:
+        raise HistoryInUse(f"a daemon uses {state}, so it stays. Stop it and try again.") from error
+    finally:
+        os.close(lock)
 
 
 # -- status and logs -------------------------------------------------------------------------

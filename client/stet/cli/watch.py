@@ -1,4 +1,4 @@
-"""``stet watch``: edits as they happen, until Ctrl-C.
+"""``stet watch``: edits as they happen, until Ctrl-C; and ``stet ui``.
 
     my-agent/conv-1
     14:03:22  4f3c2a1b  src/a.py  + return "hello, " + name  +3 -1
@@ -27,12 +27,13 @@ import msgspec
 import stet
 from stet.cli import asking
 from stet.cli.output import Output
+from stet.cli.usage import UsageError
 from stet.session.event_stream import EventStream
 from stet.terminal import render
 from stet.terminal.bursts import Burst, edit_lines
 from stet.terminal.log_lines import NARROW, details, subject_line
 from stet.terminal.render import Line, Span
-from stet.terminal.request_lines import clock as until
+from stet.terminal.spans import clock as until
 from stet.wire.events import AnyEvent, CommitEvent, LostEvent, ModeEvent, UpgradeRequestEvent
 from stet.wire.results import CommitInfo
 
@@ -205,3 +206,22 @@ def _clock(output: Output, time: str | None = None) -> str:
 def _tell(output: Output, lines: list[Line] | Iterator[Line]) -> None:
     output.lines(lines)
     sys.stdout.flush()
+
+
+# -- the same on a whole screen
+
+
+def ui(arguments: argparse.Namespace, output: Output) -> None:
+    """Show the history until the person leaves."""
+    if output.as_json:
+        raise UsageError("stet ui is for people; stet log --json and stet watch --json are not")
+    try:
+        from stet.ui.app import HistoryApp
+    except ModuleNotFoundError as error:
+        if error.name is None or not error.name.startswith("textual"):
+            raise
+        raise UsageError(
+            "stet ui needs the Python package textual, which is not installed here. Install it "
+            "with: pip install 'stetd[ui]'"
+        ) from error
+    HistoryApp(arguments.directory, light=output.light).run()

@@ -15,6 +15,7 @@ import msgspec
 from stet.terminal.diff_lines import files_of
 from stet.terminal.log_lines import counts, details, stat_line, subject_and_why
 from stet.terminal.spans import (
+    PAUSE_S,
     Line,
     Span,
     ago,
@@ -28,9 +29,6 @@ from stet.terminal.spans import (
     who,
 )
 from stet.wire.results import CommitInfo
-
-#: Seconds without an edit that end a burst.
-PAUSE_S = 300
 
 
 class Burst:

@@ -22,12 +22,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from stet.terminal.diff_lines import diff
 from stet.terminal.log_lines import counts, file_line, log, subject_and_why
-from stet.terminal.request_lines import clock
 from stet.terminal.spans import (
     SHORT,
     Line,
     Span,
     ago,
+    clock,
     columns,
     name_style,
     padded,

@@ -27,6 +27,8 @@ class Span(NamedTuple):
 
 Line = tuple[Span, ...]
 
+#: Seconds without an edit that end a burst.
+PAUSE_S = 300
 #: Digits of an object id that are shown.
 SHORT = 8
 
@@ -137,3 +139,24 @@ def name_style(agent: str | None, session: str | None) -> str:
     if name == "person":
         return "bold"
     return _NAME_STYLES[zlib.crc32(name.encode("utf-8", "replace")) % len(_NAME_STYLES)]
+
+
+def clock(time: str, now: datetime.datetime | None) -> str:
+    """When something will end: ``14:30 (in 28 min)`` of the clock here, or as it was sent."""
+    if now is None:
+        return visible(time)
+    try:
+        moment = datetime.datetime.fromisoformat(time)
+        left = (moment - now).total_seconds()
+    except (ValueError, TypeError):
+        return visible(time)
+    local, today = moment.astimezone(), now.astimezone()
+    shown = local.strftime("%H:%M" if local.date() == today.date() else "%Y-%m-%d %H:%M")
+    return f"{shown} (in {_length(left)})"
+
+
+def _length(seconds: float) -> str:
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{round(seconds / length)} {unit}"
+    return f"{max(0, round(seconds))} s"

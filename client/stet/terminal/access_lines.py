@@ -1,10 +1,12 @@
-r"""Requests for write access as lines for people.
+r"""Sessions, and requests for write access, as lines for people.
+
+    conv-1  my-agent  3 min ago  12 edits  unrestricted
 
     4f3c2a1b9d0e  3 min ago  my-agent/conv-1
       /home/me/project
       the tests in tests/unit need the new signature
 
-Decided ones tell what was decided, when, and the note. The reason is an agent's text: spelled
+Decided requests tell what was decided, when, and the note. The reason is an agent's text: spelled
 out, wrapped and indented, so that it can't look like anything else.
 """
 
@@ -12,14 +14,27 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 
-from stet.terminal.spans import Line, Span, columns, name_style, shortened, visible, when
-from stet.wire.results import UpgradeInfo
+from stet.terminal.spans import (
+    Line,
+    Span,
+    clock,
+    columns,
+    name_style,
+    padded,
+    plural,
+    shortened,
+    visible,
+    when,
+)
+from stet.wire.results import EndedSession, SessionInfo, UpgradeInfo
 
 _INDENT = "  "
 #: Lines of a reason that are shown.
 _MOST_LINES = 12
 _STYLES = {"pending": "bold yellow", "approved": "bold green", "denied": "bold red"}
+_MODES = {"restricted": "bold yellow"}
 
 
 def requests(
@@ -91,22 +106,51 @@ def _where(request: UpgradeInfo) -> Line:
     return (Span(visible(request.workspace), "dim"), Span(")"))
 
 
-def clock(time: str, now: datetime.datetime | None) -> str:
-    """When something will end: ``14:30 (in 28 min)`` of the clock here, or as it was sent."""
-    if now is None:
-        return visible(time)
-    try:
-        moment = datetime.datetime.fromisoformat(time)
-        left = (moment - now).total_seconds()
-    except (ValueError, TypeError):
-        return visible(time)
-    local, today = moment.astimezone(), now.astimezone()
-    shown = local.strftime("%H:%M" if local.date() == today.date() else "%Y-%m-%d %H:%M")
-    return f"{shown} (in {_length(left)})"
+def sessions(
+    found: Sequence[SessionInfo], now: datetime.datetime | None, *, where: bool
+) -> Iterator[Line]:
+    """A line a session; ``where``: with the workspaces that they are of."""
+    for root, own in groupby(
+        sorted(found, key=lambda each: each.workspace), key=lambda each: each.workspace
+    ):
+        newest = sorted(own, key=lambda each: each.last_seen, reverse=True)
+        if where:
+            yield (Span(visible(root), "bold"),)
+        yield from _rows(newest, now, "  " if where else "")
 
 
-def _length(seconds: float) -> str:
-    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= 2 * length:
-            return f"{round(seconds / length)} {unit}"
-    return f"{max(0, round(seconds))} s"
+def _rows(
+    found: Sequence[SessionInfo], now: datetime.datetime | None, indent: str
+) -> Iterator[Line]:
+    cells = [
+        (
+            visible(s.session),
+            visible(s.agent or ""),
+            when(s.last_seen, now),
+            plural(s.commits, "edit"),
+        )
+        for s in found
+    ]
+    widths = [max(columns(row[at]) for row in cells) for at in range(len(cells[0]))]
+    for session, row in zip(found, cells, strict=True):
+        name, agent, seen, edits = (padded(*cell) for cell in zip(row, widths, strict=True))
+        yield (
+            Span(f"{indent}{name}", name_style(session.agent, session.session)),
+            Span(f"  {agent}"),
+            Span(f"  {seen}", "dim"),
+            Span(f"  {edits}"),
+            Span(f"  {visible(session.mode)}", _MODES.get(session.mode, "")),
+            *([Span(f" until {clock(session.until, now)}", "dim")] if session.until else []),
+        )
+
+
+def ended(result: EndedSession) -> Iterator[Line]:
+    """What went with a session, and what comes if its agent goes on."""
+    gone = [plural(result.clipboards, "clipboard")] if result.clipboards else []
+    gone += [f"request {visible(result.request)}"] if result.request else []
+    lost = f" {' and '.join(gone)} went with it;" if gone else ""
+    yield (
+        Span(visible(result.session), "bold"),
+        Span(f" is ended;{lost} what it did stays."),
+    )
+    yield (Span(f"A new session of this name is {visible(result.next_mode)}.", "dim"),)
