@@ -25,8 +25,7 @@ from stet import calls
 from stet.cli.output import Output
 from stet.errors import StetError
 from stet.service.socket_path import config_path
-from stet.terminal.render import visible
-from stet.terminal.spans import Line, Span
+from stet.terminal.spans import Line, Span, visible, visible_lines
 from stet.wire.results import ReloadResult
 
 #: -P: without it "-m" would put the current directory before the installed packages.
@@ -78,7 +77,7 @@ def reload(_arguments: argparse.Namespace, output: Output) -> int:
     elif result.error is None:
         output.lines(_reloaded(result))
     if result.error is not None:
-        print(f"stet: nothing was taken over:\n{_visible_lines(result.error)}", file=sys.stderr)
+        print(f"stet: nothing was taken over:\n{visible_lines(result.error)}", file=sys.stderr)
     return 0 if result.error is None else 1
 
 
@@ -102,12 +101,8 @@ def _tell_faults(told: dict[str, Any], output: Output) -> int:
     if output.as_json:
         output.value(told)
     for fault in told["faults"]:
-        print(f"stet: {_visible_lines(fault['message'])}", file=sys.stderr)
+        print(f"stet: {visible_lines(fault['message'])}", file=sys.stderr)
     return 1
-
-
-def _visible_lines(text: str) -> str:
-    return "\n".join(visible(line) for line in text.split("\n"))
 
 
 def _options(told: dict[str, Any]) -> Iterator[Line]:

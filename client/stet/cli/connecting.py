@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from stet.cli.output import Output
 from stet.cli.usage import UsageError
-from stet.terminal.render import Line, Span, visible
+from stet.terminal.spans import Line, Span, visible
 
 if TYPE_CHECKING:  # no other command needs it
     from stet.agents.carrying_out import Request
@@ -74,7 +74,7 @@ def _request(arguments: argparse.Namespace) -> Request:
     from stet.agents.entries import this_stet
 
     here = os.path.abspath(arguments.directory)
-    workspace = getattr(arguments, "workspace", None)
+    workspace, tools = getattr(arguments, "workspace", None), getattr(arguments, "tools", None)
     if workspace is not None:
         workspace = os.path.abspath(os.path.join(here, workspace))
         if not os.path.isdir(workspace):
@@ -86,17 +86,17 @@ def _request(arguments: argparse.Namespace) -> Request:
         program=this_stet(),
         environ=os.environ,
         workspace=workspace,
-        tools=_tools(getattr(arguments, "tools", None)),
+        tools=None if tools is None else ",".join(_dialects(tools)),
         hooks=getattr(arguments, "hooks", False),
         edits=getattr(arguments, "allow_edits", False),
     )
 
 
-def _tools(names: str | None) -> str | None:
+def _dialects(names: str) -> tuple[str, ...]:
     from stet.mcp.catalogue import named_dialects
 
     try:
-        return None if names is None else ",".join(named_dialects(names))
+        return named_dialects(names)
     except ValueError as error:
         raise UsageError(f"--tools: {error}") from error
 
@@ -139,13 +139,13 @@ def _hints(request: Request) -> Iterator[str]:
 
 def command_line(verb: Literal["connect", "disconnect"], request: Request) -> str:
     """The command that writes what a request wants, or takes it out, when typed where we are."""
-    words = ["stet", verb, request.client.name]
-    words += ["--write"] if verb == "connect" else []
-    workspace = request.workspace if verb == "connect" else None
+    connecting = verb == "connect"
+    workspace = request.workspace if connecting else None
+    words = ["stet", verb, request.client.name, *(["--write"] if connecting else [])]
     if request.scope == "project":
         words += ["--scope", "project"]
         words += ["-C", request.project] if request.project not in (os.getcwd(), workspace) else []
-    if verb == "connect":
+    if connecting:
         words += ["--workspace", workspace] if workspace is not None else []
         words += ["--tools", request.tools] if request.tools is not None else []
         words += ["--hooks"] if request.hooks else []
@@ -160,16 +160,12 @@ def mcp(arguments: argparse.Namespace, _output: Output) -> None:
     from stet.mcp.callers import Options
 
     directory = os.path.join(arguments.directory, arguments.workspace)
-    try:
-        dialects = catalogue.named_dialects(arguments.tools or ",".join(catalogue.DIALECTS))
-    except ValueError as error:
-        raise UsageError(f"--tools: {error}") from error
     options = Options(
         workspace=os.path.abspath(directory),
         session=arguments.session or os.environ.get("STET_SESSION") or None,
         own_session=f"mcp-{os.urandom(6).hex()}",
         agent=arguments.agent or os.environ.get("STET_AGENT") or None,
-        dialects=dialects,
+        dialects=_dialects(arguments.tools or ",".join(catalogue.DIALECTS)),
         secret=os.environ.get("STET_SECRET") or None,
         structured=arguments.structured,
     )

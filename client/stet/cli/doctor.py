@@ -24,7 +24,7 @@ from stet.service import systemd, unit_files
 from stet.service.socket_path import config_path
 from stet.service.spawn import Endpoint, holder
 from stet.service.unit_files import HARDENED, MARKER, NAMES, SERVICE, SOCKET
-from stet.terminal.render import Line, Span, plural, size, visible
+from stet.terminal.spans import Line, Span, plural, size, visible
 from stet.wire.results import StatusResult
 
 _PACKAGES = (

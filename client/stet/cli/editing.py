@@ -14,6 +14,7 @@ from stet.cli import asking
 from stet.cli.output import Output
 from stet.cli.usage import UsageError
 from stet.terminal import render
+from stet.terminal.spans import visible
 from stet.wire.results import EditResult
 
 
@@ -74,7 +75,7 @@ def apply_patch(arguments: argparse.Namespace, output: Output) -> None:
     if result is not None:
         output.lines(render.answered(result, preview=arguments.preview, show_diff=output.diff))
         for warning in result.warnings:
-            print(f"warning: {render.visible(warning)}", file=sys.stderr)
+            print(f"warning: {visible(warning)}", file=sys.stderr)
 
 
 def is_patch(argument: str) -> bool:

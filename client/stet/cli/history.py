@@ -18,8 +18,7 @@ from stet.cli import asking
 from stet.cli.commits import all_named, named
 from stet.cli.output import Output
 from stet.cli.usage import UNITS, UsageError
-from stet.terminal import blame_lines, bursts, graph, render
-from stet.terminal.log_lines import NARROW, subject_and_why
+from stet.terminal import blame_lines, log_lines, render
 from stet.terminal.spans import Line, Span, plural, short, visible
 from stet.wire.results import BlameResult, CommitInfo, LogResult
 
@@ -56,7 +55,7 @@ def log(arguments: argparse.Namespace, output: Output) -> None:
 
 def _grouped(arguments: argparse.Namespace, output: Output) -> bool:
     """Whether it is for a person on a terminal, with a heading for each burst."""
-    wide = output.now is not None and (output.width or 0) >= NARROW
+    wide = output.now is not None and (output.width or 0) >= log_lines.NARROW
     return (wide or arguments.patch) and not (arguments.oneline or arguments.graph)
 
 
@@ -74,27 +73,26 @@ def _page(
     output: Output,
 ) -> Iterator[Line]:
     if arguments.graph:
-        yield from graph.page(commits, output.width)
+        yield from log_lines.graph_page(commits, output.width)
     elif arguments.oneline:
         for commit in commits:
-            subject, _ = subject_and_why(commit.message)
+            subject, _ = log_lines.subject_and_why(commit.message)
             yield (Span(short(commit.commit), "yellow"), Span(f" {subject}"))
     elif arguments.patch:
         for commit in commits:
-            yield from render.log([commit], output.now, output.width)
+            yield from log_lines.log([commit], output.now, output.width)
             yield from output.diff(diffs.get(commit.commit, ""))
             yield ()
     elif not _grouped(arguments, output):
-        yield from render.log(commits, output.now, output.width)
+        yield from log_lines.log(commits, output.now, output.width)
     else:
-        hidden = [] if arguments.all else [each for each in commits if bursts.is_first_seen(each)]
-        shown = [each for each in commits if each not in hidden]
+        shown = [each for each in commits if arguments.all or not log_lines.is_first_seen(each)]
         assert output.now is not None, "BUG: no terminal"
         assert output.width is not None, "BUG: no terminal"
-        yield from bursts.page(shown, diffs, output.now, output.width, stat=arguments.stat)
-        if hidden:
-            count = plural(len(hidden), "file") + " seen for the first time: stet log --all"
-            yield (Span(count, "dim"),)
+        yield from log_lines.burst_page(shown, diffs, output.now, output.width, stat=arguments.stat)
+        if hidden := len(commits) - len(shown):
+            count = plural(hidden, "file")
+            yield (Span(f"{count} seen for the first time: stet log --all", "dim"),)
 
 
 def _say_why_none(arguments: argparse.Namespace) -> None:

@@ -23,8 +23,7 @@ import msgspec
 
 from stet.cli.usage import columns
 from stet.terminal.colours import colours
-from stet.terminal.diff_lines import diff as plain_diff
-from stet.terminal.spans import Line, Span, visible
+from stet.terminal.spans import Line, Span, visible, visible_lines
 
 
 class Output:
@@ -69,7 +68,9 @@ class Output:
 
             grounds = diff_colours.LIGHT if self._colours.light else diff_colours.DARK
             return diff_colours.coloured(text, self.width, grounds, titles=titles)
-        return plain_diff(text, titles=titles)
+        from stet.terminal import diff_lines
+
+        return diff_lines.diff(text, titles=titles)
 
     @property
     def tokens(self) -> Callable[[str, str], Sequence[Sequence[Span]]] | None:
@@ -99,7 +100,7 @@ class Output:
     def content(self, text: str) -> None:
         """Print a file's or a clipboard's text: byte for byte, spelled out on a terminal."""
         if self.terminal:
-            sys.stdout.write("\n".join(visible(line) for line in text.split("\n")))
+            sys.stdout.write(visible_lines(text))
             return
         sys.stdout.flush()
         sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))

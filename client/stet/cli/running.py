@@ -18,7 +18,7 @@ from stet.cli.arguments import parse
 from stet.cli.output import Output
 from stet.cli.usage import UsageError
 from stet.errors import Conflict, StetError, TransportError
-from stet.terminal.render import visible
+from stet.terminal.spans import visible, visible_lines
 
 DONE, REFUSED, USAGE, UNREACHABLE, CONFLICT = range(5)
 
@@ -43,7 +43,9 @@ def run(argv: Sequence[str] | None = None) -> int:
                 {"error": {"code": error.code, "message": error.message, "data": error.data}}
             )
         _complain(error, arguments)
-        return exit_status(error)
+        if isinstance(error, TransportError):
+            return UNREACHABLE
+        return CONFLICT if isinstance(error, Conflict) else REFUSED
     except UsageError as error:
         print(f"stet: {visible_lines(str(error))}", file=sys.stderr)
         if "stet " not in str(error):
@@ -58,13 +60,6 @@ def run(argv: Sequence[str] | None = None) -> int:
     return status
 
 
-def exit_status(error: StetError) -> int:
-    """The exit status for an error."""
-    if isinstance(error, TransportError):
-        return UNREACHABLE
-    return CONFLICT if isinstance(error, Conflict) else REFUSED
-
-
 def _complain(error: StetError, arguments: argparse.Namespace) -> None:
     from stet.terminal.refusals import as_typed, helping
 
@@ -77,8 +72,3 @@ def _complain(error: StetError, arguments: argparse.Namespace) -> None:
     help_ = None if arguments.json else helping(error, arguments.prog)
     if help_ is not None:
         print(f"Try: {visible(help_)}", file=sys.stderr)
-
-
-def visible_lines(text: str) -> str:
-    """A message of several lines with its control characters spelled out."""
-    return "\n".join(visible(line) for line in text.split("\n"))

@@ -34,7 +34,7 @@ from stet.service.spawn import Endpoint, connect, holder, turn_to_start
 from stet.service.unit_files import HARDENED, MARKER, NAMES, SERVICE, SOCKET, Installed
 from stet.session.connection import Connection
 from stet.session.conversation import outcome
-from stet.terminal.render import Line, Span, visible
+from stet.terminal.spans import Line, Span, visible
 from stet.wire.framing import Encoding
 
 #: Seconds that a daemon may take to finish its calls and end, as in the unit; and to answer.

@@ -27,7 +27,7 @@ from stet.cli import asking
 from stet.cli.commits import all_named, named
 from stet.cli.output import Output
 from stet.cli.usage import UsageError
-from stet.terminal import render
+from stet.terminal import log_lines, render
 from stet.terminal.spans import PAUSE_S, Line, Span, ago, plural, visible, who
 from stet.wire.results import CommitInfo, EditResult
 
@@ -169,7 +169,7 @@ def _report(
 ) -> Iterator[Line]:
     """What was taken back, and what that changed, or would."""
     yield (Span(title, "bold"),)
-    yield from render.log(commits, output.now, output.width)
+    yield from log_lines.log(commits, output.now, output.width)
     more = len(result.undone) - len(commits) if isinstance(result.undone, list) else 0
     if more > 0:
         yield (Span(f"and {more} more"),)
@@ -266,7 +266,7 @@ def _is_edit(commit: CommitInfo) -> bool:
 
 def _shown(edits: list[CommitInfo], also: dict[str, int], output: Output) -> Iterator[Line]:
     yield (Span(f"The last burst, {plural(len(edits), 'edit')} by {who(edits[0])}:", "bold"),)
-    yield from render.log(edits[:_LISTED], output.now, output.width)
+    yield from log_lines.log(edits[:_LISTED], output.now, output.width)
     if len(edits) > _LISTED:
         yield (Span(f"and {len(edits) - _LISTED} more"),)
     if also:

@@ -14,8 +14,7 @@ from stet.cli import asking
 from stet.cli.output import Output
 from stet.cli.usage import UsageError
 from stet.errors import IoError, StetError
-from stet.terminal import render
-from stet.terminal.spans import Line, Span, plural, visible
+from stet.terminal.spans import Line, Span, plural, size, visible
 from stet.wire.results import ForgetResult, VerifyResult, WorkInfo, WorkspaceInfo
 
 _LOOK_S = 0.3
@@ -27,7 +26,7 @@ def gc(arguments: argparse.Namespace, output: Output) -> None:
     with asking.person(arguments, timeout=None) as session, _progress(arguments, session.workspace):
         result = asking.ask(session, calls.gc(), output)
     if result is not None:
-        sizes = [render.size(number) for number in (result.bytes_before, result.bytes_after)]
+        sizes = [size(number) for number in (result.bytes_before, result.bytes_after)]
         line = [Span("The history takes "), Span(sizes[1], "bold"), Span(f", {sizes[0]} before")]
         if result.dropped:
             line.append(Span(f"; {result.dropped:,} objects that nothing needed are gone"))
@@ -41,7 +40,7 @@ def snapshot(arguments: argparse.Namespace, output: Output) -> None:
         result = asking.ask(session, call, output)
     if result is None:
         return
-    total = f"{result.files:,} files, {render.size(result.bytes)}"
+    total = f"{result.files:,} files, {size(result.bytes)}"
     if result.commit is None:
         output.lines([(Span(f"Nothing has changed ({total})."),)])
     else:

@@ -29,10 +29,8 @@ from stet.cli import asking
 from stet.cli.output import Output
 from stet.cli.usage import UsageError
 from stet.session.event_stream import EventStream
-from stet.terminal import render
-from stet.terminal.bursts import Burst, edit_lines
-from stet.terminal.log_lines import NARROW, details, subject_line
-from stet.terminal.render import Line, Span
+from stet.terminal.log_lines import NARROW, Burst, details, edit_lines, subject_line
+from stet.terminal.spans import Line, Span, name_style, named, short, visible, who
 from stet.terminal.spans import clock as until
 from stet.wire.events import AnyEvent, CommitEvent, LostEvent, ModeEvent, UpgradeRequestEvent
 from stet.wire.results import CommitInfo
@@ -56,7 +54,7 @@ def watch(arguments: argparse.Namespace, output: Output) -> int:
 
 
 def _beginning(session: stet.Session) -> str:
-    return f"watching {render.visible(session.workspace or '')}; Ctrl-C ends it"
+    return f"watching {visible(session.workspace or '')}; Ctrl-C ends it"
 
 
 def _follow(arguments: argparse.Namespace, output: Output, events: EventStream) -> None:
@@ -125,7 +123,7 @@ def committed(
     shown = list(islice(output.diff(diff, titles=len(commit.files) > 1), lines + 1))
     yield from shown[:lines]
     if len(shown) > lines > 0:
-        yield (Span(f"{_INDENT}... stet show {render.short(commit.commit)} has all of it", "dim"),)
+        yield (Span(f"{_INDENT}... stet show {short(commit.commit)} has all of it", "dim"),)
     if shown[:lines]:
         yield ()
 
@@ -146,8 +144,8 @@ def _alone(commit: CommitInfo, output: Output) -> Iterator[Line]:
     """For a narrow terminal, and where there is none."""
     head = (
         Span(f"{_clock(output, commit.time)}  ", "dim"),
-        Span(f"{render.short(commit.commit)}  ", "yellow"),
-        Span(render.who(commit), render.name_style(commit.agent, commit.session)),
+        Span(f"{short(commit.commit)}  ", "yellow"),
+        Span(who(commit), name_style(commit.agent, commit.session)),
         Span("  "),
     )
     if output.width is None:
@@ -167,7 +165,7 @@ def other(event: AnyEvent, output: Output) -> Iterator[Line]:
     if isinstance(event, ModeEvent):
         of = "the workspace" if event.session is None else f"session {event.session}"
         style = "bold red" if event.mode == "restricted" else "bold green"
-        told = (clock, Span(render.visible(f"{of} is now ")), Span(event.mode, style))
+        told = (clock, Span(visible(f"{of} is now ")), Span(event.mode, style))
         end = f" until {until(event.until, output.now)}" if event.until else ""
         yield (*told, Span(end)) if end else told
     elif isinstance(event, UpgradeRequestEvent):
@@ -179,15 +177,14 @@ def other(event: AnyEvent, output: Output) -> Iterator[Line]:
 
 
 def _requested(event: UpgradeRequestEvent, clock: Span) -> Iterator[Line]:
-    names = (render.visible(name) for name in (event.agent, event.session) if name)
-    who = Span("/".join(names), render.name_style(event.agent, event.session))
+    who = Span(named(event.agent, event.session), name_style(event.agent, event.session))
     if event.status != "pending":
-        note = f": {render.visible(event.note)}" if event.note else ""
-        yield (clock, Span("request of "), who, Span(f" {render.visible(event.status)}{note}"))
+        note = f": {visible(event.note)}" if event.note else ""
+        yield (clock, Span("request of "), who, Span(f" {visible(event.status)}{note}"))
         return
-    why = f": {render.visible(event.reason)}" if event.reason else ""
+    why = f": {visible(event.reason)}" if event.reason else ""
     yield (clock, who, Span(f" asks for write access{why}", "bold yellow"))
-    request = render.visible(event.request)
+    request = visible(event.request)
     yield (Span(f"{_INDENT}stet approve {request}, or stet deny {request}", "dim"),)
 
 
@@ -195,7 +192,7 @@ def _clock(output: Output, time: str | None = None) -> str:
     """The time of day here, of a time as the daemon tells it, or of now; or all of it."""
     now = datetime.datetime.now(datetime.UTC)
     if output.now is None:
-        return render.visible(time) if time else now.strftime("%Y-%m-%dT%H:%M:%SZ")
+        return visible(time) if time else now.strftime("%Y-%m-%dT%H:%M:%SZ")
     try:
         moment = now if time is None else datetime.datetime.fromisoformat(time)
     except ValueError:

@@ -15,9 +15,8 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from stet.report.gathering import Report
-from stet.terminal.bursts import first_changed
 from stet.terminal.diff_lines import files_of
-from stet.terminal.log_lines import subject_and_why
+from stet.terminal.log_lines import first_changed, subject_and_why
 from stet.terminal.spans import plural, short, shortened, visible
 from stet.wire.results import BlameResult, CommitInfo, ShowResult
 

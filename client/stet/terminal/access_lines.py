@@ -22,6 +22,7 @@ from stet.terminal.spans import (
     clock,
     columns,
     name_style,
+    named,
     padded,
     plural,
     shortened,
@@ -43,7 +44,10 @@ def requests(
     """A few lines a request; ``width``: of the terminal, None where there is none."""
     for request in found:
         yield _head(request, now, width)
-        yield (Span(_INDENT + _fitting(visible(request.workspace), width), "dim"),)
+        where = visible(request.workspace)
+        if width is not None:
+            where = shortened(where, max(8, width - len(_INDENT)))
+        yield (Span(_INDENT + where, "dim"),)
         for line in reason_lines(request.reason, width):
             yield (Span(_INDENT + line),)
         if request.status != "pending":
@@ -52,7 +56,7 @@ def requests(
 
 def _head(request: UpgradeInfo, now: datetime.datetime | None, width: int | None) -> Line:
     time = when(request.time, now)
-    name = who(request)
+    name = named(request.agent, request.session)
     if width is not None:
         name = shortened(name, max(8, width - len(request.request) - columns(time) - 4))
     return (
@@ -60,11 +64,6 @@ def _head(request: UpgradeInfo, now: datetime.datetime | None, width: int | None
         Span(f"  {time}  ", "dim"),
         Span(name, name_style(request.agent, request.session)),
     )
-
-
-def who(request: UpgradeInfo) -> str:
-    """``agent/session``, as the log has it."""
-    return "/".join(visible(name) for name in (request.agent, request.session) if name)
 
 
 def reason_lines(reason: str, width: int | None) -> list[str]:
@@ -81,10 +80,6 @@ def reason_lines(reason: str, width: int | None) -> list[str]:
     return wrapped
 
 
-def _fitting(text: str, width: int | None) -> str:
-    return text if width is None else shortened(text, max(8, width - len(_INDENT)))
-
-
 def _decision(request: UpgradeInfo, now: datetime.datetime | None) -> Line:
     time = f" {when(request.decided, now)}" if request.decided else ""
     until = f", until {clock(request.until, now)}" if request.until else ""
@@ -95,15 +90,15 @@ def _decision(request: UpgradeInfo, now: datetime.datetime | None) -> Line:
 
 def decided(request: UpgradeInfo, now: datetime.datetime | None) -> Iterator[Line]:
     """What was decided about one request, right after it."""
+    said = "stays restricted"
     if request.status == "approved":
-        until = f" until {clock(request.until, now)}" if request.until else ""
-        yield (Span(who(request), "bold"), Span(f" may write{until}  ("), *_where(request))
-    else:
-        yield (Span(who(request), "bold"), Span(" stays restricted  ("), *_where(request))
-
-
-def _where(request: UpgradeInfo) -> Line:
-    return (Span(visible(request.workspace), "dim"), Span(")"))
+        said = "may write" + (f" until {clock(request.until, now)}" if request.until else "")
+    yield (
+        Span(named(request.agent, request.session), "bold"),
+        Span(f" {said}  ("),
+        Span(visible(request.workspace), "dim"),
+        Span(")"),
+    )
 
 
 def sessions(

@@ -16,10 +16,10 @@ from stet.terminal.spans import (
     Line,
     Span,
     ago,
+    fitted,
     line_columns,
     name_style,
     short,
-    shortened,
     who,
 )
 from stet.ui.timeline import text_of
@@ -133,12 +133,6 @@ def _pairs(hunk: Hunk, lines: Sequence[Line]) -> Iterator[tuple[Line, Line]]:
     yield from run()
 
 
-def _cut(line: Line, width: int) -> Iterator[Span]:
-    room = width
-    for span in line:
-        text = shortened(span.text, room) if room > 0 else ""
-        if text:
-            yield Span(text, span.style)
-        room -= line_columns((Span(text),))
-    if room > 0:
-        yield Span(" " * room)
+def _cut(line: Line, width: int) -> Line:
+    kept = fitted(line, width)
+    return (*kept, Span(" " * (width - line_columns(kept))))
