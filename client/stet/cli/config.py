@@ -15,7 +15,7 @@ import argparse
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -43,14 +43,7 @@ def path(_arguments: argparse.Namespace, output: Output) -> None:
 
 def show(_arguments: argparse.Namespace, output: Output) -> int:
     """Print every option: its value, where it comes from, what it means."""
-    told = ask_stetd("--show-config")
-    if "faults" in told:
-        return _tell_faults(told, output)
-    if output.as_json:
-        output.value(told)
-    else:
-        output.lines(_options(told))
-    return 0
+    return _tell(ask_stetd("--show-config"), output, _options)
 
 
 def check(arguments: argparse.Namespace, output: Output) -> int:
@@ -58,14 +51,8 @@ def check(arguments: argparse.Namespace, output: Output) -> int:
     file = arguments.file
     if file is not None:
         file = os.path.join(arguments.directory, file)
-    told = ask_stetd("--check-config", *([file] if file is not None else []))
-    if not told["ok"]:
-        return _tell_faults(told, output)
-    if output.as_json:
-        output.value(told)
-    else:
-        output.lines([(Span(f"{visible(told['path'])}: ok"),)])
-    return 0
+    said = ask_stetd("--check-config", *([file] if file is not None else []))
+    return _tell(said, output, lambda _: [(Span(f"{visible(said['path'])}: ok"),)])
 
 
 def reload(_arguments: argparse.Namespace, output: Output) -> int:
@@ -90,25 +77,31 @@ def ask_stetd(*arguments: str) -> dict[str, Any]:
     except OSError as error:
         raise StetError(f"stetd can't be run: {error.strerror}") from error
     try:
-        told: dict[str, Any] = msgspec.json.decode(done.stdout)
+        said: dict[str, Any] = msgspec.json.decode(done.stdout)
     except msgspec.DecodeError as error:
         words = done.stderr.decode(errors="replace").strip()
         raise StetError(f"stetd can't say what its options are: {words}") from error
-    return told
+    return said
 
 
-def _tell_faults(told: dict[str, Any], output: Output) -> int:
+def _tell(
+    said: dict[str, Any], output: Output, lines: Callable[[dict[str, Any]], Iterable[Line]]
+) -> int:
+    """Print what stetd said, or what is wrong with the configuration; the exit status."""
+    faults = said.get("faults", [])
     if output.as_json:
-        output.value(told)
-    for fault in told["faults"]:
+        output.value(said)
+    elif not faults:
+        output.lines(lines(said))
+    for fault in faults:
         print(f"stet: {visible_lines(fault['message'])}", file=sys.stderr)
-    return 1
+    return 1 if faults else 0
 
 
-def _options(told: dict[str, Any]) -> Iterator[Line]:
-    there = "" if told["exists"] else " (not there: every default holds)"
-    yield (Span(f"# {visible(told['path'])}{there}", "dim"),)
-    for option in told["options"]:
+def _options(said: dict[str, Any]) -> Iterator[Line]:
+    there = "" if said["exists"] else " (not there: every default holds)"
+    yield (Span(f"# {visible(said['path'])}{there}", "dim"),)
+    for option in said["options"]:
         own = option["source"] != "default"
         value = _toml(option["value"])
         unit = f" {option['unit']}" if option["unit"] else ""

@@ -1,10 +1,9 @@
 """``stet doctor``: what is wrong with this installation, and the command that mends it.
 
 Each check gives a finding; a wrong one says what to run. Run in the order in which they are
-printed, the commands mend one another's causes first. Nothing is changed or created, and no
-daemon started, but that of a service is asked through its socket. Exit status 0 when nothing is
-wrong, 1 otherwise. With ``--json``: ``{"ok": bool, "findings": [{"check", "ok", "detail",
-"mend"}]}``.
+printed, the commands mend one another's causes first. Nothing is changed or created, and no daemon
+started, but that of a service is asked through its socket. Exit status 0 when nothing is wrong, 1
+otherwise. With ``--json``: ``{"ok": bool, "findings": [{"check", "ok", "detail", "mend"}]}``.
 """
 
 from __future__ import annotations
@@ -25,12 +24,8 @@ from stet.service.socket_path import config_path
 from stet.service.spawn import Endpoint, holder
 from stet.service.unit_files import HARDENED, MARKER, NAMES, SERVICE, SOCKET
 from stet.terminal.spans import Line, Span, plural, size, visible
-from stet.wire.results import StatusResult
 
-_PACKAGES = (
-    *("msgspec", "pygit2", "rapidfuzz", "regex", "rich"),
-    "tomlkit",
-)
+_PACKAGES = ("msgspec", "pygit2", "rapidfuzz", "regex", "rich", "tomlkit")
 _INSTALL = "stet service install"
 #: Seconds for an answer; that of a service may have to be started for it.
 _ANSWER_S = 20.0
@@ -59,7 +54,8 @@ def _lines(finding: Finding) -> Iterator[Line]:
 
 def _findings(directory: str) -> Iterator[Finding]:
     endpoint = Endpoint.from_environment(control=True)
-    yield _python()
+    # No older Python than 3.11 loads this package.
+    yield Finding("python", True, f"{platform.python_version()} ({sys.executable})")
     yield _packages()
     yield doctor_places.runtime(endpoint)
     yield doctor_places.state(endpoint.state)
@@ -71,12 +67,6 @@ def _findings(directory: str) -> Iterator[Finding]:
     yield from doctor_clients.findings(directory)
     yield from doctor_places.sockets(endpoint)
     yield from _daemon(endpoint, directory)
-
-
-def _python() -> Finding:
-    found = f"{platform.python_version()} ({sys.executable})"
-    ok = sys.version_info >= (3, 11)
-    return Finding("python", ok, found, None if ok else "install Python 3.11 or later")
 
 
 def _packages() -> Finding:
@@ -114,22 +104,21 @@ def _daemon(endpoint: Endpoint, directory: str) -> Iterator[Finding]:
     said = f"version {status.version} answers, process {status.pid}"
     if status.version != stet.__version__:
         yield Finding("daemon", False, f"{said}, but stet is {stet.__version__}", again)
-    elif status.last_error is not None:
-        error_told = f"; its last error, {status.last_error.time}: {status.last_error.message}"
-        yield Finding("daemon", True, said + error_told)
     else:
+        last = status.last_error
+        said += f"; its last error, {last.time}: {last.message}" if last is not None else ""
         yield Finding("daemon", True, said)
-    yield _history(endpoint, status)
-    yield _workspace(endpoint, directory)
-    yield from _deferred(status, directory)
-
-
-def _history(endpoint: Endpoint, status: StatusResult) -> Finding:
     if status.trouble:
-        return Finding("history", False, status.trouble, doctor_places.room(endpoint.state))
-    held = f"{status.commits} commits of {status.workspaces} workspaces"
-    sizes = f"{size(status.shadow_bytes or 0)}, journal {size(status.journal_bytes or 0)}"
-    return Finding("history", True, f"{held}, {sizes}; stet verify looks into it")
+        yield Finding("history", False, status.trouble, doctor_places.room(endpoint.state))
+    else:
+        held = f"{status.commits} commits of {status.workspaces} workspaces"
+        sizes = f"{size(status.shadow_bytes or 0)}, journal {size(status.journal_bytes or 0)}"
+        yield Finding("history", True, f"{held}, {sizes}; stet verify looks into it")
+    yield _workspace(endpoint, directory)
+    here = os.path.join(os.path.realpath(directory), "")
+    for root, why in (status.unavailable or {}).items():  # other workspaces in which no call works
+        if not here.startswith(os.path.join(root, "")):
+            yield Finding("workspace", False, why, f"stet verify -C '{root}'")
 
 
 def _workspace(endpoint: Endpoint, directory: str) -> Finding:
@@ -146,14 +135,6 @@ def _workspace(endpoint: Endpoint, directory: str) -> Finding:
     return Finding("workspace", True, detail)
 
 
-def _deferred(status: StatusResult, directory: str) -> Iterator[Finding]:
-    """The other workspaces in which no call works."""
-    here = os.path.join(os.path.realpath(directory), "")
-    for root, why in (status.unavailable or {}).items():
-        if not here.startswith(os.path.join(root, "")):
-            yield Finding("workspace", False, why, f"stet verify -C '{root}'")
-
-
 # -- the service: one command mends all that can be wrong with it
 
 
@@ -161,7 +142,9 @@ def _service(endpoint: Endpoint) -> Iterator[Finding]:
     """What there is to say about the service."""
     directory = unit_files.units_directory()
     units = {name: service.installed_unit(directory, name) for name in NAMES}
-    if not any(units.values()) and not _links_left(directory):
+    # A link: the socket is enabled although its unit is gone.
+    link = os.path.join(directory, "sockets.target.wants", SOCKET)
+    if not any(units.values()) and not os.path.islink(link):
         yield Finding("service", True, "not installed: commands start the daemon")
         return
     missing = [name for name, text in units.items() if text is None]
@@ -179,11 +162,6 @@ def _service(endpoint: Endpoint) -> Iterator[Finding]:
         return
     stale = _stale(texts, endpoint)
     yield Finding("service", False, stale, _INSTALL) if stale else _running(endpoint)
-
-
-def _links_left(directory: str) -> bool:
-    """Whether the socket is enabled although its unit is gone."""
-    return os.path.islink(os.path.join(directory, "sockets.target.wants", SOCKET))
 
 
 def _stale(texts: dict[str, str], endpoint: Endpoint) -> str | None:

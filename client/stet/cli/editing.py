@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 import uuid
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from stet import calls
@@ -14,7 +15,7 @@ from stet.cli import asking
 from stet.cli.output import Output
 from stet.cli.usage import UsageError
 from stet.terminal import render
-from stet.terminal.spans import visible
+from stet.terminal.spans import Line, visible
 from stet.wire.results import EditResult
 
 
@@ -43,10 +44,7 @@ def _send_json(
             f"To send the list alone, name the file: stet {method.replace('_', '-')} "
             "--path src/a.py"
         )
-    preview = arguments.preview or True in (params.get("preview"), params.get("dry_run"))
-    result = _edited(arguments, output, method, params)
-    if result is not None:
-        output.lines(render.edited(result, preview=preview, show_diff=output.diff))
+    _edit(arguments, output, method, params, render.edited)
 
 
 def patch_block(arguments: argparse.Namespace, output: Output) -> None:
@@ -54,9 +52,7 @@ def patch_block(arguments: argparse.Namespace, output: Output) -> None:
     params = {"text": _text(arguments.file)}
     if arguments.path is not None:
         params["filepath"] = arguments.path
-    result = _edited(arguments, output, "patch_block", params)
-    if result is not None:
-        output.lines(render.edited(result, preview=arguments.preview, show_diff=output.diff))
+    _edit(arguments, output, "patch_block", params, render.edited)
 
 
 def apply_patch(arguments: argparse.Namespace, output: Output) -> None:
@@ -71,9 +67,8 @@ def apply_patch(arguments: argparse.Namespace, output: Output) -> None:
         params["overwrite"] = True
     if arguments.ambiguous is not None:
         params["ambiguous"] = arguments.ambiguous
-    result = _edited(arguments, output, "apply_patch", params)
+    result = _edit(arguments, output, "apply_patch", params, render.answered)
     if result is not None:
-        output.lines(render.answered(result, preview=arguments.preview, show_diff=output.diff))
         for warning in result.warnings:
             print(f"warning: {visible(warning)}", file=sys.stderr)
 
@@ -84,17 +79,26 @@ def is_patch(argument: str) -> bool:
     return begins or ("*** Begin Patch" in argument and "\n" in argument)
 
 
-def _edited(
-    arguments: argparse.Namespace, output: Output, method: str, params: dict[str, Any]
+def _edit(
+    arguments: argparse.Namespace,
+    output: Output,
+    method: str,
+    params: dict[str, Any],
+    lines: Callable[..., Iterator[Line]],
 ) -> EditResult | None:
-    """Carry out an edit; its result, unless that is printed as JSON already."""
+    """Carry out an edit and print what it did; its result, unless that is printed as JSON."""
     if arguments.message is not None:
         params["message"] = arguments.message
     if arguments.preview:
         params["preview"] = True
     params.setdefault("request_id", uuid.uuid4().hex)
     with asking.agent(arguments) as session:
-        return asking.ask(session, Call(method, params, EditResult), output)
+        result = asking.ask(session, Call(method, params, EditResult), output)
+    if result is not None:
+        # By the params: the JSON that was given may ask for one, too.
+        preview = True in (params.get("preview"), params.get("dry_run"))
+        output.lines(lines(result, preview=preview, show_diff=output.diff))
+    return result
 
 
 def read(arguments: argparse.Namespace, output: Output) -> None:
@@ -108,10 +112,9 @@ def read(arguments: argparse.Namespace, output: Output) -> None:
 
 def clip_list(arguments: argparse.Namespace, output: Output) -> None:
     """Print the names and sizes of the session's clipboards."""
-    with asking.agent(arguments) as session:
-        result = asking.ask(session, calls.clipboard_list(), output)
-    if result is not None:
-        output.lines(render.clipboards(result.clipboards))
+    session = asking.agent(arguments)
+    call = calls.clipboard_list()
+    asking.tell(session, call, output, lambda found: render.clipboards(found.clipboards))
 
 
 def clip_show(arguments: argparse.Namespace, output: Output) -> None:

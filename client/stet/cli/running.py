@@ -8,6 +8,7 @@ status says: :mod:`stet.cli`.
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -23,9 +24,9 @@ from stet.terminal.spans import visible, visible_lines
 DONE, REFUSED, USAGE, UNREACHABLE, CONFLICT = range(5)
 
 
-def run(argv: Sequence[str] | None = None) -> int:
-    """Carry out one command; the exit status. ``argv`` None: this process's own words."""
-    arguments = parse(sys.argv[1:] if argv is None else argv)
+def run(argv: Sequence[str]) -> int:
+    """Carry out one command; the exit status."""
+    arguments = parse(argv)
     output = Output(
         as_json=arguments.json,
         pager=not arguments.no_pager,
@@ -35,6 +36,7 @@ def run(argv: Sequence[str] | None = None) -> int:
         module, _, function = arguments.run.partition(".")
         # Only now, and only this one: all together take longer than most commands.
         command = getattr(import_module(f"stet.cli.{module}"), function)
+        gc.enable()  # see stet.cli
         status: int = command(arguments, output) or DONE
         sys.stdout.flush()
     except StetError as error:

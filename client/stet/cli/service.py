@@ -42,15 +42,15 @@ _STOP_S = 90.0
 _ANSWER_S = 60.0
 _POLL_S = 0.02
 
-_LOCATIONS = ("STET_RUNTIME_DIR", "STET_STATE_DIR", "STET_CONFIG")
-#: Variables of the client, and of tests; a service has no use for them.
-_NOT_OPTIONS = (*_LOCATIONS, "STET_SESSION", "STET_AGENT", "STET_SECRET", "STET_COMPLETION")
+#: Variables that are in the unit, or of the client alone.
+_NOT_OPTIONS = {
+    *("STET_RUNTIME_DIR", "STET_STATE_DIR", "STET_CONFIG"),
+    *("STET_SESSION", "STET_AGENT", "STET_SECRET", "STET_COMPLETION"),
+}
 
 
 class ServiceTrouble(StetError):
     """The service could not be installed or removed as asked; the message says what to do."""
-
-    KIND = "service_trouble"
 
 
 class HistoryInUse(StetError):
@@ -88,7 +88,12 @@ def install(arguments: argparse.Namespace, output: Output) -> None:
     ]
     said = said or [f"the units in {directory} were as they should be"]
     said.append(f"{endpoint.path} answers: stetd {version}, process {pid}")
-    said += _not_taken_over()
+    own = {name for name in os.environ if name.startswith("STET_")} - _NOT_OPTIONS
+    if own:
+        said.append(
+            f"not taken over: {', '.join(sorted(own))}. A service does not see the variables of "
+            f"this shell; write them into {config_path()}"
+        )
     output.lines([(Span(visible(line)),) for line in said])
 
 
@@ -262,17 +267,6 @@ def version_of_daemon(endpoint: Endpoint, seconds: float = _ANSWER_S) -> str:
                 raise result
             return result.version
     raise AssertionError("BUG: an exchange without an answer")
-
-
-def _not_taken_over() -> Iterator[str]:
-    options = sorted(
-        name for name in os.environ if name.startswith("STET_") and name not in _NOT_OPTIONS
-    )
-    if options:
-        yield (
-            f"not taken over: {', '.join(options)}. A service does not see the variables of this "
-            f"shell; write them into {config_path()}"
-        )
 
 
 # -- uninstall -------------------------------------------------------------------------------

@@ -8,10 +8,9 @@
     14:05:12  my-agent/conv-1 asks for write access: the tests need it
               stet approve 4f3c2a1b9d0e, or stet deny 4f3c2a1b9d0e
 
-Times are those of the clock on the wall; where there is no terminal, or with ``--dates iso``,
-RFC 3339. With ``--json`` one event a line, as the daemon sends them. It lives through restarts
-of the daemon and misses no commit; what its own terminal can't take in time is read from the
-log.
+Times are those of the clock on the wall; where there is no terminal, or with ``--dates iso``, RFC
+3339. With ``--json`` one event a line, as the daemon sends them. It lives through restarts of the
+daemon and misses no commit; what its own terminal can't take in time is read from the log.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from stet.cli import asking
 from stet.cli.output import Output
 from stet.cli.usage import UsageError
 from stet.session.event_stream import EventStream
-from stet.terminal.log_lines import NARROW, Burst, details, edit_lines, subject_line
+from stet.terminal.log_lines import NARROW, Burst, details, edit_lines, is_first_seen, subject_line
 from stet.terminal.spans import Line, Span, name_style, named, short, visible, who
 from stet.terminal.spans import clock as until
 from stet.wire.events import AnyEvent, CommitEvent, LostEvent, ModeEvent, UpgradeRequestEvent
@@ -45,16 +44,13 @@ def watch(arguments: argparse.Namespace, output: Output) -> int:
     try:
         with asking.person(arguments) as session, session.events() as events:
             if not output.as_json and output.terminal:
-                _tell(output, [(Span(_beginning(session), "dim"),)])
+                root = visible(session.workspace or "")
+                _tell(output, [(Span(f"watching {root}; Ctrl-C ends it", "dim"),)])
             _follow(arguments, output, events)
     except KeyboardInterrupt:
         if output.terminal:
             print()
     return 0
-
-
-def _beginning(session: stet.Session) -> str:
-    return f"watching {visible(session.workspace or '')}; Ctrl-C ends it"
 
 
 def _follow(arguments: argparse.Namespace, output: Output, events: EventStream) -> None:
@@ -69,39 +65,29 @@ def _follow(arguments: argparse.Namespace, output: Output, events: EventStream) 
                 said = "the daemon is back" if connected else "the daemon is gone; waiting for it"
                 _tell(output, [(Span(f"{_clock(output)}  {said}", "dim"),)])
             if event is not None and _is_wanted(event, arguments):
-                _show(event, last, arguments, output, asked)
-                last = event.commit if isinstance(event, CommitEvent) else last
+                if output.as_json:
+                    sys.stdout.write(msgspec.json.encode(event).decode() + "\n")
+                    sys.stdout.flush()
+                elif isinstance(event, CommitEvent):
+                    diff = _diff_of(event.commit, asked)
+                    _tell(output, _committed(event.commit, output, diff, arguments.lines, last))
+                    last = event.commit
+                else:
+                    _tell(output, _other(event, output))
 
 
 def _is_wanted(event: AnyEvent, arguments: argparse.Namespace) -> bool:
     if isinstance(event, LostEvent):
         return True
-    told = event.commit if isinstance(event, CommitEvent) else event
-    if arguments.session is not None and told.session != arguments.session:
-        return False
-    return arguments.agent is None or getattr(told, "agent", None) == arguments.agent
-
-
-def _show(
-    event: AnyEvent,
-    last: CommitInfo | None,
-    arguments: argparse.Namespace,
-    output: Output,
-    asked: stet.Session,
-) -> None:
-    if output.as_json:
-        sys.stdout.write(msgspec.json.encode(event).decode() + "\n")
-        sys.stdout.flush()
-    elif isinstance(event, CommitEvent):
-        diff = _diff_of(event.commit, asked)
-        _tell(output, committed(event.commit, output, diff, arguments.lines, last))
-    else:
-        _tell(output, other(event, output))
+    about = event.commit if isinstance(event, CommitEvent) else event
+    return arguments.session in (None, about.session) and (
+        arguments.agent in (None, getattr(about, "agent", None))
+    )
 
 
 def _diff_of(commit: CommitInfo, asked: stet.Session) -> str:
     """The diff of a commit; none where the daemon is away, or it was a file's first sight."""
-    if commit.message.startswith("first seen") and commit.kind == "outside":
+    if is_first_seen(commit):
         return ""
     try:
         return asked.show(commit.commit).diff
@@ -109,8 +95,8 @@ def _diff_of(commit: CommitInfo, asked: stet.Session) -> str:
         return ""
 
 
-def committed(
-    commit: CommitInfo, output: Output, diff: str, lines: int, last: CommitInfo | None = None
+def _committed(
+    commit: CommitInfo, output: Output, diff: str, lines: int, last: CommitInfo | None
 ) -> Iterator[Line]:
     """A commit as ``log`` shows it, with its time, and the first lines of its diff.
 
@@ -148,18 +134,17 @@ def _alone(commit: CommitInfo, output: Output) -> Iterator[Line]:
         Span(who(commit), name_style(commit.agent, commit.session)),
         Span("  "),
     )
+    indent, room = (_INDENT, 10_000) if output.width is None else ("  ", output.width - 2)
     if output.width is None:
-        indent, room = _INDENT, 10_000
         yield (*head, *subject_line(commit, room))
     else:
-        indent, room = "  ", output.width - 2
         yield head
         yield (Span(indent), *subject_line(commit, room))
     for line in details(commit, max(room, 20), said=room):
         yield (Span(indent), *line)
 
 
-def other(event: AnyEvent, output: Output) -> Iterator[Line]:
+def _other(event: AnyEvent, output: Output) -> Iterator[Line]:
     """What else may happen, in a line; a request with the command that grants it."""
     clock = Span(f"{_clock(output)}  ", "dim")
     if isinstance(event, ModeEvent):

@@ -260,10 +260,8 @@ class HistoryApp(App[None]):
     # -- taking back
 
     def _chosen(self) -> list[CommitInfo]:
-        marked = self.timeline.marked
-        if marked:
-            return list(marked.values())
-        return [self.timeline.selected] if self.timeline.selected is not None else []
+        selected = self.timeline.selected
+        return list(self.timeline.marked.values()) or ([selected] if selected else [])
 
     @work(exclusive=True, group="take back")
     async def action_undo(self) -> None:

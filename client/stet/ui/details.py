@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 
 from rich.text import Text
 from textual.containers import VerticalScroll
@@ -110,27 +111,18 @@ def _pairs(hunk: Hunk, lines: Sequence[Line]) -> Iterator[tuple[Line, Line]]:
     """Old beside new: context beside itself, a run of removed lines beside the added ones."""
     removed: list[Line] = []
     added: list[Line] = []
-
-    def run() -> Iterator[tuple[Line, Line]]:
-        for number in range(max(len(removed), len(added))):
-            yield (
-                removed[number] if number < len(removed) else (),
-                added[number] if number < len(added) else (),
-            )
-        removed.clear()
-        added.clear()
-
     for raw, line in zip(hunk.lines, lines, strict=True):
-        if raw[:1] == "-":
-            if added:
-                yield from run()
-            removed.append(line)
-        elif raw[:1] == "+":
+        if raw[:1] == "+":
             added.append(line)
+            continue
+        if raw[:1] != "-" or added:
+            yield from zip_longest(removed, added, fillvalue=())
+            removed, added = [], []
+        if raw[:1] == "-":
+            removed.append(line)
         else:
-            yield from run()
             yield line, line
-    yield from run()
+    yield from zip_longest(removed, added, fillvalue=())
 
 
 def _cut(line: Line, width: int) -> Line:
