@@ -16,9 +16,9 @@ import pytest
 from stet.terminal import log_lines, render
 from stet.terminal.access_lines import sessions
 from stet.terminal.diff_colours import coloured
+from stet.terminal.diff_lines import word_diff
 from stet.terminal.log_lines import log
 from stet.terminal.spans import Line, line_columns
-from stet.terminal.word_diff import word_diff
 from stet.wire.results import CommitInfo, FileChange, Peer, SessionInfo, ShowResult
 
 SCREENS = Path(__file__).parent / "screens"
