@@ -17,7 +17,8 @@ from pathlib import Path
 
 import stet
 from stet import errors
-from stet.cli.arguments import EXAMPLES, GROUPS, WHAT, Parser
+from stet.cli.arguments import EXAMPLES, GROUPS, WHAT
+from stet.cli.parser import Parser
 from stet.version import __version__
 from stet.wire.failures import Kind
 

@@ -257,8 +257,8 @@ def test_ids_of_requests_are_completed() -> None:
         two = {"request": "beef", "agent": None, "session": "t", "reason": ""}
         return [{"requests": [one, two]}, "/root"]
 
-    from stet.cli.arguments import Parser
     from stet.cli.completion import table_of
+    from stet.cli.parser import Parser
 
     table = table_of(Parser())
     for command in ("approve", "deny"):

@@ -11,7 +11,7 @@ import pytest
 import stet
 from client.live import Installation, installation
 from stet import errors
-from stet.cli.arguments import Parser
+from stet.cli.parser import Parser
 from stet.terminal.refusals import as_typed, helping
 from stet.wire.failures import Kind
 from stetd.methods import METHODS

@@ -11,8 +11,8 @@ import pytest
 import stet
 from client.live import installation
 from stet.cli import candidates
-from stet.cli.arguments import Parser
 from stet.cli.completion import table_of
+from stet.cli.parser import Parser
 from stet.terminal.access_lines import ended, sessions
 from stet.terminal.spans import Line
 from stet.wire.results import EndedSession, SessionInfo

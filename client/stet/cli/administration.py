@@ -6,7 +6,6 @@ Requests are those of all workspaces: an id is enough to decide about one, where
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Iterator
@@ -17,13 +16,13 @@ import stet
 from stet import calls
 from stet.cli import asking
 from stet.cli.output import Output
-from stet.cli.usage import UsageError
+from stet.cli.usage import Arguments, UsageError
 from stet.terminal import access_lines, render
 from stet.terminal.spans import Line, Span, short, visible, when
 from stet.wire.results import PinInfo, SessionList, UpgradeList, WorkspaceInfo
 
 
-def init(arguments: argparse.Namespace, output: Output) -> None:
+def init(arguments: Arguments, output: Output) -> None:
     """Allow edits below a directory."""
     root = os.path.abspath(os.path.join(arguments.directory, arguments.root))
     if not os.path.isdir(root):
@@ -37,20 +36,20 @@ def init(arguments: argparse.Namespace, output: Output) -> None:
     asking.tell(session, calls.workspace_allow(root), output, allowed)
 
 
-def status(arguments: argparse.Namespace, output: Output) -> None:
+def status(arguments: Arguments, output: Output) -> None:
     """Print the daemon's health and counts; starts one if none answers."""
     session = asking.person(arguments, workspace=False)
     asking.tell(session, calls.status(), output, render.status)
 
 
-def stop(_arguments: argparse.Namespace, output: Output) -> None:
+def stop(_arguments: Arguments, output: Output) -> None:
     """Let the daemon end; calls in work are finished first."""
     said: Line = (Span("stetd stops. The next command starts it again."),)
     session = stet.connect(None, control=True, start=False)
     asking.tell(session, calls.shutdown(), output, lambda _: [said])
 
 
-def workspaces(arguments: argparse.Namespace, output: Output) -> None:
+def workspaces(arguments: Arguments, output: Output) -> None:
     """Print the allowed workspaces and where their histories are; or allow one no more."""
     session = asking.person(arguments, workspace=False)
     if arguments.forget is None:
@@ -68,7 +67,7 @@ def workspaces(arguments: argparse.Namespace, output: Output) -> None:
     asking.tell(session, calls.workspace_forget(root), output, gone)
 
 
-def tools(arguments: argparse.Namespace, output: Output) -> None:
+def tools(arguments: Arguments, output: Output) -> None:
     """Print the tool definitions for a model, as JSON."""
     call = calls.tools(arguments.style, api=arguments.api, custom=arguments.custom)
     with asking.person(arguments, workspace=False) as session:
@@ -78,7 +77,7 @@ def tools(arguments: argparse.Namespace, output: Output) -> None:
         sys.stdout.write(encoded.decode() + "\n")
 
 
-def mode(arguments: argparse.Namespace, output: Output) -> None:
+def mode(arguments: Arguments, output: Output) -> None:
     """Print or set the mode of the workspace, or of one session."""
     if arguments.for_ is not None and arguments.mode != "unrestricted":
         raise UsageError("--for is how long a grant lasts: stet mode unrestricted --for 30m")
@@ -94,7 +93,7 @@ def mode(arguments: argparse.Namespace, output: Output) -> None:
     asking.tell(session, call, output, lambda found: render.mode(found, output.now))
 
 
-def sessions(arguments: argparse.Namespace, output: Output) -> None:
+def sessions(arguments: Arguments, output: Output) -> None:
     """Print the sessions of the workspace, with --all of all workspaces; or end one."""
     if arguments.all and arguments.end is not None:
         raise UsageError("--end is about a session of this workspace; leave out --all")
@@ -111,7 +110,7 @@ def sessions(arguments: argparse.Namespace, output: Output) -> None:
     asking.tell(session, calls.session_list(workspace=session.workspace), output, lines)
 
 
-def requests(arguments: argparse.Namespace, output: Output) -> None:
+def requests(arguments: Arguments, output: Output) -> None:
     """Print the requests that wait; with --all the decided ones, too."""
 
     def lines(found: UpgradeList) -> Iterator[Line]:
@@ -124,25 +123,23 @@ def requests(arguments: argparse.Namespace, output: Output) -> None:
     asking.tell(asking.person(arguments, workspace=False), call, output, lines)
 
 
-def approve(arguments: argparse.Namespace, output: Output) -> None:
+def approve(arguments: Arguments, output: Output) -> None:
     """Give a session write access."""
     _decide(arguments, output, approved=True, for_=arguments.for_)
 
 
-def deny(arguments: argparse.Namespace, output: Output) -> None:
+def deny(arguments: Arguments, output: Output) -> None:
     """Leave a session as it is, and tell it so."""
     _decide(arguments, output, approved=False, for_=None)
 
 
-def _decide(
-    arguments: argparse.Namespace, output: Output, *, approved: bool, for_: float | None
-) -> None:
+def _decide(arguments: Arguments, output: Output, *, approved: bool, for_: float | None) -> None:
     call = calls.upgrade_decide(arguments.request, approved, note=arguments.note, for_=for_)
     session = asking.person(arguments, workspace=False)
     asking.tell(session, call, output, lambda found: access_lines.decided(found, output.now))
 
 
-def pin(arguments: argparse.Namespace, output: Output) -> None:
+def pin(arguments: Arguments, output: Output) -> None:
     """Name a commit, forget a name, or list them."""
     if (arguments.name is not None) + (arguments.delete is not None) + arguments.list > 1:
         raise UsageError("pin takes a name, --delete NAME or --list; only one of them")

@@ -1,18 +1,18 @@
-"""The command line as ``stet.cli.commands`` has it in a table, parsed; and help for people.
+"""The command line as ``stet.cli.commands`` has it in a table, parsed.
 
-Nothing here talks to the daemon.
+A command that is typed alone needs no argparse, which takes as long to load as a call takes; what
+does is in :mod:`stet.cli.parser`. Nothing here talks to the daemon.
 """
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from stet.cli.commands import SHARED, TABLE
-from stet.cli.usage import CLIENTS, SHELLS, columns, duration
+from stet.cli.usage import CLIENTS, SHELLS, Arguments, duration
 from stet.version import __version__
 
 if TYPE_CHECKING:
@@ -23,31 +23,31 @@ _LINES = TABLE.splitlines()
 GROUPS: dict[str, list[str]] = {}
 #: What each command does, and the number of its line; also of ``clip list`` and its like.
 WHAT: dict[str, str] = {"overview": "say where you are"}
-_AT: dict[str, int] = {}
+AT: dict[str, int] = {}
 #: Two for each command; without "stet".
 EXAMPLES: dict[str, list[str]] = {}
 for _number, _line in enumerate(_LINES):
     if _line.startswith("# "):
         GROUPS[_line[2:]] = []
     elif _line.startswith("e.g. "):
-        EXAMPLES[[*_AT][-1]] = _line[5:].split(" / ")
+        EXAMPLES[[*AT][-1]] = _line[5:].split(" / ")
     elif _line and not _line.startswith((" ", "usage: ")):
         _name, _, _what = _line.partition(": ")
         _name = _name.partition(" (")[0]
-        _AT[_name], WHAT[_name] = _number, _what
+        AT[_name], WHAT[_name] = _number, _what
         if " " not in _name:
             [*GROUPS.values()][-1].append(_name)
 #: Commands that have commands of their own.
-HAVE_COMMANDS = tuple(dict.fromkeys(name.split()[0] for name in _AT if " " in name))
+HAVE_COMMANDS = tuple(dict.fromkeys(name.split()[0] for name in AT if " " in name))
 
-#: How argparse has what the table's language has no words for, by the words before the help.
+#: What the table's language has no words for, as argparse has it, by the words before the help.
 SPECIAL: dict[str, dict[str, Any]] = {
     "-C DIR =.": {"dest": "directory"},
     "--path P": {"dest": "paths", "action": "append"},
     "--for TIME": {"dest": "for_", "type": duration},
     "--no-outside": {"dest": "outside", "action": "store_false"},
-    "--structured": {"action": argparse.BooleanOptionalAction, "default": False},
-    "--hardened": {"action": argparse.BooleanOptionalAction},
+    "--structured": {"action": "boolean", "default": False},
+    "--hardened": {"action": "boolean"},
     "client:CLIENT !": {"choices": CLIENTS},
     "shell:SHELL !": {"choices": SHELLS},
 }
@@ -56,7 +56,7 @@ _EVERYWHERE = {"-C": True, "--json": False, "--no-pager": False, "--dates": True
 _ARGUMENT = re.compile(r"(\[?)(?:([a-z]+):)?(.*?)(\.\.)?\]?")
 
 
-def parse(argv: Sequence[str]) -> argparse.Namespace:
+def parse(argv: Sequence[str]) -> Arguments:
     """The arguments, with ``run`` in them: a module of this package and its function that carries
     the command out. Ends the process with 2 on wrong usage.
     """
@@ -71,7 +71,11 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     only = None if own[0].startswith("-") else own[0]
     if only is not None:
         _check_command(only, [*WHAT])
-    arguments = Parser(only).parse_args(own)
+    arguments = typed_alone(own)
+    if arguments is None:
+        from stet.cli.parser import Parser
+
+        arguments = Parser(only).parse_args(own, Arguments())
     if paths:
         arguments.paths = paths
     return arguments
@@ -102,94 +106,67 @@ def _check_command(word: str, known: Sequence[str]) -> None:
     raise SystemExit(2)
 
 
-def help_(arguments: argparse.Namespace, output: Output) -> None:
+def help_(arguments: Arguments, output: Output) -> None:
     """Print what a command does, or which there are."""
+    from stet.cli.parser import Parser
+
     name = arguments.command
     if name is not None:
-        _check_command(name, Parser().known)
+        _check_command(name, [each for each in AT if " " not in each])
     whole = Parser(name)
     output.content((whole.parsers[name] if name else whole).format_help())
 
 
-class Parser(argparse.ArgumentParser):
-    """The parser of all commands, or of ``only`` one: to make all takes as long as most commands.
-
-    ``parsers``: those of the commands, by name.
+def typed_alone(words: Sequence[str]) -> Arguments | None:
+    """The arguments of a command with no word behind it but these two; None where argparse has to
+    look.
     """
-
-    def __init__(self, only: str | None = None) -> None:
-        super().__init__(prog="stet", allow_abbrev=False, formatter_class=_Formatter)
-        self.add_argument("--version", action="version", version=f"stet {__version__}")
-        self.parsers: dict[str, argparse.ArgumentParser] = {}
-        self.known = [name for name in _AT if " " not in name]
-        inside = {"": _subparsers(self)}
-        for name, what in WHAT.items():
-            group, _, own = name.rpartition(" ")
-            if only is None or only == name.split()[0]:
-                made = _command(inside[group], own, name, what)
-                if name in HAVE_COMMANDS:
-                    inside[name] = _subparsers(made)
-                if not group:
-                    self.parsers[name] = made
-
-    def format_help(self) -> str:
-        """All commands in their groups."""
-        lines = ["See what agents did to your files, and take any of it back.", ""]
-        for title, names in GROUPS.items():
-            lines += [title, *(f"  {name:<13}{WHAT[name]}" for name in names), ""]
-        lines += [
-            "stet alone says where you are. stet help COMMAND tells more about a command.",
-            "Every command takes -C DIR (act as if started there), --json, --no-pager and --dates.",
-        ]
-        return "\n".join(lines) + "\n"
+    name, *flags = words
+    if name not in WHAT or name in HAVE_COMMANDS or not {"--json", "--no-pager"}.issuperset(flags):
+        return None
+    found: dict[str, Any] = {"prog": f"stet {name}", **defaults(name)}
+    for line in lines_of(name):
+        names, more = described(line)
+        if more.get("required") or not (names[0].startswith("-") or "nargs" in more):
+            return None
+        value = more.get("default", [] if more.get("nargs") == "*" else None)
+        if "action" in more:
+            value = {"store_true": False, "store_false": True}.get(more["action"], value)
+        elif value is not None and "type" in more:
+            value = more["type"](value)
+        found[more.get("dest") or names[-1].lstrip("-").replace("-", "_")] = value
+    found |= {"json": "--json" in flags, "no_pager": "--no-pager" in flags}
+    return Arguments(**found)
 
 
-class _Formatter(argparse.RawDescriptionHelpFormatter):
-    def __init__(self, prog: str) -> None:
-        super().__init__(prog, width=columns() - 2)
+def defaults(name: str) -> dict[str, Any]:
+    """What carries a command out, and what of its arguments nobody types."""
+    if name == "overview":
+        return {"run": "taking_back.overview"}
+    run = _LINES[AT[name]].partition(" (")[2].partition(")")[0]
+    return {"run": run, "paths": []} if name == "diff" else {"run": run}
 
 
-def _subparsers(above: argparse.ArgumentParser) -> Any:
-    return above.add_subparsers(
-        metavar="COMMAND", required=True, parser_class=argparse.ArgumentParser
-    )
-
-
-def _command(inside: Any, own: str, name: str, what: str) -> argparse.ArgumentParser:
-    examples = "".join(f"  stet {each}\n" for each in EXAMPLES.get(name, ()))
-    made: argparse.ArgumentParser = inside.add_parser(
-        own,
-        help=what,
-        description=f"{what[:1].upper()}{what[1:]}.",
-        epilog=f"examples:\n{examples}" if examples else None,
-        formatter_class=_Formatter,
-        allow_abbrev=False,  # a script's --pre would mean something else once --prefix exists
-    )
-    if name in HAVE_COMMANDS:
-        return made
-    at = _AT.get(name)
-    run = "taking_back.overview" if at is None else _LINES[at].partition(" (")[2].partition(")")[0]
-    made.set_defaults(run=run, prog=made.prog, **({"paths": []} if name == "diff" else {}))
-    for line in ["  *common", *(_lines_below(at) if at is not None else ())]:
-        if line.startswith("usage: "):
-            made.usage = line.removeprefix("usage: ")
-        elif line.startswith("  *"):
-            for shared in SHARED[line[3:]].split("\n"):
-                _add(made, shared)
+def lines_of(name: str) -> Iterator[str]:
+    """The lines of the table below a command's, those of SHARED put in; first what all have."""
+    yield from SHARED["common"].split("\n")
+    for line in _LINES[AT[name] + 1 :] if name in AT else ():
+        if line.startswith("  *"):
+            yield from SHARED[line[3:]].split("\n")
         elif line.startswith("  "):
-            _add(made, line)
-    return made
-
-
-def _lines_below(at: int) -> Iterator[str]:
-    for line in _LINES[at + 1 :]:
-        if not line.startswith((" ", "usage: ", "e.g. ")):
+            yield line
+        elif not line.startswith(("usage: ", "e.g. ")):
             return
-        yield line
 
 
-def _add(command: argparse.ArgumentParser, line: str) -> None:
-    """Add an argument or option as a line of the table has it."""
+def usage_of(name: str) -> str | None:
+    """How a command is used, where the table says it."""
+    below = _LINES[AT[name] + 2] if name in AT else ""
+    return below.removeprefix("usage: ") if below.startswith("usage: ") else None
+
+
+def described(line: str) -> tuple[list[str], dict[str, Any]]:
+    """An argument or option as a line of the table has it: names, and the rest for argparse."""
     head, _, help_ = line.strip().partition("  ")
     words = head.partition(" =")[0].removesuffix(" !")
     more: dict[str, Any] = {"help": help_ or None}
@@ -214,4 +191,4 @@ def _add(command: argparse.ArgumentParser, line: str) -> None:
         more["metavar"] = value
     if value in ("N", "LINE"):
         more["type"] = int
-    command.add_argument(*names, **(more | SPECIAL.get(head, {})))
+    return names, more | SPECIAL.get(head, {})

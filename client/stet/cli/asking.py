@@ -7,7 +7,6 @@ and goes to ``control.sock``. The workspace is the one around the directory wher
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Callable, Iterable
@@ -18,13 +17,14 @@ import msgspec
 import stet
 from stet.calls import Call
 from stet.cli.output import Output
+from stet.cli.usage import Arguments
 from stet.session.methods import TIMEOUT
 from stet.terminal.spans import Line
 
 T = TypeVar("T")
 
 
-def agent(arguments: argparse.Namespace) -> stet.Session:
+def agent(arguments: Arguments) -> stet.Session:
     """A session on agent.sock, for commands that do what agents do."""
     return stet.connect(
         arguments.directory,
@@ -35,7 +35,7 @@ def agent(arguments: argparse.Namespace) -> stet.Session:
 
 
 def person(
-    arguments: argparse.Namespace,
+    arguments: Arguments,
     *,
     workspace: bool = True,
     session: str | None = None,

@@ -10,8 +10,8 @@
       !                                       it must be given; CLIENT, SHELL: one that stet knows
       *shared                                 the lines of SHARED of this name
 
-What this language has no words for is in ``stet.cli.arguments.SPECIAL``, by the first words of the
-line. Every command takes ``*common``.
+What this language has no words for is in SPECIAL of :mod:`stet.cli.arguments`, by the first words
+of the line. Every command takes ``*common``.
 """
 
 from __future__ import annotations

@@ -11,7 +11,6 @@ Exit status: 1 when the configuration can't be used. With ``--json`` what stetd 
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
@@ -23,6 +22,7 @@ import msgspec
 import stet
 from stet import calls
 from stet.cli.output import Output
+from stet.cli.usage import Arguments
 from stet.errors import StetError
 from stet.service.socket_path import config_path
 from stet.terminal.spans import Line, Span, visible, visible_lines
@@ -32,7 +32,7 @@ from stet.wire.results import ReloadResult
 _STETD = (sys.executable, "-P", "-m", "stetd.cli")
 
 
-def path(_arguments: argparse.Namespace, output: Output) -> None:
+def path(_arguments: Arguments, output: Output) -> None:
     """Print where the configuration file is looked for."""
     found = os.path.abspath(config_path())
     if output.as_json:
@@ -41,12 +41,12 @@ def path(_arguments: argparse.Namespace, output: Output) -> None:
         output.lines([(Span(visible(found)),)])
 
 
-def show(_arguments: argparse.Namespace, output: Output) -> int:
+def show(_arguments: Arguments, output: Output) -> int:
     """Print every option: its value, where it comes from, what it means."""
     return _tell(ask_stetd("--show-config"), output, _options)
 
 
-def check(arguments: argparse.Namespace, output: Output) -> int:
+def check(arguments: Arguments, output: Output) -> int:
     """Print what is wrong with a configuration file, by default the own one."""
     file = arguments.file
     if file is not None:
@@ -55,7 +55,7 @@ def check(arguments: argparse.Namespace, output: Output) -> int:
     return _tell(said, output, lambda _: [(Span(f"{visible(said['path'])}: ok"),)])
 
 
-def reload(_arguments: argparse.Namespace, output: Output) -> int:
+def reload(_arguments: Arguments, output: Output) -> int:
     """Let the daemon that runs read its configuration again."""
     with stet.connect(None, agent="person", control=True, start=False) as session:
         result = session.perform(calls.reload())

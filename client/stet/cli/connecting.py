@@ -6,21 +6,20 @@ Without ``--write`` it is printed what belongs where, and nothing is changed. No
 
 from __future__ import annotations
 
-import argparse
 import os
 import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
 from stet.cli.output import Output
-from stet.cli.usage import UsageError
+from stet.cli.usage import Arguments, UsageError
 from stet.terminal.spans import Line, Span, visible
 
 if TYPE_CHECKING:  # no other command needs it
     from stet.agents.carrying_out import Request
 
 
-def connect(arguments: argparse.Namespace, output: Output) -> None:
+def connect(arguments: Arguments, output: Output) -> None:
     """Print the configuration for a client, or write it."""
     from stet.agents import carrying_out
 
@@ -46,7 +45,7 @@ def connect(arguments: argparse.Namespace, output: Output) -> None:
     output.lines([*lines, *((Span(hint, "dim"),) for hint in [*hints, undo])])
 
 
-def disconnect(arguments: argparse.Namespace, output: Output) -> None:
+def disconnect(arguments: Arguments, output: Output) -> None:
     """Take stet out of a client's configuration."""
     from stet.agents import carrying_out
 
@@ -68,7 +67,7 @@ def disconnect(arguments: argparse.Namespace, output: Output) -> None:
     output.lines([(Span(line),) for line in lines])
 
 
-def _request(arguments: argparse.Namespace) -> Request:
+def _request(arguments: Arguments) -> Request:
     from stet.agents.carrying_out import Request
     from stet.agents.clients import CLIENTS
     from stet.agents.entries import this_stet
@@ -153,7 +152,7 @@ def command_line(verb: Literal["connect", "disconnect"], request: Request) -> st
     return shlex.join(words)
 
 
-def mcp(arguments: argparse.Namespace, _output: Output) -> None:
+def mcp(arguments: Arguments, _output: Output) -> None:
     """Serve one client until it is gone. Everything it asks for is done as an agent."""
     # Not at the top: no other command needs them.
     from stet.mcp import catalogue, server

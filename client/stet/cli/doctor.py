@@ -8,7 +8,6 @@ otherwise. With ``--json``: ``{"ok": bool, "findings": [{"check", "ok", "detail"
 
 from __future__ import annotations
 
-import argparse
 import os
 import platform
 import sys
@@ -18,6 +17,7 @@ import stet
 from stet.cli import doctor_clients, doctor_places, service
 from stet.cli.doctor_places import START, Finding
 from stet.cli.output import Output
+from stet.cli.usage import Arguments
 from stet.errors import StetError
 from stet.service import systemd, unit_files
 from stet.service.socket_path import config_path
@@ -31,7 +31,7 @@ _INSTALL = "stet service install"
 _ANSWER_S = 20.0
 
 
-def doctor(arguments: argparse.Namespace, output: Output) -> int:
+def doctor(arguments: Arguments, output: Output) -> int:
     """Look at everything that edits depend on."""
     findings = list(_findings(arguments.directory))
     ok = all(finding.ok for finding in findings)

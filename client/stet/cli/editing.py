@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import uuid
@@ -13,24 +12,24 @@ from stet import calls
 from stet.calls import Call
 from stet.cli import asking
 from stet.cli.output import Output
-from stet.cli.usage import UsageError
+from stet.cli.usage import Arguments, UsageError
 from stet.terminal import render
 from stet.terminal.spans import Line, visible
 from stet.wire.results import EditResult
 
 
-def patch(arguments: argparse.Namespace, output: Output) -> None:
+def patch(arguments: Arguments, output: Output) -> None:
     """Send the JSON of a patch call: its params, or with --path the list of patches."""
     _send_json(arguments, output, "patch", "patches", '{"operation": "replace", ..}')
 
 
-def patch_file(arguments: argparse.Namespace, output: Output) -> None:
+def patch_file(arguments: Arguments, output: Output) -> None:
     """Send the JSON of a patch_file call: its params, or with --path the list of changes."""
     _send_json(arguments, output, "patch_file", "changes", '{"search": "..", "replace": ".."}')
 
 
 def _send_json(
-    arguments: argparse.Namespace, output: Output, method: str, listed: str, example: str
+    arguments: Arguments, output: Output, method: str, listed: str, example: str
 ) -> None:
     source = _json(arguments.file)
     if arguments.path is not None:
@@ -47,7 +46,7 @@ def _send_json(
     _edit(arguments, output, method, params, render.edited)
 
 
-def patch_block(arguments: argparse.Namespace, output: Output) -> None:
+def patch_block(arguments: Arguments, output: Output) -> None:
     """Send a text with FIND/REPLACE blocks."""
     params = {"text": _text(arguments.file)}
     if arguments.path is not None:
@@ -55,7 +54,7 @@ def patch_block(arguments: argparse.Namespace, output: Output) -> None:
     _edit(arguments, output, "patch_block", params, render.edited)
 
 
-def apply_patch(arguments: argparse.Namespace, output: Output) -> None:
+def apply_patch(arguments: Arguments, output: Output) -> None:
     """Send a patch in Codex's format: a file's, or the argument itself.
 
     What Codex's apply_patch prints goes to standard output, warnings to standard error.
@@ -80,7 +79,7 @@ def is_patch(argument: str) -> bool:
 
 
 def _edit(
-    arguments: argparse.Namespace,
+    arguments: Arguments,
     output: Output,
     method: str,
     params: dict[str, Any],
@@ -101,7 +100,7 @@ def _edit(
     return result
 
 
-def read(arguments: argparse.Namespace, output: Output) -> None:
+def read(arguments: Arguments, output: Output) -> None:
     """Print a file, or some lines of it, as the daemon sees it."""
     call = calls.read(arguments.path, at=arguments.at, start=arguments.start, end=arguments.end)
     with asking.agent(arguments) as session:
@@ -110,14 +109,14 @@ def read(arguments: argparse.Namespace, output: Output) -> None:
         output.content(result.text)
 
 
-def clip_list(arguments: argparse.Namespace, output: Output) -> None:
+def clip_list(arguments: Arguments, output: Output) -> None:
     """Print the names and sizes of the session's clipboards."""
     session = asking.agent(arguments)
     call = calls.clipboard_list()
     asking.tell(session, call, output, lambda found: render.clipboards(found.clipboards))
 
 
-def clip_show(arguments: argparse.Namespace, output: Output) -> None:
+def clip_show(arguments: Arguments, output: Output) -> None:
     """Print a clipboard's text."""
     with asking.agent(arguments) as session:
         result = asking.ask(session, calls.clipboard_get(arguments.name), output)
@@ -125,14 +124,14 @@ def clip_show(arguments: argparse.Namespace, output: Output) -> None:
         output.content(result.text)
 
 
-def clip_set(arguments: argparse.Namespace, output: Output) -> None:
+def clip_set(arguments: Arguments, output: Output) -> None:
     """Put a file's text, or standard input, into a clipboard."""
     text = _text(arguments.file)
     with asking.agent(arguments) as session:
         asking.ask(session, calls.clipboard_set(arguments.name, text), output)
 
 
-def clip_rm(arguments: argparse.Namespace, output: Output) -> None:
+def clip_rm(arguments: Arguments, output: Output) -> None:
     """Remove a clipboard."""
     with asking.agent(arguments) as session:
         asking.ask(session, calls.clipboard_delete(arguments.name), output)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 import re
@@ -17,13 +16,13 @@ from stet import calls
 from stet.cli import asking
 from stet.cli.history import moment
 from stet.cli.output import Output
-from stet.cli.usage import UsageError
+from stet.cli.usage import Arguments, UsageError
 from stet.wire.results import ExportResult
 
 _RANGE = re.compile(r"([^/]*?)\.\.([^/]*)")
 
 
-def export(arguments: argparse.Namespace, output: Output) -> None:
+def export(arguments: Arguments, output: Output) -> None:
     """Print edits, or write them to a file, page after page."""
     first, last, paths = _range(arguments.what)
     wanted: dict[str, Any] = {
@@ -51,7 +50,7 @@ def export(arguments: argparse.Namespace, output: Output) -> None:
                 output.content(page.content)
 
 
-def report(arguments: argparse.Namespace, output: Output) -> None:
+def report(arguments: Arguments, output: Output) -> None:
     """Write a page with edits for a pull request or an auditor."""
     from stet.report import gathering, page
 
@@ -65,7 +64,7 @@ def report(arguments: argparse.Namespace, output: Output) -> None:
     output.content(f"{path}: {len(made.commits):,} commits\n")
 
 
-def _filters(arguments: argparse.Namespace, paths: list[str]) -> dict[str, Any]:
+def _filters(arguments: Arguments, paths: list[str]) -> dict[str, Any]:
     return {
         "session": arguments.session,
         "agent": arguments.agent,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import sys
@@ -17,7 +16,7 @@ from stet import calls
 from stet.cli import asking
 from stet.cli.commits import all_named, named
 from stet.cli.output import Output
-from stet.cli.usage import UNITS, UsageError
+from stet.cli.usage import UNITS, Arguments, UsageError
 from stet.terminal import blame_lines, log_lines, render
 from stet.terminal.spans import Line, Span, plural, short, visible
 from stet.wire.results import BlameResult, CommitInfo, LogResult
@@ -27,7 +26,7 @@ _PAGE = 50
 _AGO = re.compile(r"(\d{1,12}) ?([smhdw])(?:ec(?:ond)?s?|in(?:ute)?s?|ours?|ays?|eeks?)?(?: ago)?")
 
 
-def log(arguments: argparse.Namespace, output: Output) -> None:
+def log(arguments: Arguments, output: Output) -> None:
     """Print history, newest first."""
     with asking.person(arguments) as session:
         page = asking.ask(session, _log(arguments, arguments.limit, arguments.cursor), output)
@@ -53,7 +52,7 @@ def log(arguments: argparse.Namespace, output: Output) -> None:
     output.lines(lines, long=True)
 
 
-def _grouped(arguments: argparse.Namespace, output: Output) -> bool:
+def _grouped(arguments: Arguments, output: Output) -> bool:
     """Whether it is for a person on a terminal, with a heading for each burst."""
     wide = output.now is not None and (output.width or 0) >= log_lines.NARROW
     return (wide or arguments.patch) and not (arguments.oneline or arguments.graph)
@@ -69,7 +68,7 @@ def _diffs(session: stet.Session, commits: Sequence[CommitInfo]) -> dict[str, st
 def _page(
     commits: Sequence[CommitInfo],
     diffs: dict[str, str],
-    arguments: argparse.Namespace,
+    arguments: Arguments,
     output: Output,
 ) -> Iterator[Line]:
     if arguments.graph:
@@ -95,15 +94,13 @@ def _page(
             yield (Span(f"{count} seen for the first time: stet log --all", "dim"),)
 
 
-def _say_why_none(arguments: argparse.Namespace) -> None:
+def _say_why_none(arguments: Arguments) -> None:
     path = os.path.join(arguments.directory, arguments.path)
     there = "no commit has changed it" if os.path.lexists(path) else "there is no such file, either"
     print(f"stet: nothing of {arguments.path!r} in the history; {there}", file=sys.stderr)
 
 
-def _log(
-    arguments: argparse.Namespace, limit: int | None, cursor: str | None
-) -> calls.Call[LogResult]:
+def _log(arguments: Arguments, limit: int | None, cursor: str | None) -> calls.Call[LogResult]:
     return calls.log(
         arguments.path,
         session=arguments.session,
@@ -118,7 +115,7 @@ def _log(
     )
 
 
-def show(arguments: argparse.Namespace, output: Output) -> None:
+def show(arguments: Arguments, output: Output) -> None:
     """Print one commit with its diff."""
     with asking.person(arguments) as session:
         commit = asking.ask(session, calls.show(named(session, arguments.commit)), output)
@@ -129,7 +126,7 @@ def show(arguments: argparse.Namespace, output: Output) -> None:
         output.lines(render.show(commit, output.now, shown), long=True)
 
 
-def diff(arguments: argparse.Namespace, output: Output) -> None:
+def diff(arguments: Arguments, output: Output) -> None:
     """Print what differs between two commits, or a commit and the workspace."""
     if len(arguments.commits) > 2:
         raise UsageError("at most two commits; paths stand after --: stet diff A B -- PATH")
@@ -141,7 +138,7 @@ def diff(arguments: argparse.Namespace, output: Output) -> None:
         output.lines(output.diff(result.diff, words=arguments.word), long=True)
 
 
-def blame(arguments: argparse.Namespace, output: Output) -> None:
+def blame(arguments: Arguments, output: Output) -> None:
     """Print a file with the author of each line."""
 
     def lines(found: BlameResult) -> Iterator[Line]:

@@ -7,7 +7,6 @@ status says: :mod:`stet.cli`.
 
 from __future__ import annotations
 
-import argparse
 import gc
 import os
 import sys
@@ -17,7 +16,7 @@ from importlib import import_module
 from stet import quick_start  # noqa: F401 - before anything loads msgspec
 from stet.cli.arguments import parse
 from stet.cli.output import Output
-from stet.cli.usage import UsageError
+from stet.cli.usage import Arguments, UsageError
 from stet.errors import Conflict, StetError, TransportError
 from stet.terminal.spans import visible, visible_lines
 
@@ -62,7 +61,7 @@ def run(argv: Sequence[str]) -> int:
     return status
 
 
-def _complain(error: StetError, arguments: argparse.Namespace) -> None:
+def _complain(error: StetError, arguments: Arguments) -> None:
     from stet.terminal.refusals import as_typed, helping
 
     print(f"stet: {visible_lines(as_typed(error.message))}", file=sys.stderr)

@@ -10,7 +10,6 @@ then nothing is lost, because every command starts the daemon when it needs one.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import fcntl
 import os
@@ -25,7 +24,7 @@ import stet
 from stet import calls
 from stet.cli import asking
 from stet.cli.output import Output
-from stet.cli.usage import UsageError
+from stet.cli.usage import Arguments, UsageError
 from stet.errors import DaemonUnreachable, StetError, TransportError
 from stet.service import systemd, unit_files
 from stet.service.installed_program import program_beside
@@ -60,7 +59,7 @@ class HistoryInUse(StetError):
 # -- install ---------------------------------------------------------------------------------
 
 
-def install(arguments: argparse.Namespace, output: Output) -> None:
+def install(arguments: Arguments, output: Output) -> None:
     """Write the units, let the sockets listen, see that a daemon answers."""
     _need_manager()
     endpoint = Endpoint.from_environment(control=False)
@@ -272,7 +271,7 @@ def version_of_daemon(endpoint: Endpoint, seconds: float = _ANSWER_S) -> str:
 # -- uninstall -------------------------------------------------------------------------------
 
 
-def uninstall(arguments: argparse.Namespace, output: Output) -> None:
+def uninstall(arguments: Arguments, output: Output) -> None:
     """Stop the service and remove its units; history and configuration stay."""
     purge = arguments.purge_history
     if output.as_json and purge and not arguments.yes:
@@ -404,7 +403,7 @@ def _locked(state: str) -> Iterator[None]:
 # -- status and logs -------------------------------------------------------------------------
 
 
-def status(_: argparse.Namespace, output: Output) -> int:
+def status(_: Arguments, output: Output) -> int:
     """Print what systemd knows of the service; starts nothing. 1 unless it listens."""
     _need_manager()
     endpoint = Endpoint.from_environment(control=False)
@@ -471,7 +470,7 @@ def _status_lines(told: Mapping[str, object]) -> Iterator[Line]:
         yield (Span("to install it: ", "dim"), Span("stet service install", "bold"))
 
 
-def logs(arguments: argparse.Namespace, _: Output) -> None:
+def logs(arguments: Arguments, _: Output) -> None:
     """Become ``journalctl`` for the service. Returns only by raising."""
     endpoint = Endpoint.from_environment(control=False)
     own = f"A daemon that a command started writes to {endpoint.log}"

@@ -9,7 +9,6 @@ out. What else happened between the edits stays; who else changed the same files
 
 from __future__ import annotations
 
-import argparse
 import collections
 import datetime
 import itertools
@@ -26,7 +25,7 @@ from stet.calls import Call
 from stet.cli import asking
 from stet.cli.commits import all_named, named
 from stet.cli.output import Output
-from stet.cli.usage import UsageError
+from stet.cli.usage import Arguments, UsageError
 from stet.terminal import log_lines, render
 from stet.terminal.spans import PAUSE_S, Line, Span, ago, plural, visible, who
 from stet.wire.results import CommitInfo, EditResult
@@ -39,7 +38,7 @@ _PAGE, _OVERVIEW_PAGE = 200, 50
 _MOST = 10_000
 
 
-def undo(arguments: argparse.Namespace, output: Output) -> None:
+def undo(arguments: Arguments, output: Output) -> None:
     """Take back edits, or with --preview show which and how.
 
     Without a commit a person on a terminal is shown what it would be, and asked.
@@ -71,7 +70,7 @@ def undo(arguments: argparse.Namespace, output: Output) -> None:
         _take_back(session, call(preview=arguments.preview), arguments, output, "undo", "Undone")
 
 
-def redo(arguments: argparse.Namespace, output: Output) -> None:
+def redo(arguments: Arguments, output: Output) -> None:
     """Take undos back, so that the edits that they took back hold again."""
     with asking.person(arguments) as session:
         commits = _commits(session, arguments.commits)
@@ -79,7 +78,7 @@ def redo(arguments: argparse.Namespace, output: Output) -> None:
         _take_back(session, call, arguments, output, "redo", "Redone")
 
 
-def rollback(arguments: argparse.Namespace, output: Output) -> None:
+def rollback(arguments: Arguments, output: Output) -> None:
     """Take back everything after a commit."""
     with asking.person(arguments) as session:
         call = calls.rollback(
@@ -94,7 +93,7 @@ def rollback(arguments: argparse.Namespace, output: Output) -> None:
         _take_back(session, call, arguments, output, "roll back", "Rolled back")
 
 
-def restore(arguments: argparse.Namespace, output: Output) -> None:
+def restore(arguments: Arguments, output: Output) -> None:
     """Make a file what it was right after a commit."""
     with asking.person(arguments) as session:
         call = calls.restore(
@@ -124,7 +123,7 @@ def _commits(session: stet.Session, words: Sequence[str]) -> list[str]:
 def _take_back(
     session: stet.Session,
     call: Call[EditResult],
-    arguments: argparse.Namespace,
+    arguments: Arguments,
     output: Output,
     verb: str,
     done: str,
@@ -182,7 +181,7 @@ def _report(
 # -- the last burst
 
 
-def oops(arguments: argparse.Namespace, output: Output) -> None:
+def oops(arguments: Arguments, output: Output) -> None:
     """Show the last burst of edits, ask, and undo it."""
     if output.as_json and not (arguments.yes or arguments.preview):
         raise UsageError("with --json nobody is asked: add --yes, or --preview to see what it is")
@@ -280,7 +279,7 @@ def _shown(edits: list[CommitInfo], also: dict[str, int], output: Output) -> Ite
 # -- stet alone
 
 
-def overview(arguments: argparse.Namespace, output: Output) -> None:
+def overview(arguments: Arguments, output: Output) -> None:
     """Say where one is: workspace, mode, last burst, requests, what to do next."""
     try:
         with asking.person(arguments) as session:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 import sys
@@ -12,7 +11,7 @@ from collections.abc import Iterator
 from stet import calls
 from stet.cli import asking
 from stet.cli.output import Output
-from stet.cli.usage import UsageError
+from stet.cli.usage import Arguments, UsageError
 from stet.errors import IoError, StetError
 from stet.terminal.spans import Line, Span, plural, size, visible
 from stet.wire.results import ForgetResult, VerifyResult, WorkInfo, WorkspaceInfo
@@ -21,7 +20,7 @@ _LOOK_S = 0.3
 _QUESTION = "Forget it? It can't be brought back."
 
 
-def gc(arguments: argparse.Namespace, output: Output) -> None:
+def gc(arguments: Arguments, output: Output) -> None:
     """Pack the history of the workspace."""
     with asking.person(arguments, timeout=None) as session, _progress(arguments, session.workspace):
         result = asking.ask(session, calls.gc(), output)
@@ -33,7 +32,7 @@ def gc(arguments: argparse.Namespace, output: Output) -> None:
         output.lines([(*line, Span("."))])
 
 
-def snapshot(arguments: argparse.Namespace, output: Output) -> None:
+def snapshot(arguments: Arguments, output: Output) -> None:
     """Commit the whole workspace."""
     call = calls.snapshot(message=arguments.message, skip_large=arguments.skip_large)
     with asking.person(arguments, timeout=None) as session, _progress(arguments, session.workspace):
@@ -54,7 +53,7 @@ def snapshot(arguments: argparse.Namespace, output: Output) -> None:
         output.lines([(Span(f"and {more:,} more left out", "dim"),)])
 
 
-def forget(arguments: argparse.Namespace, output: Output) -> None:
+def forget(arguments: Arguments, output: Output) -> None:
     """Show what would be forgotten, ask, and forget it."""
     if output.as_json and not (arguments.yes or arguments.preview):
         raise UsageError("with --json nobody is asked: add --yes, or --preview to see what it is")
@@ -110,7 +109,7 @@ def _forgotten(result: ForgetResult) -> Iterator[Line]:
 
 
 @contextlib.contextmanager
-def _progress(arguments: argparse.Namespace, root: str | None) -> Iterator[None]:
+def _progress(arguments: Arguments, root: str | None) -> Iterator[None]:
     """Show on a terminal how far the daemon has come with what is done inside."""
     if not sys.stderr.isatty():
         yield
@@ -127,7 +126,7 @@ def _progress(arguments: argparse.Namespace, root: str | None) -> Iterator[None]
         sys.stderr.flush()
 
 
-def _watch(arguments: argparse.Namespace, root: str | None, done: threading.Event) -> None:
+def _watch(arguments: Arguments, root: str | None, done: threading.Event) -> None:
     # On a connection of its own: the other one waits for its answer.
     with contextlib.suppress(StetError), asking.person(arguments, workspace=False) as session:
         while not done.wait(_LOOK_S):
@@ -151,7 +150,7 @@ def progress(work: WorkInfo) -> str:
 # -- verify
 
 
-def verify(arguments: argparse.Namespace, output: Output) -> int:
+def verify(arguments: Arguments, output: Output) -> int:
     """Verify the history of the workspace; 1 if something is wrong with it."""
     # A long history takes minutes.
     try:
@@ -172,7 +171,7 @@ def verify(arguments: argparse.Namespace, output: Output) -> int:
     return 0 if result.ok else 1
 
 
-def _find_deferred(arguments: argparse.Namespace) -> WorkspaceInfo | None:
+def _find_deferred(arguments: Arguments) -> WorkspaceInfo | None:
     """The workspace of the directory, if it is one in which no call works, and hello neither."""
     here = os.path.realpath(arguments.directory)
     with asking.person(arguments, workspace=False) as session:

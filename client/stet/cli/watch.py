@@ -15,7 +15,6 @@ daemon and misses no commit; what its own terminal can't take in time is read fr
 
 from __future__ import annotations
 
-import argparse
 import datetime
 import sys
 from collections.abc import Iterator
@@ -26,7 +25,7 @@ import msgspec
 import stet
 from stet.cli import asking
 from stet.cli.output import Output
-from stet.cli.usage import UsageError
+from stet.cli.usage import Arguments, UsageError
 from stet.session.event_stream import EventStream
 from stet.terminal.log_lines import NARROW, Burst, details, edit_lines, is_first_seen, subject_line
 from stet.terminal.spans import Line, Span, name_style, named, short, visible, who
@@ -39,7 +38,7 @@ _LOOK_S = 1.0
 _INDENT = " " * 10
 
 
-def watch(arguments: argparse.Namespace, output: Output) -> int:
+def watch(arguments: Arguments, output: Output) -> int:
     """Print what happens; 0 when the person ends it."""
     try:
         with asking.person(arguments) as session, session.events() as events:
@@ -53,7 +52,7 @@ def watch(arguments: argparse.Namespace, output: Output) -> int:
     return 0
 
 
-def _follow(arguments: argparse.Namespace, output: Output, events: EventStream) -> None:
+def _follow(arguments: Arguments, output: Output, events: EventStream) -> None:
     # Another session, which would not start the daemon again that somebody has stopped.
     with stet.connect(arguments.directory, control=True, start=False, timeout=10) as asked:
         connected = True
@@ -76,7 +75,7 @@ def _follow(arguments: argparse.Namespace, output: Output, events: EventStream) 
                     _tell(output, _other(event, output))
 
 
-def _is_wanted(event: AnyEvent, arguments: argparse.Namespace) -> bool:
+def _is_wanted(event: AnyEvent, arguments: Arguments) -> bool:
     if isinstance(event, LostEvent):
         return True
     about = event.commit if isinstance(event, CommitEvent) else event
@@ -193,7 +192,7 @@ def _tell(output: Output, lines: list[Line] | Iterator[Line]) -> None:
 # -- the same on a whole screen
 
 
-def ui(arguments: argparse.Namespace, output: Output) -> None:
+def ui(arguments: Arguments, output: Output) -> None:
     """Show the history until the person leaves."""
     if output.as_json:
         raise UsageError("stet ui is for people; stet log --json and stet watch --json are not")
