@@ -570,9 +570,7 @@ def request_mode_upgrade(
 
 
 def upgrade_list(
-    *,
-    workspace: str | None = None,
-    status: Literal["pending", "approved", "denied"] | None = None,
+    *, workspace: str | None = None, status: Literal["pending", "approved", "denied"] | None = None
 ) -> Call[UpgradeList]:
     """Requests for write access, of all workspaces or one, oldest first (control)."""
     return Call("upgrade_list", given(workspace=workspace, status=status), UpgradeList)

@@ -13,7 +13,7 @@ import stet
 from client.live import Installation, installation
 from client.test_taking_back_commands import on_terminal
 from stet.cli.arguments import EXAMPLES, GROUPS, HAVE_COMMANDS, WHAT, parse, typed_alone
-from stet.cli.commits import named
+from stet.cli.asking import commit_named as named
 from stet.cli.history import moment
 from stet.cli.parser import Parser
 from stet.cli.usage import Arguments

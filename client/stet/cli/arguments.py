@@ -82,7 +82,7 @@ def parse(argv: Sequence[str]) -> Arguments:
 
 
 def _ordered(argv: Sequence[str]) -> list[str]:
-    """The words with what stands in front of the command behind it, where argparse wants it."""
+    """The words, with options in front of the command moved behind it, as argparse wants it."""
     words, front = list(argv), list[str]()
     while words and words[0].partition("=")[0] in _EVERYWHERE:
         front.append(words.pop(0))

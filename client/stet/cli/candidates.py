@@ -10,7 +10,7 @@ in $STET_COMPLETION, from the shell script that :mod:`stet.cli.completion` has m
     TABLE = {"help": TEXT, "options": {NAME: [HELP, VALUE]}, "words": [VALUE..],
              "more": VALUE, "after"?: VALUE, "commands"?: {NAME: TABLE}}
 
-``words`` are what the arguments are, ``more`` what further ones are, ``after`` what stands
+``words`` are what the arguments are, ``more`` what further ones are, ``after`` what comes
 after ``--``. A VALUE is null (there is none), a list of words, or one of ``commits``,
 ``sessions`` (of the log), ``open_sessions``, ``agents``, ``requests``, ``paths``, ``pins``,
 ``files``, ``directories``, ``text``.
@@ -36,7 +36,7 @@ from typing import Any, NamedTuple
 
 #: Seconds that the daemon has for its answers.
 DEADLINE_S = 0.5
-#: Commits that are looked at.
+#: Commits of the log that are scanned.
 _COMMITS = 200
 _SHORT = 8
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")

@@ -36,9 +36,9 @@ def connect(arguments: Arguments, output: Output) -> None:
         return
     lines: list[Line] = []
     for change in changes:
-        told = {"created": "made", "changed": "wrote"}.get(change.action)
+        verb = {"created": "made", "changed": "wrote"}.get(change.action)
         path = visible(change.path)
-        lines.append((Span(f"{told} {path}" if told else f"{path} was as it should be"),))
+        lines.append((Span(f"{verb} {path}" if verb else f"{path} was as it should be"),))
         if change.backup is not None:
             lines.append((Span(f"  before: {visible(change.backup)}", "dim"),))
     undo = f"To undo this: {visible(command_line('disconnect', request))}"
@@ -54,13 +54,13 @@ def disconnect(arguments: Arguments, output: Output) -> None:
     if output.as_json:
         output.value({"client": request.client.name, "files": changes})
         return
-    told = {
+    became = {
         "restored": "is again as it was before stet was connected",
         "removed": "is gone; it was made for stet",
         "changed": "has no stet in it any more; the rest stays",
         "unread": "does not parse; nothing of stet is in it, so it was passed over",
     }
-    lines = [f"{visible(change.path)} {told[change.action]}" for change in changes]
+    lines = [f"{visible(change.path)} {became[change.action]}" for change in changes]
     if all(change.action == "unread" for change in changes):
         places = ", ".join(target.path for target in carrying_out.targets(request))
         lines.append(f"stet was not connected: nothing of it in {visible(places)}")

@@ -1,7 +1,7 @@
 """The part of ``stet doctor`` that looks at the agents' clients: do they start what is there?
 
-Only what ``stet connect`` has written is looked at, in the files of the user and of the directory
-at hand. A client that is not connected, or a file that can't be read, is nothing wrong with stet.
+Only what ``stet connect`` has written is checked, in the files of the user and of this directory. A
+client that is not connected, or a file that can't be read, is nothing wrong with stet.
 
 Codex passes a hook over in silence until a person has trusted it as it is now. Which it trusts is
 for Codex to say, so it is asked (``codex app-server``, in JSON lines).

@@ -14,7 +14,6 @@ import msgspec
 import stet
 from stet import calls
 from stet.cli import asking
-from stet.cli.commits import all_named, named
 from stet.cli.output import Output
 from stet.cli.usage import UNITS, Arguments, UsageError
 from stet.terminal import blame_lines, log_lines, render
@@ -66,10 +65,7 @@ def _diffs(session: stet.Session, commits: Sequence[CommitInfo]) -> dict[str, st
 
 
 def _page(
-    commits: Sequence[CommitInfo],
-    diffs: dict[str, str],
-    arguments: Arguments,
-    output: Output,
+    commits: Sequence[CommitInfo], diffs: dict[str, str], arguments: Arguments, output: Output
 ) -> Iterator[Line]:
     if arguments.graph:
         yield from log_lines.graph_page(commits, output.width)
@@ -118,7 +114,8 @@ def _log(arguments: Arguments, limit: int | None, cursor: str | None) -> calls.C
 def show(arguments: Arguments, output: Output) -> None:
     """Print one commit with its diff."""
     with asking.person(arguments) as session:
-        commit = asking.ask(session, calls.show(named(session, arguments.commit)), output)
+        call = calls.show(asking.commit_named(session, arguments.commit))
+        commit = asking.ask(session, call, output)
     if commit is not None:
         if arguments.stat:
             commit = msgspec.structs.replace(commit, diff="")
@@ -131,7 +128,8 @@ def diff(arguments: Arguments, output: Output) -> None:
     if len(arguments.commits) > 2:
         raise UsageError("at most two commits; paths stand after --: stet diff A B -- PATH")
     with asking.person(arguments) as session:
-        first, second = [*all_named(session, arguments.commits), None, None][:2]
+        commits = [asking.commit_named(session, each) for each in arguments.commits]
+        first, second = [*commits, None, None][:2]
         call = calls.diff(first, second, paths=arguments.paths or None)
         result = asking.ask(session, call, output)
     if result is not None:

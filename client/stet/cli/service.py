@@ -337,16 +337,12 @@ def _links(directory: str, own: list[str]) -> Iterator[str]:
 
 # -- removing the history
 
-#: What a daemon, and a client that starts one, make in the state directory (the lock comes last).
-_DIRECTORIES = ("journal", "workspaces", "index")
-_FILES = (
-    "requests.sqlite3",
-    "requests.sqlite3-wal",
-    "requests.sqlite3-shm",
-    "stetd.log",
-    "stetd.log.1",
-)
+#: What a daemon, and a client that starts one, make in the state directory; the lock goes last.
 _LOCK = "stetd.lock"
+_OWN = (
+    *("journal", "workspaces", "index", "requests.sqlite3", "requests.sqlite3-wal"),
+    *("requests.sqlite3-shm", "stetd.log", "stetd.log.1", _LOCK),
+)
 
 
 def _agreed_to_purge(state: str) -> bool:
@@ -376,10 +372,10 @@ def _purge(state: str) -> list[str]:
         return []
     with _locked(state):
         gone = []
-        for name in (*_DIRECTORIES, *_FILES, _LOCK):
+        for name in _OWN:
             path = os.path.join(state, name)
             if os.path.lexists(path):
-                shutil.rmtree(path) if name in _DIRECTORIES else os.unlink(path)
+                shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
                 gone.append(path)
     try:
         os.rmdir(state)
@@ -414,7 +410,7 @@ def status(_: Arguments, output: Output) -> int:
         "ActiveEnterTimestamp", "StatusText",
     )  # fmt: skip
     running = service["ActiveState"] == "active"
-    told: dict[str, object] = {
+    facts: dict[str, object] = {
         "installed": all(installed_unit(directory, name) is not None for name in NAMES),
         "socket_unit": _state(socket),
         "enabled": socket["UnitFileState"] == "enabled",
@@ -430,9 +426,9 @@ def status(_: Arguments, output: Output) -> int:
         "installed_version": stet.__version__,
     }
     if output.as_json:
-        output.value(told)
+        output.value(facts)
     else:
-        output.lines(_status_lines(told))
+        output.lines(_status_lines(facts))
     return 0 if socket["ActiveState"] == "active" else 1
 
 
@@ -451,22 +447,22 @@ def _version_if_running(endpoint: Endpoint, running: bool) -> str | None:
         return None
 
 
-def _status_lines(told: Mapping[str, object]) -> Iterator[Line]:
-    facts = [
-        (SOCKET, f"{told['socket_unit']}{', enabled' if told['enabled'] else ''}"),
-        ("socket", told["socket"]),
-        (SERVICE, f"{told['service_unit']}{', hardened' if told['hardened'] else ''}"),
-        ("process", told["pid"]),
-        ("since", told["since"]),
-        ("version", told["version"]),
-        ("says", told["says"]),
-        ("restarts", told["restarts"] or None),
-        ("ended with", None if told["result"] in ("success", None) else told["result"]),
+def _status_lines(facts: Mapping[str, object]) -> Iterator[Line]:
+    rows = [
+        (SOCKET, f"{facts['socket_unit']}{', enabled' if facts['enabled'] else ''}"),
+        ("socket", facts["socket"]),
+        (SERVICE, f"{facts['service_unit']}{', hardened' if facts['hardened'] else ''}"),
+        ("process", facts["pid"]),
+        ("since", facts["since"]),
+        ("version", facts["version"]),
+        ("says", facts["says"]),
+        ("restarts", facts["restarts"] or None),
+        ("ended with", None if facts["result"] in ("success", None) else facts["result"]),
     ]
-    for label, value in facts:
+    for label, value in rows:
         if value is not None:
             yield (Span(f"{label + ':':<15}", "dim"), Span(visible(str(value))))
-    if not told["installed"]:
+    if not facts["installed"]:
         yield (Span("to install it: ", "dim"), Span("stet service install", "bold"))
 
 

@@ -23,7 +23,6 @@ import stet
 from stet import calls
 from stet.calls import Call
 from stet.cli import asking
-from stet.cli.commits import all_named, named
 from stet.cli.output import Output
 from stet.cli.usage import Arguments, UsageError
 from stet.terminal import log_lines, render
@@ -82,7 +81,7 @@ def rollback(arguments: Arguments, output: Output) -> None:
     """Take back everything after a commit."""
     with asking.person(arguments) as session:
         call = calls.rollback(
-            named(session, arguments.to),
+            asking.commit_named(session, arguments.to),
             session=arguments.session,
             agent=arguments.agent,
             paths=arguments.paths or None,
@@ -98,7 +97,7 @@ def restore(arguments: Arguments, output: Output) -> None:
     with asking.person(arguments) as session:
         call = calls.restore(
             arguments.path,
-            named(session, arguments.at),
+            asking.commit_named(session, arguments.at),
             message=arguments.message,
             preview=arguments.preview,
         )
@@ -117,7 +116,7 @@ def _commits(session: stet.Session, words: Sequence[str]) -> list[str]:
                 f"; to make it what it was: stet restore {word} --at COMMIT; its edits: stet log "
                 f"{word}"
             )
-    return all_named(session, words)
+    return [asking.commit_named(session, word) for word in words]
 
 
 def _take_back(
@@ -191,7 +190,7 @@ def oops(arguments: Arguments, output: Output) -> None:
         also = _others(session, edits)
         if not output.as_json:
             output.lines(_shown(edits, also, output))
-            preview = session.undo(ids, preview=True)  # a conflict is told before asking
+            preview = session.undo(ids, preview=True)  # a conflict is reported before asking
             if arguments.preview:
                 output.lines(render.edited(preview, preview=True, show_diff=output.diff))
                 return

@@ -149,9 +149,8 @@ def _other(event: AnyEvent, output: Output) -> Iterator[Line]:
     if isinstance(event, ModeEvent):
         of = "the workspace" if event.session is None else f"session {event.session}"
         style = "bold red" if event.mode == "restricted" else "bold green"
-        told = (clock, Span(visible(f"{of} is now ")), Span(event.mode, style))
-        end = f" until {until(event.until, output.now)}" if event.until else ""
-        yield (*told, Span(end)) if end else told
+        end = (Span(f" until {until(event.until, output.now)}"),) if event.until else ()
+        yield (clock, Span(visible(f"{of} is now ")), Span(event.mode, style), *end)
     elif isinstance(event, UpgradeRequestEvent):
         yield from _requested(event, clock)
     else:

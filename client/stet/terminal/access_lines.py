@@ -144,8 +144,5 @@ def ended(result: EndedSession) -> Iterator[Line]:
     gone = [plural(result.clipboards, "clipboard")] if result.clipboards else []
     gone += [f"request {visible(result.request)}"] if result.request else []
     lost = f" {' and '.join(gone)} went with it;" if gone else ""
-    yield (
-        Span(visible(result.session), "bold"),
-        Span(f" is ended;{lost} what it did stays."),
-    )
+    yield (Span(visible(result.session), "bold"), Span(f" is ended;{lost} what it did stays."))
     yield (Span(f"A new session of this name is {visible(result.next_mode)}.", "dim"),)

@@ -1,18 +1,8 @@
-r"""Results as lines for people: what ``stet`` prints, as values.
+"""Results as lines for people: what ``stet`` prints, as values (:mod:`stet.terminal.spans`).
 
-A line is a tuple of spans, a span is text with a style. Styles are rich's ("bold red");
-whoever prints decides whether they are used, so nothing here needs rich or a terminal.
-
-    log    4f3c2a1b  3 min ago  my-agent/conv-1  patch src/a.py: 2 edits
-                     M src/a.py  +3 -1
-
-Times are relative when a ``now`` is given, as for a terminal, and RFC 3339 as the daemon
-sent them otherwise, so that output in a file says the same tomorrow.
-
-What comes from files and agents may hold terminal escapes. Names, paths and messages are
-spelled out here (:func:`stet.terminal.spans.visible`), and file content where it is printed on a
-terminal (a pipe gets it as it is). :mod:`stet.terminal.log_lines`, :mod:`stet.terminal.diff_lines`
-and :mod:`stet.terminal.blame_lines` have what is more than a few lines.
+Times are relative when a ``now`` is given, as for a terminal, and RFC 3339 as the daemon sent them
+otherwise, so that output in a file says the same tomorrow. Names, paths and messages are spelled
+out here, file content where it is printed on a terminal (a pipe gets it as it is).
 """
 
 from __future__ import annotations

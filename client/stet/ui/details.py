@@ -13,16 +13,7 @@ from textual.widgets import Static
 from stet.terminal import blame_lines, diff_colours
 from stet.terminal.diff_lines import Hunk, files_of
 from stet.terminal.log_lines import subject_and_why
-from stet.terminal.spans import (
-    Line,
-    Span,
-    ago,
-    fitted,
-    line_columns,
-    name_style,
-    short,
-    who,
-)
+from stet.terminal.spans import Line, Span, ago, fitted, line_columns, name_style, short, who
 from stet.ui.timeline import text_of
 from stet.wire.results import BlameResult, ShowResult
 
