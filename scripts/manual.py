@@ -17,8 +17,8 @@ from pathlib import Path
 
 import stet
 from stet import errors
-from stet.cli.arguments import parser
-from stet.cli.help import EXAMPLES, GROUPS
+from stet.cli.arguments import EXAMPLES, GROUPS, WHAT
+from stet.cli.parser import Parser
 from stet.version import __version__
 from stet.wire.failures import Kind
 
@@ -56,16 +56,15 @@ SIGTERM finishes the calls in work, SIGHUP reads the configuration again.
 
 def pages() -> dict[Path, str]:
     """Every file, and what it should be."""
-    whole = parser()
-    parsers, told = whole.commands.parsers, whole.commands.told
+    parsers = Parser().parsers
     made = {CHECKOUT / "docs" / "commands.md": "".join(_reference(parsers))}
     made[CHECKOUT / "docs" / "api.md"] = "".join(_api())
     man = CHECKOUT / "man"
-    made[man / "stet.1"] = _overview(told)
+    made[man / "stet.1"] = _overview()
     made[man / "stetd.1"] = _STETD.format(version=__version__)
     for names in GROUPS.values():
         for name in names:
-            made[man / f"stet-{name}.1"] = _page(name, told[name], parsers[name])
+            made[man / f"stet-{name}.1"] = _page(name, WHAT[name], parsers[name])
     return made
 
 
@@ -121,7 +120,7 @@ def _parameter(given: inspect.Parameter) -> str:
     return f"{given.name}: {given.annotation} = {value!r}"
 
 
-def _overview(told: dict[str, str]) -> str:
+def _overview() -> str:
     lines = [
         f'.TH STET 1 "" "stet {__version__}" "stet"',
         ".SH NAME",
@@ -135,7 +134,7 @@ def _overview(told: dict[str, str]) -> str:
     for title, names in GROUPS.items():
         lines.append(f".SS {_roff(title)}")
         for name in names:
-            lines += [".TP", f".BR stet\\-{_roff(name)} (1)", _roff(told[name])]
+            lines += [".TP", f".BR stet\\-{_roff(name)} (1)", _roff(WHAT[name])]
     lines += [".SH EXIT STATUS"]
     for number, what in _STATUS:
         lines += [".TP", f".B {number}", _roff(what)]

@@ -112,8 +112,7 @@ class AsyncSession(SessionMethods):
     def events(self, *names: str) -> AsyncEventStream:
         """What happens, as an asynchronous iterator; see :meth:`stet.Session.events`.
 
-        It is subscribed from ``async with session.events() as events`` on, or from its first
-        event.
+        It is subscribed from ``async with session.events() as events`` on, or from its first event.
         """
         return AsyncEventStream(msgspec.structs.replace(self._opening, timeout=self.timeout), names)
 
@@ -240,8 +239,7 @@ class _Link:
         except OSError as error:
             self._break(ConnectionLost(f"the connection to the daemon broke: {error.strerror}"))
         finally:
-            # Not close(): it would first wait until all was sent, to a daemon that no
-            # longer reads.
+            # Not close(): it would first wait until all was sent, to a daemon that no longer reads.
             self._writer.transport.abort()
 
     def _deliver(self, answer: Answer) -> None:

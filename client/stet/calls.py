@@ -3,11 +3,10 @@
 The sessions, :class:`stet.Session` and :class:`stet.aio.AsyncSession`, make their methods out of
 these functions, so names, parameters, defaults and documentation stand here only.
 
-Shared by all: a parameter that is None is not sent. Paths are relative to the session's
-directory or absolute; in results they are relative to the workspace root. Commits are a
-full id, a unique prefix of at least 4 digits, ``HEAD`` or ``HEAD~n``. Lines count from 1,
-list indexes from 0. Whatever the daemon refuses is raised as a subclass of
-:class:`stet.errors.StetError`.
+Shared by all: a parameter that is None is not sent. Paths are relative to the session's directory
+or absolute; in results they are relative to the workspace root. Commits are a full id, a unique
+prefix of at least 4 digits, ``HEAD`` or ``HEAD~n``. Lines count from 1, list indexes from 0.
+Whatever the daemon refuses is raised as a subclass of :class:`stet.errors.StetError`.
 """
 
 from __future__ import annotations
@@ -263,8 +262,7 @@ def rollback(
 ) -> Call[EditResult]:
     """Take back everything after the commit ``to`` that passes the filters, in one commit.
 
-    Edits that were made outside stay, unless ``include_outside`` (control). Raises as
-    undo().
+    Edits that were made outside stay, unless ``include_outside`` (control). Raises as undo().
     """
     params = {"to": to} | given(
         session=session, agent=agent, paths=paths, include_outside=include_outside or None
@@ -551,9 +549,8 @@ def mode_set(
 ) -> Call[ModeResult]:
     """Set a session's mode, or with ``scope="workspace"`` the ceiling of all sessions.
 
-    An agent may only restrict its own session. ``for_`` is the length in seconds of a
-    grant that ends by itself: then the mode before returns. Answers once calls in flight have
-    finished.
+    An agent may only restrict its own session. ``for_`` is the length in seconds of a grant that
+    ends by itself: then the mode before returns. Answers once calls in flight have finished.
     """
     params = given(mode=mode, session=session, scope=scope, workspace=workspace)
     return Call("mode_set", params | ({} if for_ is None else {"for": for_}), ModeResult)
@@ -573,9 +570,7 @@ def request_mode_upgrade(
 
 
 def upgrade_list(
-    *,
-    workspace: str | None = None,
-    status: Literal["pending", "approved", "denied"] | None = None,
+    *, workspace: str | None = None, status: Literal["pending", "approved", "denied"] | None = None
 ) -> Call[UpgradeList]:
     """Requests for write access, of all workspaces or one, oldest first (control)."""
     return Call("upgrade_list", given(workspace=workspace, status=status), UpgradeList)
@@ -626,9 +621,8 @@ def tools(
 ) -> Call[Tools]:
     """The tool definitions for a model, in one vendor's shape.
 
-    With ``style="openai"``: ``api`` chooses the shape of chat completions (if not given) or
-    of responses; ``custom`` makes ``apply_patch`` a custom tool with a grammar instead of a
-    function.
+    With ``style="openai"``: ``api`` chooses the shape of chat completions (if not given) or of
+    responses; ``custom`` makes ``apply_patch`` a custom tool with a grammar instead of a function.
     """
     return Call("tools", {"style": style} | given(api=api, custom=custom or None), Tools)
 

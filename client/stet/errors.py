@@ -54,11 +54,7 @@ class StetError(Exception):
             cls.KIND = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
 
     def __init__(
-        self,
-        message: str,
-        data: Mapping[str, Any] | None = None,
-        *,
-        code: int = APPLICATION_ERROR,
+        self, message: str, data: Mapping[str, Any] | None = None, *, code: int = APPLICATION_ERROR
     ) -> None:
         super().__init__(message)
         self.message = message

@@ -6,7 +6,8 @@ import datetime
 
 import pytest
 
-from stet.terminal.bursts import bursts, first_changed, is_first_seen, page
+from stet.terminal.log_lines import burst_page as page
+from stet.terminal.log_lines import bursts, first_changed, is_first_seen
 from stet.terminal.spans import line_columns
 from stet.wire.results import CommitInfo, FileChange
 

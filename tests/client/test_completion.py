@@ -18,10 +18,10 @@ import pytest
 
 from client.live import Installation, installation
 from stet.cli import candidates, completion, usage
-from stet.cli.arguments import parser
 from stet.cli.candidates import Candidate, for_bash, place_in, split
+from stet.cli.parser import Parser
 
-TABLE = completion.table_of(parser())
+TABLE = completion.table_of(Parser())
 
 PAGE = {
     "commits": [

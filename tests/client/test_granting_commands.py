@@ -22,7 +22,8 @@ from client.live import Installation, installation
 from client.test_watch import Watching
 from stet.cli import candidates
 from stet.cli.usage import duration
-from stet.terminal.request_lines import clock, reason_lines, requests
+from stet.terminal.access_lines import reason_lines, requests
+from stet.terminal.spans import clock
 from stet.wire.results import UpgradeInfo
 
 REASON = "the tests in tests/unit need the new signature, and nothing else will be touched by me"
@@ -256,10 +257,10 @@ def test_ids_of_requests_are_completed() -> None:
         two = {"request": "beef", "agent": None, "session": "t", "reason": ""}
         return [{"requests": [one, two]}, "/root"]
 
-    from stet.cli.arguments import parser
     from stet.cli.completion import table_of
+    from stet.cli.parser import Parser
 
-    table = table_of(parser())
+    table = table_of(Parser())
     for command in ("approve", "deny"):
         _, found = candidates.complete(["stet", command, ""], table, "/", asked)
         assert found == [("abcd", "bot/s: why"), ("beef", "t: ")]

@@ -12,10 +12,11 @@ import pytest
 import stet
 from client.live import Installation, installation
 from client.test_taking_back_commands import on_terminal
-from stet.cli.arguments import parse, parser
-from stet.cli.commits import named
-from stet.cli.help import EXAMPLES, GROUPS, HAVE_COMMANDS
+from stet.cli.arguments import EXAMPLES, GROUPS, HAVE_COMMANDS, WHAT, parse, typed_alone
+from stet.cli.asking import commit_named as named
 from stet.cli.history import moment
+from stet.cli.parser import Parser
+from stet.cli.usage import Arguments
 
 FILE = "one\ntwo\nthree\n"
 
@@ -32,14 +33,14 @@ def ws() -> Iterator[Installation]:
 
 
 def test_commands_with_commands_of_their_own_are_known() -> None:
-    own = [name for name, each in parser().commands.parsers.items() if each._subparsers is not None]
+    own = [name for name, each in Parser().parsers.items() if each._subparsers is not None]
     assert sorted(own) == sorted(HAVE_COMMANDS)
 
 
 def test_every_command_is_in_one_group_and_has_two_examples() -> None:
     named_ = [name for names in GROUPS.values() for name in names]
 
-    assert sorted(named_) == sorted(set(parser().known))
+    assert sorted(named_) == sorted(set(Parser().known))
     assert set(EXAMPLES) == set(named_)
 
 
@@ -48,6 +49,15 @@ def test_examples_are_what_the_parser_takes(example: str) -> None:
 
     words = shlex.split(example.partition("  #")[0].partition(" | ")[0].partition(" < ")[0])
     assert parse(words).run
+
+
+@pytest.mark.parametrize("name", [each for each in WHAT if " " not in each])
+@pytest.mark.parametrize("flags", [[], ["--json"], ["--no-pager", "--json"]], ids=" ".join)
+def test_a_command_typed_alone_is_what_the_parser_takes_it_for(name: str, flags: list[str]) -> None:
+    alone = typed_alone([name, *flags])
+
+    assert alone is None or alone == Parser(name).parse_args([name, *flags], Arguments())
+    assert alone is not None or name not in ("overview", "status", "log", "diff", "undo")
 
 
 def test_stet_alone_says_where_one_is(ws: Installation) -> None:

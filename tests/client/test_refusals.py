@@ -11,7 +11,7 @@ import pytest
 import stet
 from client.live import Installation, installation
 from stet import errors
-from stet.cli.arguments import parser
+from stet.cli.parser import Parser
 from stet.terminal.refusals import as_typed, helping
 from stet.wire.failures import Kind
 from stetd.methods import METHODS
@@ -27,7 +27,7 @@ def test_a_method_is_told_as_a_command(method: str) -> None:
 
     assert not METHOD.search(told)
     for command in re.findall(r"stet ([a-z]+)", told):
-        assert command in parser().known
+        assert command in Parser().known
 
 
 def test_words_of_the_language_stay() -> None:
@@ -41,7 +41,7 @@ def test_every_kind_has_a_command_that_helps(kind: str) -> None:
     found = helping(error, "stet undo")
 
     assert found is not None
-    assert found.split()[1] in parser().known
+    assert found.split()[1] in Parser().known
 
 
 def test_every_error_without_an_answer_leads_to_the_doctor() -> None:
@@ -114,7 +114,7 @@ def test_a_refused_command_ends_with_the_one_that_helps(
         pytest.fail(f"{words} is not refused")
 
     assert not METHOD.search(done.stderr)
-    assert re.search(rf"\bstet ({'|'.join(parser().known)})\b", done.stderr.removeprefix("stet: "))
+    assert re.search(rf"\bstet ({'|'.join(Parser().known)})\b", done.stderr.removeprefix("stet: "))
 
 
 def test_programs_get_the_message_as_it_is(ws: Installation) -> None:

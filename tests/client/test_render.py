@@ -6,7 +6,7 @@ import datetime
 
 import pytest
 
-from stet.terminal import render
+from stet.terminal import diff_lines, log_lines, render, spans
 from stet.wire.results import (
     ClipboardInfo,
     CommitInfo,
@@ -46,7 +46,7 @@ def test_log_aligns_its_columns() -> None:
         commit("b", agent=None, session=None, kind="outside", time="2026-11-21T10:00:00Z"),
         commit("c", reverted_by="d" * 40),
     ]
-    assert text(render.log(page, NOW)) == (
+    assert text(log_lines.log(page, NOW)) == (
         "aaaaaaaa  3 min ago  bot/conv-1  patch src/a.py: 2 edits\n"
         "          the tests\n"
         "          M src/a.py  +3 -1\n"
@@ -59,19 +59,19 @@ def test_log_aligns_its_columns() -> None:
 
 def test_a_subagent_stands_behind_its_session() -> None:
     page = [commit("a", subagent="general-purpose a30", files=[])]
-    assert text(render.log(page, NOW)) == (
+    assert text(log_lines.log(page, NOW)) == (
         "aaaaaaaa  3 min ago  bot/conv-1 (general-purpose a30)  patch src/a.py: 2 edits\n"
     )
     for width in (50, 160):
-        assert "bot/conv-1 (general" in text(render.log(page, NOW, width))
+        assert "bot/conv-1 (general" in text(log_lines.log(page, NOW, width))
 
 
 def test_log_of_nothing_is_nothing() -> None:
-    assert text(render.log([], NOW)) == ""
+    assert text(log_lines.log([], NOW)) == ""
 
 
 def test_without_a_now_times_are_as_they_were_sent() -> None:
-    assert text(render.log([commit("a", files=[])], None)) == (
+    assert text(log_lines.log([commit("a", files=[])], None)) == (
         "aaaaaaaa  2026-11-21T11:57:00Z  bot/conv-1  patch src/a.py: 2 edits\n"
     )
 
@@ -95,7 +95,7 @@ def test_without_a_now_times_are_as_they_were_sent() -> None:
     ],
 )
 def test_relative_times(expected: str, time: str) -> None:
-    assert expected == render.ago(time, NOW)
+    assert expected == spans.ago(time, NOW)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_relative_times(expected: str, time: str) -> None:
     ],
 )
 def test_what_a_terminal_would_obey_is_spelled_out(expected: str, raw: str) -> None:
-    assert expected == render.visible(raw)
+    assert expected == spans.visible(raw)
 
 
 def test_names_paths_and_messages_are_spelled_out_everywhere() -> None:
@@ -135,7 +135,7 @@ def test_names_paths_and_messages_are_spelled_out_everywhere() -> None:
     )
     result = EditResult(commit=None, message=evil, warnings=[evil], files=[change])
     lines = [
-        *render.log([shown], NOW),
+        *log_lines.log([shown], NOW),
         *render.show(shown, NOW),
         *render.edited(result, preview=False),
         *render.clipboards([ClipboardInfo(evil, 1, 1)]),
@@ -200,7 +200,7 @@ new file mode 100644
 
 
 def test_a_diff_keeps_its_text_and_colours_by_the_counts_of_its_hunks() -> None:
-    lines = list(render.diff(DIFF))
+    lines = list(diff_lines.diff(DIFF))
     assert text(lines) == DIFF
     styles = [span.style for (span,) in lines]
     assert styles == [
@@ -210,8 +210,8 @@ def test_a_diff_keeps_its_text_and_colours_by_the_counts_of_its_hunks() -> None:
 
 def test_only_a_newline_ends_a_line_of_a_diff() -> None:
     whole = "@@ -1 +1 @@\n-a\x0cb\u2028c\r\n+d\n"
-    assert text(render.diff(whole)) == whole
-    assert len(list(render.diff(whole))) == 3
+    assert text(diff_lines.diff(whole)) == whole
+    assert len(list(diff_lines.diff(whole))) == 3
 
 
 def test_an_edit_tells_message_commit_files_and_warnings() -> None:

@@ -13,12 +13,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from stet.terminal import bursts, graph, render
+from stet.terminal import log_lines, render
+from stet.terminal.access_lines import sessions
 from stet.terminal.diff_colours import coloured
+from stet.terminal.diff_lines import word_diff
 from stet.terminal.log_lines import log
-from stet.terminal.session_lines import sessions
 from stet.terminal.spans import Line, line_columns
-from stet.terminal.word_diff import word_diff
 from stet.wire.results import CommitInfo, FileChange, Peer, SessionInfo, ShowResult
 
 SCREENS = Path(__file__).parent / "screens"
@@ -118,9 +118,9 @@ SESSIONS = [
 ]
 
 DRAWN: dict[str, Callable[[int], Iterable[Line]]] = {
-    "log": lambda width: bursts.page(LOG, DIFFS, NOW, width),
-    "log-stat": lambda width: bursts.page(LOG, DIFFS, NOW, width, stat=True),
-    "log-graph": lambda width: graph.page(LOG, width),
+    "log": lambda width: log_lines.burst_page(LOG, DIFFS, NOW, width),
+    "log-stat": lambda width: log_lines.burst_page(LOG, DIFFS, NOW, width, stat=True),
+    "log-graph": lambda width: log_lines.graph_page(LOG, width),
     "log-table": lambda width: log(LOG, NOW, width),
     "show": lambda width: render.show(SHOWN, NOW, lambda text: coloured(text, width)),
     "sessions": lambda _: sessions(SESSIONS, NOW, where=True),

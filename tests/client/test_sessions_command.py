@@ -11,9 +11,9 @@ import pytest
 import stet
 from client.live import installation
 from stet.cli import candidates
-from stet.cli.arguments import parser
 from stet.cli.completion import table_of
-from stet.terminal.session_lines import ended, sessions
+from stet.cli.parser import Parser
+from stet.terminal.access_lines import ended, sessions
 from stet.terminal.spans import Line
 from stet.wire.results import EndedSession, SessionInfo
 
@@ -84,7 +84,7 @@ def test_sessions_of_this_workspace_are_completed() -> None:
         return [{"sessions": listed}, "/root"]
 
     _, found = candidates.complete(
-        ["stet", "sessions", "--end", "c"], table_of(parser()), "/", asked
+        ["stet", "sessions", "--end", "c"], table_of(Parser()), "/", asked
     )
     assert found == [("conv-1", "bot"), ("conv-2", "")]
 

@@ -16,7 +16,7 @@ import pytest
 
 import stet
 from client.live import Installation, installation
-from stet.cli.oops import last_burst
+from stet.cli.taking_back import last_burst
 from stet.wire.results import CommitInfo
 
 A = "def a():\n    return 1\n\n\ndef b():\n    return 2\n"

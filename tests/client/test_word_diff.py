@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stet.terminal.word_diff import word_diff
+from stet.terminal.diff_lines import word_diff
 
 HEAD = "--- a/x\n+++ b/x\n"
 

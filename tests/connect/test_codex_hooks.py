@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from connect.person import HOOK_FILES, PROGRAM, Person
-from stet.cli import codex_hooks
+from stet.cli import doctor_clients
 from stet.cli.doctor_clients import findings
-from stet.cli.finding import Finding
+from stet.cli.doctor_places import Finding
 
 #: As ``codex app-server`` (0.169.0) answers; what it does is in the file beside it.
 CODEX = """#!{python}
@@ -102,7 +102,7 @@ def test_a_codex_that_does_not_say_is_no_fault(
     person.run("connect", "codex", "--write", "--hooks")
     if behaviour:
         install(person, behaviour, monkeypatch)
-        monkeypatch.setattr(codex_hooks, "_WITHIN_S", 1.0)
+        monkeypatch.setattr(doctor_clients, "_WITHIN_S", 1.0)
     begun = time.monotonic()
     found = asked(person)
     assert (True, None) == (found.ok, found.mend)

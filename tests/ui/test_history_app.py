@@ -13,7 +13,7 @@ from textual.widgets import Input, OptionList, Static
 import stet
 from e2e.running_daemon import DaemonProcess
 from stet.service.spawn import Endpoint
-from stet.terminal.bursts import Burst
+from stet.terminal.log_lines import Burst
 from stet.terminal.spans import Span
 from stet.ui.app import HistoryApp, filters_of
 from stet.ui.dialogs import Choose, Confirm

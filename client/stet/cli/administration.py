@@ -1,69 +1,173 @@
-"""``stet init``, ``status``, ``workspaces`` and ``tools``."""
+"""The daemon and who may write: ``stet init``, ``status``, ``stop``, ``workspaces``, ``tools``,
+``mode``, ``sessions``, ``requests``, ``approve``, ``deny``; and ``pin``.
+
+Requests are those of all workspaces: an id is enough to decide about one, wherever one is.
+"""
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
+from collections.abc import Iterator
 
 import msgspec
 
+import stet
 from stet import calls
-from stet.calls import Call
 from stet.cli import asking
 from stet.cli.output import Output
-from stet.cli.usage import UsageError
-from stet.terminal import render
-from stet.terminal.render import Span
-from stet.wire.results import Tools
+from stet.cli.usage import Arguments, UsageError
+from stet.terminal import access_lines, render
+from stet.terminal.spans import Line, Span, short, visible, when
+from stet.wire.results import PinInfo, SessionList, UpgradeList, WorkspaceInfo
 
 
-def init(arguments: argparse.Namespace, output: Output) -> None:
+def init(arguments: Arguments, output: Output) -> None:
     """Allow edits below a directory."""
     root = os.path.abspath(os.path.join(arguments.directory, arguments.root))
     if not os.path.isdir(root):
         raise UsageError(f"{root} is not a directory")
-    with asking.person(arguments, workspace=False) as session:
-        workspace = asking.ask(session, calls.workspace_allow(root), output)
-    if workspace is not None:
-        allowed = (Span("Agents may edit below "), Span(render.visible(workspace.root), "bold"))
-        output.lines([allowed, *list(render.workspaces([workspace]))[1:]])
+
+    def allowed(workspace: WorkspaceInfo) -> list[Line]:
+        head = (Span("Agents may edit below "), Span(visible(workspace.root), "bold"))
+        return [head, *list(render.workspaces([workspace]))[1:]]
+
+    session = asking.person(arguments, workspace=False)
+    asking.tell(session, calls.workspace_allow(root), output, allowed)
 
 
-def status(arguments: argparse.Namespace, output: Output) -> None:
+def status(arguments: Arguments, output: Output) -> None:
     """Print the daemon's health and counts; starts one if none answers."""
-    with asking.person(arguments, workspace=False) as session:
-        result = asking.ask(session, calls.status(), output)
-    if result is not None:
-        output.lines(render.status(result))
+    session = asking.person(arguments, workspace=False)
+    asking.tell(session, calls.status(), output, render.status)
 
 
-def workspaces(arguments: argparse.Namespace, output: Output) -> None:
+def stop(_arguments: Arguments, output: Output) -> None:
+    """Let the daemon end; calls in work are finished first."""
+    said: Line = (Span("stetd stops. The next command starts it again."),)
+    session = stet.connect(None, control=True, start=False)
+    asking.tell(session, calls.shutdown(), output, lambda _: [said])
+
+
+def workspaces(arguments: Arguments, output: Output) -> None:
     """Print the allowed workspaces and where their histories are; or allow one no more."""
-    with asking.person(arguments, workspace=False) as session:
-        if arguments.forget is not None:
-            root = os.path.abspath(os.path.join(arguments.directory, arguments.forget))
-            gone = asking.ask(session, calls.workspace_forget(root), output)
-            if gone is not None:
-                kept = Span(render.visible(gone.shadow), "dim")
-                named = Span(render.visible(gone.root), "bold")
-                output.lines(
-                    [(named, Span(" is no workspace any more; its history is kept: "), kept)]
-                )
-            return
-        result = asking.ask(session, calls.workspace_list(), output)
-    if result is not None:
-        output.lines(render.workspaces(result.workspaces))
+    session = asking.person(arguments, workspace=False)
+    if arguments.forget is None:
+        call = calls.workspace_list()
+        asking.tell(session, call, output, lambda found: render.workspaces(found.workspaces))
+        return
+
+    def gone(workspace: WorkspaceInfo) -> list[Line]:
+        said = Span(" is no workspace any more; its history is kept: ")
+        return [
+            (Span(visible(workspace.root), "bold"), said, Span(visible(workspace.shadow), "dim"))
+        ]
+
+    root = os.path.abspath(os.path.join(arguments.directory, arguments.forget))
+    asking.tell(session, calls.workspace_forget(root), output, gone)
 
 
-def _tools(arguments: argparse.Namespace) -> Call[Tools]:
-    return calls.tools(arguments.style, api=arguments.api, custom=arguments.custom)
-
-
-def tools(arguments: argparse.Namespace, output: Output) -> None:
+def tools(arguments: Arguments, output: Output) -> None:
     """Print the tool definitions for a model, as JSON."""
+    call = calls.tools(arguments.style, api=arguments.api, custom=arguments.custom)
     with asking.person(arguments, workspace=False) as session:
-        result = asking.ask(session, _tools(arguments), output)
+        result = asking.ask(session, call, output)
     if result is not None:
         encoded = msgspec.json.format(msgspec.json.encode(result.tools), indent=2)
         sys.stdout.write(encoded.decode() + "\n")
+
+
+def mode(arguments: Arguments, output: Output) -> None:
+    """Print or set the mode of the workspace, or of one session."""
+    if arguments.for_ is not None and arguments.mode != "unrestricted":
+        raise UsageError("--for is how long a grant lasts: stet mode unrestricted --for 30m")
+    call = calls.mode_get()
+    if arguments.mode is not None:
+        call = calls.mode_set(
+            arguments.mode,
+            session=arguments.session,
+            scope=None if arguments.session else "workspace",
+            for_=arguments.for_,
+        )
+    session = asking.person(arguments, session=arguments.session)
+    asking.tell(session, call, output, lambda found: render.mode(found, output.now))
+
+
+def sessions(arguments: Arguments, output: Output) -> None:
+    """Print the sessions of the workspace, with --all of all workspaces; or end one."""
+    if arguments.all and arguments.end is not None:
+        raise UsageError("--end is about a session of this workspace; leave out --all")
+    session = asking.person(arguments, workspace=not arguments.all)
+    if arguments.end is not None:
+        asking.tell(session, calls.session_end(arguments.end), output, access_lines.ended)
+        return
+
+    def lines(found: SessionList) -> Iterator[Line]:
+        yield from access_lines.sessions(found.sessions, output.now, where=arguments.all)
+        if not found.sessions:
+            yield (Span("No session.", "dim"),)
+
+    asking.tell(session, calls.session_list(workspace=session.workspace), output, lines)
+
+
+def requests(arguments: Arguments, output: Output) -> None:
+    """Print the requests that wait; with --all the decided ones, too."""
+
+    def lines(found: UpgradeList) -> Iterator[Line]:
+        yield from access_lines.requests(found.requests, output.now, output.width)
+        if not found.requests:
+            nothing = "No request." if arguments.all else "No request waits for you."
+            yield (Span(nothing, "dim"),)
+
+    call = calls.upgrade_list(status=None if arguments.all else "pending")
+    asking.tell(asking.person(arguments, workspace=False), call, output, lines)
+
+
+def approve(arguments: Arguments, output: Output) -> None:
+    """Give a session write access."""
+    _decide(arguments, output, approved=True, for_=arguments.for_)
+
+
+def deny(arguments: Arguments, output: Output) -> None:
+    """Leave a session as it is, and tell it so."""
+    _decide(arguments, output, approved=False, for_=None)
+
+
+def _decide(arguments: Arguments, output: Output, *, approved: bool, for_: float | None) -> None:
+    call = calls.upgrade_decide(arguments.request, approved, note=arguments.note, for_=for_)
+    session = asking.person(arguments, workspace=False)
+    asking.tell(session, call, output, lambda found: access_lines.decided(found, output.now))
+
+
+def pin(arguments: Arguments, output: Output) -> None:
+    """Name a commit, forget a name, or list them."""
+    if (arguments.name is not None) + (arguments.delete is not None) + arguments.list > 1:
+        raise UsageError("pin takes a name, --delete NAME or --list; only one of them")
+    session = asking.person(arguments)
+    if arguments.name is not None:
+        call = calls.pin_set(arguments.name, arguments.commit or "HEAD", move=arguments.move)
+        asking.tell(session, call, output, lambda made: _pins([made], output))
+    elif arguments.delete is not None:
+        asking.tell(session, calls.pin_delete(arguments.delete), output, _deleted)
+    else:
+        asking.tell(session, calls.pin_list(), output, lambda all_: _pins(all_.pins, output))
+
+
+def _deleted(gone: PinInfo) -> list[Line]:
+    named = f"; it named {gone.commit}" if gone.commit else ""
+    return [(Span(f"Pin {visible(gone.name)} is deleted{named}"),)]
+
+
+def _pins(pins: list[PinInfo], output: Output) -> Iterator[Line]:
+    width = max((len(visible(each.name)) for each in pins), default=0)
+    for each in pins:
+        name = f"{visible(each.name):<{width}}"
+        if each.commit is None or each.time is None:
+            yield (Span(name), Span("  damaged: stet verify", "red"))
+            continue
+        yield (
+            Span(name, "cyan"),
+            Span(f"  {short(each.commit)}", "yellow"),
+            Span(f"  {when(each.time, output.now)}", "dim"),
+            Span(f"  {visible((each.message or '').split(chr(10))[0])}"),
+        )

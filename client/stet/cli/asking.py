@@ -1,15 +1,16 @@
 """Sessions and calls of the commands: who asks, on which socket, and with what printed.
 
-Edits are made as an agent, on ``agent.sock``, with ``--session`` or $STET_SESSION and
-``--agent`` or $STET_AGENT (both "cli" if nothing is said) and $STET_SECRET. Everything
-else is the person's and goes to ``control.sock``. The workspace is the one that the
-directory lies in where ``stet`` runs; the daemon finds it.
+Edits are made as an agent, on ``agent.sock``, with ``--session`` or $STET_SESSION and ``--agent``
+or $STET_AGENT (both "cli" if nothing is said) and $STET_SECRET. Everything else is the person's
+and goes to ``control.sock``. The workspace is the one around the directory where ``stet`` runs.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
+import re
+import sys
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -17,12 +18,19 @@ import msgspec
 import stet
 from stet.calls import Call
 from stet.cli.output import Output
+from stet.cli.usage import Arguments
 from stet.session.methods import TIMEOUT
+from stet.terminal.spans import Line
 
 T = TypeVar("T")
 
+_STEPS = re.compile(r"(?P<base>[^~^]+)(?P<steps>(?:~\d*|\^)+)")
+_STEP = re.compile(r"~(\d*)|\^")
+#: Steps back that are taken one by one, for what is no name of a commit's.
+_MOST_STEPS = 1000
 
-def agent(arguments: argparse.Namespace) -> stet.Session:
+
+def agent(arguments: Arguments) -> stet.Session:
     """A session on agent.sock, for commands that do what agents do."""
     return stet.connect(
         arguments.directory,
@@ -33,7 +41,7 @@ def agent(arguments: argparse.Namespace) -> stet.Session:
 
 
 def person(
-    arguments: argparse.Namespace,
+    arguments: Arguments,
     *,
     workspace: bool = True,
     session: str | None = None,
@@ -57,9 +65,49 @@ def ask(session: stet.Session, call: Call[T], output: Output, **more: Any) -> T 
     return None
 
 
-def agreed(question: str) -> bool:
+def tell(
+    session: stet.Session,
+    call: Call[T],
+    output: Output,
+    lines: Callable[[T], Iterable[Line]],
+    *,
+    long: bool = False,
+) -> None:
+    """Carry out one call in a session for it alone, and print its result as JSON or lines."""
+    with session:
+        result = ask(session, call, output)
+    if result is not None:
+        output.lines(lines(result), long=long)
+
+
+def agreed(question: str, otherwise: str = "Nothing was changed.") -> bool:
     """Whether the person at the terminal says yes."""
-    yes = input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
-    if not yes:
-        print("Nothing was changed.")
+    print(f"{question} [y/N] ", end="", flush=True)
+    yes = sys.stdin.readline().strip().lower() in ("y", "yes")
+    if not yes and otherwise:
+        print(otherwise)
     return yes
+
+
+def commit_named(session: stet.Session, word: str) -> str:
+    """A commit as people write it (``@``, ``HEAD^``, ``4f3c~2``), as the daemon takes it.
+
+    Raises StetError where there is none so far back.
+    """
+    found = _STEPS.fullmatch(word)
+    base = found["base"] if found else word
+    base = "HEAD" if base == "@" else base
+    if found is None:
+        return base
+    steps = sum(
+        1 if each[1] is None else int(each[1] or 1) for each in _STEP.finditer(found["steps"])
+    )
+    if not re.fullmatch("[0-9a-f]{4,40}", base) or steps > _MOST_STEPS:
+        return f"{base}~{steps}" if steps else base  # the daemon counts from HEAD and pins
+    commit: str | None = session.show(base).commit
+    for _ in range(steps):
+        parent = session.show(commit).parent if commit is not None else None
+        if parent is None:
+            raise stet.UnknownCommit(f"{word}: the history does not go back so far")
+        commit = parent
+    return commit or base

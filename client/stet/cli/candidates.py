@@ -10,7 +10,7 @@ in $STET_COMPLETION, from the shell script that :mod:`stet.cli.completion` has m
     TABLE = {"help": TEXT, "options": {NAME: [HELP, VALUE]}, "words": [VALUE..],
              "more": VALUE, "after"?: VALUE, "commands"?: {NAME: TABLE}}
 
-``words`` are what the arguments are, ``more`` what further ones are, ``after`` what stands
+``words`` are what the arguments are, ``more`` what further ones are, ``after`` what comes
 after ``--``. A VALUE is null (there is none), a list of words, or one of ``commits``,
 ``sessions`` (of the log), ``open_sessions``, ``agents``, ``requests``, ``paths``, ``pins``,
 ``files``, ``directories``, ``text``.
@@ -36,7 +36,7 @@ from typing import Any, NamedTuple
 
 #: Seconds that the daemon has for its answers.
 DEADLINE_S = 0.5
-#: Commits that are looked at.
+#: Commits of the log that are scanned.
 _COMMITS = 200
 _SHORT = 8
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
@@ -68,7 +68,8 @@ def main(argv: Sequence[str]) -> int:
         words = split(words[0] if words else "")
     try:
         table = json.loads(os.environ.get("STET_COMPLETION", "{}"))
-        directory = os.path.abspath(_directory(words))
+        at = [word for before, word in pairwise(words[:-1]) if before == "-C"]
+        directory = os.path.abspath(os.path.expanduser(at[0]) if at else ".")
         directive, found = complete(words, table, directory, lambda calls: ask(directory, calls))
     except (OSError, ValueError, KeyError, TypeError):
         return 0
@@ -107,14 +108,6 @@ def split(line: str) -> list[str]:
     return [*words, word]
 
 
-def _directory(words: Sequence[str]) -> str:
-    """Where the command would act."""
-    for before, word in pairwise(words[:-1]):
-        if before == "-C":
-            return os.path.expanduser(word)
-    return "."
-
-
 def place_in(words: Sequence[str], table: Table) -> Place:
     """What stands at the end of these words, the first of which is the program."""
     *before, current = words[1:]
@@ -128,31 +121,22 @@ def place_in(words: Sequence[str], table: Table) -> Place:
         elif word.startswith("-") and not only_words:
             value = at["options"].get(word, ["", None])[1]
         elif word in at.get("commands", {}):
-            at, given = _inner(at, word), 0
+            at, given = at["commands"][word], 0
         else:
             given += 1
     if value is not None:
         return _place(value)
     if current.startswith("-") and not only_words:
-        return _at_option(current, at)
+        name, sign, _ = current.partition("=")
+        if sign and name in at["options"]:
+            return _place(at["options"][name][1])
+        return Place("words", [Candidate(n, each[0]) for n, each in at["options"].items()])
     if at.get("commands"):
         return Place("words", [Candidate(n, each["help"]) for n, each in at["commands"].items()])
     if only_words and at.get("after") is not None:
         return _place(at["after"])
     kinds = at.get("words", [])
     return _place(kinds[given] if given < len(kinds) else at.get("more"))
-
-
-def _inner(table: Table, name: str) -> Table:
-    inner: Table = table["commands"][name]
-    return inner
-
-
-def _at_option(current: str, at: Table) -> Place:
-    name, sign, _ = current.partition("=")
-    if sign and name in at["options"]:
-        return _place(at["options"][name][1])
-    return Place("words", [Candidate(n, each[0]) for n, each in at["options"].items()])
 
 
 def _place(value: Any) -> Place:
@@ -174,78 +158,74 @@ def complete(
     in_option = bool(sign) and current.startswith("--")
     if in_option:
         current = rest
-    directive = {"paths": "files"}.get(place.kind, place.kind)
     found = place.words if place.kind == "words" else _asked(place.kind, current, directory, ask)
     kept = [
         Candidate(f"{before}={each.word}" if in_option else each.word, _line(each.what))
         for each in found
         if each.word.startswith(current) and each.word and not _UNPRINTABLE.search(each.word)
     ]
-    return (directive if directive in ("files", "directories") else "-"), kept
+    own = {"paths": "files", "files": "files", "directories": "directories"}
+    return own.get(place.kind, "-"), kept
 
 
 def _line(text: str) -> str:
     return _UNPRINTABLE.sub("?", text.split("\n")[0])
 
 
+#: By kind: the method that is asked, its parameters, and what of its result are the candidates.
+_ASKED: dict[str, tuple[str, dict[str, Any], str]] = {
+    "commits": ("log", {"limit": _COMMITS}, "commits"),
+    "sessions": ("log", {"limit": _COMMITS}, "commits"),
+    "agents": ("log", {"limit": _COMMITS}, "commits"),
+    "paths": ("log", {"limit": _COMMITS}, "commits"),
+    "pins": ("pin_list", {}, "pins"),
+    "requests": ("upgrade_list", {"status": "pending"}, "requests"),
+    "open_sessions": ("session_list", {}, "sessions"),
+}
+
+
 def _asked(kind: str, current: str, directory: str, ask: Ask) -> list[Candidate]:
-    log = ("log", {"limit": _COMMITS})
-    if kind == "commits":
-        page, pins, _ = ask([log, ("pin_list", {})])
-        digits = _SHORT if len(current) <= _SHORT else 40
-        return [
-            *_pins(pins),
-            *(Candidate(c["commit"][:digits], _described(c)) for c in _commits(page)),
-        ]
+    if kind not in _ASKED:
+        return []
+    kinds = ["pins", kind] if kind == "commits" else [kind]
+    *answers, root = ask([_ASKED[each][:2] for each in kinds])
+    lists = [
+        list(answer.get(_ASKED[each][2], [])) if isinstance(answer, dict) else []
+        for each, answer in zip(kinds, answers, strict=True)
+    ]
+    found = lists[-1]
     if kind == "pins":
-        pins, _ = ask([("pin_list", {})])
-        return _pins(pins)
+        return _pins(found)
+    if kind == "commits":
+        digits = _SHORT if len(current) <= _SHORT else 40
+        return [*_pins(lists[0]), *(Candidate(c["commit"][:digits], _described(c)) for c in found)]
     if kind == "requests":
-        answer, _ = ask([("upgrade_list", {"status": "pending"})])
-        found = answer["requests"] if isinstance(answer, dict) else []
-        return [Candidate(each["request"], _requested(each)) for each in found]
+        return [Candidate(r["request"], f"{_named(r)}: {_line(r['reason'])}") for r in found]
     if kind == "open_sessions":
-        answer, root = ask([("session_list", {})])
-        listed = answer["sessions"] if isinstance(answer, dict) else []
-        own = [each for each in listed if each["workspace"] == root]
+        own = [each for each in found if each["workspace"] == root]
         return [Candidate(each["session"], each.get("agent") or "") for each in own]
-    if kind in ("sessions", "agents"):
-        page, _ = ask([log])
-        names = [c.get(kind.removesuffix("s")) for c in _commits(page)]
-        return [Candidate(name) for name in dict.fromkeys(names) if name]
     if kind == "paths":
-        page, root = ask([log])
-        paths = dict.fromkeys(f["path"] for c in _commits(page) for f in c["files"])
-        # What is there the shell finds itself.
-        gone = [path for path in paths if not os.path.lexists(os.path.join(root, path))]
-        return [Candidate(_from_here(root, path, directory, current)) for path in gone]
-    return []
+        paths = dict.fromkeys(file["path"] for commit in found for file in commit["files"])
+        wholes = [os.path.join(root, path) for path in paths]
+        # The shell finds by itself what is there. The others are written as one would type them.
+        gone = [path for path in wholes if not os.path.lexists(path)]
+        whole = current.startswith("/")
+        return [Candidate(path if whole else os.path.relpath(path, directory)) for path in gone]
+    names = [commit.get(kind.removesuffix("s")) for commit in found]
+    return [Candidate(name) for name in dict.fromkeys(names) if name]
 
 
-def _commits(page: Any) -> list[Any]:
-    return list(page["commits"]) if isinstance(page, dict) else []
-
-
-def _pins(answer: Any) -> list[Candidate]:
-    pins = answer.get("pins", []) if isinstance(answer, dict) else []
+def _pins(pins: Sequence[Any]) -> list[Candidate]:
     return [Candidate(pin["name"], f"pin of {str(pin['commit'])[:_SHORT]}") for pin in pins]
 
 
-def _requested(request: Any) -> str:
-    names = "/".join(name for name in (request.get("agent"), request["session"]) if name)
-    return f"{names}: {_line(request['reason'])}"
+def _named(each: Any) -> str:
+    return "/".join(name for name in (each.get("agent"), each.get("session")) if name)
 
 
 def _described(commit: Any) -> str:
-    names = "/".join(name for name in (commit.get("agent"), commit.get("session")) if name)
     undone = ", undone" if commit.get("reverted_by") else ""
-    return f"{names or commit['kind']}{undone}: {_line(commit['message'])}"
-
-
-def _from_here(root: str, path: str, directory: str, current: str) -> str:
-    """A path of the history as one would type it here."""
-    whole = os.path.join(root, path)
-    return whole if current.startswith("/") else os.path.relpath(whole, directory)
+    return f"{_named(commit) or commit['kind']}{undone}: {_line(commit['message'])}"
 
 
 # -- the daemon

@@ -19,6 +19,7 @@ from typing import Any
 
 from stet.cli import candidates
 from stet.cli.output import Output
+from stet.cli.usage import Arguments
 
 #: What the value of an option or argument is, by its metavar, else by its name.
 _KINDS: Mapping[str, Any] = {
@@ -102,11 +103,11 @@ complete -c stet -f -k -a '(__stet_complete)'
 _SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 
 
-def completion(arguments: argparse.Namespace, _output: Output) -> None:
+def completion(arguments: Arguments, _output: Output) -> None:
     """Print the script for a shell."""
-    from stet.cli.arguments import parser  # which knows this command, too
+    from stet.cli.parser import Parser  # which knows this command, too
 
-    sys.stdout.write(script(arguments.shell, table_of(parser())))
+    sys.stdout.write(script(arguments.shell, table_of(Parser())))
 
 
 def script(shell: str, table: Mapping[str, Any]) -> str:

@@ -11,11 +11,10 @@ Exit status: 1 when the configuration can't be used. With ``--json`` what stetd 
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -23,17 +22,17 @@ import msgspec
 import stet
 from stet import calls
 from stet.cli.output import Output
+from stet.cli.usage import Arguments
 from stet.errors import StetError
 from stet.service.socket_path import config_path
-from stet.terminal.render import visible
-from stet.terminal.spans import Line, Span
+from stet.terminal.spans import Line, Span, visible, visible_lines
 from stet.wire.results import ReloadResult
 
 #: -P: without it "-m" would put the current directory before the installed packages.
 _STETD = (sys.executable, "-P", "-m", "stetd.cli")
 
 
-def path(_arguments: argparse.Namespace, output: Output) -> None:
+def path(_arguments: Arguments, output: Output) -> None:
     """Print where the configuration file is looked for."""
     found = os.path.abspath(config_path())
     if output.as_json:
@@ -42,34 +41,21 @@ def path(_arguments: argparse.Namespace, output: Output) -> None:
         output.lines([(Span(visible(found)),)])
 
 
-def show(_arguments: argparse.Namespace, output: Output) -> int:
+def show(_arguments: Arguments, output: Output) -> int:
     """Print every option: its value, where it comes from, what it means."""
-    told = ask_stetd("--show-config")
-    if "faults" in told:
-        return _tell_faults(told, output)
-    if output.as_json:
-        output.value(told)
-    else:
-        output.lines(_options(told))
-    return 0
+    return _tell(ask_stetd("--show-config"), output, _options)
 
 
-def check(arguments: argparse.Namespace, output: Output) -> int:
+def check(arguments: Arguments, output: Output) -> int:
     """Print what is wrong with a configuration file, by default the own one."""
     file = arguments.file
     if file is not None:
         file = os.path.join(arguments.directory, file)
-    told = ask_stetd("--check-config", *([file] if file is not None else []))
-    if not told["ok"]:
-        return _tell_faults(told, output)
-    if output.as_json:
-        output.value(told)
-    else:
-        output.lines([(Span(f"{visible(told['path'])}: ok"),)])
-    return 0
+    said = ask_stetd("--check-config", *([file] if file is not None else []))
+    return _tell(said, output, lambda _: [(Span(f"{visible(said['path'])}: ok"),)])
 
 
-def reload(_arguments: argparse.Namespace, output: Output) -> int:
+def reload(_arguments: Arguments, output: Output) -> int:
     """Let the daemon that runs read its configuration again."""
     with stet.connect(None, agent="person", control=True, start=False) as session:
         result = session.perform(calls.reload())
@@ -78,7 +64,7 @@ def reload(_arguments: argparse.Namespace, output: Output) -> int:
     elif result.error is None:
         output.lines(_reloaded(result))
     if result.error is not None:
-        print(f"stet: nothing was taken over:\n{_visible_lines(result.error)}", file=sys.stderr)
+        print(f"stet: nothing was taken over:\n{visible_lines(result.error)}", file=sys.stderr)
     return 0 if result.error is None else 1
 
 
@@ -91,29 +77,31 @@ def ask_stetd(*arguments: str) -> dict[str, Any]:
     except OSError as error:
         raise StetError(f"stetd can't be run: {error.strerror}") from error
     try:
-        told: dict[str, Any] = msgspec.json.decode(done.stdout)
+        said: dict[str, Any] = msgspec.json.decode(done.stdout)
     except msgspec.DecodeError as error:
         words = done.stderr.decode(errors="replace").strip()
         raise StetError(f"stetd can't say what its options are: {words}") from error
-    return told
+    return said
 
 
-def _tell_faults(told: dict[str, Any], output: Output) -> int:
+def _tell(
+    said: dict[str, Any], output: Output, lines: Callable[[dict[str, Any]], Iterable[Line]]
+) -> int:
+    """Print what stetd said, or what is wrong with the configuration; the exit status."""
+    faults = said.get("faults", [])
     if output.as_json:
-        output.value(told)
-    for fault in told["faults"]:
-        print(f"stet: {_visible_lines(fault['message'])}", file=sys.stderr)
-    return 1
+        output.value(said)
+    elif not faults:
+        output.lines(lines(said))
+    for fault in faults:
+        print(f"stet: {visible_lines(fault['message'])}", file=sys.stderr)
+    return 1 if faults else 0
 
 
-def _visible_lines(text: str) -> str:
-    return "\n".join(visible(line) for line in text.split("\n"))
-
-
-def _options(told: dict[str, Any]) -> Iterator[Line]:
-    there = "" if told["exists"] else " (not there: every default holds)"
-    yield (Span(f"# {visible(told['path'])}{there}", "dim"),)
-    for option in told["options"]:
+def _options(said: dict[str, Any]) -> Iterator[Line]:
+    there = "" if said["exists"] else " (not there: every default holds)"
+    yield (Span(f"# {visible(said['path'])}{there}", "dim"),)
+    for option in said["options"]:
         own = option["source"] != "default"
         value = _toml(option["value"])
         unit = f" {option['unit']}" if option["unit"] else ""

@@ -1,25 +1,25 @@
-"""``stet connect`` and ``stet disconnect``: stet in the configuration of an agent's client.
+"""``stet connect`` and ``stet disconnect``: stet in the configuration of an agent's client; and
+``stet mcp``, which such a client starts.
 
 Without ``--write`` it is printed what belongs where, and nothing is changed. No daemon is asked.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
 from stet.cli.output import Output
-from stet.cli.usage import UsageError
-from stet.terminal.render import Line, Span, visible
+from stet.cli.usage import Arguments, UsageError
+from stet.terminal.spans import Line, Span, visible
 
 if TYPE_CHECKING:  # no other command needs it
     from stet.agents.carrying_out import Request
 
 
-def connect(arguments: argparse.Namespace, output: Output) -> None:
+def connect(arguments: Arguments, output: Output) -> None:
     """Print the configuration for a client, or write it."""
     from stet.agents import carrying_out
 
@@ -36,16 +36,16 @@ def connect(arguments: argparse.Namespace, output: Output) -> None:
         return
     lines: list[Line] = []
     for change in changes:
-        told = {"created": "made", "changed": "wrote"}.get(change.action)
+        verb = {"created": "made", "changed": "wrote"}.get(change.action)
         path = visible(change.path)
-        lines.append((Span(f"{told} {path}" if told else f"{path} was as it should be"),))
+        lines.append((Span(f"{verb} {path}" if verb else f"{path} was as it should be"),))
         if change.backup is not None:
             lines.append((Span(f"  before: {visible(change.backup)}", "dim"),))
     undo = f"To undo this: {visible(command_line('disconnect', request))}"
     output.lines([*lines, *((Span(hint, "dim"),) for hint in [*hints, undo])])
 
 
-def disconnect(arguments: argparse.Namespace, output: Output) -> None:
+def disconnect(arguments: Arguments, output: Output) -> None:
     """Take stet out of a client's configuration."""
     from stet.agents import carrying_out
 
@@ -54,26 +54,26 @@ def disconnect(arguments: argparse.Namespace, output: Output) -> None:
     if output.as_json:
         output.value({"client": request.client.name, "files": changes})
         return
-    told = {
+    became = {
         "restored": "is again as it was before stet was connected",
         "removed": "is gone; it was made for stet",
         "changed": "has no stet in it any more; the rest stays",
         "unread": "does not parse; nothing of stet is in it, so it was passed over",
     }
-    lines = [f"{visible(change.path)} {told[change.action]}" for change in changes]
+    lines = [f"{visible(change.path)} {became[change.action]}" for change in changes]
     if all(change.action == "unread" for change in changes):
         places = ", ".join(target.path for target in carrying_out.targets(request))
         lines.append(f"stet was not connected: nothing of it in {visible(places)}")
     output.lines([(Span(line),) for line in lines])
 
 
-def _request(arguments: argparse.Namespace) -> Request:
+def _request(arguments: Arguments) -> Request:
     from stet.agents.carrying_out import Request
     from stet.agents.clients import CLIENTS
     from stet.agents.entries import this_stet
 
     here = os.path.abspath(arguments.directory)
-    workspace = getattr(arguments, "workspace", None)
+    workspace, tools = getattr(arguments, "workspace", None), getattr(arguments, "tools", None)
     if workspace is not None:
         workspace = os.path.abspath(os.path.join(here, workspace))
         if not os.path.isdir(workspace):
@@ -85,17 +85,17 @@ def _request(arguments: argparse.Namespace) -> Request:
         program=this_stet(),
         environ=os.environ,
         workspace=workspace,
-        tools=_tools(getattr(arguments, "tools", None)),
+        tools=None if tools is None else ",".join(_dialects(tools)),
         hooks=getattr(arguments, "hooks", False),
         edits=getattr(arguments, "allow_edits", False),
     )
 
 
-def _tools(names: str | None) -> str | None:
+def _dialects(names: str) -> tuple[str, ...]:
     from stet.mcp.catalogue import named_dialects
 
     try:
-        return None if names is None else ",".join(named_dialects(names))
+        return named_dialects(names)
     except ValueError as error:
         raise UsageError(f"--tools: {error}") from error
 
@@ -138,15 +138,34 @@ def _hints(request: Request) -> Iterator[str]:
 
 def command_line(verb: Literal["connect", "disconnect"], request: Request) -> str:
     """The command that writes what a request wants, or takes it out, when typed where we are."""
-    words = ["stet", verb, request.client.name]
-    words += ["--write"] if verb == "connect" else []
-    workspace = request.workspace if verb == "connect" else None
+    connecting = verb == "connect"
+    workspace = request.workspace if connecting else None
+    words = ["stet", verb, request.client.name, *(["--write"] if connecting else [])]
     if request.scope == "project":
         words += ["--scope", "project"]
         words += ["-C", request.project] if request.project not in (os.getcwd(), workspace) else []
-    if verb == "connect":
+    if connecting:
         words += ["--workspace", workspace] if workspace is not None else []
         words += ["--tools", request.tools] if request.tools is not None else []
         words += ["--hooks"] if request.hooks else []
         words += ["--allow-edits"] if request.edits else []
     return shlex.join(words)
+
+
+def mcp(arguments: Arguments, _output: Output) -> None:
+    """Serve one client until it is gone. Everything it asks for is done as an agent."""
+    # Not at the top: no other command needs them.
+    from stet.mcp import catalogue, server
+    from stet.mcp.callers import Options
+
+    directory = os.path.join(arguments.directory, arguments.workspace)
+    options = Options(
+        workspace=os.path.abspath(directory),
+        session=arguments.session or os.environ.get("STET_SESSION") or None,
+        own_session=f"mcp-{os.urandom(6).hex()}",
+        agent=arguments.agent or os.environ.get("STET_AGENT") or None,
+        dialects=_dialects(arguments.tools or ",".join(catalogue.DIALECTS)),
+        secret=os.environ.get("STET_SECRET") or None,
+        structured=arguments.structured,
+    )
+    server.run(options)

@@ -1,38 +1,37 @@
 """``stet doctor``: what is wrong with this installation, and the command that mends it.
 
 Each check gives a finding; a wrong one says what to run. Run in the order in which they are
-printed, the commands mend one another's causes first. Nothing is changed or created, and no
-daemon started, but that of a service is asked through its socket. Exit status 0 when nothing is
-wrong, 1 otherwise. With ``--json``: ``{"ok": bool, "findings": [{"check", "ok", "detail",
-"mend"}]}``.
+printed, the commands mend one another's causes first. Nothing is changed or created, and no daemon
+started, but that of a service is asked through its socket. Exit status 0 when nothing is wrong, 1
+otherwise. With ``--json``: ``{"ok": bool, "findings": [{"check", "ok", "detail", "mend"}]}``.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import platform
 import sys
 from collections.abc import Iterator
 
 import stet
-from stet.cli import doctor_clients, doctor_places, doctor_service
-from stet.cli.finding import Finding
+from stet.cli import doctor_clients, doctor_places, service
+from stet.cli.doctor_places import START, Finding
 from stet.cli.output import Output
+from stet.cli.usage import Arguments
+from stet.errors import StetError
+from stet.service import systemd, unit_files
+from stet.service.socket_path import config_path
 from stet.service.spawn import Endpoint, holder
-from stet.terminal.render import Line, Span, plural, size, visible
-from stet.wire.results import StatusResult
+from stet.service.unit_files import HARDENED, MARKER, NAMES, SERVICE, SOCKET
+from stet.terminal.spans import Line, Span, plural, size, visible
 
-_PACKAGES = (
-    *("msgspec", "pygit2", "rapidfuzz", "regex", "rich"),
-    "tomlkit",
-)
-_START = "stet status"
+_PACKAGES = ("msgspec", "pygit2", "rapidfuzz", "regex", "rich", "tomlkit")
+_INSTALL = "stet service install"
 #: Seconds for an answer; that of a service may have to be started for it.
 _ANSWER_S = 20.0
 
 
-def doctor(arguments: argparse.Namespace, output: Output) -> int:
+def doctor(arguments: Arguments, output: Output) -> int:
     """Look at everything that edits depend on."""
     findings = list(_findings(arguments.directory))
     ok = all(finding.ok for finding in findings)
@@ -55,7 +54,8 @@ def _lines(finding: Finding) -> Iterator[Line]:
 
 def _findings(directory: str) -> Iterator[Finding]:
     endpoint = Endpoint.from_environment(control=True)
-    yield _python()
+    # No older Python than 3.11 loads this package.
+    yield Finding("python", True, f"{platform.python_version()} ({sys.executable})")
     yield _packages()
     yield doctor_places.runtime(endpoint)
     yield doctor_places.state(endpoint.state)
@@ -63,16 +63,10 @@ def _findings(directory: str) -> Iterator[Finding]:
     yield doctor_places.configuration()
     yield from doctor_places.journal(endpoint)
     yield doctor_places.lock(endpoint)
-    yield from doctor_service.findings(endpoint)
+    yield from _service(endpoint)
     yield from doctor_clients.findings(directory)
     yield from doctor_places.sockets(endpoint)
     yield from _daemon(endpoint, directory)
-
-
-def _python() -> Finding:
-    found = f"{platform.python_version()} ({sys.executable})"
-    ok = sys.version_info >= (3, 11)
-    return Finding("python", ok, found, None if ok else "install Python 3.11 or later")
 
 
 def _packages() -> Finding:
@@ -100,32 +94,31 @@ def _daemon(endpoint: Endpoint, directory: str) -> Iterator[Finding]:
     except stet.StetError as error:
         pid = holder(endpoint)
         # It may be killed at any time: what it answered is safe, the rest is settled at the start.
-        mend = _START if pid is None else f"kill -9 {pid}; {_START}"
+        mend = START if pid is None else f"kill -9 {pid}; {START}"
         yield Finding("daemon", False, error.message, mend)
         return
-    again = f"kill {status.pid}; {_START}"
+    again = f"kill {status.pid}; {START}"
     if isinstance(status.read_only, str):
         yield Finding("daemon", False, f"read-only: {status.read_only}", again)
         return
     said = f"version {status.version} answers, process {status.pid}"
     if status.version != stet.__version__:
         yield Finding("daemon", False, f"{said}, but stet is {stet.__version__}", again)
-    elif status.last_error is not None:
-        error_told = f"; its last error, {status.last_error.time}: {status.last_error.message}"
-        yield Finding("daemon", True, said + error_told)
     else:
+        last = status.last_error
+        said += f"; its last error, {last.time}: {last.message}" if last is not None else ""
         yield Finding("daemon", True, said)
-    yield _history(endpoint, status)
-    yield _workspace(endpoint, directory)
-    yield from _deferred(status, directory)
-
-
-def _history(endpoint: Endpoint, status: StatusResult) -> Finding:
     if status.trouble:
-        return Finding("history", False, status.trouble, doctor_places.room(endpoint.state))
-    held = f"{status.commits} commits of {status.workspaces} workspaces"
-    sizes = f"{size(status.shadow_bytes or 0)}, journal {size(status.journal_bytes or 0)}"
-    return Finding("history", True, f"{held}, {sizes}; stet verify looks into it")
+        yield Finding("history", False, status.trouble, doctor_places.room(endpoint.state))
+    else:
+        held = f"{status.commits} commits of {status.workspaces} workspaces"
+        sizes = f"{size(status.shadow_bytes or 0)}, journal {size(status.journal_bytes or 0)}"
+        yield Finding("history", True, f"{held}, {sizes}; stet verify looks into it")
+    yield _workspace(endpoint, directory)
+    here = os.path.join(os.path.realpath(directory), "")
+    for root, why in (status.unavailable or {}).items():  # other workspaces in which no call works
+        if not here.startswith(os.path.join(root, "")):
+            yield Finding("workspace", False, why, f"stet verify -C '{root}'")
 
 
 def _workspace(endpoint: Endpoint, directory: str) -> Finding:
@@ -142,9 +135,79 @@ def _workspace(endpoint: Endpoint, directory: str) -> Finding:
     return Finding("workspace", True, detail)
 
 
-def _deferred(status: StatusResult, directory: str) -> Iterator[Finding]:
-    """The other workspaces in which no call works."""
-    here = os.path.join(os.path.realpath(directory), "")
-    for root, why in (status.unavailable or {}).items():
-        if not here.startswith(os.path.join(root, "")):
-            yield Finding("workspace", False, why, f"stet verify -C '{root}'")
+# -- the service: one command mends all that can be wrong with it
+
+
+def _service(endpoint: Endpoint) -> Iterator[Finding]:
+    """What there is to say about the service."""
+    directory = unit_files.units_directory()
+    units = {name: service.installed_unit(directory, name) for name in NAMES}
+    # A link: the socket is enabled although its unit is gone.
+    link = os.path.join(directory, "sockets.target.wants", SOCKET)
+    if not any(units.values()) and not os.path.islink(link):
+        yield Finding("service", True, "not installed: commands start the daemon")
+        return
+    missing = [name for name, text in units.items() if text is None]
+    if missing:
+        detail = f"{', '.join(missing)} missing in {directory}"
+        yield Finding("service", False, detail, _INSTALL)
+        return
+    texts = {name: text or "" for name, text in units.items()}
+    if not all(text.startswith(MARKER) for text in texts.values()):
+        yield Finding("service", True, f"the units in {directory} were not written by stet")
+        return
+    its = unit_files.variable(texts[SERVICE], "STET_RUNTIME_DIR")
+    if its != endpoint.runtime:
+        yield _elsewhere(its)
+        return
+    stale = _stale(texts, endpoint)
+    yield Finding("service", False, stale, _INSTALL) if stale else _running(endpoint)
+
+
+def _stale(texts: dict[str, str], endpoint: Endpoint) -> str | None:
+    """Why the units are not those of this installation and environment."""
+    program = unit_files.program_of(texts[SERVICE])
+    if program is None or not os.access(program, os.X_OK):
+        return f"the unit starts {program or 'nothing'}, which is not there"
+    for name, own in (("STET_STATE_DIR", endpoint.state), ("STET_CONFIG", config_path())):
+        its = unit_files.variable(texts[SERVICE], name)
+        if its != own:
+            return f"the service's {name} is {its}, but here it is {own}"
+    hardened = service.is_hardened(unit_files.units_directory())
+    if hardened:
+        texts[HARDENED] = service.installed_unit(unit_files.units_directory(), HARDENED) or ""
+    if texts == unit_files.rendered(service.this_installation(endpoint), hardened=hardened):
+        return None
+    return "the units are not those of this version and installation"
+
+
+def _running(endpoint: Endpoint) -> Finding:
+    reason = systemd.why_not()
+    if reason:
+        return Finding("service", True, f"installed, but {reason}; commands start the daemon")
+    try:
+        socket = systemd.properties(SOCKET, "ActiveState", "Result", "UnitFileState")
+        state = systemd.properties(SERVICE, "ActiveState", "SubState", "Result")
+        main = service.main_process()
+    except StetError as error:
+        return Finding("service", False, error.message, "systemctl --user status stetd.socket")
+    if socket["ActiveState"] != "active":
+        detail = f"{SOCKET} is {socket['ActiveState']} ({socket['Result']})"
+        return Finding("service", False, detail, _INSTALL)
+    if socket["UnitFileState"] != "enabled":
+        return Finding("service", False, f"{SOCKET} is not enabled", _INSTALL)
+    pid = holder(endpoint)
+    if pid not in (None, main):
+        detail = f"process {pid} has the history open, and is not the service's"
+        return Finding("service", False, detail, _INSTALL)
+    detail = f"{SOCKET} listens, {SERVICE} is {state['ActiveState']} ({state['SubState']})"
+    return Finding("service", True, detail)
+
+
+def _elsewhere(its: str | None) -> Finding:
+    """The service has other sockets than those that are used here: on purpose, or by mistake."""
+    login = f"/run/user/{os.geteuid()}"
+    if not os.environ.get("XDG_RUNTIME_DIR") and its == f"{login}/stet":
+        detail = f"XDG_RUNTIME_DIR is not set, so the service's sockets in {its} are not found"
+        return Finding("service", False, detail, f"export XDG_RUNTIME_DIR={login}")
+    return Finding("service", True, f"it serves {its}, which is not asked for here")

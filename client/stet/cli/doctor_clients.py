@@ -1,23 +1,34 @@
 """The part of ``stet doctor`` that looks at the agents' clients: do they start what is there?
 
-Only what ``stet connect`` has written is looked at, in the files of the user and of the directory
-at hand. Codex is asked whether it runs the hooks. A client that is not connected, or a file that
-can't be read, is nothing wrong with stet.
+Only what ``stet connect`` has written is checked, in the files of the user and of this directory. A
+client that is not connected, or a file that can't be read, is nothing wrong with stet.
+
+Codex passes a hook over in silence until a person has trusted it as it is now. Which it trusts is
+for Codex to say, so it is asked (``codex app-server``, in JSON lines).
 """
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
+import signal
+import subprocess
+import threading
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from stet.cli import codex_hooks
 from stet.cli.connecting import command_line
-from stet.cli.finding import Finding
+from stet.cli.doctor_places import Finding
 
 if TYPE_CHECKING:
     from stet.agents.carrying_out import Request
+
+#: Codex takes a third of a second.
+_WITHIN_S = 5.0
+_TRUST = "start codex, run /hooks there, and trust the hooks of stet"
 
 
 def findings(directory: str) -> Iterator[Finding]:
@@ -39,7 +50,7 @@ def findings(directory: str) -> Iterator[Finding]:
                     mend = command_line("connect", _as_written(request, every))
                     yield Finding(client.name, False, detail, mend)
                 elif client.name == "codex" and "hook" in commands[0]:
-                    yield codex_hooks.finding(path, commands[0][0], here)
+                    yield _trusted(path, commands[0][0], here)
                 else:
                     yield Finding(client.name, True, f"{path} starts {commands[0][0]}")
 
@@ -62,3 +73,75 @@ def _as_written(request: Request, commands: Sequence[Sequence[str]]) -> Request:
         tools=options.get("--tools"),
         hooks=len(servers) < len(commands),
     )
+
+
+def _trusted(path: str, program: str, directory: str) -> Finding:
+    """What Codex does with the hooks in a file of its configuration, which start this program."""
+    from stet.agents.entries import own_handler
+
+    starts = f"{path} starts {program}"
+    if shutil.which("codex") is None:
+        return Finding("codex", True, f"{starts}; no codex is on PATH to ask whether it is trusted")
+    listed = _listed(directory)
+    if listed is None:
+        return Finding("codex", True, f"{starts}; codex did not say whether it is trusted")
+    same = os.path.realpath(path)
+    own = [
+        each
+        for each in listed
+        if own_handler(each) and os.path.realpath(str(each.get("sourcePath"))) == same
+    ]
+    if not own:
+        trust = f"start codex in {directory}, and say that you trust the directory"
+        return Finding("codex", False, f"Codex does not read {path}", trust)
+    passed_over = {why: None for each in own if (why := _passed_over(each))}
+    if passed_over:
+        detail = f"Codex does not run the hooks in {path}: {', '.join(passed_over)}"
+        return Finding("codex", False, detail, _TRUST)
+    return Finding("codex", True, f"{starts}, which Codex trusts")
+
+
+def _passed_over(hook: dict[str, Any]) -> str | None:
+    """Why Codex does not run a hook; None if it does."""
+    if not hook.get("enabled"):
+        return "disabled"
+    status = str(hook.get("trustStatus"))
+    return None if status in ("trusted", "managed") else status
+
+
+def _listed(directory: str) -> list[dict[str, Any]] | None:
+    """The hooks that Codex knows of in a directory; None if it does not say."""
+    messages: list[dict[str, Any]] = [
+        {
+            "id": 1,
+            "method": "initialize",
+            "params": {"clientInfo": {"name": "stet", "version": "1"}},
+        },
+        {"method": "initialized"},
+        {"id": 2, "method": "hooks/list", "params": {"cwds": [directory]}},
+    ]
+    # A session of its own: what npm installs is a script that has started the program.
+    with suppress(OSError, ValueError, LookupError, TypeError), subprocess.Popen(
+        ["codex", "app-server"], cwd=directory, start_new_session=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+    ) as codex:  # fmt: skip
+        timer = threading.Timer(_WITHIN_S, _end, [codex])
+        timer.start()
+        try:
+            assert codex.stdin is not None
+            assert codex.stdout is not None
+            codex.stdin.write(b"".join(json.dumps(each).encode() + b"\n" for each in messages))
+            codex.stdin.flush()
+            for line in codex.stdout:
+                answer = json.loads(line)
+                if answer.get("id") == 2:
+                    return [dict(each) for each in answer["result"]["data"][0]["hooks"]]
+        finally:
+            timer.cancel()
+            _end(codex)
+    return None
+
+
+def _end(codex: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(codex.pid, signal.SIGKILL)

@@ -1,4 +1,5 @@
-"""The part of ``stet doctor`` that looks at files: directories, sockets, disk, lock, journal.
+"""The part of ``stet doctor`` that looks at files: directories, sockets, disk, lock, journal; and
+what a finding is.
 
 Nothing is created. A socket on which systemd listens is not connected to: that would start the
 service, and is the last check's.
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import socket
 import stat
 import subprocess
@@ -18,7 +20,6 @@ from typing import Any
 import msgspec
 
 from stet.cli.config import ask_stetd
-from stet.cli.finding import Finding, as_root, quoted
 from stet.errors import StetError
 from stet.service.socket_path import UnsafeDirectory, check_private, config_path
 from stet.service.spawn import Endpoint, holder, is_running
@@ -27,7 +28,36 @@ from stet.service.spawn import Endpoint, holder, is_running
 _SPARE_BYTES = 500 * 1024 * 1024
 _SPARE_FILES = 1000
 
-_START = "stet status"
+START = "stet status"
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """``mend``: the command that mends what is wrong; where none can, what to look at."""
+
+    check: str
+    ok: bool
+    detail: str
+    mend: str | None = None
+
+
+def _quoted(path: str) -> str:
+    """A path for a shell; in single quotes, so that it is seen where it ends."""
+    return f"'{path}'" if "'" not in path else shlex.quote(path)
+
+
+def _as_root(command: str) -> str:
+    return command if os.geteuid() == 0 else f"sudo {command}"
+
+
+def _own_again(directory: str) -> str:
+    """The command that gives a directory back to the user."""
+    return _as_root(f"chown -R {os.geteuid()}:{os.getegid()} {_quoted(directory)}")
+
+
+def _is_foreign(directory: str) -> bool:
+    with contextlib.suppress(OSError):
+        return os.lstat(directory).st_uid != os.geteuid()
+    return False
 
 
 # -- runtime directory and sockets -----------------------------------------------------------
@@ -39,63 +69,55 @@ def runtime(endpoint: Endpoint) -> Finding:
     try:
         check_private(directory)
     except FileNotFoundError:
-        return _missing_runtime(directory)
+        return _missing_runtime(name, directory)
     except UnsafeDirectory as error:
-        return Finding(name, False, str(error), error.mend or _own_again(directory))
+        again = _own_again(directory) if _is_foreign(directory) else None
+        return Finding(name, False, str(error), error.mend or again)
     except OSError as error:
-        detail = f"{directory}: {error.strerror}"
-        return Finding(name, False, detail, as_root(f"rm -r {quoted(directory)}"))
+        again = _as_root(f"rm -r {_quoted(directory)}")
+        return Finding(name, False, f"{directory}: {error.strerror}", again)
     return Finding(name, True, directory)
 
 
-def _missing_runtime(directory: str) -> Finding:
-    name, above = "runtime directory", os.path.dirname(directory)
+def _missing_runtime(name: str, directory: str) -> Finding:
+    above = os.path.dirname(directory)
     if os.path.isdir(above) or os.access(_existing(above), os.W_OK):
         return Finding(name, True, f"{directory}, made at the first start")
-    detail = f"{above} is not there, and can't be made: nobody has logged in as you here"
     uid, gid = os.geteuid(), os.getegid()
+    made = f"install -d -o {uid} -g {gid} -m 700 {_quoted(above)}"
     if above == f"/run/user/{uid}" and os.path.exists("/run/systemd/seats"):
         # logind makes it, keeps it, and starts the user manager.
-        return Finding(name, False, detail, as_root(f"loginctl enable-linger {uid}"))
-    made = as_root(f"install -d -o {uid} -g {gid} -m 700 {quoted(above)}")
-    return Finding(name, False, detail, made)
-
-
-def _own_again(directory: str) -> str | None:
-    """The command that gives a directory back to the user, if it is somebody else's."""
-    with contextlib.suppress(OSError):
-        if os.lstat(directory).st_uid != os.geteuid():
-            return as_root(f"chown -R {os.geteuid()}:{os.getegid()} {quoted(directory)}")
-    return None
+        made = f"loginctl enable-linger {uid}"
+    detail = f"{above} is not there, and can't be made: nobody has logged in as you here"
+    return Finding(name, False, detail, _as_root(made))
 
 
 def sockets(endpoint: Endpoint) -> Iterator[Finding]:
     """What is wrong with the sockets; nothing about one that is missing (see the daemon)."""
-    for control in (False, True):
-        yield from _socket(msgspec.structs.replace(endpoint, control=control))
+    for path in _socket_paths(endpoint):
+        name, quoted = os.path.basename(path), _quoted(path)
+        try:
+            mode = os.lstat(path).st_mode
+        except (FileNotFoundError, PermissionError):
+            continue  # the finding about its directory says it
+        except OSError as error:
+            yield Finding(name, False, f"{path}: {error.strerror}", f"rm -r {quoted}")
+            continue
+        permissions = stat.S_IMODE(mode)
+        if not stat.S_ISSOCK(mode):
+            yield Finding(name, False, f"{path} is no socket", f"rm -r {quoted}")
+        elif permissions != 0o600:
+            detail = f"{path} has mode {permissions:04o}, not 0600"
+            yield Finding(name, False, detail, f"chmod 600 {quoted}")
+        elif not _is_listened_on(path):
+            # Not removed first: by the time that is done, it may be the one of a new daemon.
+            yield Finding(name, False, f"{path} is stale: nobody listens there any more", START)
+        else:
+            yield Finding(name, True, path)
 
 
-def _socket(endpoint: Endpoint) -> Iterator[Finding]:
-    name, path = os.path.basename(endpoint.path), endpoint.path
-    try:
-        found = os.lstat(path)
-    except (FileNotFoundError, PermissionError):
-        return  # that of its directory is told
-    except OSError as error:
-        yield Finding(name, False, f"{path}: {error.strerror}", f"rm -r {quoted(path)}")
-        return
-    mode = stat.S_IMODE(found.st_mode)
-    if not stat.S_ISSOCK(found.st_mode):
-        yield Finding(name, False, f"{path} is no socket", f"rm -r {quoted(path)}")
-    elif mode != 0o600:
-        detail = f"{path} has mode {mode:04o}, not 0600"
-        yield Finding(name, False, detail, f"chmod 600 {quoted(path)}")
-    elif not _is_listened_on(path):
-        # Not removed first: by the time that is done, it may be the one of a new daemon.
-        detail = f"{path} is stale: nobody listens there any more"
-        yield Finding(name, False, detail, _START)
-    else:
-        yield Finding(name, True, path)
+def _socket_paths(endpoint: Endpoint) -> list[str]:
+    return [msgspec.structs.replace(endpoint, control=each).path for each in (False, True)]
 
 
 def _is_listened_on(path: str) -> bool:
@@ -123,19 +145,19 @@ def state(directory: str) -> Finding:
     except FileNotFoundError:
         return Finding(name, True, f"{directory}, made at the first start")
     except OSError as error:
-        return Finding(name, False, f"{directory}: {error.strerror}", _own_again(directory))
+        again = _own_again(directory) if _is_foreign(directory) else None
+        return Finding(name, False, f"{directory}: {error.strerror}", again)
     if not stat.S_ISDIR(found.st_mode):
-        away = f"mv {quoted(directory)} {quoted(directory + '.old')}"
+        away = f"mv {_quoted(directory)} {_quoted(directory + '.old')}"
         return Finding(name, False, f"{directory} is no directory", away)
     foreign = _foreign(directory, found.st_uid)
     if foreign:
-        again = as_root(f"chown -R {os.geteuid()}:{os.getegid()} {quoted(directory)}")
-        return Finding(name, False, foreign, again)
+        return Finding(name, False, foreign, _own_again(directory))
     if os.statvfs(directory).f_flag & os.ST_RDONLY:
         detail = f"{directory} is on a file system that is mounted read-only"
-        point = quoted(_mount_point(directory))
-        return Finding(name, False, detail, as_root(f"mount -o remount,rw {point}"))
-    private = f"chmod 700 {quoted(directory)}"
+        point = _quoted(_mount_point(directory))
+        return Finding(name, False, detail, _as_root(f"mount -o remount,rw {point}"))
+    private = f"chmod 700 {_quoted(directory)}"
     if not os.access(directory, os.R_OK | os.W_OK | os.X_OK):
         return Finding(name, False, f"{directory} is read-only: its mode forbids writing", private)
     mode = stat.S_IMODE(found.st_mode)
@@ -147,31 +169,31 @@ def state(directory: str) -> Finding:
 
 def _foreign(directory: str, owner: int) -> str | None:
     """What in a directory belongs to somebody else: usually a command was run with sudo."""
-    if owner != os.geteuid():
-        return f"{directory} belongs to user id {owner}, not to you ({os.geteuid()})"
+    owners = {directory: owner}
     with contextlib.suppress(OSError):
         for entry in os.scandir(directory):
-            uid = entry.stat(follow_symlinks=False).st_uid
-            if uid != os.geteuid():
-                return f"{entry.path} belongs to user id {uid}, not to you ({os.geteuid()})"
+            owners[entry.path] = entry.stat(follow_symlinks=False).st_uid
+    for path, uid in owners.items():
+        if uid != os.geteuid():
+            return f"{path} belongs to user id {uid}, not to you ({os.geteuid()})"
     return None
 
 
 def space(directory: str) -> Finding:
     """Whether the disk has room for the history."""
-    where = _existing(directory)
+    name, where = "disk space", _existing(directory)
     try:
         found = os.statvfs(where)
     except OSError as error:
-        return Finding("disk space", False, f"{where}: {error.strerror}", f"df -h {quoted(where)}")
+        return Finding(name, False, f"{where}: {error.strerror}", f"df -h {_quoted(where)}")
     free = found.f_bavail * found.f_frsize
     detail = f"{free // (1024 * 1024):,} MiB free for the history"
     if free < _SPARE_BYTES:
-        return Finding("disk space", False, detail, room(directory, free))
+        return Finding(name, False, detail, room(directory, free))
     if found.f_files and found.f_favail < _SPARE_FILES:
         detail = f"only {found.f_favail} more files can be made on the disk of the history"
-        return Finding("disk space", False, detail, "stet gc")
-    return Finding("disk space", True, detail)
+        return Finding(name, False, detail, "stet gc")
+    return Finding(name, True, detail)
 
 
 def room(directory: str, free: int = 0) -> str:
@@ -182,8 +204,8 @@ def room(directory: str, free: int = 0) -> str:
     logs = [os.path.join(directory, name) for name in ("stetd.log", "stetd.log.1")]
     sizes = {path: os.path.getsize(path) for path in logs if os.path.isfile(path)}
     if free + sum(sizes.values()) >= _SPARE_BYTES:
-        return f"truncate -s 0 {' '.join(quoted(path) for path in sizes)}"
-    return f"du -xah {quoted(_mount_point(_existing(directory)))} | sort -h | tail -n 20"
+        return f"truncate -s 0 {' '.join(map(_quoted, sizes))}"
+    return f"du -xah {_quoted(_mount_point(_existing(directory)))} | sort -h | tail -n 20"
 
 
 def _existing(path: str) -> str:
@@ -207,32 +229,28 @@ def _mount_point(path: str) -> str:
 
 def configuration() -> Finding:
     """Whether a daemon that is started now could use its configuration."""
-    path = os.path.abspath(config_path())
+    name, path = "configuration", os.path.abspath(config_path())
     try:
         checked = ask_stetd("--check-config")
     except StetError as error:
-        return Finding("configuration", False, error.message, f"{sys.executable} -m pip check")
+        return Finding(name, False, error.message, f"{sys.executable} -m pip check")
     if not checked["ok"]:
-        told = "; ".join(fault["message"] for fault in checked["faults"])
-        return Finding("configuration", False, told, _without(path, checked["faults"]))
+        messages = "; ".join(fault["message"] for fault in checked["faults"])
+        return Finding(name, False, messages, _without(path, checked["faults"]))
     there = "is used" if os.path.exists(path) else "is not there: every default holds"
-    return Finding("configuration", True, f"{path} {there}")
+    return Finding(name, True, f"{path} {there}")
 
 
 def _without(path: str, faults: list[dict[str, Any]]) -> str:
     """The command after which what is wrong is not read: lines become comments."""
     in_file = [fault for fault in faults if fault["where"] == path]
     if not in_file:
-        return "unset " + " ".join(_variable(fault["where"]) for fault in faults)
+        return "unset " + " ".join(fault["where"].split()[-1] for fault in faults)
     lines = sorted({fault["line"] for fault in in_file if fault["line"]})
     if len(lines) < len({fault["key"] for fault in in_file}):
-        return f"mv {quoted(path)} {quoted(path + '.wrong')}"
+        return f"mv {_quoted(path)} {_quoted(path + '.wrong')}"
     edits = " ".join(f"-e '{line}s/^/# /'" for line in lines)
-    return f"sed -i {edits} {quoted(path)}"
-
-
-def _variable(where: str) -> str:
-    return where.split()[-1]
+    return f"sed -i {edits} {_quoted(path)}"
 
 
 def lock(endpoint: Endpoint) -> Finding:
@@ -240,25 +258,14 @@ def lock(endpoint: Endpoint) -> Finding:
     pid = holder(endpoint)
     if pid is not None:
         return Finding("lock", True, f"process {pid} has the history open")
-    named = _named(endpoint)
-    killed = named is not None and not is_running(named)
-    if killed and not all(map(_is_listened_on, _socket_paths(endpoint))):
-        detail = f"{endpoint.state}/stetd.lock names process {named}, which was killed"
-        return Finding("lock", False, detail, _START)
-    return Finding("lock", True, "no daemon has the history open")
-
-
-def _named(endpoint: Endpoint) -> int | None:
-    try:
+    with contextlib.suppress(OSError, ValueError):
         with open(os.path.join(endpoint.state, "stetd.lock"), "rb") as file:
-            return int(file.read(32))
-    except (OSError, ValueError):
-        return None
-
-
-def _socket_paths(endpoint: Endpoint) -> list[str]:
-    both = [msgspec.structs.replace(endpoint, control=each).path for each in (False, True)]
-    return [path for path in both if os.path.exists(path)]
+            pid = int(file.read(32))
+        paths = filter(os.path.exists, _socket_paths(endpoint))
+        if not is_running(pid) and not all(map(_is_listened_on, paths)):
+            detail = f"{endpoint.state}/stetd.lock names process {pid}, which was killed"
+            return Finding("lock", False, detail, START)
+    return Finding("lock", True, "no daemon has the history open")
 
 
 def journal(endpoint: Endpoint) -> Iterator[Finding]:
@@ -274,24 +281,27 @@ def journal(endpoint: Endpoint) -> Iterator[Finding]:
         said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
         yield Finding("journal", False, f"it can't be looked at: {said}", "stet service logs")
         return
-    yield _journal(found)
+    detail, mend = _journal_trouble(found)
+    if detail:
+        yield Finding("journal", False, detail, mend)
+    else:
+        yield Finding("journal", True, f"{found['segments']} segments, all readable")
 
 
-def _journal(found: dict[str, Any]) -> Finding:
+def _journal_trouble(found: dict[str, Any]) -> tuple[str | None, str]:
+    """What is wrong with the journal, and the command that mends it."""
     if found["unreadable"]:
-        return Finding("journal", False, found["unreadable"], _START)
+        return found["unreadable"], START
     if found["newer"]:
-        detail = f"{found['refused']} - nothing is lost, but this stet is too old for it"
-        return Finding("journal", False, detail, _upgrade())
+        return f"{found['refused']} - nothing is lost, but this stet is too old for it", _upgrade()
     if found["refused"]:
         path = found["refused"].partition(": ")[0]
-        away = f"mv {quoted(path)} {quoted(path + '.damaged')}; {_START}"
-        return Finding("journal", False, found["refused"], away)
+        return found["refused"], f"mv {_quoted(path)} {_quoted(path + '.damaged')}; {START}"
     for torn in found["torn"]:
         detail = f"{torn['path']} ends with {torn['bytes']} bytes that are no record"
-        kept = f"cp {quoted(torn['path'])} {quoted(torn['path'] + '.damaged')}"
-        return Finding("journal", False, f"{detail}; a start cuts them off", f"{kept}; {_START}")
-    return Finding("journal", True, f"{found['segments']} segments, all readable")
+        kept = f"cp {_quoted(torn['path'])} {_quoted(torn['path'] + '.damaged')}"
+        return f"{detail}; a start cuts them off", f"{kept}; {START}"
+    return None, ""
 
 
 def _upgrade() -> str:
@@ -300,4 +310,4 @@ def _upgrade() -> str:
         return "pipx upgrade stetd"
     if "/uv/tools/" in sys.prefix:
         return "uv tool upgrade stetd"
-    return f"{quoted(sys.executable)} -m pip install --upgrade stetd"
+    return f"{_quoted(sys.executable)} -m pip install --upgrade stetd"

@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import uuid
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from stet import calls
 from stet.calls import Call
 from stet.cli import asking
 from stet.cli.output import Output
-from stet.cli.usage import UsageError
+from stet.cli.usage import Arguments, UsageError
 from stet.terminal import render
+from stet.terminal.spans import Line, visible
 from stet.wire.results import EditResult
 
 
-def patch(arguments: argparse.Namespace, output: Output) -> None:
+def patch(arguments: Arguments, output: Output) -> None:
     """Send the JSON of a patch call: its params, or with --path the list of patches."""
     _send_json(arguments, output, "patch", "patches", '{"operation": "replace", ..}')
 
 
-def patch_file(arguments: argparse.Namespace, output: Output) -> None:
+def patch_file(arguments: Arguments, output: Output) -> None:
     """Send the JSON of a patch_file call: its params, or with --path the list of changes."""
     _send_json(arguments, output, "patch_file", "changes", '{"search": "..", "replace": ".."}')
 
 
 def _send_json(
-    arguments: argparse.Namespace, output: Output, method: str, listed: str, example: str
+    arguments: Arguments, output: Output, method: str, listed: str, example: str
 ) -> None:
     source = _json(arguments.file)
     if arguments.path is not None:
@@ -42,23 +43,18 @@ def _send_json(
             f"To send the list alone, name the file: stet {method.replace('_', '-')} "
             "--path src/a.py"
         )
-    preview = arguments.preview or True in (params.get("preview"), params.get("dry_run"))
-    result = _edited(arguments, output, method, params)
-    if result is not None:
-        output.lines(render.edited(result, preview=preview, show_diff=output.diff))
+    _edit(arguments, output, method, params, render.edited)
 
 
-def patch_block(arguments: argparse.Namespace, output: Output) -> None:
+def patch_block(arguments: Arguments, output: Output) -> None:
     """Send a text with FIND/REPLACE blocks."""
     params = {"text": _text(arguments.file)}
     if arguments.path is not None:
         params["filepath"] = arguments.path
-    result = _edited(arguments, output, "patch_block", params)
-    if result is not None:
-        output.lines(render.edited(result, preview=arguments.preview, show_diff=output.diff))
+    _edit(arguments, output, "patch_block", params, render.edited)
 
 
-def apply_patch(arguments: argparse.Namespace, output: Output) -> None:
+def apply_patch(arguments: Arguments, output: Output) -> None:
     """Send a patch in Codex's format: a file's, or the argument itself.
 
     What Codex's apply_patch prints goes to standard output, warnings to standard error.
@@ -70,11 +66,10 @@ def apply_patch(arguments: argparse.Namespace, output: Output) -> None:
         params["overwrite"] = True
     if arguments.ambiguous is not None:
         params["ambiguous"] = arguments.ambiguous
-    result = _edited(arguments, output, "apply_patch", params)
+    result = _edit(arguments, output, "apply_patch", params, render.answered)
     if result is not None:
-        output.lines(render.answered(result, preview=arguments.preview, show_diff=output.diff))
         for warning in result.warnings:
-            print(f"warning: {render.visible(warning)}", file=sys.stderr)
+            print(f"warning: {visible(warning)}", file=sys.stderr)
 
 
 def is_patch(argument: str) -> bool:
@@ -83,20 +78,29 @@ def is_patch(argument: str) -> bool:
     return begins or ("*** Begin Patch" in argument and "\n" in argument)
 
 
-def _edited(
-    arguments: argparse.Namespace, output: Output, method: str, params: dict[str, Any]
+def _edit(
+    arguments: Arguments,
+    output: Output,
+    method: str,
+    params: dict[str, Any],
+    lines: Callable[..., Iterator[Line]],
 ) -> EditResult | None:
-    """Carry out an edit; its result, unless that is printed as JSON already."""
+    """Carry out an edit and print what it did; its result, unless that is printed as JSON."""
     if arguments.message is not None:
         params["message"] = arguments.message
     if arguments.preview:
         params["preview"] = True
     params.setdefault("request_id", uuid.uuid4().hex)
     with asking.agent(arguments) as session:
-        return asking.ask(session, Call(method, params, EditResult), output)
+        result = asking.ask(session, Call(method, params, EditResult), output)
+    if result is not None:
+        # By the params: the JSON that was given may ask for one, too.
+        preview = True in (params.get("preview"), params.get("dry_run"))
+        output.lines(lines(result, preview=preview, show_diff=output.diff))
+    return result
 
 
-def read(arguments: argparse.Namespace, output: Output) -> None:
+def read(arguments: Arguments, output: Output) -> None:
     """Print a file, or some lines of it, as the daemon sees it."""
     call = calls.read(arguments.path, at=arguments.at, start=arguments.start, end=arguments.end)
     with asking.agent(arguments) as session:
@@ -105,15 +109,14 @@ def read(arguments: argparse.Namespace, output: Output) -> None:
         output.content(result.text)
 
 
-def clip_list(arguments: argparse.Namespace, output: Output) -> None:
+def clip_list(arguments: Arguments, output: Output) -> None:
     """Print the names and sizes of the session's clipboards."""
-    with asking.agent(arguments) as session:
-        result = asking.ask(session, calls.clipboard_list(), output)
-    if result is not None:
-        output.lines(render.clipboards(result.clipboards))
+    session = asking.agent(arguments)
+    call = calls.clipboard_list()
+    asking.tell(session, call, output, lambda found: render.clipboards(found.clipboards))
 
 
-def clip_show(arguments: argparse.Namespace, output: Output) -> None:
+def clip_show(arguments: Arguments, output: Output) -> None:
     """Print a clipboard's text."""
     with asking.agent(arguments) as session:
         result = asking.ask(session, calls.clipboard_get(arguments.name), output)
@@ -121,14 +124,14 @@ def clip_show(arguments: argparse.Namespace, output: Output) -> None:
         output.content(result.text)
 
 
-def clip_set(arguments: argparse.Namespace, output: Output) -> None:
+def clip_set(arguments: Arguments, output: Output) -> None:
     """Put a file's text, or standard input, into a clipboard."""
     text = _text(arguments.file)
     with asking.agent(arguments) as session:
         asking.ask(session, calls.clipboard_set(arguments.name, text), output)
 
 
-def clip_rm(arguments: argparse.Namespace, output: Output) -> None:
+def clip_rm(arguments: Arguments, output: Output) -> None:
     """Remove a clipboard."""
     with asking.agent(arguments) as session:
         asking.ask(session, calls.clipboard_delete(arguments.name), output)

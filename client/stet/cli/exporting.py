@@ -1,13 +1,13 @@
-"""``stet export``: edits as an mbox for ``git am``, as one diff, as JSON lines."""
+"""``stet export`` and ``report``: edits as an mbox for ``git am``, a diff, JSON lines, a page."""
 
 from __future__ import annotations
 
-import argparse
+import contextlib
 import os
 import re
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TextIO
 
 import msgspec
 
@@ -16,36 +16,62 @@ from stet import calls
 from stet.cli import asking
 from stet.cli.history import moment
 from stet.cli.output import Output
-from stet.cli.usage import UsageError
+from stet.cli.usage import Arguments, UsageError
 from stet.wire.results import ExportResult
 
 _RANGE = re.compile(r"([^/]*?)\.\.([^/]*)")
 
 
-def export(arguments: argparse.Namespace, output: Output) -> None:
+def export(arguments: Arguments, output: Output) -> None:
     """Print edits, or write them to a file, page after page."""
     first, last, paths = _range(arguments.what)
     wanted: dict[str, Any] = {
         "format": arguments.format,
         "from_": first,
         "to": last,
-        "session": arguments.session,
-        "agent": arguments.agent,
         "method": arguments.method,
-        "since": moment(arguments.since),
-        "until": moment(arguments.until),
-        "paths": paths or None,
         "outside": arguments.outside,
+        **_filters(arguments, paths),
     }
     with asking.person(arguments, timeout=None) as session:
         pages = _pages(session, wanted)
         if output.as_json:
             output.value(_joined(list(pages)))
         elif arguments.output is not None:
-            _told(_written(pages, os.path.join(arguments.directory, arguments.output)), arguments)
+            path = os.path.join(arguments.directory, arguments.output)
+            counts: list[ExportResult] = []
+            with _whole_file(path, UsageError) as file:
+                for page in pages:
+                    file.write(page.content)
+                    counts.append(msgspec.structs.replace(page, content=""))
+            _summarize(_joined(counts), arguments.output)
         else:
             for page in pages:
                 output.content(page.content)
+
+
+def report(arguments: Arguments, output: Output) -> None:
+    """Write a page with edits for a pull request or an auditor."""
+    from stet.report import gathering, page
+
+    if output.as_json:
+        raise UsageError("a report is a page; stet export --format jsonl is for programs")
+    with asking.person(arguments, timeout=None) as session:
+        made = gathering.gather(session, _filters(arguments, arguments.paths))
+    path = os.path.join(arguments.directory, arguments.output)
+    with _whole_file(path, stet.StetError) as file:
+        file.writelines(page.html(made))
+    output.content(f"{path}: {len(made.commits):,} commits\n")
+
+
+def _filters(arguments: Arguments, paths: list[str]) -> dict[str, Any]:
+    return {
+        "session": arguments.session,
+        "agent": arguments.agent,
+        "since": moment(arguments.since),
+        "until": moment(arguments.until),
+        "paths": paths or None,
+    }
 
 
 def _range(words: list[str]) -> tuple[str | None, str | None, list[str]]:
@@ -77,25 +103,22 @@ def _joined(pages: list[ExportResult]) -> ExportResult:
     )
 
 
-def _written(pages: Iterator[ExportResult], path: str) -> ExportResult:
-    """Write the pages to a file, which is there whole or not at all."""
-    counts: list[ExportResult] = []
+@contextlib.contextmanager
+def _whole_file(path: str, refusal: type[Exception]) -> Iterator[TextIO]:
+    """A file to write to, which is there whole afterwards or not at all."""
     unfinished = path + ".part"
     try:
-        with open(unfinished, "w", encoding="utf-8", newline="") as file:
-            for page in pages:
-                file.write(page.content)
-                counts.append(msgspec.structs.replace(page, content=""))
+        with open(unfinished, "w", encoding="utf-8", errors="replace", newline="") as file:
+            yield file
         os.replace(unfinished, path)
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from error
+        raise refusal(f"{path}: {error.strerror}") from error
     finally:
         if os.path.exists(unfinished):
             os.unlink(unfinished)
-    return _joined(counts)
 
 
-def _told(result: ExportResult, arguments: argparse.Namespace) -> None:
+def _summarize(result: ExportResult, path: str) -> None:
     noun = "commit" if result.commits == 1 else "commits"
     more = f", {result.context} of them made by others in between" if result.context else ""
-    print(f"{arguments.output}: {result.commits} {noun}{more}", file=sys.stderr)
+    print(f"{path}: {result.commits} {noun}{more}", file=sys.stderr)

@@ -1,8 +1,7 @@
-"""``stet log``, ``show`` and ``diff``: what was done."""
+"""``stet log``, ``show``, ``diff`` and ``blame``: what was done."""
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import sys
@@ -15,20 +14,18 @@ import msgspec
 import stet
 from stet import calls
 from stet.cli import asking
-from stet.cli.commits import all_named, named
 from stet.cli.output import Output
-from stet.cli.usage import UsageError
-from stet.terminal import bursts, graph, render
-from stet.terminal.log_lines import NARROW, subject_and_why
-from stet.wire.results import CommitInfo, LogResult
+from stet.cli.usage import UNITS, Arguments, UsageError
+from stet.terminal import blame_lines, log_lines, render
+from stet.terminal.spans import Line, Span, plural, short, visible
+from stet.wire.results import BlameResult, CommitInfo, LogResult
 
 #: Commits of a page, if --limit does not say.
 _PAGE = 50
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _AGO = re.compile(r"(\d{1,12}) ?([smhdw])(?:ec(?:ond)?s?|in(?:ute)?s?|ours?|ays?|eeks?)?(?: ago)?")
 
 
-def log(arguments: argparse.Namespace, output: Output) -> None:
+def log(arguments: Arguments, output: Output) -> None:
     """Print history, newest first."""
     with asking.person(arguments) as session:
         page = asking.ask(session, _log(arguments, arguments.limit, arguments.cursor), output)
@@ -46,17 +43,17 @@ def log(arguments: argparse.Namespace, output: Output) -> None:
     lines = list(_page(page.commits, diffs, arguments, output))
     if page.cursor is not None and output.terminal:
         older = f"older commits: stet log --cursor {page.cursor}"
-        lines.append((render.Span(older, "dim"),))
+        lines.append((Span(older, "dim"),))
     if page.dropped is not None:
         gone = page.dropped
         text = f"{gone.commits:,} older commits were dropped on {gone.time}: {gone.why}"
-        lines.append((render.Span(render.visible(text), "dim"),))
+        lines.append((Span(visible(text), "dim"),))
     output.lines(lines, long=True)
 
 
-def _grouped(arguments: argparse.Namespace, output: Output) -> bool:
+def _grouped(arguments: Arguments, output: Output) -> bool:
     """Whether it is for a person on a terminal, with a heading for each burst."""
-    wide = output.now is not None and (output.width or 0) >= NARROW
+    wide = output.now is not None and (output.width or 0) >= log_lines.NARROW
     return (wide or arguments.patch) and not (arguments.oneline or arguments.graph)
 
 
@@ -68,44 +65,38 @@ def _diffs(session: stet.Session, commits: Sequence[CommitInfo]) -> dict[str, st
 
 
 def _page(
-    commits: Sequence[CommitInfo],
-    diffs: dict[str, str],
-    arguments: argparse.Namespace,
-    output: Output,
-) -> Iterator[render.Line]:
+    commits: Sequence[CommitInfo], diffs: dict[str, str], arguments: Arguments, output: Output
+) -> Iterator[Line]:
     if arguments.graph:
-        yield from graph.page(commits, output.width)
+        yield from log_lines.graph_page(commits, output.width)
     elif arguments.oneline:
         for commit in commits:
-            subject, _ = subject_and_why(commit.message)
-            yield (render.Span(render.short(commit.commit), "yellow"), render.Span(f" {subject}"))
+            subject, _ = log_lines.subject_and_why(commit.message)
+            yield (Span(short(commit.commit), "yellow"), Span(f" {subject}"))
     elif arguments.patch:
         for commit in commits:
-            yield from render.log([commit], output.now, output.width)
+            yield from log_lines.log([commit], output.now, output.width)
             yield from output.diff(diffs.get(commit.commit, ""))
             yield ()
     elif not _grouped(arguments, output):
-        yield from render.log(commits, output.now, output.width)
+        yield from log_lines.log(commits, output.now, output.width)
     else:
-        hidden = [] if arguments.all else [each for each in commits if bursts.is_first_seen(each)]
-        shown = [each for each in commits if each not in hidden]
+        shown = [each for each in commits if arguments.all or not log_lines.is_first_seen(each)]
         assert output.now is not None, "BUG: no terminal"
         assert output.width is not None, "BUG: no terminal"
-        yield from bursts.page(shown, diffs, output.now, output.width, stat=arguments.stat)
-        if hidden:
-            count = render.plural(len(hidden), "file") + " seen for the first time: stet log --all"
-            yield (render.Span(count, "dim"),)
+        yield from log_lines.burst_page(shown, diffs, output.now, output.width, stat=arguments.stat)
+        if hidden := len(commits) - len(shown):
+            count = plural(hidden, "file")
+            yield (Span(f"{count} seen for the first time: stet log --all", "dim"),)
 
 
-def _say_why_none(arguments: argparse.Namespace) -> None:
+def _say_why_none(arguments: Arguments) -> None:
     path = os.path.join(arguments.directory, arguments.path)
     there = "no commit has changed it" if os.path.lexists(path) else "there is no such file, either"
     print(f"stet: nothing of {arguments.path!r} in the history; {there}", file=sys.stderr)
 
 
-def _log(
-    arguments: argparse.Namespace, limit: int | None, cursor: str | None
-) -> calls.Call[LogResult]:
+def _log(arguments: Arguments, limit: int | None, cursor: str | None) -> calls.Call[LogResult]:
     return calls.log(
         arguments.path,
         session=arguments.session,
@@ -120,10 +111,11 @@ def _log(
     )
 
 
-def show(arguments: argparse.Namespace, output: Output) -> None:
+def show(arguments: Arguments, output: Output) -> None:
     """Print one commit with its diff."""
     with asking.person(arguments) as session:
-        commit = asking.ask(session, calls.show(named(session, arguments.commit)), output)
+        call = calls.show(asking.commit_named(session, arguments.commit))
+        commit = asking.ask(session, call, output)
     if commit is not None:
         if arguments.stat:
             commit = msgspec.structs.replace(commit, diff="")
@@ -131,16 +123,27 @@ def show(arguments: argparse.Namespace, output: Output) -> None:
         output.lines(render.show(commit, output.now, shown), long=True)
 
 
-def diff(arguments: argparse.Namespace, output: Output) -> None:
+def diff(arguments: Arguments, output: Output) -> None:
     """Print what differs between two commits, or a commit and the workspace."""
     if len(arguments.commits) > 2:
         raise UsageError("at most two commits; paths stand after --: stet diff A B -- PATH")
     with asking.person(arguments) as session:
-        first, second = [*all_named(session, arguments.commits), None, None][:2]
+        commits = [asking.commit_named(session, each) for each in arguments.commits]
+        first, second = [*commits, None, None][:2]
         call = calls.diff(first, second, paths=arguments.paths or None)
         result = asking.ask(session, call, output)
     if result is not None:
         output.lines(output.diff(result.diff, words=arguments.word), long=True)
+
+
+def blame(arguments: Arguments, output: Output) -> None:
+    """Print a file with the author of each line."""
+
+    def lines(found: BlameResult) -> Iterator[Line]:
+        return blame_lines.blame(found, output.now, output.width, output.tokens)
+
+    call = calls.blame(arguments.path, at=arguments.at)
+    asking.tell(asking.person(arguments), call, output, lines, long=True)
 
 
 def moment(text: str | None) -> str | float | None:
@@ -153,7 +156,7 @@ def moment(text: str | None) -> str | float | None:
         return None
     ago = _AGO.fullmatch(text.strip().lower())
     if ago:
-        return time.time() - int(ago[1]) * _UNITS[ago[2]]
+        return time.time() - int(ago[1]) * UNITS[ago[2]]
     day = {"now": None, "today": 0, "yesterday": 1}.get(text.strip().lower(), -1)
     if day is None:
         return time.time()

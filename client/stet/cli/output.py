@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import functools
 import io
 import os
 import sys
@@ -23,8 +24,14 @@ import msgspec
 
 from stet.cli.usage import columns
 from stet.terminal.colours import colours
-from stet.terminal.diff_lines import diff as plain_diff
-from stet.terminal.spans import Line, Span, visible
+from stet.terminal.spans import Line, Span, visible, visible_lines
+
+#: What terminals understand since ever; attributes come before colours.
+_CODES = {"bold": 1, "dim": 2, "italic": 3, "strike": 9} | {
+    f"{bright}{name}": first + number
+    for bright, first in (("", 30), ("bright_", 90))
+    for number, name in enumerate(("black", "red", "green", "yellow", "blue", "magenta", "cyan"))
+}
 
 
 class Output:
@@ -61,15 +68,18 @@ class Output:
         ``titles``: whether to say which files they are; ``words``: by words instead of lines.
         """
         if words:
-            from stet.terminal.word_diff import word_diff
+            from stet.terminal.diff_lines import word_diff
 
             return word_diff(text, marks=not self._colours.on)
-        if self._colours.on and self.width is not None and _colour_system() in ("256", "truecolor"):
+        width = self.width if self._colours.on else None
+        if width is not None and self._colour_system in ("256", "truecolor"):
             from stet.terminal import diff_colours
 
             grounds = diff_colours.LIGHT if self._colours.light else diff_colours.DARK
-            return diff_colours.coloured(text, self.width, grounds, titles=titles)
-        return plain_diff(text, titles=titles)
+            return diff_colours.coloured(text, width, grounds, titles=titles)
+        from stet.terminal import diff_lines
+
+        return diff_lines.diff(text, titles=titles)
 
     @property
     def tokens(self) -> Callable[[str, str], Sequence[Sequence[Span]]] | None:
@@ -99,32 +109,34 @@ class Output:
     def content(self, text: str) -> None:
         """Print a file's or a clipboard's text: byte for byte, spelled out on a terminal."""
         if self.terminal:
-            sys.stdout.write("\n".join(visible(line) for line in text.split("\n")))
+            sys.stdout.write(visible_lines(text))
             return
         sys.stdout.flush()
         sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
 
     def _coloured(self, lines: Iterable[Line]) -> str:
-        from rich.console import COLOR_SYSTEMS
-        from rich.style import Style
-
-        system = COLOR_SYSTEMS[_colour_system()]
         style = self._colours.style
         return "".join(
-            "".join(
-                Style.parse(style(span.style)).render(visible(span.text), color_system=system)
-                for span in line
-            )
-            + "\n"
+            "".join(self._painted(visible(span.text), style(span.style)) for span in line) + "\n"
             for line in lines
         )
 
+    def _painted(self, text: str, style: str) -> str:
+        """A text with a style; in colours without a code by rich, which takes long to load."""
+        codes = [_CODES.get(word, 0) for word in style.split()]
+        if 0 in codes:
+            from rich.console import COLOR_SYSTEMS
+            from rich.style import Style
 
-def _colour_system() -> str:
-    """What colours the terminal has, by rich: standard, 256, truecolor."""
-    from rich.console import Console
+            return Style.parse(style).render(text, color_system=COLOR_SYSTEMS[self._colour_system])
+        return f"\x1b[{';'.join(map(str, sorted(codes)))}m{text}\x1b[0m" if codes and text else text
 
-    return Console(force_terminal=True).color_system or "standard"
+    @functools.cached_property
+    def _colour_system(self) -> str:
+        """What colours the terminal has, by rich: standard, 256, truecolor."""
+        from rich.console import Console
+
+        return Console(force_terminal=True).color_system or "standard"
 
 
 def _plain(lines: Iterable[Line]) -> str:

@@ -7,7 +7,7 @@ status says: :mod:`stet.cli`.
 
 from __future__ import annotations
 
-import argparse
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -16,16 +16,16 @@ from importlib import import_module
 from stet import quick_start  # noqa: F401 - before anything loads msgspec
 from stet.cli.arguments import parse
 from stet.cli.output import Output
-from stet.cli.usage import UsageError
+from stet.cli.usage import Arguments, UsageError
 from stet.errors import Conflict, StetError, TransportError
-from stet.terminal.render import visible
+from stet.terminal.spans import visible, visible_lines
 
 DONE, REFUSED, USAGE, UNREACHABLE, CONFLICT = range(5)
 
 
-def run(argv: Sequence[str] | None = None) -> int:
-    """Carry out one command; the exit status. ``argv`` None: this process's own words."""
-    arguments = parse(sys.argv[1:] if argv is None else argv)
+def run(argv: Sequence[str]) -> int:
+    """Carry out one command; the exit status."""
+    arguments = parse(argv)
     output = Output(
         as_json=arguments.json,
         pager=not arguments.no_pager,
@@ -35,6 +35,7 @@ def run(argv: Sequence[str] | None = None) -> int:
         module, _, function = arguments.run.partition(".")
         # Only now, and only this one: all together take longer than most commands.
         command = getattr(import_module(f"stet.cli.{module}"), function)
+        gc.enable()  # see stet.cli
         status: int = command(arguments, output) or DONE
         sys.stdout.flush()
     except StetError as error:
@@ -43,7 +44,9 @@ def run(argv: Sequence[str] | None = None) -> int:
                 {"error": {"code": error.code, "message": error.message, "data": error.data}}
             )
         _complain(error, arguments)
-        return exit_status(error)
+        if isinstance(error, TransportError):
+            return UNREACHABLE
+        return CONFLICT if isinstance(error, Conflict) else REFUSED
     except UsageError as error:
         print(f"stet: {visible_lines(str(error))}", file=sys.stderr)
         if "stet " not in str(error):
@@ -58,14 +61,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     return status
 
 
-def exit_status(error: StetError) -> int:
-    """The exit status for an error."""
-    if isinstance(error, TransportError):
-        return UNREACHABLE
-    return CONFLICT if isinstance(error, Conflict) else REFUSED
-
-
-def _complain(error: StetError, arguments: argparse.Namespace) -> None:
+def _complain(error: StetError, arguments: Arguments) -> None:
     from stet.terminal.refusals import as_typed, helping
 
     print(f"stet: {visible_lines(as_typed(error.message))}", file=sys.stderr)
@@ -77,8 +73,3 @@ def _complain(error: StetError, arguments: argparse.Namespace) -> None:
     help_ = None if arguments.json else helping(error, arguments.prog)
     if help_ is not None:
         print(f"Try: {visible(help_)}", file=sys.stderr)
-
-
-def visible_lines(text: str) -> str:
-    """A message of several lines with its control characters spelled out."""
-    return "\n".join(visible(line) for line in text.split("\n"))

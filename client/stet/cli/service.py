@@ -10,8 +10,8 @@ then nothing is lost, because every command starts the daemon when it needs one.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
+import fcntl
 import os
 import shutil
 import sys
@@ -22,9 +22,9 @@ import msgspec
 
 import stet
 from stet import calls
-from stet.cli import purging
+from stet.cli import asking
 from stet.cli.output import Output
-from stet.cli.usage import UsageError
+from stet.cli.usage import Arguments, UsageError
 from stet.errors import DaemonUnreachable, StetError, TransportError
 from stet.service import systemd, unit_files
 from stet.service.installed_program import program_beside
@@ -33,7 +33,7 @@ from stet.service.spawn import Endpoint, connect, holder, turn_to_start
 from stet.service.unit_files import HARDENED, MARKER, NAMES, SERVICE, SOCKET, Installed
 from stet.session.connection import Connection
 from stet.session.conversation import outcome
-from stet.terminal.render import Line, Span, visible
+from stet.terminal.spans import Line, Span, visible
 from stet.wire.framing import Encoding
 
 #: Seconds that a daemon may take to finish its calls and end, as in the unit; and to answer.
@@ -41,21 +41,25 @@ _STOP_S = 90.0
 _ANSWER_S = 60.0
 _POLL_S = 0.02
 
-_LOCATIONS = ("STET_RUNTIME_DIR", "STET_STATE_DIR", "STET_CONFIG")
-#: Variables of the client, and of tests; a service has no use for them.
-_NOT_OPTIONS = (*_LOCATIONS, "STET_SESSION", "STET_AGENT", "STET_SECRET", "STET_COMPLETION")
+#: Variables that are in the unit, or of the client alone.
+_NOT_OPTIONS = {
+    *("STET_RUNTIME_DIR", "STET_STATE_DIR", "STET_CONFIG"),
+    *("STET_SESSION", "STET_AGENT", "STET_SECRET", "STET_COMPLETION"),
+}
 
 
 class ServiceTrouble(StetError):
     """The service could not be installed or removed as asked; the message says what to do."""
 
-    KIND = "service_trouble"
+
+class HistoryInUse(StetError):
+    """A daemon runs with this history."""
 
 
 # -- install ---------------------------------------------------------------------------------
 
 
-def install(arguments: argparse.Namespace, output: Output) -> None:
+def install(arguments: Arguments, output: Output) -> None:
     """Write the units, let the sockets listen, see that a daemon answers."""
     _need_manager()
     endpoint = Endpoint.from_environment(control=False)
@@ -83,7 +87,12 @@ def install(arguments: argparse.Namespace, output: Output) -> None:
     ]
     said = said or [f"the units in {directory} were as they should be"]
     said.append(f"{endpoint.path} answers: stetd {version}, process {pid}")
-    said += _not_taken_over()
+    own = {name for name in os.environ if name.startswith("STET_")} - _NOT_OPTIONS
+    if own:
+        said.append(
+            f"not taken over: {', '.join(sorted(own))}. A service does not see the variables of "
+            f"this shell; write them into {config_path()}"
+        )
     output.lines([(Span(visible(line)),) for line in said])
 
 
@@ -259,21 +268,10 @@ def version_of_daemon(endpoint: Endpoint, seconds: float = _ANSWER_S) -> str:
     raise AssertionError("BUG: an exchange without an answer")
 
 
-def _not_taken_over() -> Iterator[str]:
-    options = sorted(
-        name for name in os.environ if name.startswith("STET_") and name not in _NOT_OPTIONS
-    )
-    if options:
-        yield (
-            f"not taken over: {', '.join(options)}. A service does not see the variables of this "
-            f"shell; write them into {config_path()}"
-        )
-
-
 # -- uninstall -------------------------------------------------------------------------------
 
 
-def uninstall(arguments: argparse.Namespace, output: Output) -> None:
+def uninstall(arguments: Arguments, output: Output) -> None:
     """Stop the service and remove its units; history and configuration stay."""
     purge = arguments.purge_history
     if output.as_json and purge and not arguments.yes:
@@ -284,11 +282,11 @@ def uninstall(arguments: argparse.Namespace, output: Output) -> None:
     if purge:
         _check_same_state(directory, endpoint)
         managed = systemd.why_not() is None
-        purging.check_unused(endpoint, main_process() if managed else None)
-        purge = arguments.yes or purging.agreed(endpoint.state)
+        _check_unused(endpoint, main_process() if managed else None)
+        purge = arguments.yes or _agreed_to_purge(endpoint.state)
     removed = _remove(directory, own)
     said = [f"removed {path}" for path in removed] or ["no service was installed"]
-    purged = purging.purge(endpoint.state) if purge else []
+    purged = _purge(endpoint.state) if purge else []
     said += [f"removed {path}" for path in purged]
     if not purged and os.path.isdir(endpoint.state):
         said.append(f"history stays in {endpoint.state}, configuration in {config_path()}")
@@ -337,10 +335,71 @@ def _links(directory: str, own: list[str]) -> Iterator[str]:
                     yield link
 
 
+# -- removing the history
+
+#: What a daemon, and a client that starts one, make in the state directory; the lock goes last.
+_LOCK = "stetd.lock"
+_OWN = (
+    *("journal", "workspaces", "index", "requests.sqlite3", "requests.sqlite3-wal"),
+    *("requests.sqlite3-shm", "stetd.log", "stetd.log.1", _LOCK),
+)
+
+
+def _agreed_to_purge(state: str) -> bool:
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError("nothing was done: there is no terminal to ask on. Add --yes")
+    print(f"All that agents ever did is recorded in {state}. It can't be brought back.")
+    return asking.agreed("Remove it?", "")
+
+
+def _check_unused(endpoint: Endpoint, service: int | None) -> None:
+    """Raise HistoryInUse when another process than the ``service`` has the history open."""
+    pid = holder(endpoint)
+    if pid not in (None, service):
+        raise HistoryInUse(
+            f"process {pid} uses {endpoint.state} and is not the service. Nothing was done. Stop "
+            f"it first: kill {pid}"
+        )
+
+
+def _purge(state: str) -> list[str]:
+    """Remove the history; the paths that went. Raises HistoryInUse when a daemon has it open.
+
+    Only what a daemon keeps in its state directory goes, by name; whatever else is there stays,
+    and the directory with it. The daemon's lock is held meanwhile, so none can start in between.
+    """
+    if not os.path.isdir(state):
+        return []
+    with _locked(state):
+        gone = []
+        for name in _OWN:
+            path = os.path.join(state, name)
+            if os.path.lexists(path):
+                shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
+                gone.append(path)
+    try:
+        os.rmdir(state)
+    except OSError:
+        return gone
+    return [state]
+
+
+@contextlib.contextmanager
+def _locked(state: str) -> Iterator[None]:
+    lock = os.open(os.path.join(state, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError as error:
+        raise HistoryInUse(f"a daemon uses {state}, so it stays. Stop it and try again.") from error
+    finally:
+        os.close(lock)
+
+
 # -- status and logs -------------------------------------------------------------------------
 
 
-def status(_: argparse.Namespace, output: Output) -> int:
+def status(_: Arguments, output: Output) -> int:
     """Print what systemd knows of the service; starts nothing. 1 unless it listens."""
     _need_manager()
     endpoint = Endpoint.from_environment(control=False)
@@ -351,7 +410,7 @@ def status(_: argparse.Namespace, output: Output) -> int:
         "ActiveEnterTimestamp", "StatusText",
     )  # fmt: skip
     running = service["ActiveState"] == "active"
-    told: dict[str, object] = {
+    facts: dict[str, object] = {
         "installed": all(installed_unit(directory, name) is not None for name in NAMES),
         "socket_unit": _state(socket),
         "enabled": socket["UnitFileState"] == "enabled",
@@ -367,9 +426,9 @@ def status(_: argparse.Namespace, output: Output) -> int:
         "installed_version": stet.__version__,
     }
     if output.as_json:
-        output.value(told)
+        output.value(facts)
     else:
-        output.lines(_status_lines(told))
+        output.lines(_status_lines(facts))
     return 0 if socket["ActiveState"] == "active" else 1
 
 
@@ -388,26 +447,26 @@ def _version_if_running(endpoint: Endpoint, running: bool) -> str | None:
         return None
 
 
-def _status_lines(told: Mapping[str, object]) -> Iterator[Line]:
-    facts = [
-        (SOCKET, f"{told['socket_unit']}{', enabled' if told['enabled'] else ''}"),
-        ("socket", told["socket"]),
-        (SERVICE, f"{told['service_unit']}{', hardened' if told['hardened'] else ''}"),
-        ("process", told["pid"]),
-        ("since", told["since"]),
-        ("version", told["version"]),
-        ("says", told["says"]),
-        ("restarts", told["restarts"] or None),
-        ("ended with", None if told["result"] in ("success", None) else told["result"]),
+def _status_lines(facts: Mapping[str, object]) -> Iterator[Line]:
+    rows = [
+        (SOCKET, f"{facts['socket_unit']}{', enabled' if facts['enabled'] else ''}"),
+        ("socket", facts["socket"]),
+        (SERVICE, f"{facts['service_unit']}{', hardened' if facts['hardened'] else ''}"),
+        ("process", facts["pid"]),
+        ("since", facts["since"]),
+        ("version", facts["version"]),
+        ("says", facts["says"]),
+        ("restarts", facts["restarts"] or None),
+        ("ended with", None if facts["result"] in ("success", None) else facts["result"]),
     ]
-    for label, value in facts:
+    for label, value in rows:
         if value is not None:
             yield (Span(f"{label + ':':<15}", "dim"), Span(visible(str(value))))
-    if not told["installed"]:
+    if not facts["installed"]:
         yield (Span("to install it: ", "dim"), Span("stet service install", "bold"))
 
 
-def logs(arguments: argparse.Namespace, _: Output) -> None:
+def logs(arguments: Arguments, _: Output) -> None:
     """Become ``journalctl`` for the service. Returns only by raising."""
     endpoint = Endpoint.from_environment(control=False)
     own = f"A daemon that a command started writes to {endpoint.log}"

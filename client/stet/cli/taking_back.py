@@ -1,12 +1,21 @@
-"""``stet undo``, ``redo``, ``rollback`` and ``restore``: taking edits back, as the person."""
+"""Taking edits back, as the person: ``stet undo``, ``redo``, ``rollback``, ``restore``, ``oops``.
+
+``stet`` alone says where one is, with the last burst.
+
+oops takes the last burst: the newest edits of one session, up to the first pause of more than five
+minutes. The session is that of the newest edit that is not undone. What is undone already is left
+out. What else happened between the edits stays; who else changed the same files since, is said.
+"""
 
 from __future__ import annotations
 
-import argparse
+import collections
+import datetime
+import itertools
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -14,18 +23,21 @@ import stet
 from stet import calls
 from stet.calls import Call
 from stet.cli import asking
-from stet.cli.commits import all_named, named
 from stet.cli.output import Output
-from stet.cli.usage import UsageError
-from stet.terminal import render
-from stet.terminal.render import Line, Span
+from stet.cli.usage import Arguments, UsageError
+from stet.terminal import log_lines, render
+from stet.terminal.spans import PAUSE_S, Line, Span, ago, plural, visible, who
 from stet.wire.results import CommitInfo, EditResult
 
 #: Commits taken back that are listed; more are only counted.
-LISTED = 50
+_LISTED = 50
+#: Commits of a page in which the last burst is looked for; by ``stet`` alone, fewer.
+_PAGE, _OVERVIEW_PAGE = 200, 50
+#: As many commits as one call takes.
+_MOST = 10_000
 
 
-def undo(arguments: argparse.Namespace, output: Output) -> None:
+def undo(arguments: Arguments, output: Output) -> None:
     """Take back edits, or with --preview show which and how.
 
     Without a commit a person on a terminal is shown what it would be, and asked.
@@ -47,35 +59,29 @@ def undo(arguments: argparse.Namespace, output: Output) -> None:
                 preview=preview,
             )
 
-        said = commits or arguments.last or arguments.request or arguments.yes
-        if not (said or arguments.preview or output.as_json) and sys.stdin.isatty():
+        chosen = commits or arguments.last or arguments.request or arguments.yes
+        if not (chosen or arguments.preview or output.as_json) and sys.stdin.isatty():
             would = session.perform(call(preview=True))
-            edits = commits_taken_back(session, would)
-            output.lines(report(would, edits, output, title="Would undo:", preview=True), long=True)
-            if not asking.agreed(f"Undo {summary(edits)}?"):
+            edits = _taken_back(session, would)
+            output.lines(_report(would, edits, output, "Would undo:", preview=True), long=True)
+            if not asking.agreed(f"Undo {_summary(edits)}?"):
                 return
-        result = asking.ask(session, call(preview=arguments.preview), output)
-        if result is not None:
-            title = "Would undo:" if arguments.preview else "Undone:"
-            _report(session, result, output, title, arguments.preview)
+        _take_back(session, call(preview=arguments.preview), arguments, output, "undo", "Undone")
 
 
-def redo(arguments: argparse.Namespace, output: Output) -> None:
-    """Take undos back, so that what they took back stands again."""
+def redo(arguments: Arguments, output: Output) -> None:
+    """Take undos back, so that the edits that they took back hold again."""
     with asking.person(arguments) as session:
         commits = _commits(session, arguments.commits)
         call = calls.redo(commits or None, message=arguments.message, preview=arguments.preview)
-        result = asking.ask(session, call, output)
-        if result is not None:
-            title = "Would redo:" if arguments.preview else "Redone:"
-            _report(session, result, output, title, arguments.preview)
+        _take_back(session, call, arguments, output, "redo", "Redone")
 
 
-def rollback(arguments: argparse.Namespace, output: Output) -> None:
+def rollback(arguments: Arguments, output: Output) -> None:
     """Take back everything after a commit."""
     with asking.person(arguments) as session:
         call = calls.rollback(
-            named(session, arguments.to),
+            asking.commit_named(session, arguments.to),
             session=arguments.session,
             agent=arguments.agent,
             paths=arguments.paths or None,
@@ -83,30 +89,26 @@ def rollback(arguments: argparse.Namespace, output: Output) -> None:
             message=arguments.message,
             preview=arguments.preview,
         )
-        result = asking.ask(session, call, output)
-        if result is not None:
-            title = "Would roll back:" if arguments.preview else "Rolled back:"
-            _report(session, result, output, title, arguments.preview)
+        _take_back(session, call, arguments, output, "roll back", "Rolled back")
 
 
-def restore(arguments: argparse.Namespace, output: Output) -> None:
+def restore(arguments: Arguments, output: Output) -> None:
     """Make a file what it was right after a commit."""
     with asking.person(arguments) as session:
         call = calls.restore(
             arguments.path,
-            named(session, arguments.at),
+            asking.commit_named(session, arguments.at),
             message=arguments.message,
             preview=arguments.preview,
         )
         result = asking.ask(session, call, output)
     if result is not None:
-        output.lines(
-            render.edited(result, preview=arguments.preview, show_diff=output.diff), long=True
-        )
+        lines = render.edited(result, preview=arguments.preview, show_diff=output.diff)
+        output.lines(lines, long=True)
 
 
 def _commits(session: stet.Session, words: Sequence[str]) -> list[str]:
-    """The commits that were named; a file that was named instead is said to be one."""
+    """The commits that were named. Raises UsageError for a file that was named instead."""
     for word in words:
         if os.path.exists(word) and not re.fullmatch("[0-9a-f]{4,40}", word):
             raise UsageError(
@@ -114,22 +116,28 @@ def _commits(session: stet.Session, words: Sequence[str]) -> list[str]:
                 f"; to make it what it was: stet restore {word} --at COMMIT; its edits: stet log "
                 f"{word}"
             )
-    return all_named(session, words)
+    return [asking.commit_named(session, word) for word in words]
 
 
-def _report(
-    session: stet.Session, result: EditResult, output: Output, title: str, preview: bool
+def _take_back(
+    session: stet.Session,
+    call: Call[EditResult],
+    arguments: Arguments,
+    output: Output,
+    verb: str,
+    done: str,
 ) -> None:
-    lines = report(
-        result, commits_taken_back(session, result), output, title=title, preview=preview
-    )
-    output.lines(lines, long=True)
+    result = asking.ask(session, call, output)
+    if result is not None:
+        title = f"Would {verb}:" if arguments.preview else f"{done}:"
+        edits = _taken_back(session, result)
+        output.lines(_report(result, edits, output, title, preview=arguments.preview), long=True)
 
 
-def commits_taken_back(session: stet.Session, result: EditResult) -> list[CommitInfo]:
+def _taken_back(session: stet.Session, result: EditResult) -> list[CommitInfo]:
     """The commits that a call takes back, to be shown as log shows them."""
     ids = result.undone if isinstance(result.undone, list) else []
-    found = session.perform_all([calls.show(commit) for commit in ids[:LISTED]])
+    found = session.perform_all([calls.show(commit) for commit in ids[:_LISTED]])
     return [
         # What takes them back is said below.
         msgspec.structs.replace(commit, reverted_by=None)
@@ -138,15 +146,15 @@ def commits_taken_back(session: stet.Session, result: EditResult) -> list[Commit
     ]
 
 
-def summary(edits: Sequence[CommitInfo]) -> str:
+def _summary(edits: Sequence[CommitInfo]) -> str:
     """How many edits, by whom, in how many files."""
-    names = sorted({render.who(edit) for edit in edits})
-    by = " and ".join(names) if len(names) <= 2 else render.plural(len(names), "session")
-    files = {path for edit in edits for path in paths_of(edit)}
-    return f"{render.plural(len(edits), 'edit')} by {by} in {render.plural(len(files), 'file')}"
+    names = sorted({who(edit) for edit in edits})
+    by = " and ".join(names) if len(names) <= 2 else plural(len(names), "session")
+    files = {path for edit in edits for path in _paths_of(edit)}
+    return f"{plural(len(edits), 'edit')} by {by} in {plural(len(files), 'file')}"
 
 
-def paths_of(commit: CommitInfo) -> Iterator[str]:
+def _paths_of(commit: CommitInfo) -> Iterator[str]:
     """The files of a commit, by both names if it moved one."""
     for change in commit.files:
         yield change.path
@@ -154,22 +162,164 @@ def paths_of(commit: CommitInfo) -> Iterator[str]:
             yield change.old_path
 
 
-def report(
-    result: EditResult,
-    taken_back: Sequence[CommitInfo],
-    output: Output,
-    *,
-    title: str,
-    preview: bool,
+def _report(
+    result: EditResult, commits: Sequence[CommitInfo], output: Output, title: str, *, preview: bool
 ) -> Iterator[Line]:
     """What was taken back, and what that changed, or would."""
     yield (Span(title, "bold"),)
-    yield from render.log(taken_back, output.now, output.width)
-    more = len(result.undone) - len(taken_back) if isinstance(result.undone, list) else 0
+    yield from log_lines.log(commits, output.now, output.width)
+    more = len(result.undone) - len(commits) if isinstance(result.undone, list) else 0
     if more > 0:
         yield (Span(f"and {more} more"),)
     yield (Span("Which would change:" if preview else "By:", "bold"),)
     # The message says the same as the lines above, with less about who and when.
-    yield from render.edited(
-        msgspec.structs.replace(result, message=""), preview=preview, show_diff=output.diff
-    )
+    result = msgspec.structs.replace(result, message="")
+    yield from render.edited(result, preview=preview, show_diff=output.diff)
+
+
+# -- the last burst
+
+
+def oops(arguments: Arguments, output: Output) -> None:
+    """Show the last burst of edits, ask, and undo it."""
+    if output.as_json and not (arguments.yes or arguments.preview):
+        raise UsageError("with --json nobody is asked: add --yes, or --preview to see what it is")
+    with asking.person(arguments) as session:
+        edits = _newest_burst(session, arguments.session)
+        ids = [edit.commit for edit in edits]
+        also = _others(session, edits)
+        if not output.as_json:
+            output.lines(_shown(edits, also, output))
+            preview = session.undo(ids, preview=True)  # a conflict is reported before asking
+            if arguments.preview:
+                output.lines(render.edited(preview, preview=True, show_diff=output.diff))
+                return
+            if not arguments.yes:
+                if not (sys.stdin.isatty() and sys.stdout.isatty()):
+                    raise UsageError(
+                        "nothing was undone: there is no terminal to ask on. Without asking: "
+                        "stet oops --yes"
+                    )
+                if not asking.agreed(f"Undo {_summary(edits)}?"):
+                    return
+        call = calls.undo(ids, message=arguments.message, preview=arguments.preview)
+        result = asking.ask(session, call, output, also_changed=also)
+    if result is not None:
+        title = f"Undone: {plural(len(ids), 'edit')}"
+        output.lines(_report(result, [], output, title, preview=False))
+
+
+def _newest_burst(session: stet.Session, name: str | None) -> list[CommitInfo]:
+    newest = next(last_burst(session.history(session=name, limit=_PAGE)), None)
+    if newest is None:
+        raise stet.NothingToUndo(
+            "there is no edit of an agent left to undo"
+            + (f" in session {name!r}." if name is not None else ".")
+        )
+    own = session.history(session=newest.session, limit=_PAGE)
+    return list(itertools.islice(last_burst(own), _MOST))
+
+
+def last_burst(newest_first: Iterable[CommitInfo]) -> Iterator[CommitInfo]:
+    """Of the commits of one session the edits of its last burst that are not undone, newest first.
+
+    Edits that were undone are left out, but fill pauses after the first one that is not undone.
+    """
+    last: datetime.datetime | None = None
+    for commit in newest_first:
+        if not _is_edit(commit) or (last is None and commit.reverted_by is not None):
+            continue
+        time = datetime.datetime.fromisoformat(commit.time)
+        if last is not None and (last - time).total_seconds() > PAUSE_S:
+            return
+        last = time
+        if commit.reverted_by is None:
+            yield commit
+
+
+def _others(session: stet.Session, burst: list[CommitInfo]) -> dict[str, int]:
+    """Who else has changed files after a burst changed them, and how many times.
+
+    What was recorded of a file before its first edit was there before.
+    """
+    first, ids = burst[-1], {each.commit for each in burst}
+    since = session.history(since=first.time, limit=_PAGE)
+    later = list(itertools.takewhile(lambda each: each.commit != first.commit, since))
+    touched: set[str] = set()
+    found = collections.Counter[str]()
+    for each in [first, *reversed(later)]:
+        counts = each.kind == "outside" or (_is_edit(each) and each.reverted_by is None)
+        if each.commit in ids:
+            touched.update(_paths_of(each))
+        elif counts and not touched.isdisjoint(_paths_of(each)):
+            found[who(each)] += 1
+    return dict(found)
+
+
+def _is_edit(commit: CommitInfo) -> bool:
+    # As undo counts them: recovery restores files too.
+    restored = commit.kind == "restore" and commit.method == "restore"
+    return commit.session is not None and (commit.kind in ("edit", "observed") or restored)
+
+
+def _shown(edits: list[CommitInfo], also: dict[str, int], output: Output) -> Iterator[Line]:
+    yield (Span(f"The last burst, {plural(len(edits), 'edit')} by {who(edits[0])}:", "bold"),)
+    yield from log_lines.log(edits[:_LISTED], output.now, output.width)
+    if len(edits) > _LISTED:
+        yield (Span(f"and {len(edits) - _LISTED} more"),)
+    if also:
+        names = [
+            f"{name} ({times if name == 'outside' else plural(times, 'edit')})"
+            for name, times in also.items()
+        ]
+        yield (Span(f"also changed these files since: {', '.join(names)}", "yellow"),)
+
+
+# -- stet alone
+
+
+def overview(arguments: Arguments, output: Output) -> None:
+    """Say where one is: workspace, mode, last burst, requests, what to do next."""
+    try:
+        with asking.person(arguments) as session:
+            mode = session.mode_get().mode
+            commits = session.log(limit=_OVERVIEW_PAGE).commits
+            asked = session.upgrade_list(workspace=session.workspace, status="pending").requests
+    except stet.WorkspaceNotAllowed:
+        directory = os.path.abspath(arguments.directory)
+        if output.as_json:
+            output.value({"workspace": None, "directory": directory})
+        else:
+            said = f"Agents may not edit in {visible(directory)}."
+            output.lines(
+                [(Span(said),), (Span("To let them: stet init.  All commands: stet help"),)]
+            )
+        return
+    newest = next(last_burst(commits), None)
+    own = [each for each in commits if newest is not None and each.session == newest.session]
+    burst = list(last_burst(own))
+    if output.as_json:
+        output.value({
+            "workspace": session.workspace,
+            "mode": mode,
+            "burst": [each.commit for each in burst],
+            "requests": [each.request for each in asked],
+        })  # fmt: skip
+    else:
+        output.lines(_overview(session.workspace or "", mode, burst, len(asked)))
+
+
+def _overview(root: str, mode: str, burst: list[CommitInfo], pending: int) -> Iterator[Line]:
+    style = "green" if mode == "unrestricted" else "yellow"
+    yield (Span("workspace  ", "dim"), Span(visible(root), "bold"))
+    yield (Span("mode       ", "dim"), Span(mode, style))
+    said = "no edit of an agent to take back"
+    if burst:
+        files = {change.path for each in burst for change in each.files}
+        said = f"{plural(len(burst), 'edit')} by {who(burst[0])} in {plural(len(files), 'file')}"
+        said += f", {ago(burst[0].time, datetime.datetime.now(datetime.UTC))}"
+    yield (Span("last burst ", "dim"), Span(said))
+    waiting = f"{plural(pending, 'request')} for write access: stet requests" if pending else "none"
+    yield (Span("requests   ", "dim"), Span(waiting, "yellow" if pending else ""))
+    next_ = "stet log, stet ui, stet oops" if burst else "stet connect CLIENT, stet log"
+    yield (Span("next       ", "dim"), Span(f"{next_}; all commands: stet help"))

@@ -1,9 +1,9 @@
-"""``stet gc``, ``snapshot``, ``forget``: long work on a history, with its progress shown."""
+"""``stet gc``, ``snapshot``, ``forget``, ``verify``: long work on a history."""
 
 from __future__ import annotations
 
-import argparse
 import contextlib
+import os
 import sys
 import threading
 from collections.abc import Iterator
@@ -11,49 +11,49 @@ from collections.abc import Iterator
 from stet import calls
 from stet.cli import asking
 from stet.cli.output import Output
-from stet.cli.usage import UsageError
-from stet.errors import StetError
-from stet.terminal import render
-from stet.terminal.render import Span
-from stet.wire.results import ForgetResult, WorkInfo
+from stet.cli.usage import Arguments, UsageError
+from stet.errors import IoError, StetError
+from stet.terminal.spans import Line, Span, plural, size, visible
+from stet.wire.results import ForgetResult, VerifyResult, WorkInfo, WorkspaceInfo
 
 _LOOK_S = 0.3
+_QUESTION = "Forget it? It can't be brought back."
 
 
-def gc(arguments: argparse.Namespace, output: Output) -> None:
+def gc(arguments: Arguments, output: Output) -> None:
     """Pack the history of the workspace."""
     with asking.person(arguments, timeout=None) as session, _progress(arguments, session.workspace):
         result = asking.ask(session, calls.gc(), output)
     if result is not None:
-        sizes = [render.size(number) for number in (result.bytes_before, result.bytes_after)]
+        sizes = [size(number) for number in (result.bytes_before, result.bytes_after)]
         line = [Span("The history takes "), Span(sizes[1], "bold"), Span(f", {sizes[0]} before")]
         if result.dropped:
             line.append(Span(f"; {result.dropped:,} objects that nothing needed are gone"))
         output.lines([(*line, Span("."))])
 
 
-def snapshot(arguments: argparse.Namespace, output: Output) -> None:
+def snapshot(arguments: Arguments, output: Output) -> None:
     """Commit the whole workspace."""
     call = calls.snapshot(message=arguments.message, skip_large=arguments.skip_large)
     with asking.person(arguments, timeout=None) as session, _progress(arguments, session.workspace):
         result = asking.ask(session, call, output)
     if result is None:
         return
-    total = f"{result.files:,} files, {render.size(result.bytes)}"
+    total = f"{result.files:,} files, {size(result.bytes)}"
     if result.commit is None:
         output.lines([(Span(f"Nothing has changed ({total})."),)])
     else:
         counts = f"{result.added:,} added, {result.modified:,} modified, {result.removed:,} removed"
         output.lines([(Span(result.commit[:12], "yellow"), Span(f"  {total}: {counts}"))])
     for skipped in result.skipped:
-        text = f"left out: {render.visible(skipped.path)}: {render.visible(skipped.why)}"
+        text = f"left out: {visible(skipped.path)}: {visible(skipped.why)}"
         output.lines([(Span(text, "dim"),)])
     if result.skipped_count > len(result.skipped):
         more = result.skipped_count - len(result.skipped)
         output.lines([(Span(f"and {more:,} more left out", "dim"),)])
 
 
-def forget(arguments: argparse.Namespace, output: Output) -> None:
+def forget(arguments: Arguments, output: Output) -> None:
     """Show what would be forgotten, ask, and forget it."""
     if output.as_json and not (arguments.yes or arguments.preview):
         raise UsageError("with --json nobody is asked: add --yes, or --preview to see what it is")
@@ -72,7 +72,7 @@ def forget(arguments: argparse.Namespace, output: Output) -> None:
     with asking.person(arguments, timeout=None) as session:
         if not output.as_json and not arguments.yes:
             output.lines(_forgotten(session.perform(call(preview=True))))
-            if arguments.preview or not _agreed():
+            if arguments.preview or not asking.agreed(_QUESTION, ""):
                 return
         with _progress(arguments, session.workspace):
             result = asking.ask(session, call(preview=arguments.preview), output)
@@ -80,23 +80,17 @@ def forget(arguments: argparse.Namespace, output: Output) -> None:
         output.lines(_forgotten(result))
 
 
-def _agreed() -> bool:
-    sys.stdout.write("Forget it? It can't be brought back. [y/N] ")
-    sys.stdout.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
-
-
-def _forgotten(result: ForgetResult) -> Iterator[render.Line]:
+def _forgotten(result: ForgetResult) -> Iterator[Line]:
     would = "" if result.commit else "would be "
-    paths = ", ".join(render.visible(path) for path in result.paths[:5])
+    paths = ", ".join(visible(path) for path in result.paths[:5])
     more = f" and {len(result.paths) - 5:,} more" if len(result.paths) > 5 else ""
     yield (
         Span(
-            f"{paths}{more}: {render.plural(result.contents, 'version')} in "
-            f"{render.plural(result.commits, 'commit')} {would}"
+            f"{paths}{more}: {plural(result.contents, 'version')} in "
+            f"{plural(result.commits, 'commit')} {would}"
         ),
         Span("forgotten", "bold"),
-        Span(f"; {render.plural(result.rewritten, 'commit')} {would}rewritten"),
+        Span(f"; {plural(result.rewritten, 'commit')} {would}rewritten"),
     )
     for what, where in (
         ("the same content is also at", result.also_at),
@@ -107,7 +101,7 @@ def _forgotten(result: ForgetResult) -> Iterator[render.Line]:
         ),
     ):
         if where:
-            named = ", ".join(render.visible(each) for each in where[:10])
+            named = ", ".join(visible(each) for each in where[:10])
             yield (Span(f"  {what} {named}", "yellow"),)
     if result.contents_left:
         left = f"  {result.contents_left:,} of its versions stay, at other paths: --contents"
@@ -115,7 +109,7 @@ def _forgotten(result: ForgetResult) -> Iterator[render.Line]:
 
 
 @contextlib.contextmanager
-def _progress(arguments: argparse.Namespace, root: str | None) -> Iterator[None]:
+def _progress(arguments: Arguments, root: str | None) -> Iterator[None]:
     """Show on a terminal how far the daemon has come with what is done inside."""
     if not sys.stderr.isatty():
         yield
@@ -132,7 +126,7 @@ def _progress(arguments: argparse.Namespace, root: str | None) -> Iterator[None]
         sys.stderr.flush()
 
 
-def _watch(arguments: argparse.Namespace, root: str | None, done: threading.Event) -> None:
+def _watch(arguments: Arguments, root: str | None, done: threading.Event) -> None:
     # On a connection of its own: the other one waits for its answer.
     with contextlib.suppress(StetError), asking.person(arguments, workspace=False) as session:
         while not done.wait(_LOOK_S):
@@ -151,3 +145,88 @@ def progress(work: WorkInfo) -> str:
     if work.total:
         count = f" {min(work.done, work.total):,} of {work.total:,}"
     return f"{work.what}: {work.phase}{count}"
+
+
+# -- verify
+
+
+def verify(arguments: Arguments, output: Output) -> int:
+    """Verify the history of the workspace; 1 if something is wrong with it."""
+    # A long history takes minutes.
+    try:
+        with asking.person(arguments, timeout=None) as session:
+            result = session.perform(calls.verify(expect=arguments.expect))
+            shadow = session.hello.workspace.shadow if session.hello.workspace else ""
+    except IoError:
+        deferred = _find_deferred(arguments)
+        if deferred is None:
+            raise
+        with asking.person(arguments, workspace=False, timeout=None) as session:
+            call = calls.verify(expect=arguments.expect, workspace=deferred.root)
+            result, shadow = session.perform(call), deferred.shadow
+    if output.as_json:
+        output.value(result)
+    else:
+        output.lines(_verified(result, shadow), long=True)
+    return 0 if result.ok else 1
+
+
+def _find_deferred(arguments: Arguments) -> WorkspaceInfo | None:
+    """The workspace of the directory, if it is one in which no call works, and hello neither."""
+    here = os.path.realpath(arguments.directory)
+    with asking.person(arguments, workspace=False) as session:
+        known = session.perform(calls.workspace_list()).workspaces
+    around = [each for each in known if os.path.join(here, "").startswith(each.root + os.sep)]
+    innermost = max(around, key=lambda each: len(each.root), default=None)
+    return innermost if innermost is not None and innermost.trouble else None
+
+
+def _verified(result: VerifyResult, shadow: str) -> Iterator[Line]:
+    counts = f"{result.commits:,} commits and {result.objects:,} objects"
+    if result.ok:
+        yield (Span("The history is whole", "bold green"), Span(f": {counts}."))
+        if result.head is not None:
+            yield (
+                Span("Its newest commit is "),
+                Span(result.head, "yellow"),
+                Span("; noted elsewhere, stet verify --expect can tell a cut-off history."),
+            )
+    else:
+        problems = plural(len(result.problems), "problem")
+        yield (Span(problems, "bold red"), Span(f" among {counts}:"))
+        for problem in result.problems:
+            yield (Span("  " + visible(problem.message)),)
+    for warning in result.warnings:
+        yield (Span(f"  warning: {visible(warning)}", "yellow"),)
+    if result.changed_outside:
+        were = "was" if result.changed_outside == 1 else "were"
+        changed = f"{plural(result.changed_outside, 'file')} {were} changed outside since."
+        yield (Span(changed, "dim"),)
+    if not result.ok:
+        yield from _advice(result, shadow)
+
+
+#: What to do, by the kinds of problems; the shadow repository is put in.
+_ADVICE = {
+    "damaged_object missing_object damaged_pack damaged_index missing_pack wrong_object": """\
+Your files are not affected; reading, diffing and undoing what is damaged is.
+Stop stetd, put the files named above back from a backup of
+  {shadow}
+start it, and verify again. Whatever is lost for good stays named here.""",
+    "reference": "stetd puts its references right when it starts: stop it and run stet status.",
+    "journal": """\
+Do not stop stetd before its state directory is copied: what the journal has
+lost may still be in its memory, and it goes to Git within a second.""",
+    "malformed reverts count expect replaced": """\
+Somebody, or something, other than stetd has written to the history. Keep a
+copy of it, and compare it with a backup before you rely on it.""",
+}
+
+
+def _advice(result: VerifyResult, shadow: str) -> Iterator[Line]:
+    kinds = {problem.kind for problem in result.problems}
+    yield ()
+    for concerned, advice in _ADVICE.items():
+        if not kinds.isdisjoint(concerned.split()):
+            for line in advice.format(shadow=visible(shadow)).split("\n"):
+                yield (Span(line),)

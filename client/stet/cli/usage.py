@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 import os
+from types import SimpleNamespace
 
 #: Shells that can be completed for.
 SHELLS = ("bash", "zsh", "fish")
 #: Agents' clients that stet knows.
 CLIENTS = ("claude-code", "codex", "gemini", "cursor", "vscode", "zed", "opencode", "qwen-code")
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+
+
+class Arguments(SimpleNamespace):
+    """What was typed: argparse.Namespace would load argparse."""
 
 
 class UsageError(Exception):
@@ -19,8 +23,10 @@ class UsageError(Exception):
 def duration(text: str) -> float:
     """Seconds of ``90s``, ``30m``, ``2h``, ``1d``, ``1w``. Raises ArgumentTypeError."""
     number, unit = text[:-1], text[-1:]
-    if unit in _UNITS and number.isascii() and number.isdigit() and int(number[:12]):
-        return float(int(number[:12]) * _UNITS[unit])
+    if unit in UNITS and number.isascii() and number.isdigit() and int(number[:12]):
+        return float(int(number[:12]) * UNITS[unit])
+    import argparse  # whose own words for a ValueError are others
+
     raise argparse.ArgumentTypeError(f"{text!r} is no duration; write 90s, 30m, 2h or 1d")
 
 

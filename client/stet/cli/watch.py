@@ -1,4 +1,4 @@
-"""``stet watch``: edits as they happen, until Ctrl-C.
+"""``stet watch``: edits as they happen, until Ctrl-C; and ``stet ui``.
 
     my-agent/conv-1
     14:03:22  4f3c2a1b  src/a.py  + return "hello, " + name  +3 -1
@@ -8,15 +8,13 @@
     14:05:12  my-agent/conv-1 asks for write access: the tests need it
               stet approve 4f3c2a1b9d0e, or stet deny 4f3c2a1b9d0e
 
-Times are those of the clock on the wall; where there is no terminal, or with ``--dates iso``,
-RFC 3339. With ``--json`` one event a line, as the daemon sends them. It lives through restarts
-of the daemon and misses no commit; what its own terminal can't take in time is read from the
-log.
+Times are those of the clock on the wall; where there is no terminal, or with ``--dates iso``, RFC
+3339. With ``--json`` one event a line, as the daemon sends them. It lives through restarts of the
+daemon and misses no commit; what its own terminal can't take in time is read from the log.
 """
 
 from __future__ import annotations
 
-import argparse
 import datetime
 import sys
 from collections.abc import Iterator
@@ -27,12 +25,11 @@ import msgspec
 import stet
 from stet.cli import asking
 from stet.cli.output import Output
+from stet.cli.usage import Arguments, UsageError
 from stet.session.event_stream import EventStream
-from stet.terminal import render
-from stet.terminal.bursts import Burst, edit_lines
-from stet.terminal.log_lines import NARROW, details, subject_line
-from stet.terminal.render import Line, Span
-from stet.terminal.request_lines import clock as until
+from stet.terminal.log_lines import NARROW, Burst, details, edit_lines, is_first_seen, subject_line
+from stet.terminal.spans import Line, Span, name_style, named, short, visible, who
+from stet.terminal.spans import clock as until
 from stet.wire.events import AnyEvent, CommitEvent, LostEvent, ModeEvent, UpgradeRequestEvent
 from stet.wire.results import CommitInfo
 
@@ -41,12 +38,13 @@ _LOOK_S = 1.0
 _INDENT = " " * 10
 
 
-def watch(arguments: argparse.Namespace, output: Output) -> int:
+def watch(arguments: Arguments, output: Output) -> int:
     """Print what happens; 0 when the person ends it."""
     try:
         with asking.person(arguments) as session, session.events() as events:
             if not output.as_json and output.terminal:
-                _tell(output, [(Span(_beginning(session), "dim"),)])
+                root = visible(session.workspace or "")
+                _tell(output, [(Span(f"watching {root}; Ctrl-C ends it", "dim"),)])
             _follow(arguments, output, events)
     except KeyboardInterrupt:
         if output.terminal:
@@ -54,11 +52,7 @@ def watch(arguments: argparse.Namespace, output: Output) -> int:
     return 0
 
 
-def _beginning(session: stet.Session) -> str:
-    return f"watching {render.visible(session.workspace or '')}; Ctrl-C ends it"
-
-
-def _follow(arguments: argparse.Namespace, output: Output, events: EventStream) -> None:
+def _follow(arguments: Arguments, output: Output, events: EventStream) -> None:
     # Another session, which would not start the daemon again that somebody has stopped.
     with stet.connect(arguments.directory, control=True, start=False, timeout=10) as asked:
         connected = True
@@ -70,39 +64,29 @@ def _follow(arguments: argparse.Namespace, output: Output, events: EventStream) 
                 said = "the daemon is back" if connected else "the daemon is gone; waiting for it"
                 _tell(output, [(Span(f"{_clock(output)}  {said}", "dim"),)])
             if event is not None and _is_wanted(event, arguments):
-                _show(event, last, arguments, output, asked)
-                last = event.commit if isinstance(event, CommitEvent) else last
+                if output.as_json:
+                    sys.stdout.write(msgspec.json.encode(event).decode() + "\n")
+                    sys.stdout.flush()
+                elif isinstance(event, CommitEvent):
+                    diff = _diff_of(event.commit, asked)
+                    _tell(output, _committed(event.commit, output, diff, arguments.lines, last))
+                    last = event.commit
+                else:
+                    _tell(output, _other(event, output))
 
 
-def _is_wanted(event: AnyEvent, arguments: argparse.Namespace) -> bool:
+def _is_wanted(event: AnyEvent, arguments: Arguments) -> bool:
     if isinstance(event, LostEvent):
         return True
-    told = event.commit if isinstance(event, CommitEvent) else event
-    if arguments.session is not None and told.session != arguments.session:
-        return False
-    return arguments.agent is None or getattr(told, "agent", None) == arguments.agent
-
-
-def _show(
-    event: AnyEvent,
-    last: CommitInfo | None,
-    arguments: argparse.Namespace,
-    output: Output,
-    asked: stet.Session,
-) -> None:
-    if output.as_json:
-        sys.stdout.write(msgspec.json.encode(event).decode() + "\n")
-        sys.stdout.flush()
-    elif isinstance(event, CommitEvent):
-        diff = _diff_of(event.commit, asked)
-        _tell(output, committed(event.commit, output, diff, arguments.lines, last))
-    else:
-        _tell(output, other(event, output))
+    about = event.commit if isinstance(event, CommitEvent) else event
+    return arguments.session in (None, about.session) and (
+        arguments.agent in (None, getattr(about, "agent", None))
+    )
 
 
 def _diff_of(commit: CommitInfo, asked: stet.Session) -> str:
     """The diff of a commit; none where the daemon is away, or it was a file's first sight."""
-    if commit.message.startswith("first seen") and commit.kind == "outside":
+    if is_first_seen(commit):
         return ""
     try:
         return asked.show(commit.commit).diff
@@ -110,8 +94,8 @@ def _diff_of(commit: CommitInfo, asked: stet.Session) -> str:
         return ""
 
 
-def committed(
-    commit: CommitInfo, output: Output, diff: str, lines: int, last: CommitInfo | None = None
+def _committed(
+    commit: CommitInfo, output: Output, diff: str, lines: int, last: CommitInfo | None
 ) -> Iterator[Line]:
     """A commit as ``log`` shows it, with its time, and the first lines of its diff.
 
@@ -124,7 +108,7 @@ def committed(
     shown = list(islice(output.diff(diff, titles=len(commit.files) > 1), lines + 1))
     yield from shown[:lines]
     if len(shown) > lines > 0:
-        yield (Span(f"{_INDENT}... stet show {render.short(commit.commit)} has all of it", "dim"),)
+        yield (Span(f"{_INDENT}... stet show {short(commit.commit)} has all of it", "dim"),)
     if shown[:lines]:
         yield ()
 
@@ -145,30 +129,28 @@ def _alone(commit: CommitInfo, output: Output) -> Iterator[Line]:
     """For a narrow terminal, and where there is none."""
     head = (
         Span(f"{_clock(output, commit.time)}  ", "dim"),
-        Span(f"{render.short(commit.commit)}  ", "yellow"),
-        Span(render.who(commit), render.name_style(commit.agent, commit.session)),
+        Span(f"{short(commit.commit)}  ", "yellow"),
+        Span(who(commit), name_style(commit.agent, commit.session)),
         Span("  "),
     )
+    indent, room = (_INDENT, 10_000) if output.width is None else ("  ", output.width - 2)
     if output.width is None:
-        indent, room = _INDENT, 10_000
         yield (*head, *subject_line(commit, room))
     else:
-        indent, room = "  ", output.width - 2
         yield head
         yield (Span(indent), *subject_line(commit, room))
     for line in details(commit, max(room, 20), said=room):
         yield (Span(indent), *line)
 
 
-def other(event: AnyEvent, output: Output) -> Iterator[Line]:
+def _other(event: AnyEvent, output: Output) -> Iterator[Line]:
     """What else may happen, in a line; a request with the command that grants it."""
     clock = Span(f"{_clock(output)}  ", "dim")
     if isinstance(event, ModeEvent):
         of = "the workspace" if event.session is None else f"session {event.session}"
         style = "bold red" if event.mode == "restricted" else "bold green"
-        told = (clock, Span(render.visible(f"{of} is now ")), Span(event.mode, style))
-        end = f" until {until(event.until, output.now)}" if event.until else ""
-        yield (*told, Span(end)) if end else told
+        end = (Span(f" until {until(event.until, output.now)}"),) if event.until else ()
+        yield (clock, Span(visible(f"{of} is now ")), Span(event.mode, style), *end)
     elif isinstance(event, UpgradeRequestEvent):
         yield from _requested(event, clock)
     else:
@@ -178,15 +160,14 @@ def other(event: AnyEvent, output: Output) -> Iterator[Line]:
 
 
 def _requested(event: UpgradeRequestEvent, clock: Span) -> Iterator[Line]:
-    names = (render.visible(name) for name in (event.agent, event.session) if name)
-    who = Span("/".join(names), render.name_style(event.agent, event.session))
+    who = Span(named(event.agent, event.session), name_style(event.agent, event.session))
     if event.status != "pending":
-        note = f": {render.visible(event.note)}" if event.note else ""
-        yield (clock, Span("request of "), who, Span(f" {render.visible(event.status)}{note}"))
+        note = f": {visible(event.note)}" if event.note else ""
+        yield (clock, Span("request of "), who, Span(f" {visible(event.status)}{note}"))
         return
-    why = f": {render.visible(event.reason)}" if event.reason else ""
+    why = f": {visible(event.reason)}" if event.reason else ""
     yield (clock, who, Span(f" asks for write access{why}", "bold yellow"))
-    request = render.visible(event.request)
+    request = visible(event.request)
     yield (Span(f"{_INDENT}stet approve {request}, or stet deny {request}", "dim"),)
 
 
@@ -194,7 +175,7 @@ def _clock(output: Output, time: str | None = None) -> str:
     """The time of day here, of a time as the daemon tells it, or of now; or all of it."""
     now = datetime.datetime.now(datetime.UTC)
     if output.now is None:
-        return render.visible(time) if time else now.strftime("%Y-%m-%dT%H:%M:%SZ")
+        return visible(time) if time else now.strftime("%Y-%m-%dT%H:%M:%SZ")
     try:
         moment = now if time is None else datetime.datetime.fromisoformat(time)
     except ValueError:
@@ -205,3 +186,22 @@ def _clock(output: Output, time: str | None = None) -> str:
 def _tell(output: Output, lines: list[Line] | Iterator[Line]) -> None:
     output.lines(lines)
     sys.stdout.flush()
+
+
+# -- the same on a whole screen
+
+
+def ui(arguments: Arguments, output: Output) -> None:
+    """Show the history until the person leaves."""
+    if output.as_json:
+        raise UsageError("stet ui is for people; stet log --json and stet watch --json are not")
+    try:
+        from stet.ui.app import HistoryApp
+    except ModuleNotFoundError as error:
+        if error.name is None or not error.name.startswith("textual"):
+            raise
+        raise UsageError(
+            "stet ui needs the Python package textual, which is not installed here. Install it "
+            "with: pip install 'stetd[ui]'"
+        ) from error
+    HistoryApp(arguments.directory, light=output.light).run()

@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from stet.errors import Conflict, DaemonUnreachable, StetError, TransportError, WorkspaceNotAllowed
-from stet.terminal import render
+from stet.terminal import log_lines, render
+from stet.terminal.spans import Line
 from stet.wire.results import (
     DiffResult,
     EditResult,
@@ -120,7 +121,7 @@ def _edited(result: EditResult) -> str:
 
 
 def _logged(result: LogResult) -> str:
-    lines = _plain(render.log(result.commits, None))
+    lines = _plain(log_lines.log(result.commits, None))
     if result.cursor is not None:
         lines.append(f'There are more: call log again with cursor "{result.cursor}".')
     return "\n".join(lines) or "No recorded edits."
@@ -160,7 +161,7 @@ _TEXTS: dict[type[msgspec.Struct], Callable[[Any], str]] = {
 }
 
 
-def _plain(lines: Iterable[render.Line]) -> list[str]:
+def _plain(lines: Iterable[Line]) -> list[str]:
     return ["".join(span.text for span in line) for line in lines]
 
 

@@ -11,7 +11,7 @@ import stet
 from stet import calls
 from stet.wire.results import BlameResult, ShowResult
 
-#: Files whose lines are told by who wrote them: those changed most often.
+#: Files for which it is said who wrote each line: those changed most often.
 MOST_BLAMED = 30
 
 

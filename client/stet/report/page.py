@@ -15,9 +15,8 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from stet.report.gathering import Report
-from stet.terminal.bursts import first_changed
 from stet.terminal.diff_lines import files_of
-from stet.terminal.log_lines import subject_and_why
+from stet.terminal.log_lines import first_changed, subject_and_why
 from stet.terminal.spans import plural, short, shortened, visible
 from stet.wire.results import BlameResult, CommitInfo, ShowResult
 
@@ -68,8 +67,7 @@ def _head(report: Report, name: str) -> Iterator[str]:
     commits = report.commits
     edits = sum(commit.session is not None for commit in commits)
     undone = sum(commit.reverted_by is not None for commit in commits)
-    added = sum(change.added for commit in commits for change in commit.files)
-    removed = sum(change.removed for commit in commits for change in commit.files)
+    added, removed = _lines(commits)
     files = {change.path for commit in commits for change in commit.files}
     asked = f" ({_text(', '.join(report.filters))})" if report.filters else ""
     yield f"<h1>Edits of {name}</h1>\n"
@@ -80,6 +78,12 @@ def _head(report: Report, name: str) -> Iterator[str]:
     )
     yield '<p><a href="#sessions">Sessions</a> · <a href="#files">Files</a>'
     yield ' · <a href="#lines">Lines</a></p>\n' if report.blames else "</p>\n"
+
+
+def _lines(commits: Sequence[ShowResult]) -> tuple[int, int]:
+    """Lines added and removed in all of them."""
+    changes = [change for commit in commits for change in commit.files]
+    return sum(each.added for each in changes), sum(each.removed for each in changes)
 
 
 def _timeline(commits: Sequence[ShowResult]) -> Iterator[str]:
@@ -116,8 +120,7 @@ def _by_session(commits: Sequence[ShowResult]) -> dict[tuple[str, str | None], l
 def _sessions(sessions: dict[tuple[str, str | None], list[ShowResult]]) -> Iterator[str]:
     yield "<table><tr><th>who</th><th>commits</th><th>undone</th><th>lines</th><th>when</th></tr>\n"
     for number, commits in enumerate(sessions.values()):
-        added = sum(change.added for commit in commits for change in commit.files)
-        removed = sum(change.removed for commit in commits for change in commit.files)
+        added, removed = _lines(commits)
         undone = sum(commit.reverted_by is not None for commit in commits)
         yield (
             f'<tr><td><a href="#s{number}">{_who(commits[0])}</a></td><td>{len(commits):,}</td>'

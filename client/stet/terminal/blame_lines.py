@@ -22,6 +22,7 @@ from stet.terminal.spans import (
     columns,
     line_columns,
     name_style,
+    named,
     padded,
     short,
     shortened,
@@ -76,7 +77,7 @@ def _heads(
     most = _WIDEST_NAME if wide else 12
     if not wide:
         names = [shortened(name, most) for name in names]
-        times = [_in_short(time) for time in times]
+        times = [time.removesuffix(" ago") for time in times]
     name_width = min(max(map(columns, names), default=0), most)
     time_width = max(map(columns, times), default=0)
     narrow = width is not None and width < _NARROW
@@ -94,13 +95,8 @@ def _heads(
 
 
 def _who(run: BlameLines, *, session: bool) -> str:
-    names = [visible(name) for name in (run.agent, run.session) if name]
-    return "/".join(names if session else names[:1]) or (run.kind if run.commit else _NOT_RECORDED)
-
-
-def _in_short(time: str) -> str:
-    """``3 min ago`` as ``3 min``: here everything was some time ago."""
-    return time.removesuffix(" ago")
+    name = named(run.agent, run.session if session or not run.agent else None)
+    return name or (run.kind if run.commit else _NOT_RECORDED)
 
 
 def _style(run: BlameLines) -> str:

@@ -6,25 +6,41 @@ Where there is no terminal (``width`` None), whole, and always the same:
               why it was done
               M src/a.py  +3 -1
 
-On a terminal a commit of one file that its subject names takes one line, and what does not
-fit is cut off; under NARROW columns who and when get a line of their own:
+On a terminal a commit of one file that its subject names takes one line, and what does not fit is
+cut off; under NARROW columns who and when get a line of their own:
 
     4f3c2a1b  3 min ago  my-agent/conv-1   patch src/a.py: 2 edits  +3 -1
     9c2d11e0  5 min ago  person            undo 4f3c2a1b: patch src/a.py: 2 edits  +1 -3
 
-Commits that were undone are dim and struck through, and say by what; those that take back
-more than their subject names, say which.
+Commits that were undone are dim and struck through, and say by what; those that take back more
+than their subject names, say which. With the edits of a session that follow each other (a burst)
+under one heading:
+
+    my-agent/conv-1  2 edits  3 min ago
+      4f3c2a1b  src/a.py  + return "hello, " + name  +3 -1
+      9c2d11e0  undone by 77aa01f2  src/a.py  - import os  -1
+
+With a graph, a line begins at the commit that takes back and ends at the one that was taken back,
+if that is on the same page:
+
+    ╭─ 77aa01f2  person            undo 9c2d11e0: patch src/a.py
+    │  4f3c2a1b  my-agent/conv-1   patch src/b.py
+    ╰─ 9c2d11e0  my-agent/conv-1   patch src/a.py
 """
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import msgspec
 
 from stet.terminal.spans import (
+    PAUSE_S,
     SHORT,
     Line,
     Span,
+    ago,
     columns,
     line_columns,
     name_style,
@@ -43,25 +59,12 @@ NARROW = 64
 #: Files and commits that are listed on a terminal; further ones are counted.
 _LISTED = 6
 _WIDEST_NAME = 32
-
+#: Lines of the graph beside each other; what is further taken back is in the subjects.
+_MOST_BESIDE, _WIDEST_GRAPH_NAME = 12, 24
 _STATUS_STYLE = {"A": "green", "M": "yellow", "D": "red", "R": "cyan"}
 
 
-def _name(commit: CommitInfo) -> str:
-    """Who it was, and which of the session's agents."""
-    return who(commit) + (f" ({visible(commit.subagent)})" if commit.subagent else "")
-
-
-def log(
-    commits: Sequence[CommitInfo], now: datetime.datetime | None, width: int | None = None
-) -> Iterator[Line]:
-    """A page of history, newest first; ``width`` in columns, None: no terminal."""
-    if width is None:
-        yield from _plain(commits, now)
-    elif width < NARROW:
-        yield from _stacked(commits, now, width)
-    else:
-        yield from _table(commits, now, width)
+# -- parts of a commit
 
 
 def subject_and_why(message: str) -> tuple[str, list[str]]:
@@ -73,21 +76,28 @@ def subject_and_why(message: str) -> tuple[str, list[str]]:
     return visible(subject), why
 
 
+def is_first_seen(commit: CommitInfo) -> bool:
+    """Whether it only records what was there before the first edit of a file."""
+    return commit.kind == "outside" and commit.message.startswith("first seen")
+
+
 def file_line(change: FileChange) -> Line:
     """Status, path, lines added and removed."""
     path = visible(change.path)
     if change.old_path is not None:
         path = f"{visible(change.old_path)} -> {path}"
-    status = Span(change.status, _STATUS_STYLE.get(change.status, ""))
+    head = (Span(change.status, _STATUS_STYLE.get(change.status, "")), Span(f" {path}  "))
     if change.excluded:
-        return (status, Span(f" {path}  "), Span("excluded", "yellow"))
-    return (
-        status,
-        Span(f" {path}  "),
-        Span(f"+{change.added}", "green"),
-        Span(" "),
-        Span(f"-{change.removed}", "red"),
-    )
+        return (*head, Span("excluded", "yellow"))
+    return (*head, Span(f"+{change.added}", "green"), Span(" "), Span(f"-{change.removed}", "red"))
+
+
+def stat_line(change: FileChange, width: int) -> Line:
+    """The same in so many columns, without zeros."""
+    status, path, *_ = file_line(change)
+    changed = counts([change])
+    text = shortened(path.text.strip(), max(width - 4 - line_columns(changed), 8))
+    return (status, Span(f" {text}  "), *changed)
 
 
 def counts(files: Sequence[FileChange]) -> Line:
@@ -95,45 +105,89 @@ def counts(files: Sequence[FileChange]) -> Line:
     if files and all(change.excluded for change in files):
         return (Span("excluded", "yellow"),)  # the history does not know
     added, removed = sum(f.added for f in files), sum(f.removed for f in files)
-    spans = []
-    if added:
-        spans.append(Span(f"+{added}", "green"))
-    if removed:
-        spans.append(Span(f"-{removed}", "red"))
-    return (spans[0], Span(" "), spans[1]) if len(spans) == 2 else tuple(spans)
+    plus = (Span(f"+{added}", "green"),) if added else ()
+    minus = (Span(f"-{removed}", "red"),) if removed else ()
+    return (*plus, Span(" "), *minus) if plus and minus else plus or minus
 
 
-def _plain(commits: Sequence[CommitInfo], now: datetime.datetime | None) -> Iterator[Line]:
-    times = [when(commit.time, now) for commit in commits]
-    names = [_name(commit) for commit in commits]
-    time_width = max(map(columns, times), default=0)
-    name_width = min(max(map(columns, names), default=0), _WIDEST_NAME)
-    indent = " " * (SHORT + 2)
-    for commit, time, name in zip(commits, times, names, strict=True):
-        subject, why = subject_and_why(commit.message)
-        head = [
-            Span(short(commit.commit), "yellow"),
-            Span(f"  {padded(time, time_width)}", "dim"),
-            Span(f"  {padded(name, name_width)}", name_style(commit.agent, commit.session)),
-            Span(f"  {subject}", _subject_style(commit)),
-        ]
-        if commit.reverted_by:
-            head.append(Span(f"  (undone by {short(commit.reverted_by)})", "magenta"))
-        yield tuple(head)
-        if why:
-            yield (Span(indent + why[0], "italic"),)
-        for change in commit.files:
-            yield (Span(indent), *file_line(change))
+def _name(commit: CommitInfo) -> str:
+    """Who it was, and which of the session's agents."""
+    return who(commit) + (f" ({visible(commit.subagent)})" if commit.subagent else "")
 
 
-def _table(
-    commits: Sequence[CommitInfo], now: datetime.datetime | None, width: int
+def _undone(commit: CommitInfo) -> Line:
+    by = commit.reverted_by
+    return (Span(f"undone by {short(by)}", "magenta"),) if by else ()
+
+
+def _names_its_files(commit: CommitInfo) -> bool:
+    """Whether the subject says all of what a list of the files would."""
+    subject, _ = subject_and_why(commit.message)
+    return all(
+        change.status in "AM" and visible(change.path) in subject and not change.excluded
+        for change in commit.files
+    )
+
+
+def _subject_style(commit: CommitInfo) -> str:
+    if commit.reverted_by:
+        return "dim strike"
+    return "dim" if commit.kind == "outside" else ""
+
+
+def subject_line(commit: CommitInfo, room: int) -> Line:
+    """The subject in so many columns, with what of it all was undone and changed, if it fits."""
+    subject, _ = subject_and_why(commit.message)
+    changed = counts(commit.files) if _names_its_files(commit) else ()
+    tail = (Span("  "), *changed) if changed else ()
+    undone = _undone(commit)
+    if undone and columns(subject) + line_columns((*tail, Span("  "), *undone)) <= room:
+        tail = (*tail, Span("  "), *undone)
+    text = shortened(subject, max(room - line_columns(tail), 1))
+    return (Span(text, _subject_style(commit)), *tail)
+
+
+def details(commit: CommitInfo, width: int, *, said: int) -> Iterator[Line]:
+    """Why, and what changed: the lines below the subject, which was given ``said`` columns."""
+    subject, why = subject_and_why(commit.message)
+    if why:
+        yield (Span(shortened(why[0], width), "italic"),)
+    undone = _undone(commit)
+    if undone and undone[0] not in subject_line(commit, said):
+        yield undone
+    unnamed = [short(each) for each in commit.reverts if short(each) not in subject]
+    if unnamed:
+        more = f" and {len(unnamed) - _LISTED} more" if len(unnamed) > _LISTED else ""
+        text = f"takes back {', '.join(unnamed[:_LISTED])}{more}"
+        yield (Span(shortened(text, width), "magenta"),)
+    if not _names_its_files(commit):
+        files = commit.files
+        listed = files if len(files) <= _LISTED + 1 else files[:_LISTED]
+        for change in listed:
+            yield stat_line(change, width)
+        if len(listed) < len(files):
+            rest = files[len(listed) :]
+            yield (Span(f"and {plural(len(rest), 'file')} more  ", "dim"), *counts(rest))
+
+
+# -- one after the other
+
+
+def log(
+    commits: Sequence[CommitInfo], now: datetime.datetime | None, width: int | None = None
 ) -> Iterator[Line]:
+    """A page of history, newest first; ``width`` in columns, None: no terminal."""
+    if width is not None and width < NARROW:
+        yield from _stacked(commits, now, width)
+        return
+    names = [_name(commit) for commit in commits]
+    most = _WIDEST_NAME
+    if width is not None:
+        most = max(12, min(_WIDEST_NAME, width // 5))
+        names = [shortened(name, most) for name in names]
     times = [when(commit.time, now) for commit in commits]
-    most = max(12, min(_WIDEST_NAME, width // 5))
-    names = [shortened(_name(commit), most) for commit in commits]
     time_width = max(map(columns, times), default=0)
-    name_width = max(map(columns, names), default=0)
+    name_width = min(max(map(columns, names), default=0), most)
     indent = " " * (SHORT + 2)
     for commit, time, name in zip(commits, times, names, strict=True):
         head = (
@@ -142,10 +196,28 @@ def _table(
             Span(f"  {padded(name, name_width)}", name_style(commit.agent, commit.session)),
             Span("  "),
         )
-        room = width - line_columns(head)
-        yield (*head, *subject_line(commit, room))
-        for line in details(commit, width - len(indent), said=room):
+        if width is None:
+            yield (*head, *_whole_subject(commit))
+            below = _whole_details(commit)
+        else:
+            room = width - line_columns(head)
+            yield (*head, *subject_line(commit, room))
+            below = details(commit, width - len(indent), said=room)
+        for line in below:
             yield (Span(indent), *line)
+
+
+def _whole_subject(commit: CommitInfo) -> Line:
+    subject = Span(subject_and_why(commit.message)[0], _subject_style(commit))
+    by = commit.reverted_by
+    return (subject, Span(f"  (undone by {short(by)})", "magenta")) if by else (subject,)
+
+
+def _whole_details(commit: CommitInfo) -> Iterator[Line]:
+    _, why = subject_and_why(commit.message)
+    if why:
+        yield (Span(why[0], "italic"),)
+    yield from map(file_line, commit.files)
 
 
 def _stacked(
@@ -164,68 +236,156 @@ def _stacked(
             yield (Span("  "), *line)
 
 
-def subject_line(commit: CommitInfo, room: int) -> Line:
-    """The subject in so many columns, with what of it all was undone and changed, if it fits."""
-    subject, _ = subject_and_why(commit.message)
-    changed = counts(commit.files) if _names_its_files(commit) else ()
-    tail = (Span("  "), *changed) if changed else ()
-    undone = _undone(commit)
-    if undone and columns(subject) + line_columns((*tail, Span("  "), *undone)) <= room:
-        tail = (*tail, Span("  "), *undone)
-    text = shortened(subject, max(room - line_columns(tail), 1))
-    return (Span(text, _subject_style(commit)), *tail)
+# -- bursts
+
+_BELOW = Span(" " * 12)
 
 
-def details(commit: CommitInfo, width: int, *, said: int) -> Iterator[Line]:
-    """What stands below the subject, which was given ``said`` columns: why, and what changed."""
-    subject, why = subject_and_why(commit.message)
+class Burst:
+    """Commits of one session, newest first, without a long pause between them."""
+
+    def __init__(self, commits: Iterable[CommitInfo] = ()) -> None:
+        self.commits = list(commits)
+
+    def takes(self, commit: CommitInfo) -> bool:
+        """Whether an older commit belongs to it."""
+        last = self.commits[-1]
+        if (last.agent, last.session, last.kind) != (commit.agent, commit.session, commit.kind):
+            return False
+        later = datetime.datetime.fromisoformat(last.time)
+        return (later - datetime.datetime.fromisoformat(commit.time)).total_seconds() <= PAUSE_S
+
+    def heading(self, now: datetime.datetime) -> Line:
+        """Who, how many, when."""
+        newest = self.commits[0]
+        count = plural(len(self.commits), "edit" if newest.session else "change")
+        return (self.name(), Span(f"  {count}  {ago(newest.time, now)}", "dim"))
+
+    def name(self) -> Span:
+        """Who."""
+        newest = self.commits[0]
+        style = name_style(newest.agent, newest.session)
+        return Span(who(newest), style if "bold" in style else f"bold {style}")
+
+
+def bursts(commits: Iterable[CommitInfo]) -> list[Burst]:
+    """The commits, newest first, as bursts."""
+    found: list[Burst] = []
+    for commit in commits:
+        if not (found and found[-1].takes(commit)):
+            found.append(Burst())
+        found[-1].commits.append(commit)
+    return found
+
+
+def burst_page(
+    commits: Sequence[CommitInfo],
+    diffs: Mapping[str, str],
+    now: datetime.datetime,
+    width: int,
+    *,
+    stat: bool = False,
+) -> Iterator[Line]:
+    """A page of the log for a terminal; ``diffs`` by commit; ``stat``: with each file's lines."""
+    for number, burst in enumerate(bursts(commits)):
+        yield from [()] if number else []
+        yield burst.heading(now)
+        for commit in burst.commits:
+            yield from edit_lines(commit, diffs.get(commit.commit, ""), width, stat=stat)
+
+
+def edit_lines(commit: CommitInfo, diff: str, width: int, *, stat: bool = False) -> Iterator[Line]:
+    """One commit below its burst's heading: a line, and why and its files if there is more."""
+    yield edit_line(commit, diff, width)
+    _, why = subject_and_why(commit.message)
     if why:
-        yield (Span(shortened(why[0], width), "italic"),)
-    undone = _undone(commit)
-    if undone and undone[0] not in subject_line(commit, said):
-        yield undone
-    unnamed = [short(each) for each in commit.reverts if short(each) not in subject]
-    if unnamed:
-        more = f" and {len(unnamed) - _LISTED} more" if len(unnamed) > _LISTED else ""
-        text = f"takes back {', '.join(unnamed[:_LISTED])}{more}"
-        yield (Span(shortened(text, width), "magenta"),)
-    if not _names_its_files(commit):
-        yield from _files(commit.files, width)
+        yield (_BELOW, Span(shortened(why[0], width - 12), "italic"))
+    if stat:
+        for change in commit.files:
+            yield (_BELOW, *stat_line(change, width - 12))
+    elif len(commit.files) > 1:
+        said = msgspec.structs.replace(commit, reverted_by=None)
+        for line in list(details(said, width - 12, said=0))[bool(why) :]:
+            yield (_BELOW, *line)
 
 
-def _files(files: Sequence[FileChange], width: int) -> Iterator[Line]:
-    listed = files if len(files) <= _LISTED + 1 else files[:_LISTED]
-    for change in listed:
-        yield stat_line(change, width)
-    if len(listed) < len(files):
-        rest = files[len(listed) :]
-        yield (Span(f"and {plural(len(rest), 'file')} more  ", "dim"), *counts(rest))
-
-
-def stat_line(change: FileChange, width: int) -> Line:
-    """Status, path, lines added and removed, in so many columns."""
-    status, path, *_ = file_line(change)
-    changed = counts([change])
-    text = shortened(path.text.strip(), max(width - 4 - line_columns(changed), 8))
-    return (status, Span(f" {text}  "), *changed)
-
-
-def _undone(commit: CommitInfo) -> Line:
-    return (
-        (Span(f"undone by {short(commit.reverted_by)}", "magenta"),) if commit.reverted_by else ()
-    )
-
-
-def _names_its_files(commit: CommitInfo) -> bool:
-    """Whether the subject says all of what a list of the files would."""
-    subject, _ = subject_and_why(commit.message)
-    return all(
-        change.status in "AM" and visible(change.path) in subject and not change.excluded
-        for change in commit.files
-    )
-
-
-def _subject_style(commit: CommitInfo) -> str:
+def edit_line(commit: CommitInfo, diff: str, width: int) -> Line:
+    """One commit in one line: what it did to which file, with the first line that it changed."""
+    head: list[Span] = [Span(f"  {short(commit.commit)}  ", "yellow")]
     if commit.reverted_by:
-        return "dim strike"
-    return "dim" if commit.kind == "outside" else ""
+        head.append(Span(f"undone by {short(commit.reverted_by)}  ", "magenta"))
+    changed = counts(commit.files)
+    tail = (Span("  "), *changed) if changed else ()
+    room = max(8, width - line_columns((*head, *tail)))
+    if commit.kind != "edit" or not diff:
+        subject = shortened(subject_and_why(commit.message)[0], room)
+        return (*head, Span(subject, "dim" if commit.kind == "outside" else ""), *tail)
+    count = plural(len(commit.files), "file")
+    where = visible(commit.files[0].path) if len(commit.files) == 1 else count
+    where = shortened(where, max(8, room // 2))
+    line = shortened(first_changed(diff), max(0, room - columns(where) - 2))
+    style = "dim strike" if commit.reverted_by else ""
+    return (*head, Span(where, style or "bold"), Span(f"  {line}" if line else "", style), *tail)
+
+
+def first_changed(diff: str) -> str:
+    """The first line that a diff adds, or else removes, with its sign."""
+    from stet.terminal.diff_lines import files_of
+
+    lines = [line for file in files_of(diff) for hunk in file.hunks for line in hunk.lines]
+    found = [line for sign in "+-" for line in lines if line[:1] == sign and line[1:].strip()]
+    return f"{found[0][:1]} {visible(found[0][1:].strip())}" if found else ""
+
+
+# -- the graph
+
+
+def graph_page(commits: Sequence[CommitInfo], width: int | None) -> Iterator[Line]:
+    """A page of the log, newest first, one line a commit."""
+    rows = list(_graph_rows(commits))
+    lines = max(map(len, rows), default=0)
+    names = [shortened(who(commit), _WIDEST_GRAPH_NAME) for commit in commits]
+    longest = max(map(columns, names), default=0)
+    for commit, row, name in zip(commits, rows, names, strict=True):
+        head = (
+            *([Span(row.ljust(lines + 1, _filling(row)) + " ", "magenta")] if lines else []),
+            Span(f"{short(commit.commit)}  ", "yellow"),
+            Span(padded(name, longest), name_style(commit.agent, commit.session)),
+            Span("  "),
+        )
+        yield (*head, *subject_line(commit, (width or 10_000) - line_columns(head)))
+
+
+def _graph_rows(commits: Sequence[CommitInfo]) -> Iterator[str]:
+    """What stands before each commit."""
+    below = {commit.commit: number for number, commit in enumerate(commits)}
+    open_: list[str | None] = []  # by column: the commit at which its line ends
+    for number, commit in enumerate(commits):
+        here = ["│" if end else " " for end in open_]
+        ends = [at for at, end in enumerate(open_) if end == commit.commit]
+        for at in ends:
+            here[at], open_[at] = "╰", None
+        for target in commit.reverts:
+            if below.get(target, -1) <= number or target in open_:
+                continue
+            free = (at for at, end in enumerate(open_) if end is None and at not in ends)
+            at = next(free, len(open_))
+            if at == _MOST_BESIDE:
+                break
+            open_[at:] = [target, *open_[at + 1 :]]
+            here[at:] = ["╭", *here[at + 1 :]]
+        yield _joined(here)
+
+
+def _joined(here: Sequence[str]) -> str:
+    """The columns of one commit, with a line from each end or beginning to the commit."""
+    marks = [at for at, mark in enumerate(here) if mark in "╭╰"]
+    row = list(here)
+    for at in range(marks[0] + 1, len(here)) if marks else ():
+        row[at] = {"╭": "┬", "╰": "┴", "│": "┼"}.get(here[at], "─")
+    return "".join(row)
+
+
+def _filling(row: str) -> str:
+    """What goes on from a row to its commit."""
+    return "─" if any(mark in row for mark in "╭╰┬┴") else " "

@@ -39,48 +39,34 @@ _QUOTED = re.compile(
 )
 _COMMAND = re.compile(r"\bstet [a-z]|\bpip install\b")
 
-_LOOK, _HEALTH, _READ, _OPTIONS = "stet log", "stet doctor", "stet read", "stet config show"
-#: The command that helps, by kind; for others the help of the command that was refused.
-_HELPING: dict[str, str] = {
-    Kind.OLD_TEXT_NOT_FOUND: _READ,
-    Kind.OLD_TEXT_NOT_UNIQUE: _READ,
-    Kind.CONTEXT_NOT_FOUND: _READ,
-    Kind.OCCURRENCE_OUT_OF_RANGE: _READ,
-    Kind.STRIP_PRECONDITION_FAILED: _READ,
-    Kind.NO_CHANGE: _READ,
-    Kind.STALE: _READ,
-    Kind.MISSING_CLIPBOARD: "stet clip list",
-    Kind.FILE_NOT_FOUND: _LOOK,
-    Kind.NOT_A_FILE: _LOOK,
-    Kind.NOT_TEXT: _LOOK,
-    Kind.CONFLICT: _LOOK,
-    Kind.UNKNOWN_COMMIT: _LOOK,
-    Kind.NOTHING_TO_UNDO: _LOOK,
-    Kind.OUTCOME_UNKNOWN: _LOOK,
-    Kind.UNKNOWN_REQUEST: "stet requests",
-    Kind.INPUT_TOO_LARGE: _OPTIONS,
-    Kind.FILE_TOO_LARGE: _OPTIONS,
-    Kind.PATH_PROTECTED: _OPTIONS,
-    Kind.PATH_OUTSIDE_WORKSPACE: "stet workspaces",
-    Kind.WORKSPACE_NOT_ALLOWED: "stet init",
-    Kind.TOOL_DISABLED: "stet mode unrestricted --for 30m",
-    Kind.UNKNOWN_METHOD: "stet stop",  # a daemon of another version; the next command starts ours
-    Kind.UNSUPPORTED_PROTOCOL: "stet stop",
-    Kind.CONTENDED: "stet watch",
-    Kind.OVERLOADED: "stet status",
-    Kind.SHUTTING_DOWN: "stet status",
-    Kind.STORAGE_FULL: _HEALTH,
-    Kind.IO_ERROR: _HEALTH,
-    Kind.READ_ONLY: _HEALTH,
-    Kind.INTERNAL: _HEALTH,
-    # What has no answer (stet.errors.TransportError).
-    "daemon_unreachable": _HEALTH,
-    "connection_lost": _HEALTH,
-    "timed_out": _HEALTH,
-    "garbled_reply": _HEALTH,
+_LOOK, _READ = "stet log", "stet read"
+#: The command that helps, and the kinds for which it does; for others the help of the command that
+#: was refused. The last line has what has no answer (stet.errors.TransportError).
+_COMMANDS: dict[str, tuple[str, ...]] = {
+    _READ: (
+        *(Kind.OLD_TEXT_NOT_FOUND, Kind.OLD_TEXT_NOT_UNIQUE, Kind.CONTEXT_NOT_FOUND),
+        *(Kind.OCCURRENCE_OUT_OF_RANGE, Kind.STRIP_PRECONDITION_FAILED, Kind.NO_CHANGE, Kind.STALE),
+    ),
+    "stet clip list": (Kind.MISSING_CLIPBOARD,),
+    _LOOK: (
+        *(Kind.FILE_NOT_FOUND, Kind.NOT_A_FILE, Kind.NOT_TEXT, Kind.CONFLICT),
+        *(Kind.UNKNOWN_COMMIT, Kind.NOTHING_TO_UNDO, Kind.OUTCOME_UNKNOWN),
+    ),
+    "stet requests": (Kind.UNKNOWN_REQUEST,),
+    "stet config show": (Kind.INPUT_TOO_LARGE, Kind.FILE_TOO_LARGE, Kind.PATH_PROTECTED),
+    "stet workspaces": (Kind.PATH_OUTSIDE_WORKSPACE,),
+    "stet init": (Kind.WORKSPACE_NOT_ALLOWED,),
+    "stet mode unrestricted --for 30m": (Kind.TOOL_DISABLED,),
+    # A daemon of another version; the next command starts ours.
+    "stet stop": (Kind.UNKNOWN_METHOD, Kind.UNSUPPORTED_PROTOCOL),
+    "stet watch": (Kind.CONTENDED,),
+    "stet status": (Kind.OVERLOADED, Kind.SHUTTING_DOWN),
+    "stet doctor": (
+        *(Kind.STORAGE_FULL, Kind.IO_ERROR, Kind.READ_ONLY, Kind.INTERNAL),
+        *("daemon_unreachable", "connection_lost", "timed_out", "garbled_reply"),
+    ),
 }
-#: What takes the path that a refusal is about.
-_OF_FILE = frozenset((_LOOK, _READ))
+_HELPING = {kind: command for command, kinds in _COMMANDS.items() for kind in kinds}
 
 
 def as_typed(message: str) -> str:
@@ -95,6 +81,6 @@ def helping(error: StetError, command: str) -> str | None:
         return None
     found = _HELPING.get(error.kind, f"{command} --help")
     path = next((failure.path for failure in error.failures if failure.path), None)
-    if found in _OF_FILE and path and error.kind != Kind.FILE_NOT_FOUND:
+    if found in (_LOOK, _READ) and path and error.kind != Kind.FILE_NOT_FOUND:
         return f"{found} {shlex.quote(path)}"
     return found

@@ -1,63 +1,44 @@
-r"""Results as lines for people: what ``stet`` prints, as values.
+"""Results as lines for people: what ``stet`` prints, as values (:mod:`stet.terminal.spans`).
 
-A line is a tuple of spans, a span is text with a style. Styles are rich's ("bold red");
-whoever prints decides whether they are used, so nothing here needs rich or a terminal.
-
-    log    4f3c2a1b  3 min ago  my-agent/conv-1  patch src/a.py: 2 edits
-                     M src/a.py  +3 -1
-
-Times are relative when a ``now`` is given, as for a terminal, and RFC 3339 as the daemon
-sent them otherwise, so that output in a file says the same tomorrow.
-
-What comes from files and agents may hold terminal escapes. Names, paths and messages are
-spelled out here (:func:`stet.terminal.spans.visible`), and file content where it is printed on a
-terminal (a pipe gets it as it is). :mod:`stet.terminal.log_lines`, :mod:`stet.terminal.diff_lines`
-and :mod:`stet.terminal.blame_lines` have what is more than a few lines.
+Times are relative when a ``now`` is given, as for a terminal, and RFC 3339 as the daemon sent them
+otherwise, so that output in a file says the same tomorrow. Names, paths and messages are spelled
+out here, file content where it is printed on a terminal (a pipe gets it as it is).
 """
 
 from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
-from stet.terminal.diff_lines import diff
-from stet.terminal.log_lines import counts, file_line, log, subject_and_why
-from stet.terminal.request_lines import clock
+from stet.terminal.log_lines import file_line, subject_and_why
 from stet.terminal.spans import (
-    SHORT,
     Line,
     Span,
     ago,
-    columns,
+    clock,
     name_style,
-    padded,
     plural,
     short,
-    shortened,
+    size,
     visible,
-    when,
     who,
 )
 from stet.wire.results import (
     ClipboardInfo,
     EditResult,
-    FileChange,
     ModeResult,
     ShowResult,
     StatusResult,
     WorkspaceInfo,
 )
 
-__all__ = [
-    "SHORT", "Line", "Span", "ago", "answered", "clipboards", "columns", "counts", "diff",
-    "edited", "files", "log", "mode", "name_style", "padded", "plural", "short", "shortened",
-    "show", "size", "status", "visible", "when", "who", "workspaces",
-]  # fmt: skip
 
+def plain_diff(text: str) -> Iterator[Line]:
+    """A unified diff, line for line."""
+    from stet.terminal.diff_lines import diff  # few commands show one
 
-def files(changes: Iterable[FileChange]) -> Iterator[Line]:
-    """One line a file: status, path, lines added and removed."""
-    return (file_line(change) for change in changes)
+    return diff(text)
 
 
 #: How a diff is shown; :meth:`stet.cli.output.Output.diff` knows what the terminal can.
@@ -65,7 +46,7 @@ ShowDiff = Callable[[str], Iterable[Line]]
 
 
 def show(
-    commit: ShowResult, now: datetime.datetime | None, show_diff: ShowDiff = diff
+    commit: ShowResult, now: datetime.datetime | None, show_diff: ShowDiff = plain_diff
 ) -> Iterator[Line]:
     """One commit: who, when and why, its files, and the diff."""
     subject, why = subject_and_why(commit.message)
@@ -77,7 +58,7 @@ def show(
     for line in ["", *why] if why else []:
         yield (Span("    " + line),) if line else ()
     yield ()
-    yield from files(commit.files)
+    yield from map(file_line, commit.files)
     if commit.diff:
         yield ()
         yield from show_diff(commit.diff)
@@ -100,7 +81,9 @@ def _facts(commit: ShowResult, now: datetime.datetime | None) -> Iterator[tuple[
         yield "Undone by", short(commit.reverted_by), "magenta"
 
 
-def edited(result: EditResult, *, preview: bool, show_diff: ShowDiff = diff) -> Iterator[Line]:
+def edited(
+    result: EditResult, *, preview: bool, show_diff: ShowDiff = plain_diff
+) -> Iterator[Line]:
     """What a call did: the message for the model, the commit and its files, warnings."""
     yield from _message(result)
     for change in result.files:
@@ -119,7 +102,9 @@ def edited(result: EditResult, *, preview: bool, show_diff: ShowDiff = diff) -> 
         yield from _previewed(result, show_diff)
 
 
-def answered(result: EditResult, *, preview: bool, show_diff: ShowDiff = diff) -> Iterator[Line]:
+def answered(
+    result: EditResult, *, preview: bool, show_diff: ShowDiff = plain_diff
+) -> Iterator[Line]:
     """What a call did, as its dialect says it to a model, and nothing else."""
     yield from _message(result)
     if preview:
@@ -181,19 +166,19 @@ def workspaces(found: Sequence[WorkspaceInfo]) -> Iterator[Line]:
 def status(result: StatusResult) -> Iterator[Line]:
     """The daemon's health, one fact a line."""
     yield (Span(f"stetd {visible(result.version)}", "bold"), Span(f"  protocol {result.protocol}"))
-    facts: list[tuple[str, str | None]] = [
-        ("process", None if result.pid is None else str(result.pid)),
-        ("running for", None if result.uptime_s is None else _duration(result.uptime_s)),
-        ("durability", result.durability),
-        ("workspaces", _count(result.workspaces)),
-        ("sessions", _count(result.sessions)),
-        ("commits", _count(result.commits)),
-        ("journal", _size(result.journal_bytes)),
-        ("history", _size(result.shadow_bytes)),
+    facts: list[tuple[str, Any, Callable[[Any], str]]] = [
+        ("process", result.pid, str),
+        ("running for", result.uptime_s, _duration),
+        ("durability", result.durability, visible),
+        ("workspaces", result.workspaces, "{:,}".format),
+        ("sessions", result.sessions, "{:,}".format),
+        ("commits", result.commits, "{:,}".format),
+        ("journal", result.journal_bytes, size),
+        ("history", result.shadow_bytes, size),
     ]
-    for label, value in facts:
+    for label, value, shown in facts:
         if value is not None:
-            yield (Span(f"  {visible(label) + ': ':<13}", "dim"), Span(visible(value)))
+            yield (Span(f"  {label + ': ':<13}", "dim"), Span(shown(value)))
     for path, how in (result.replacement or {}).items():
         # An exchange keeps a save that lands in the same instant; a rename can lose it.
         style = "" if how == "exchange" else "bold yellow"
@@ -212,26 +197,8 @@ def status(result: StatusResult) -> Iterator[Line]:
         yield (Span(f"  READ-ONLY: {visible(result.read_only)}", "bold red"),)
 
 
-def _count(number: int | None) -> str | None:
-    return None if number is None else f"{number:,}"
-
-
 def _duration(seconds: float) -> str:
     for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
         if seconds >= length:
             return plural(int(seconds // length), unit)
     return plural(int(seconds), "second")
-
-
-def _size(number: int | None) -> str | None:
-    return None if number is None else size(number)
-
-
-def size(number: int) -> str:
-    """A number of bytes as people say it."""
-    amount = float(number)
-    for unit in ("bytes", "KiB", "MiB"):
-        if amount < 1024:
-            return f"{amount:.0f} {unit}" if unit == "bytes" else f"{amount:.1f} {unit}"
-        amount /= 1024
-    return f"{amount:.1f} GiB"

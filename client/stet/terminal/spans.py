@@ -27,12 +27,15 @@ class Span(NamedTuple):
 
 Line = tuple[Span, ...]
 
+#: Seconds without an edit that end a burst.
+PAUSE_S = 300
 #: Digits of an object id that are shown.
 SHORT = 8
 
 # C0 and C1 controls and DEL; the marks that reorder text (bidirectional overrides), which
 # make a line read otherwise than it is; line separators; and lone surrogates. A tab stays.
-_UNSAFE = re.compile(
+# None of them is printable. Compiled when the first text is not: that takes a millisecond.
+_UNSAFE = (
     "[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
 #: For agents, by their names; red, green and yellow have a meaning already.
@@ -41,14 +44,19 @@ _NAME_STYLES = ("cyan", "magenta", "blue", "bright_cyan", "bright_magenta", "bri
 
 def visible(text: str) -> str:
     """The text with control characters spelled out (``\\x1b``), tabs left as they are."""
-    return _UNSAFE.sub(lambda found: _spelled(found[0]), text)
+    return text if text.isprintable() else re.sub(_UNSAFE, _spelled, text)
 
 
-def _spelled(character: str) -> str:
-    if character == "\r":
+def _spelled(found: re.Match[str]) -> str:
+    if found[0] == "\r":
         return "\\r"
-    number = ord(character)
+    number = ord(found[0])
     return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"
+
+
+def visible_lines(text: str) -> str:
+    """A text of several lines with control characters spelled out."""
+    return "\n".join(map(visible, text.split("\n")))
 
 
 def columns(text: str) -> int:
@@ -87,6 +95,17 @@ def line_columns(line: Line) -> int:
     return sum(columns(span.text) for span in line)
 
 
+def fitted(line: Line, room: int) -> Line:
+    """A line in at most so many columns, the end left out if it must be."""
+    kept: list[Span] = []
+    for span in line:
+        text = shortened(span.text, room)
+        if text:
+            kept.append(Span(text, span.style))
+        room -= columns(text)
+    return tuple(kept)
+
+
 def short(commit: str) -> str:
     """The beginning of an object id, as people read and type it."""
     return commit[:SHORT]
@@ -120,10 +139,14 @@ def plural(count: int, unit: str) -> str:
     return f"{count:,} {unit}" if count == 1 else f"{count:,} {unit}s"
 
 
+def named(agent: str | None, session: str | None) -> str:
+    """``agent/session``, or the one of them that there is."""
+    return "/".join(visible(name) for name in (agent, session) if name)
+
+
 def who(commit: CommitInfo) -> str:
     """``agent/session`` of a commit, or what it is instead of an agent's."""
-    names = [visible(name) for name in (commit.agent, commit.session) if name]
-    return "/".join(names) or commit.kind
+    return named(commit.agent, commit.session) or commit.kind
 
 
 def name_style(agent: str | None, session: str | None) -> str:
@@ -137,3 +160,34 @@ def name_style(agent: str | None, session: str | None) -> str:
     if name == "person":
         return "bold"
     return _NAME_STYLES[zlib.crc32(name.encode("utf-8", "replace")) % len(_NAME_STYLES)]
+
+
+def clock(time: str, now: datetime.datetime | None) -> str:
+    """When something will end: ``14:30 (in 28 min)`` of the clock here, or as it was sent."""
+    if now is None:
+        return visible(time)
+    try:
+        moment = datetime.datetime.fromisoformat(time)
+        left = (moment - now).total_seconds()
+    except (ValueError, TypeError):
+        return visible(time)
+    local, today = moment.astimezone(), now.astimezone()
+    shown = local.strftime("%H:%M" if local.date() == today.date() else "%Y-%m-%d %H:%M")
+    return f"{shown} (in {_length(left)})"
+
+
+def _length(seconds: float) -> str:
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{round(seconds / length)} {unit}"
+    return f"{max(0, round(seconds))} s"
+
+
+def size(number: int) -> str:
+    """A number of bytes as people say it."""
+    amount = float(number)
+    for unit in ("bytes", "KiB", "MiB"):
+        if amount < 1024:
+            return f"{amount:.0f} {unit}" if unit == "bytes" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} GiB"

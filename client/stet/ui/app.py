@@ -20,7 +20,7 @@ from stet.calls import Call
 from stet.service.spawn import Endpoint
 from stet.session.methods import LogFilters
 from stet.terminal.refusals import as_typed
-from stet.terminal.spans import Line, Span, plural, short, visible
+from stet.terminal.spans import Line, Span, named, plural, short, visible
 from stet.ui.details import Details, diff_lines
 from stet.ui.dialogs import Ask, Choose, Confirm
 from stet.ui.timeline import Timeline
@@ -241,14 +241,13 @@ class HistoryApp(App[None]):
         if request.request in self._asking:
             return
         self._asking.add(request.request)
-        who = "/".join(filter(None, (request.agent, request.session)))
         choices = [
             ("30", "approve for 30 minutes"),
             ("0", "approve until it is taken back"),
             ("deny", "deny"),
             ("later", "decide later"),
         ]
-        title = f"{visible(who)} asks for write access"
+        title = f"{named(request.agent, request.session)} asks for write access"
         chosen = await self.push_screen_wait(Choose(title, choices, visible(request.reason)))
         self._asking.discard(request.request)
         if chosen in (None, "later"):
@@ -261,10 +260,8 @@ class HistoryApp(App[None]):
     # -- taking back
 
     def _chosen(self) -> list[CommitInfo]:
-        marked = self.timeline.marked
-        if marked:
-            return list(marked.values())
-        return [self.timeline.selected] if self.timeline.selected is not None else []
+        selected = self.timeline.selected
+        return list(self.timeline.marked.values()) or ([selected] if selected else [])
 
     @work(exclusive=True, group="take back")
     async def action_undo(self) -> None:

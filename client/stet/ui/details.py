@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 
 from rich.text import Text
 from textual.containers import VerticalScroll
@@ -12,16 +13,7 @@ from textual.widgets import Static
 from stet.terminal import blame_lines, diff_colours
 from stet.terminal.diff_lines import Hunk, files_of
 from stet.terminal.log_lines import subject_and_why
-from stet.terminal.spans import (
-    Line,
-    Span,
-    ago,
-    line_columns,
-    name_style,
-    short,
-    shortened,
-    who,
-)
+from stet.terminal.spans import Line, Span, ago, fitted, line_columns, name_style, short, who
 from stet.ui.timeline import text_of
 from stet.wire.results import BlameResult, ShowResult
 
@@ -110,35 +102,20 @@ def _pairs(hunk: Hunk, lines: Sequence[Line]) -> Iterator[tuple[Line, Line]]:
     """Old beside new: context beside itself, a run of removed lines beside the added ones."""
     removed: list[Line] = []
     added: list[Line] = []
-
-    def run() -> Iterator[tuple[Line, Line]]:
-        for number in range(max(len(removed), len(added))):
-            yield (
-                removed[number] if number < len(removed) else (),
-                added[number] if number < len(added) else (),
-            )
-        removed.clear()
-        added.clear()
-
     for raw, line in zip(hunk.lines, lines, strict=True):
-        if raw[:1] == "-":
-            if added:
-                yield from run()
-            removed.append(line)
-        elif raw[:1] == "+":
+        if raw[:1] == "+":
             added.append(line)
+            continue
+        if raw[:1] != "-" or added:
+            yield from zip_longest(removed, added, fillvalue=())
+            removed, added = [], []
+        if raw[:1] == "-":
+            removed.append(line)
         else:
-            yield from run()
             yield line, line
-    yield from run()
+    yield from zip_longest(removed, added, fillvalue=())
 
 
-def _cut(line: Line, width: int) -> Iterator[Span]:
-    room = width
-    for span in line:
-        text = shortened(span.text, room) if room > 0 else ""
-        if text:
-            yield Span(text, span.style)
-        room -= line_columns((Span(text),))
-    if room > 0:
-        yield Span(" " * room)
+def _cut(line: Line, width: int) -> Line:
+    kept = fitted(line, width)
+    return (*kept, Span(" " * (width - line_columns(kept))))

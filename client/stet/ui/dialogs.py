@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import ClassVar, Generic, TypeVar
 
 from rich.text import Text
@@ -73,15 +73,15 @@ class Confirm(Dialog[bool]):
 class Ask(Dialog[str]):
     """A line of text."""
 
-    def __init__(self, title: str, value: str = "", hint: str = "") -> None:
+    def __init__(self, title: str) -> None:
         super().__init__()
-        self._title, self._value, self._hint = title, value, hint
+        self._title = title
 
     def compose(self) -> ComposeResult:
         """Title and field."""
         with Vertical():
             yield Static(Text(self._title), classes="title")
-            yield Input(value=self._value, placeholder=self._hint)
+            yield Input()
             yield Static("Enter: do it   Esc: leave it", classes="keys")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
@@ -102,12 +102,8 @@ class Choose(Dialog[str]):
             yield Static(Text(self._title), classes="title")
             if self._text:
                 yield Static(Text(self._text))
-            yield OptionList(*self._options())
+            yield OptionList(*(Option(Text(shown), id=value) for value, shown in self._choices))
             yield Static("Enter: choose   Esc: leave it", classes="keys")
-
-    def _options(self) -> Iterator[Option]:
-        for value, shown in self._choices:
-            yield Option(Text(shown), id=value)
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Close with the choice."""

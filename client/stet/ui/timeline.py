@@ -15,10 +15,9 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from stet.terminal.bursts import Burst, is_first_seen
 from stet.terminal.colours import Colours
-from stet.terminal.log_lines import subject_line
-from stet.terminal.spans import Line, Span, short, shortened
+from stet.terminal.log_lines import Burst, is_first_seen, subject_line
+from stet.terminal.spans import Line, Span, fitted, line_columns, short
 from stet.wire.results import CommitInfo
 
 #: Rows below the cursor at which more edits are wanted.
@@ -192,19 +191,8 @@ class Timeline(ScrollView, can_focus=True):
 
     def _line(self, row: Burst | CommitInfo, width: int) -> Line:
         if isinstance(row, Burst):
-            now = datetime.datetime.now(datetime.UTC)
-            return row.heading(now)
+            return row.heading(datetime.datetime.now(datetime.UTC))
         mark = "*" if row.commit in self.marked else " "
         head = (Span(f"{mark} ", "bold red"), Span(short(row.commit) + "  ", "yellow"))
-        room = width - sum(len(span.text) for span in head)
-        return (*head, *_fitting(subject_line(row, room), room))
-
-
-def _fitting(line: Line, room: int) -> list[Span]:
-    spans = []
-    for span in line:
-        text = shortened(span.text, room)
-        if text:
-            spans.append(Span(text, span.style))
-        room -= len(text)
-    return spans
+        room = width - line_columns(head)
+        return (*head, *fitted(subject_line(row, room), room))

@@ -1,0 +1,148 @@
+r"""Sessions, and requests for write access, as lines for people.
+
+    conv-1  my-agent  3 min ago  12 edits  unrestricted
+
+    4f3c2a1b9d0e  3 min ago  my-agent/conv-1
+      /home/me/project
+      the tests in tests/unit need the new signature
+
+Decided requests tell what was decided, when, and the note. The reason is an agent's text: spelled
+out, wrapped and indented, so that it can't look like anything else.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from stet.terminal.spans import (
+    Line,
+    Span,
+    clock,
+    columns,
+    name_style,
+    named,
+    padded,
+    plural,
+    shortened,
+    visible,
+    when,
+)
+from stet.wire.results import EndedSession, SessionInfo, UpgradeInfo
+
+_INDENT = "  "
+#: Lines of a reason that are shown.
+_MOST_LINES = 12
+_STYLES = {"pending": "bold yellow", "approved": "bold green", "denied": "bold red"}
+_MODES = {"restricted": "bold yellow"}
+
+
+def requests(
+    found: Sequence[UpgradeInfo], now: datetime.datetime | None, width: int | None
+) -> Iterator[Line]:
+    """A few lines a request; ``width``: of the terminal, None where there is none."""
+    for request in found:
+        yield _head(request, now, width)
+        where = visible(request.workspace)
+        if width is not None:
+            where = shortened(where, max(8, width - len(_INDENT)))
+        yield (Span(_INDENT + where, "dim"),)
+        for line in reason_lines(request.reason, width):
+            yield (Span(_INDENT + line),)
+        if request.status != "pending":
+            yield (Span(_INDENT), *_decision(request, now))
+
+
+def _head(request: UpgradeInfo, now: datetime.datetime | None, width: int | None) -> Line:
+    time = when(request.time, now)
+    name = named(request.agent, request.session)
+    if width is not None:
+        name = shortened(name, max(8, width - len(request.request) - columns(time) - 4))
+    return (
+        Span(visible(request.request), "yellow"),
+        Span(f"  {time}  ", "dim"),
+        Span(name, name_style(request.agent, request.session)),
+    )
+
+
+def reason_lines(reason: str, width: int | None) -> list[str]:
+    """The reason, spelled out and wrapped to the terminal."""
+    from textwrap import wrap  # few commands need it
+
+    room = max(20, (width or 10_000) - len(_INDENT))
+    lines = [visible(line) for line in reason.split("\n")]
+    wrapped = [part for line in lines for part in (wrap(line, room) or [""])]
+    while wrapped and not wrapped[-1]:
+        wrapped.pop()
+    if len(wrapped) > _MOST_LINES:
+        wrapped[_MOST_LINES - 1 :] = ["…"]
+    return wrapped
+
+
+def _decision(request: UpgradeInfo, now: datetime.datetime | None) -> Line:
+    time = f" {when(request.decided, now)}" if request.decided else ""
+    until = f", until {clock(request.until, now)}" if request.until else ""
+    note = f": {visible(request.note)}" if request.note else ""
+    style = _STYLES.get(request.status, "")
+    return (Span(visible(request.status), style), Span(f"{time}{until}{note}"))
+
+
+def decided(request: UpgradeInfo, now: datetime.datetime | None) -> Iterator[Line]:
+    """What was decided about one request, right after it."""
+    said = "stays restricted"
+    if request.status == "approved":
+        said = "may write" + (f" until {clock(request.until, now)}" if request.until else "")
+    yield (
+        Span(named(request.agent, request.session), "bold"),
+        Span(f" {said}  ("),
+        Span(visible(request.workspace), "dim"),
+        Span(")"),
+    )
+
+
+def sessions(
+    found: Sequence[SessionInfo], now: datetime.datetime | None, *, where: bool
+) -> Iterator[Line]:
+    """A line a session; ``where``: with the workspaces that they are of."""
+    for root, own in groupby(
+        sorted(found, key=lambda each: each.workspace), key=lambda each: each.workspace
+    ):
+        newest = sorted(own, key=lambda each: each.last_seen, reverse=True)
+        if where:
+            yield (Span(visible(root), "bold"),)
+        yield from _rows(newest, now, "  " if where else "")
+
+
+def _rows(
+    found: Sequence[SessionInfo], now: datetime.datetime | None, indent: str
+) -> Iterator[Line]:
+    cells = [
+        (
+            visible(s.session),
+            visible(s.agent or ""),
+            when(s.last_seen, now),
+            plural(s.commits, "edit"),
+        )
+        for s in found
+    ]
+    widths = [max(columns(row[at]) for row in cells) for at in range(len(cells[0]))]
+    for session, row in zip(found, cells, strict=True):
+        name, agent, seen, edits = (padded(*cell) for cell in zip(row, widths, strict=True))
+        yield (
+            Span(f"{indent}{name}", name_style(session.agent, session.session)),
+            Span(f"  {agent}"),
+            Span(f"  {seen}", "dim"),
+            Span(f"  {edits}"),
+            Span(f"  {visible(session.mode)}", _MODES.get(session.mode, "")),
+            *([Span(f" until {clock(session.until, now)}", "dim")] if session.until else []),
+        )
+
+
+def ended(result: EndedSession) -> Iterator[Line]:
+    """What went with a session, and what comes if its agent goes on."""
+    gone = [plural(result.clipboards, "clipboard")] if result.clipboards else []
+    gone += [f"request {visible(result.request)}"] if result.request else []
+    lost = f" {' and '.join(gone)} went with it;" if gone else ""
+    yield (Span(visible(result.session), "bold"), Span(f" is ended;{lost} what it did stays."))
+    yield (Span(f"A new session of this name is {visible(result.next_mode)}.", "dim"),)
