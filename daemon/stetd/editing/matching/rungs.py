@@ -227,10 +227,7 @@ def indent_and_typography(search: Search) -> list[Place]:
 
 
 def _equal_lines(
-    search: Search,
-    lines: Sequence[str],
-    wanted: Sequence[str],
-    key: Callable[[str], str] = str,
+    search: Search, lines: Sequence[str], wanted: Sequence[str], key: Callable[[str], str] = str
 ) -> list[Place]:
     alike = [key(line) for line in wanted]
     firsts = (first for first in search.candidates if _alike(lines, first, alike, key))

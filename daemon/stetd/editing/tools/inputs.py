@@ -211,8 +211,7 @@ class ChangeRequest(ToolInput, frozen=True):
         said("Which exact occurrence to replace, from 1; only needed when there are several", ge=1),
     ] = None
     near_line: Annotated[
-        int | None,
-        said("Of several occurrences take the one nearest to this line, from 1", ge=1),
+        int | None, said("Of several occurrences take the one nearest to this line, from 1", ge=1)
     ] = None
     regex: Annotated[
         bool,
