@@ -117,7 +117,7 @@ class _Performance:
                 f"the patch makes {above} a file, so nothing can stand below it. Choose another "
                 "path.",
             )
-            for path, above in sorted(self.files.files_above())
+            for path, above in self.files.made_below_files()
             if path in makers
         ]
 

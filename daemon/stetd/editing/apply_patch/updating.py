@@ -21,7 +21,7 @@ from stetd.editing.edits import PlannedFile, SourceFile, World
 from stetd.editing.matching.line_replacement import Change
 from stetd.editing.matching.normal_forms import indentation_of, indentations_around
 from stetd.editing.matching.rungs import Rung
-from stetd.editing.paths import directories_above
+from stetd.editing.paths import files_above
 from stetd.editing.text import Document, is_blank
 
 _SHIFTED = (Rung.INDENT, Rung.INDENT_TYPOGRAPHY)
@@ -381,8 +381,6 @@ class Composition:
                 reports.append(EditReport(mark.index, path, first, last, mark.rung))
         return sorted(reports, key=lambda report: report.index)
 
-    def files_above(self) -> Iterator[tuple[str, str]]:
-        """Files that the patch makes below the path of another one that it makes."""
-        made = {path for path, node in self._nodes.items() if node.data is not None}
-        for path in made:
-            yield from ((path, above) for above in directories_above(path) if above in made)
+    def made_below_files(self) -> Iterator[tuple[str, str]]:
+        """Files that the patch leaves below the path of another one, and that path."""
+        return files_above(path for path, node in self._nodes.items() if node.data is not None)
