@@ -69,16 +69,6 @@ def old_text_not_found(subject: Subject, explanation: str, nearest: Nearest | No
     )
 
 
-def inserted_by_another(failure: Failure, other: Subject) -> Failure:
-    """The same miss, when ``other`` would put the text there: edits of a call don't see that."""
-    return msgspec.structs.replace(
-        failure,
-        message=f"{failure.message}\nThis text stands in the new text of {other.label}, but all "
-        f"are applied to {failure.path} as it was before the call: join the two into one "
-        f"{other.noun}, or send them in two calls.",
-    )
-
-
 def not_text(subject: Subject, found: str, line: int | None) -> Failure:
     """``found``: what shows that it is not text, with the byte and its place."""
     return subject.failure(
