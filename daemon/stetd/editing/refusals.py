@@ -32,11 +32,13 @@ class Subject(msgspec.Struct, frozen=True):
     path: str
     old: str = "oldText"
     new: str = "newText"
+    #: What it is called; "": ``patch 2``, as sentences for the model count.
+    name: str = ""
 
     @property
     def label(self) -> str:
-        """``patch 2``: as sentences for the model count."""
-        return f"{self.noun} {self.index + 1}"
+        """What sentences for the model call it."""
+        return self.name or f"{self.noun} {self.index + 1}"
 
     def failure(
         self,
@@ -44,7 +46,7 @@ class Subject(msgspec.Struct, frozen=True):
         sentence: str,
         *,
         line: int | None = None,
-        candidates: list[int] | None = None,
+        candidates: Sequence[int] | None = None,
         nearest: Nearest | None = None,
     ) -> Failure:
         """A failure of this edit; ``sentence`` goes on after ``patch 2: ``."""
@@ -54,7 +56,7 @@ class Subject(msgspec.Struct, frozen=True):
             index=self.index,
             path=self.path,
             line=line,
-            candidates=candidates,
+            candidates=None if candidates is None else list(candidates),
             nearest=nearest,
         )
 

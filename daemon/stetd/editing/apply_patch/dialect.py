@@ -33,7 +33,6 @@ from stetd.editing.matching.locating import Target
 from stetd.editing.matching.rungs import Rung
 from stetd.editing.refusals import (
     EXPLAINED_MISSES,
-    MANY_PLACES,
     Subject,
     counted,
     idle_warning,
@@ -61,7 +60,6 @@ def plan(params: Mapping[str, object], world: World) -> Plan:
     performance = _Performance(call, Composition(world))
     for operation in operations:
         performance.carry_out(operation)
-    performance.finish(operations)
     return performance.plan(operations)
 
 
@@ -74,7 +72,7 @@ class _Performance:
     failures: list[Failure] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     #: What to call each edit that may have been matched with tolerance, by its index.
-    _subjects: dict[int, EditSubject] = field(default_factory=dict)
+    _subjects: dict[int, Subject] = field(default_factory=dict)
     _explained: int = 0
 
     def carry_out(self, operation: Operation) -> None:
@@ -96,30 +94,37 @@ class _Performance:
                 for failure in refused.failures
             )
 
-    def finish(self, operations: Sequence[Operation]) -> None:
-        """Raises Refused, with every failure, if there is any."""
+    def plan(self, operations: Sequence[Operation]) -> Plan:
+        """The plan of the call. Raises Refused, with every failure."""
         if not self.failures:
-            self.failures += self._files_above(operations)
+            made: dict[str, Operation] = {}
+            for each in operations:
+                if isinstance(each, Add):
+                    made[self.files.own(each.path)] = each
+                elif isinstance(each, Update) and each.move_to is not None:
+                    made[self.files.own(each.move_to)] = each
+            self.failures += (
+                _subject(made[path], path).failure(
+                    Kind.NOT_A_FILE,
+                    f"the patch makes {above} a file, so nothing can stand below it. Choose "
+                    "another path.",
+                )
+                for path, above in self.files.made_below_files()
+                if path in made
+            )
         if self.failures:
             raise Refused(*sorted(self.failures, key=lambda failure: failure.index or 0))
-        if not any(self.files.planned()):
+        files = tuple(self.files.planned())
+        if not files:
             raise _no_change(operations)
-
-    def _files_above(self, operations: Sequence[Operation]) -> list[Failure]:
-        makers = {
-            self.files.own(path): operation
-            for operation in operations
-            for path in _made_by(operation)
-        }
-        return [
-            operation_subject(makers[path], path).failure(
-                Kind.NOT_A_FILE,
-                f"the patch makes {above} a file, so nothing can stand below it. Choose another "
-                "path.",
-            )
-            for path, above in self.files.made_below_files()
-            if path in makers
-        ]
+        reports = self.files.reports()
+        return Plan(
+            files=files,
+            edits=tuple(reports),
+            message=self._message(reports),
+            warnings=tuple(self.warnings),
+            subject=self._commit_subject(operations),
+        )
 
     # -- operations
 
@@ -129,7 +134,7 @@ class _Performance:
             return
         if self.files.node(path).data is not None:
             if not self.call.overwrite:
-                failure = operation_subject(operation, path).failure(
+                failure = _subject(operation, path).failure(
                     Kind.ALREADY_EXISTS,
                     f"{path} exists. Change it with *** Update File, or to replace all of it put "
                     "*** Delete File before the *** Add File, or send overwrite: true with the "
@@ -160,7 +165,7 @@ class _Performance:
             if operation.move_to is not None:
                 self.files.tainted.add(self.files.own(operation.move_to))
             return
-        subject = operation_subject(operation, path)
+        subject = _subject(operation, path)
         if self.files.node(path).data is None:
             self._miss_file(operation, path, "; to create the file use *** Add File.")
         elif operation.hunks:
@@ -168,7 +173,7 @@ class _Performance:
         if operation.move_to is not None:
             self._move(operation, own, subject)
 
-    def _move(self, operation: Update, own: str, subject: EditSubject) -> None:
+    def _move(self, operation: Update, own: str, subject: Subject) -> None:
         assert operation.move_to is not None, "BUG: a move to nowhere"
         target = self.files.own(operation.move_to)
         if self._is_tainted(target):
@@ -190,7 +195,7 @@ class _Performance:
         node = self.files.node(path)
         target = Target(path, node.data, Document.from_bytes(node.data or b""))
         if target.binary:
-            subject = operation_subject(operation, path)
+            subject = _subject(operation, path)
             self._fail(locating.refuse_binary(subject, target), path)
             return
         hunks = [hunk.without_bom() if target.document.bom else hunk for hunk in operation.hunks]
@@ -215,7 +220,7 @@ class _Performance:
         self.files.tainted.update(paths)
 
     def _miss_file(self, operation: Operation, path: str, advice: str) -> None:
-        failure = operation_subject(operation, path).failure(
+        failure = _subject(operation, path).failure(
             Kind.FILE_NOT_FOUND, f"there is no file {path}. Check the path{advice}"
         )
         self._fail(failure, path)
@@ -229,7 +234,7 @@ class _Performance:
         lines = {mark.index: mark.first + 1 for mark in updated.marks}
         for placed in updated.placed:
             hunk = placed.hunk
-            subject = self._subjects[hunk.index] = hunk_subject(hunk, path)
+            subject = self._subjects[hunk.index] = _subject(hunk, path)
             if placed.early:
                 self.warnings.append(
                     f"{subject.label}: stands before the hunk above it in the file, at line "
@@ -241,7 +246,7 @@ class _Performance:
                     f"{subject.label}: no line of the file reads {text}, so the lines were added "
                     "at its end."
                 )
-        self.warnings += (idle_warning(hunk_subject(hunk, path)) for hunk in updated.idle)
+        self.warnings += (idle_warning(_subject(hunk, path)) for hunk in updated.idle)
 
     def _warn_if_generated(self, path: str) -> None:
         warning = autogenerated_warning(path, self.files.node(path).data)
@@ -256,17 +261,6 @@ class _Performance:
                 f"{target} is a symbolic link with a relative target: from its new directory it "
                 "leads to another place."
             )
-
-    def plan(self, operations: Sequence[Operation]) -> Plan:
-        """The plan of a call that has not failed."""
-        reports = self.files.reports()
-        return Plan(
-            files=tuple(self.files.planned()),
-            edits=tuple(reports),
-            message=self._message(reports),
-            warnings=tuple(self.warnings),
-            subject=self._commit_subject(operations),
-        )
 
     def _message(self, reports: Sequence[EditReport]) -> str:
         """The text for the model: the files, then what else there is to say."""
@@ -293,14 +287,6 @@ class _Performance:
         return f"apply_patch {path}: {'added' if status == 'A' else 'deleted'}"
 
 
-def _made_by(operation: Operation) -> list[str]:
-    if isinstance(operation, Add):
-        return [operation.path]
-    if isinstance(operation, Update) and operation.move_to is not None:
-        return [operation.move_to]
-    return []
-
-
 # -- what is refused
 
 
@@ -312,7 +298,7 @@ def _no_change(operations: Sequence[Operation]) -> Refused:
             "were. Nothing was written; if that is not what you expected, read them again.",
         )
     [only] = operations
-    failure = operation_subject(only, only.path).failure(
+    failure = _subject(only, only.path).failure(
         Kind.NO_CHANGE,
         f"changes nothing: {only.path} already reads like this. Nothing was written; if that is "
         "not what you expected, read the file again.",
@@ -320,126 +306,88 @@ def _no_change(operations: Sequence[Operation]) -> Refused:
     return Refused(failure)
 
 
-class EditSubject(Subject, frozen=True):
-    """An edit of a patch: a hunk, or an operation that has none."""
-
-    old: str = "the hunk"
-    new: str = "what it adds"
-    name: str = ""
-
-    @property
-    def label(self) -> str:
-        """``src/a.py, hunk 2 (line 14 of the patch)``."""
-        return self.name
-
-
-def hunk_subject(hunk: Hunk, path: str) -> EditSubject:
-    """A hunk of the update of ``path``."""
-    name = f"{path}, hunk {hunk.number} (line {hunk.line} of the patch)"
-    return EditSubject("hunk", hunk.index, path, name=name)
-
-
-def operation_subject(operation: Add | Delete | Update, path: str) -> EditSubject:
-    """An operation on ``path``, as a whole."""
-    name = f"{type(operation).__name__} File {path} (line {operation.line} of the patch)"
-    return EditSubject("operation", operation.index, path, name=name)
+def _subject(edit: Hunk | Operation, path: str) -> Subject:
+    """A hunk of the update of ``path``, or an operation on ``path`` as a whole."""
+    if isinstance(edit, Hunk):
+        what = f"{path}, hunk {edit.number}"
+    else:
+        what = f"{type(edit).__name__} File {path}"
+    name = f"{what} (line {edit.line} of the patch)"
+    return Subject("edit", edit.index, path, "the hunk", "what it adds", name)
 
 
 def _misplaced(problem: Problem, path: str, document: Document, *, explain: bool) -> Failure:
     """A hunk that has no place. Without ``explain`` the nearest passage is not looked for."""
-    hunk, subject = problem.hunk, hunk_subject(problem.hunk, path)
+    hunk, subject = problem.hunk, _subject(problem.hunk, path)
     lines = [place + 1 for place in problem.places]
     where, anchor = spelled_lines(lines) if lines else "", visible(problem.anchor)
+    kind, candidates = Kind.OLD_TEXT_NOT_FOUND, lines or None
     match problem.reason:
         case Reason.ABSENT:
-            return _absent(subject, hunk, document, explain=explain)
+            old = "".join(f"{line.text}\n" for line in hunk.lines if line.sign != ADDED)
+            new = "".join(f"{line.text}\n" for line in hunk.lines if line.sign != REMOVED)
+            return locating.explained_miss(subject, document, old, new, explain=explain)
         case Reason.SEVERAL if hunk.old:
-            return _several(subject, problem.rung, lines)
+            kind, rung = Kind.OLD_TEXT_NOT_UNIQUE, problem.rung
+            how = "" if rung is Rung.EXACT else f" (compared with tolerance: {rung.value})"
+            more = "" if len(lines) < refusals.MANY_PLACES else " or more"
+            sentence = (
+                f"the hunk stands {len(lines)} times{more} in {path}{how}, {where}; it must stand "
+                "there once. Add unchanged lines around it until it does, or put the line of the "
+                "function or class above the place after @@."
+            )
         case Reason.SEVERAL:
-            return subject.failure(
-                Kind.OLD_TEXT_NOT_UNIQUE,
+            kind = Kind.OLD_TEXT_NOT_UNIQUE
+            sentence = (
                 f"the line {anchor} of its @@ stands {len(lines)} times in {path}, {where}, so "
-                "after which one to add can't be told. Give unchanged lines around those you add.",
-                candidates=lines,
+                "after which one to add can't be told. Give unchanged lines around those you add."
             )
         case Reason.NO_ANCHOR:
-            return subject.failure(
-                Kind.CONTEXT_NOT_FOUND,
+            kind = Kind.CONTEXT_NOT_FOUND
+            sentence = (
                 f"no line of {path} reads {anchor}, and the hunk itself stands {len(lines)} times, "
                 f"{where}. After @@ send a whole line that stands above the place, or more of the "
-                "unchanged lines around it.",
-                candidates=lines,
+                "unchanged lines around it."
             )
         case Reason.ANCHORS_APART:
-            return subject.failure(
-                Kind.CONTEXT_NOT_FOUND,
+            kind = Kind.CONTEXT_NOT_FOUND
+            sentence = (
                 f"the lines of its @@ all stand in {path}, but not in this order: no {anchor} "
-                "comes after the one before it. Send them outermost first.",
+                "comes after the one before it. Send them outermost first."
             )
         case Reason.NOT_UNDER_ANCHOR:
-            return subject.failure(
-                Kind.OLD_TEXT_NOT_FOUND,
+            sentence = (
                 f"the hunk stands {where} of {path}, but not after the line {anchor} of its @@. "
-                "After @@ send a line that stands above the place, or nothing.",
-                line=lines[0],
-                candidates=lines,
+                "After @@ send a line that stands above the place, or nothing."
             )
         case Reason.NOT_AT_END:
-            return subject.failure(
-                Kind.OLD_TEXT_NOT_FOUND,
+            sentence = (
                 f"the hunk stands {where} of {path}, but not at its end, as *** End of File says. "
-                "Leave that out, or send the lines that the file ends with.",
-                line=lines[0],
-                candidates=lines,
+                "Leave that out, or send the lines that the file ends with."
             )
         case Reason.RANGE_ALONE:
-            return subject.failure(
-                Kind.CONTEXT_NOT_FOUND,
+            kind = Kind.CONTEXT_NOT_FOUND
+            sentence = (
                 "the hunk only adds lines, and line numbers alone don't say where: they may have "
                 f"changed. Give unchanged lines around those you add; to add them at the end of "
-                f"{path}, send @@ without numbers.",
+                f"{path}, send @@ without numbers."
             )
         case Reason.SHIFT:
-            return subject.failure(
-                Kind.OLD_TEXT_NOT_FOUND,
+            candidates = None
+            sentence = (
                 f"the hunk stands {where} of {path} with other indentation, and not by one change "
                 "for all lines, so how to indent the added lines can't be told. Send the lines "
-                "with the indentation that they have in the file.",
-                line=lines[0],
+                "with the indentation that they have in the file."
             )
-        case Reason.OVERLAP:
-            return _overlap(subject, problem, path)
-
-
-def _absent(subject: EditSubject, hunk: Hunk, document: Document, *, explain: bool) -> Failure:
-    old = "".join(f"{line.text}\n" for line in hunk.lines if line.sign != ADDED)
-    new = "".join(f"{line.text}\n" for line in hunk.lines if line.sign != REMOVED)
-    return locating.explained_miss(subject, document, old, new, explain=explain)
-
-
-def _several(subject: EditSubject, rung: Rung, lines: Sequence[int]) -> Failure:
-    how = "" if rung is Rung.EXACT else f" (compared with tolerance: {rung.value})"
-    more = "" if len(lines) < MANY_PLACES else " or more"
-    return subject.failure(
-        Kind.OLD_TEXT_NOT_UNIQUE,
-        f"the hunk stands {len(lines)} times{more} in {subject.path}{how}, {spelled_lines(lines)}; "
-        "it must stand there once. Add unchanged lines around it until it does, or put the line of "
-        "the function or class above the place after @@.",
-        candidates=list(lines),
-    )
-
-
-def _overlap(subject: EditSubject, problem: Problem, path: str) -> Failure:
-    assert problem.other is not None, "BUG: an overlap with nothing"
-    line = problem.places[0] + 1
-    other = f"hunk {problem.other.number} (line {problem.other.line} of the patch)"
-    what = (
-        f"adds the same lines as {other} at the same place, line {line} of {path}"
-        if problem.identical
-        else f"changes the same lines as {other}, at line {line} of {path}"
-    )
-    return subject.failure(
-        Kind.OVERLAPPING_EDITS,
-        f"{what}. Leave one of them out, or join the two into one hunk.",
-        line=line,
-    )
+        case _:
+            assert problem.other is not None, "BUG: no overlap, or one with nothing"
+            kind, candidates = Kind.OVERLAPPING_EDITS, None
+            other = f"hunk {problem.other.number} (line {problem.other.line} of the patch)"
+            what = (
+                f"adds the same lines as {other} at the same place, line {lines[0]} of {path}"
+                if problem.identical
+                else f"changes the same lines as {other}, at line {lines[0]} of {path}"
+            )
+            sentence = f"{what}. Leave one of them out, or join the two into one hunk."
+    at_one = kind in (Kind.OLD_TEXT_NOT_FOUND, Kind.OVERLAPPING_EDITS)
+    return subject.failure(kind, sentence, line=lines[0] if at_one else None, candidates=candidates)
