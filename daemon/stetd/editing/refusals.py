@@ -19,7 +19,6 @@ from stetd.editing.text import Document
 
 #: How many line numbers a sentence spells out; ``candidates`` carries all of them.
 _SPELLED_LINES = 20
-
 #: ``matching`` lists no more places than this, so a count that reaches it may be short.
 MANY_PLACES = 1_000
 
@@ -123,10 +122,8 @@ def visible(text: str, limit: int = 80) -> str:
 
 #: How many old texts that were not found are told the nearest passage.
 EXPLAINED_MISSES = 20
-
 #: After so many failed edits the others are not looked at, because a miss takes long.
 MOST_FAILED = 200
-
 #: What each tolerant rung means for the caller; ``{old}`` and ``{new}`` are the dialect's words.
 _TOLERANCE = {
     Rung.LINE_ENDINGS: "the line endings differ",

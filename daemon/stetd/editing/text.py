@@ -16,7 +16,6 @@ from itertools import accumulate
 from typing import Any, TypeVar
 
 Form = TypeVar("Form")
-
 #: Unicode White_Space (PropList) without U+000A and U+000D, which end lines.
 WHITE_SPACE = (
     "\t\x0b\x0c \x85\xa0\u1680"
@@ -24,7 +23,6 @@ WHITE_SPACE = (
     "\u2028\u2029\u202f\u205f\u3000"
 )
 TERMINATOR = re.compile(r"\r\n|\n|\r")
-
 _BOM = b"\xef\xbb\xbf"
 _BARE_NEWLINE = re.compile(r"(?<!\r)\n")
 _ESCAPED_BYTE = re.compile("[\udc80-\udcff]")

@@ -69,6 +69,11 @@ class Hunk(msgspec.Struct, frozen=True, dict=True):
         return tuple(line.text for line in self.lines if line.sign != ADDED)
 
     @property
+    def new(self) -> tuple[str, ...]:
+        """What stands in the file afterwards."""
+        return tuple(line.text for line in self.lines if line.sign != REMOVED)
+
+    @property
     def changes(self) -> bool:
         """Whether there is anything but context."""
         return any(line.sign != CONTEXT for line in self.lines)
@@ -120,11 +125,8 @@ class Update(msgspec.Struct, frozen=True):
 
 
 Operation = Add | Delete | Update
-
-
 BEGIN = "*** Begin Patch"
 END = "*** End Patch"
-
 _FENCE = re.compile(r"(`{3,}|~{3,})[ \t]*[\w+.-]*")
 #: Groups: quotation mark, word.
 HEREDOC = re.compile(r"<<[ \t]*(['\"]?)(\w+)\1")
@@ -321,7 +323,6 @@ ADD, DELETE, UPDATE = "*** Add File:", "*** Delete File:", "*** Update File:"
 MOVE = "*** Move to:"
 _ENVIRONMENT = "*** Environment ID:"
 _MARK = "***"
-
 _OPERATION = f'"{ADD} <path>", "{DELETE} <path>", "{UPDATE} <path>" or "{END}"'
 _HUNK_LINE = 'a line that begins with " ", "-" or "+", a line "@@", or the next "*** " line'
 _NO_NEWLINE = re.compile(r"\\ ?[Nn]o newline at end of (?:file|line).*")
@@ -336,8 +337,6 @@ def parse(text: str) -> list[Operation]:
 
 
 class _Parser:
-    """Reads the lines of a patch from first to last."""
-
     def __init__(self, lines: Sequence[PatchLine]) -> None:
         self._lines = lines
         self._at = 0
@@ -345,7 +344,6 @@ class _Parser:
         self._edits = 0
 
     def operations(self) -> list[Operation]:
-        """All of them, up to the end of the patch."""
         operations: list[Operation] = []
         while True:
             self._skip_blank()

@@ -53,29 +53,27 @@ def write(document: Document, placed: Placed) -> list[Written] | None:
             placed,
             group.start,
             group.end,
-            tuple(_terminated(document, group, contents)),
+            _terminated(document, group, contents),
             unended=bool(group.added) and group.added[-1].unended,
         )
         for group, contents in zip(placed.groups, indented, strict=True)
     ]
 
 
-def _terminated(document: Document, group: Group, contents: Sequence[str]) -> Iterator[str]:
-    for number, (line, content) in enumerate(zip(group.added, contents, strict=True)):
-        if line.end != "\n":
-            yield content + line.end
-        elif group.end > group.start:
-            yield content + _terminator(document, min(group.start + number, group.end - 1))
-        else:
-            yield content + _terminator(document, max(0, group.start - 1))
+def _terminated(document: Document, group: Group, contents: Sequence[str]) -> tuple[str, ...]:
+    """The added lines, ended as the lines in their place are, or would be if none were the last."""
 
+    def terminator(line: int) -> str:
+        if document.eol in ("lf", "none") or line >= document.line_count:
+            return "\n"
+        own = document.text[document.content_end(line) : document.line_end(line)]
+        return own or document.terminator_near(len(document.text))
 
-def _terminator(document: Document, line: int) -> str:
-    """How a line ends, or how it would if it were not the last."""
-    if document.eol in ("lf", "none") or line >= document.line_count:
-        return "\n"
-    own = document.text[document.content_end(line) : document.line_end(line)]
-    return own or document.terminator_near(len(document.text))
+    last = group.end - 1 if group.end > group.start else max(0, group.start - 1)
+    return tuple(
+        content + (line.end if line.end != "\n" else terminator(min(group.start + number, last)))
+        for number, (line, content) in enumerate(zip(group.added, contents, strict=True))
+    )
 
 
 def _indented(document: Document, placed: Placed) -> list[list[str]] | None:
@@ -182,7 +180,11 @@ def update(
     problems += _repetitions(written)
     if problems:
         return problems
-    idle = _idle(placer.placed, document, written)
+    idle = {each.hunk.index for each in placer.placed if each.hunk.changes}
+    for change in written:
+        there = document.text[_offset(document, change.start) : _offset(document, change.end)]
+        if there != "".join(change.lines) or change.unended:
+            idle.discard(change.placed.hunk.index)
     return Updated(
         _text(document, written),
         tuple(placer.placed),
@@ -266,15 +268,6 @@ def _moved(line: int, written: Sequence[Written], *, ends: bool = False) -> int:
     return line + grown
 
 
-def _idle(placed: Sequence[Placed], document: Document, written: Iterable[Written]) -> set[int]:
-    idle = {each.hunk.index for each in placed if each.hunk.changes}
-    for each in written:
-        there = document.text[_offset(document, each.start) : _offset(document, each.end)]
-        if there != "".join(each.lines) or each.unended:
-            idle.discard(each.placed.hunk.index)
-    return idle
-
-
 _MOST_LINKS = 40
 
 
@@ -348,15 +341,11 @@ class Composition:
             same_kind = node.is_link == source.is_link and mode is None
             if node.data == source.data and (same_kind or node.data is None):
                 continue
-            yield PlannedFile(path, source.data, node.data, self._old_path(path), mode=mode)
-
-    def _old_path(self, path: str) -> str | None:
-        """Where a file that is new at ``path`` stood before, if nothing stands there now."""
-        origin = self._nodes[path].origin
-        if origin in (None, path) or self._found[path].data is not None:
-            return None
-        assert origin is not None
-        return origin if self._nodes[origin].data is None else None
+            # Where a file that is new here stood before, if nothing stands there now.
+            old_path = node.origin if source.data is None and node.origin != path else None
+            if old_path is not None and self._nodes[old_path].data is not None:
+                old_path = None
+            yield PlannedFile(path, source.data, node.data, old_path, mode=mode)
 
     def statuses(self) -> Iterator[tuple[str, str]]:
         """``A``, ``M`` or ``D`` and the path, of all that changes; a move is ``M`` its target."""

@@ -115,7 +115,6 @@ def _grows(old: list[str], new: list[str]) -> bool:
 
 
 __all__ = ["Match", "Rung", "Several", "locate", "match_at", "tells"]
-
 _LADDER: tuple[tuple[Rung, Finder], ...] = (
     (Rung.EXACT, rungs.exact),
     (Rung.LINE_ENDINGS, rungs.line_endings),
@@ -281,7 +280,6 @@ def _apart_from_carriage_return(document: Document, start: int, text: str) -> st
 
 
 def _replacement(document: Document, place: Place, old: str, new: str, rung: Rung) -> str | None:
-    """What to write at a place, or None when that can't be told."""
     if rung is Rung.EXACT and ("\r" not in document.text or "\n" not in new):
         return new
     if rung in _STRETCHES and _lacks_indentation(document, place, old, new):
@@ -388,6 +386,5 @@ def _alike(line: str, other: str) -> bool:
 
 
 def _stands(document: Document, line: str) -> bool:
-    """Whether a line stands in the file, however indented."""
     key = bare(folded_text(line.rstrip("\r\n")))
     return next(document.form(NormalForms).find_bare([key]), None) is not None

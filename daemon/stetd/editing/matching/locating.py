@@ -18,7 +18,6 @@ from stetd.editing.text import Document, looks_binary
 
 _UNDECODABLE = re.compile("[\udc80-\udcff]")
 _HIGH_BYTES = range(0x80, 0x100)
-
 #: How a model may have read bytes that are not UTF-8: as U+FFFD, or in a Western encoding.
 _READINGS = (
     {0xDC00 + byte: "\ufffd" for byte in _HIGH_BYTES},

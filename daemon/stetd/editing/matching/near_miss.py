@@ -38,7 +38,6 @@ _SHOWN_CHARS = 4_000
 _SHOWN_LINE = 200
 #: A new text shorter than this, white space aside, stands everywhere by chance.
 _TELLING = 3
-
 _WORD = re.compile(r"[^\W_]\w{2,}")
 #: What models write for lines that they leave out, in a comment or alone.
 _ELLIPSIS = re.compile(r"\s*(?:#|//|--|/\*|<!--)?\s*(?:\.\.\.|\u2026)(?:\s.*|[^\w(\[{]*)")

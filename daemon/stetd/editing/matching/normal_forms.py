@@ -26,7 +26,6 @@ _FOLDS = {
     "...": "\u2026",
 }
 TABLE = {char: plain for plain, chars in _FOLDS.items() for char in chars}
-
 #: Code points of combining class 0 that still join what stands before them. (A test derives them.)
 JOINING_STARTERS = frozenset(
     "\u09be\u09d7\u0b3e\u0b56\u0b57\u0bbe\u0bd7\u0cc2\u0cd5\u0cd6\u0d3e\u0d57\u0dcf\u0ddf"

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from itertools import islice
+from typing import NamedTuple
 
 import msgspec
 
@@ -18,6 +20,7 @@ from stetd.editing.matching.line_replacement import Change
 from stetd.editing.matching.normal_forms import (
     NormalForms,
     bare,
+    find_runs,
     folded_text,
     indentation_of,
     without_indentation,
@@ -307,3 +310,68 @@ def nearest_of(document: Document, places: Sequence[Place], line: int) -> list[P
         if abs(first - line) == least
         or first <= line <= document.line_at(max(place.start, place.end - 1))
     ]
+
+
+# -- hunks of patches
+
+
+Accepts = Callable[[int], bool]
+
+
+class Found(NamedTuple):
+    """What a rung finds of a hunk: the first lines of places, from 0, ascending, 1,000 at most."""
+
+    rung: Rung
+    places: list[int]
+    #: Whether these are all the places from where the search began.
+    all: bool
+
+
+@dataclass(frozen=True)
+class FileLines:
+    """The lines of a document, ready to be searched."""
+
+    document: Document
+
+    @cached_property
+    def _joined(self) -> str:
+        """The lines as one text, each after and before a ``\\n``."""
+        text = self.document.lf_text
+        return f"\n{text}" if text.endswith("\n") else f"\n{text}\n"
+
+    def climb(self, run: Run, first: int = 0) -> Iterator[Found]:
+        """The places of ``run`` from line ``first`` on, by each rung that finds any, in order."""
+        patience.go_on()
+        starts = self.document.lf_starts
+        exact = list(islice(find_runs(self._joined, starts, run.lines, first), PLACES))
+        if exact:
+            yield Found(Rung.EXACT, exact, len(exact) < PLACES)
+        if run.blank:
+            return
+        bare_places = self.document.form(NormalForms).find_bare(run.bare, first)
+        candidates = list(islice(bare_places, _CANDIDATES + 1))
+        for rung, accepts in self._rungs(run) if candidates else ():
+            patience.go_on()
+            found = [place for place in candidates if accepts(place)]
+            if found:
+                sure = len(candidates) <= _CANDIDATES and len(found) < PLACES
+                yield Found(rung, found[:PLACES], sure)
+
+    def _rungs(self, run: Run) -> Iterator[tuple[Rung, Accepts]]:
+        def alike(key: Callable[[str], str], ours: Sequence[str], theirs: Sequence[str]) -> Accepts:
+            keys = [key(line) for line in ours]
+            return lambda at: _alike(theirs, at, keys, key)
+
+        def uniform(place: int) -> bool:
+            return run.change_at(place, run.lines, self.document.lines) is not None
+
+        trimmed = alike(bare, run.lines, self.document.lines)
+        yield Rung.TRAILING_SPACE, alike(without_trailing_space, run.lines, self.document.lines)
+        if run.telling:
+            # Twice if there are more places than those of one uniform change.
+            yield Rung.INDENT, lambda at: trimmed(at) and uniform(at)
+            yield Rung.INDENT, trimmed
+        folded = self.document.form(NormalForms).folded_lines
+        yield Rung.TYPOGRAPHY, alike(without_trailing_space, run.folded_lines, folded)
+        if run.telling:
+            yield Rung.INDENT_TYPOGRAPHY, uniform

@@ -160,7 +160,6 @@ class _Planning:
     patches: list[_Patch] = field(default_factory=list)
 
     def locate(self, requests: Sequence[PatchRequest]) -> None:
-        """Find the place and the text of every patch."""
         failed = 0
         for index, request in enumerate(requests):
             patch = _Patch(request, Subject(NOUN, index, self.target.path))

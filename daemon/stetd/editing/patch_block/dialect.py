@@ -47,7 +47,6 @@ class _File:
     warnings: list[str] = field(default_factory=list)
 
     def subject(self, index: int) -> Subject:
-        """What a failure of a pair is about."""
         return Subject(NOUN, index, self.target.path, old="===FIND===", new="===REPLACE===")
 
 

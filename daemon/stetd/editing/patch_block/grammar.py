@@ -28,7 +28,6 @@ from stetd.editing.text import WHITE_SPACE, is_blank
 _MOST_FAULTS = 20
 #: So much of a line is repeated in a fault.
 _SHOWN = 80
-
 _START = "===SKIPPY_PATCH_START:path==="
 _EDGES = WHITE_SPACE + "\r\ufeff"
 #: A path that ends with "=" would be a marker with too many of them.
@@ -101,8 +100,6 @@ class _Mark(StrEnum):
 
 
 class _Place(StrEnum):
-    """Where the parser is."""
-
     OUTSIDE = "outside"
     BLOCK = "block"  # after START, before the first FIND
     FIND = "find"
@@ -141,7 +138,6 @@ class _Reader:
     _told: bool = False
 
     def read(self, number: int, line: str) -> None:
-        """Take one line, without its LF."""
         bare = line.strip(_EDGES)
         unescaped = bare.lstrip("\\")
         resembled = _RESEMBLANCE.fullmatch(unescaped) if unescaped.startswith("==") else None
@@ -154,7 +150,6 @@ class _Reader:
             self._marker(number, line, resembled)
 
     def end(self, last: int) -> None:
-        """The text ended with line ``last``."""
         if self._place is _Place.OUTSIDE:
             self._end_prose()
         else:
@@ -233,7 +228,6 @@ class _Reader:
             self._told = self._told and mark not in (_Mark.START, _Mark.END)
 
     def _misplaced(self, number: int, mark: _Mark) -> None:
-        """A marker where another one, or none, was expected."""
         match self._place, mark:
             case _Place.OUTSIDE, _:
                 if not self._told:
@@ -272,7 +266,6 @@ class _Reader:
         return f" If the line is text of the file, write it with a backslash: \\{bare}"
 
     def _expected(self) -> str:
-        """What would have ended the block properly."""
         if self._place is _Place.REPLACE:
             return _Mark.END.value
         missing = [_Mark.REPLACE, _Mark.END]
@@ -305,7 +298,6 @@ _DEEPEST = 8
 _OBJECT = re.compile(r'\{\s*"')
 #: So many stretches that begin like an object and are none, then no more are looked at.
 _MOST_BROKEN = 100
-
 _decoder = json.JSONDecoder(strict=False)
 
 
@@ -365,6 +357,5 @@ def _parsed(text: str) -> object:
 
 
 def _of_another_tool(value: dict[str, object]) -> bool:
-    """Whether an object is a call of a tool that is not this one."""
     names = (value.get("tool"), value.get("name"))
     return any(isinstance(name, str) and name.lower() not in _OURS for name in names)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from heapq import nsmallest
 from itertools import zip_longest
 from operator import itemgetter
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -21,17 +22,8 @@ from stetd.editing.matching import line_replacement, locating
 from stetd.editing.matching.ladder import Match, Several, locate, match_at, written_at
 from stetd.editing.matching.normal_forms import NormalForms
 from stetd.editing.matching.rungs import Place, Rung, Search, TooFew, nearest_of, nth_place
-from stetd.editing.patch_file.regex_search import (
-    MOST_MATCHES,
-    Allowance,
-    BadPattern,
-    Found,
-    Matches,
-    Pattern,
-    check_template,
-    compile_pattern,
-    find_matches,
-)
+from stetd.editing.patch_file import regex_search
+from stetd.editing.patch_file.regex_search import Allowance, Found, Matches, Pattern
 from stetd.editing.planning import LocatedEdit
 from stetd.editing.refusals import MANY_PLACES, Subject, old_text_not_found, spelled_lines, visible
 from stetd.editing.text import Document, split_lines
@@ -39,7 +31,6 @@ from stetd.editing.tools.inputs import ChangeRequest
 
 #: Characters of a pattern that is compiled in no time, whatever it says.
 _QUICK_PATTERN = 500
-
 #: Fields that can not go together.
 _APART = (
     ("regex", "fuzzy", "a pattern matches or does not; take one of them"),
@@ -83,10 +74,18 @@ def check_change(
         if allowance.left <= 0:
             return _stopped(subject, allowance, _TOO_MUCH)
         try:
-            pattern = compile_pattern(change.search)
-        except BadPattern as bad:
-            return _bad_pattern(subject, change.search, bad)
-        fault = check_template(pattern, change.replace)
+            pattern = regex_search.compile_pattern(change.search)
+        except regex_search.BadPattern as bad:
+            where = ""
+            if bad.position is not None:
+                here = change.search[max(0, bad.position - 20) : bad.position + 20]
+                where = f" (at position {bad.position}, near {visible(here)})"
+            return _invalid(
+                subject,
+                f"search can not be used as a regular expression: {bad.reason}{where}. Mend the "
+                "pattern, or leave regex out to look for literal text.",
+            )
+        fault = regex_search.check_template(pattern, change.replace)
     patience.go_on()
     if fault is not None:
         return _invalid(
@@ -150,8 +149,8 @@ def _by_number(sound: SoundChange, document: Document, number: int) -> Match | F
             return _out_of_range(sound.subject, found, change)
         return _miss(sound, document)
     rung, place = found
-    match = match_at(document, place, change.search, change.replace, rung)
     # Without its line end in the new text, a line can be replaced only whole.
+    match = match_at(document, place, change.search, change.replace, rung)
     return match or _miss(sound, document)
 
 
@@ -167,7 +166,7 @@ def _by_pattern(
         )
     alone = allowance.left > allowance.total / 2
     try:
-        matches = find_matches(pattern, document, allowance, change.occurrence)
+        matches = regex_search.find_matches(pattern, document, allowance, change.occurrence)
     except (TimeoutError, MemoryError):
         return _stopped(subject, allowance, _RUNS_AWAY if alone else _TOO_MUCH)
     found = _chosen(subject, matches, change, document)
@@ -191,7 +190,7 @@ def _chosen(
         return matches.nth or _out_of_range(subject, missing, change)
     if matches.count == 1:
         return matches.found[0]
-    if change.near_line is None or matches.count > MOST_MATCHES:
+    if change.near_line is None or matches.count > regex_search.MOST_MATCHES:
         return _not_unique(subject, lines, change, "")
     places = {Place(each.start, each.end): each for each in matches.found}
     near = nearest_of(document, list(places), change.near_line)
@@ -223,7 +222,7 @@ def _not_unique(subject: Subject, lines: Sequence[int], change: ChangeRequest, h
         Kind.OLD_TEXT_NOT_UNIQUE,
         f"{_what(change)} {count} in {subject.path}{tolerant}, {spelled_lines(lines)}, and must be "
         f"unique. Say which place you mean with {advice}near_line, or {more}.",
-        candidates=list(lines),
+        candidates=lines,
     )
 
 
@@ -238,12 +237,9 @@ def _no_nearest(subject: Subject, lines: Sequence[int], change: ChangeRequest) -
 
 
 def _out_of_range(subject: Subject, found: TooFew, change: ChangeRequest) -> Failure:
-    count = "once" if found.count == 1 else f"{found.count:,} times"
-    advice = (
-        "Leave occurrence out."
-        if found.count == 1
-        else f"Send an occurrence from 1 to {found.count:,}."
-    )
+    count, advice = "once", "Leave occurrence out."
+    if found.count != 1:
+        count, advice = f"{found.count:,} times", f"Send an occurrence from 1 to {found.count:,}."
     return subject.failure(
         Kind.OCCURRENCE_OUT_OF_RANGE,
         f"there is no occurrence {change.occurrence}: {_what(change)} only {count} in "
@@ -254,18 +250,6 @@ def _out_of_range(subject: Subject, found: TooFew, change: ChangeRequest) -> Fai
 
 def _what(change: ChangeRequest) -> str:
     return "the pattern matches" if change.regex else "search stands"
-
-
-def _bad_pattern(subject: Subject, pattern: str, bad: BadPattern) -> Failure:
-    where = ""
-    if bad.position is not None:
-        here = pattern[max(0, bad.position - 20) : bad.position + 20]
-        where = f" (at position {bad.position}, near {visible(here)})"
-    return _invalid(
-        subject,
-        f"search can not be used as a regular expression: {bad.reason}{where}. Mend the pattern, "
-        "or leave regex out to look for literal text.",
-    )
 
 
 def _stopped(subject: Subject, allowance: Allowance, advice: str) -> Failure:
@@ -312,7 +296,7 @@ _ANCHORS = 3
 _LOOKED_AT = 500
 
 
-class _Scored(msgspec.Struct, frozen=True):
+class _Scored(NamedTuple):
     score: float
     first: int
     lines: tuple[float, ...]
@@ -444,19 +428,14 @@ def _scored(
         here = keys[first + index]
         alike = known.get((index, here))
         if alike is None:
-            alike = known[index, here] = _alike(line, here)
+            alike = fuzz.ratio(line, here) / 100 if line and here else float(line == here)
+            known[index, here] = alike
         if alike < _LEAST_LINE:
             return None
         weight = _weight(line)
         total, weights = total + alike * weight, weights + weight
         lines.append(alike)
     return _Scored(total / weights, first, tuple(lines))
-
-
-def _alike(line: str, here: str) -> float:
-    if not line or not here:
-        return float(line == here)
-    return fuzz.ratio(line, here) / 100
 
 
 def _line_too_different(search: Search, new: str, best: _Scored, least: float) -> int | None:

@@ -97,7 +97,6 @@ LOG = """\
 List the history of edits of this workspace, newest first: what was changed, by whom and why."""
 
 SHOW = "Show one recorded edit: who made it and why, and its diff."
-
 DIFF = """\
 Show what differs between two recorded states of the workspace, or between one and the files \
 as they are now."""

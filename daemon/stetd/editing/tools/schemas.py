@@ -11,32 +11,12 @@ from typing import Any, NamedTuple, get_args
 
 import msgspec
 
+from stet.wire import results
 from stet.wire.failures import Kind, refuse
-from stet.wire.results import (
-    DiffResult,
-    EditResult,
-    LogResult,
-    ReadResult,
-    ShowResult,
-    UpgradeResult,
-)
 from stetd.editing.tools import descriptions as described
+from stetd.editing.tools import inputs
 from stetd.editing.tools.descriptions import APPLY_PATCH_LARK
-from stetd.editing.tools.inputs import (
-    ApplyPatchInput,
-    DiffInput,
-    Field,
-    LogInput,
-    PatchBlockInput,
-    PatchFileInput,
-    PatchInput,
-    ReadInput,
-    ShowInput,
-    ToolInput,
-    UndoInput,
-    UpgradeInput,
-    fields_of,
-)
+from stetd.editing.tools.inputs import Field, ToolInput, fields_of
 
 #: What stands in the place of a result when a call is refused.
 _ERROR: dict[str, object] = {
@@ -86,7 +66,7 @@ class Tool(NamedTuple):
     title: str
     model: type[ToolInput]
     description: str
-    result: type[msgspec.Struct] = EditResult
+    result: type[msgspec.Struct] = results.EditResult
     #: Whether it writes files.
     writes: bool = False
     #: Whether it changes nothing at all, so that it may be called any number of times.
@@ -96,25 +76,31 @@ class Tool(NamedTuple):
 
 
 _TOOLS = (
-    Tool("patch", "Edit a file", PatchInput, described.PATCH, writes=True),
-    Tool("patch_file", "Search and replace", PatchFileInput, described.PATCH_FILE, writes=True),
+    Tool("patch", "Edit a file", inputs.PatchInput, described.PATCH, writes=True),
     Tool(
-        "patch_block", "Edit files by blocks", PatchBlockInput, described.PATCH_BLOCK, writes=True
+        "patch_file", "Search and replace", inputs.PatchFileInput, described.PATCH_FILE, writes=True
+    ),
+    Tool(
+        "patch_block",
+        "Edit files by blocks",
+        inputs.PatchBlockInput,
+        described.PATCH_BLOCK,
+        writes=True,
     ),
     Tool(
         "apply_patch",
         "Apply a patch",
-        ApplyPatchInput,
+        inputs.ApplyPatchInput,
         described.APPLY_PATCH,
         writes=True,
         # A model that is refused because several places fit shall say which one it means.
         hidden=("ambiguous",),
     ),
-    Tool("read", "Read a file", ReadInput, described.READ, ReadResult, reads=True),
+    Tool("read", "Read a file", inputs.ReadInput, described.READ, results.ReadResult, reads=True),
     Tool(
         "undo",
         "Undo edits",
-        UndoInput,
+        inputs.UndoInput,
         described.UNDO,
         writes=True,
         # An agent undoes what is of its own session.
@@ -123,20 +109,22 @@ _TOOLS = (
     Tool(
         "log",
         "List edits",
-        LogInput,
+        inputs.LogInput,
         described.LOG,
-        LogResult,
+        results.LogResult,
         reads=True,
         hidden=("method", "until"),
     ),
-    Tool("show", "Show an edit", ShowInput, described.SHOW, ShowResult, reads=True),
-    Tool("diff", "Compare states", DiffInput, described.DIFF, DiffResult, reads=True),
+    Tool("show", "Show an edit", inputs.ShowInput, described.SHOW, results.ShowResult, reads=True),
+    Tool(
+        "diff", "Compare states", inputs.DiffInput, described.DIFF, results.DiffResult, reads=True
+    ),
     Tool(
         "request_mode_upgrade",
         "Ask for write access",
-        UpgradeInput,
+        inputs.UpgradeInput,
         described.REQUEST_MODE_UPGRADE,
-        UpgradeResult,
+        results.UpgradeResult,
     ),
 )
 
