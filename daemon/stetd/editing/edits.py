@@ -37,7 +37,6 @@ class World(Protocol):
 
     def read(self, path: str) -> SourceFile:
         """The file at ``path`` (as the request spells it). Raises Refused."""
-        ...
 
     def look(self, path: str) -> SourceFile:
         """What stands at ``path`` itself: a symbolic link, not what it leads to. Raises Refused."""

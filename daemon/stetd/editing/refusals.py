@@ -93,15 +93,14 @@ def no_change(subject: Subject) -> Failure:
 def check_size(path: str | None, texts: Iterable[str]) -> None:
     """Raise Refused (input_too_large) if ``texts`` are over the token limit (REQ-PATCH-008)."""
     found = tokens.excess(texts)
-    if found is None:
-        return
-    raise refuse(
-        Kind.INPUT_TOO_LARGE,
-        f"the texts of this call are {'' if found.exact else 'more than '}{found.tokens:,} tokens "
-        f"long; the limit is {tokens.MAX_TOKENS:,}. Break the edit into smaller patches and send "
-        "them in several calls.",
-        path=path,
-    )
+    if found is not None:
+        raise refuse(
+            Kind.INPUT_TOO_LARGE,
+            f"the texts of this call are {'' if found.exact else 'more than '}{found.tokens:,} "
+            f"tokens long; the limit is {tokens.MAX_TOKENS:,}. Break the edit into smaller patches "
+            "and send them in several calls.",
+            path=path,
+        )
 
 
 def spelled_lines(lines: Sequence[int]) -> str:
@@ -149,11 +148,10 @@ def overlap_failures(
     document: Document, subjects: Mapping[int, Subject], arrangement: Arrangement
 ) -> Iterator[Failure]:
     """One failure for every two edits that get in each other's way."""
-    reported: set[tuple[int, int]] = set()
+    first = {(each.index, each.other): each for each in reversed(arrangement.overlaps)}
     for overlap in arrangement.overlaps:
-        if (overlap.index, overlap.other) in reported:
+        if first[overlap.index, overlap.other] is not overlap:
             continue
-        reported.add((overlap.index, overlap.other))
         subject, other = subjects[overlap.index], subjects[overlap.other]
         line = document.line_at(overlap.offset)
         if overlap.identical:

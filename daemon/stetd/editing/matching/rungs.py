@@ -140,7 +140,7 @@ def exact(search: Search) -> list[Place]:
 
 
 def _exact_places(document: Document, wanted: str) -> Iterator[Place]:
-    places = (Place(at, at + len(wanted)) for at in _occurrences(document.text, wanted))
+    places = (Place(at, at + len(wanted)) for at in occurrences(document.text, wanted))
     if "\r" not in document.text or not (wanted[0] == "\n" or wanted[-1] == "\r"):
         return places
     split = document.splits_terminator
@@ -168,12 +168,12 @@ def typography(search: Search) -> list[Place]:
     return _stretches(document, folded.text, folded_text(with_newlines(search.wanted)), original)
 
 
-def _occurrences(text: str, wanted: str) -> Iterator[int]:
-    """Every offset at which ``wanted`` begins, overlapping ones too."""
+def occurrences(text: str, wanted: str, step: int = 1) -> Iterator[int]:
+    """The offsets at which ``wanted`` begins, at least ``step`` apart."""
     at = text.find(wanted)
     while at >= 0:
         yield at
-        at = text.find(wanted, at + 1)
+        at = text.find(wanted, at + step)
 
 
 def _stretches(
@@ -181,7 +181,7 @@ def _stretches(
 ) -> list[Place]:
     """Places of ``wanted`` in a form of the document; ``original`` maps offsets back."""
     places: list[Place] = []
-    for at in _occurrences(text, wanted):
+    for at in occurrences(text, wanted):
         start, end = original(at), original(at + len(wanted))
         if start is not None and end is not None:
             places.append(Place(start, end))

@@ -235,9 +235,14 @@ class _Reader:
                     self._fault(number, f"{mark} outside of a block: expected {_START} before it.")
                 return
             case _, _Mark.START:
+                missing = {
+                    _Place.REPLACE: f"{_Mark.END}",
+                    _Place.FIND: f"{_Mark.REPLACE} and {_Mark.END}",
+                    _Place.BLOCK: f"{_Mark.FIND}, {_Mark.REPLACE} and {_Mark.END}",
+                }
                 sentence = (
                     f"{mark.replace(':path', '')} inside the block that begins at line "
-                    f"{self._line}: expected {self._expected()} before another block."
+                    f"{self._line}: expected {missing[self._place]} before another block."
                 )
             case _Place.BLOCK, _Mark.REPLACE:
                 sentence = f"{mark} without {_Mark.FIND}: expected {_Mark.FIND} and the old text."
@@ -264,14 +269,6 @@ class _Reader:
             return ""
         bare = line.strip(_EDGES)[:_SHOWN]
         return f" If the line is text of the file, write it with a backslash: \\{bare}"
-
-    def _expected(self) -> str:
-        if self._place is _Place.REPLACE:
-            return _Mark.END.value
-        missing = [_Mark.REPLACE, _Mark.END]
-        if self._place is _Place.BLOCK:
-            missing.insert(0, _Mark.FIND)
-        return f"{', '.join(missing[:-1])} and {missing[-1]}"
 
     def _fault(self, number: int, sentence: str) -> None:
         path = self._path if self._place is not _Place.OUTSIDE else None
@@ -334,12 +331,18 @@ def _objects(text: str) -> Iterator[tuple[object, int]]:
 
 def _filepaths(value: object, depth: int) -> Iterator[str]:
     if isinstance(value, str) and value.lstrip()[:1] == "{":
-        value = _parsed(value)
+        try:
+            value = _decoder.decode(value)
+        except (ValueError, RecursionError):
+            return
     if isinstance(value, list) and depth:
         for each in value:
             yield from _filepaths(each, depth - 1)
-    if not isinstance(value, dict) or _of_another_tool(value):
+    if not isinstance(value, dict):
         return
+    names = (value.get("tool"), value.get("name"))
+    if any(isinstance(name, str) and name.lower() not in _OURS for name in names):
+        return  # a call of another tool
     path = value.get("filepath")
     if isinstance(path, str) and path:
         yield path
@@ -347,15 +350,3 @@ def _filepaths(value: object, depth: int) -> Iterator[str]:
         for name in _INWARD:
             if isinstance(value.get(name), dict | list | str):
                 yield from _filepaths(value[name], depth - 1)
-
-
-def _parsed(text: str) -> object:
-    try:
-        return _decoder.decode(text)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _of_another_tool(value: dict[str, object]) -> bool:
-    names = (value.get("tool"), value.get("name"))
-    return any(isinstance(name, str) and name.lower() not in _OURS for name in names)
