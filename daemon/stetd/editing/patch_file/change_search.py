@@ -101,11 +101,20 @@ def find_change(
 ) -> LocatedEdit | Failure:
     """Where the change is made in ``document``, and what is written there."""
     patience.go_on()
+    change = sound.change
     found: Match | LocatedEdit | Failure
     if sound.pattern is not None:
         found = _by_pattern(sound, sound.pattern, document, allowance)
-    elif sound.change.occurrence is not None:
-        found = _by_number(sound, document, sound.change.occurrence)
+    elif change.occurrence is not None:
+        counted = nth_place(document, change.search, change.occurrence)
+        if isinstance(counted, TooFew):
+            if counted.count:
+                return _out_of_range(sound.subject, counted, change)
+            return _miss(sound, document)
+        rung, place = counted
+        match = match_at(document, place, change.search, change.replace, rung)
+        # Without its line end in the new text, a line can be replaced only whole.
+        found = match or _miss(sound, document)
     else:
         found = _by_ladder(sound, document, allowance)
     if isinstance(found, Match):
@@ -139,19 +148,6 @@ def _by_ladder(
     miss = _miss(sound, document)
     why = f"With fuzzy {change.fuzzy:g} no place was taken either: {like}."
     return replace(miss, message=f"{miss.message}\n{why}")
-
-
-def _by_number(sound: SoundChange, document: Document, number: int) -> Match | Failure:
-    change = sound.change
-    found = nth_place(document, change.search, number)
-    if isinstance(found, TooFew):
-        if found.count:
-            return _out_of_range(sound.subject, found, change)
-        return _miss(sound, document)
-    rung, place = found
-    # Without its line end in the new text, a line can be replaced only whole.
-    match = match_at(document, place, change.search, change.replace, rung)
-    return match or _miss(sound, document)
 
 
 def _by_pattern(

@@ -286,20 +286,16 @@ class Succession:
 def _move(landed: Landed, by: int, start: int, end: int, growth: int) -> None:
     """Follow a later change of ``start``..``end``, which makes the text longer by ``growth``."""
 
-    def opening(offset: int) -> int:
-        return offset + growth if offset >= end else min(offset, start)
-
-    def closing(offset: int) -> int:
-        return offset if offset <= start else max(offset, end) + growth
+    def moved(first: int, last: int) -> tuple[int, int]:
+        first = first + growth if first >= end else min(first, start)
+        last = last if last <= start else max(last, end) + growth
+        # Of a removal nothing is left that could hold what is inserted at its place.
+        return first, max(first, last)
 
     if landed.changed_start < end and start < landed.changed_end:
         landed.changed_by = by
-    landed.start, landed.end = opening(landed.start), closing(landed.end)
-    landed.changed_start = opening(landed.changed_start)
-    landed.changed_end = closing(landed.changed_end)
-    # Of a removal nothing is left that could hold what is inserted at its place.
-    landed.end = max(landed.start, landed.end)
-    landed.changed_end = max(landed.changed_start, landed.changed_end)
+    landed.start, landed.end = moved(landed.start, landed.end)
+    landed.changed_start, landed.changed_end = moved(landed.changed_start, landed.changed_end)
 
 
 def changed_lines(text: str, landed: Sequence[Landed]) -> list[int]:

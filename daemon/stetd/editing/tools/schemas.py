@@ -251,8 +251,8 @@ def _strict(schema: Any) -> Any:
 
 def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
     null = {"type": "null"}
-    description = {key: each for key, each in schema.items() if key == "description"}
     rest = {key: each for key, each in schema.items() if key != "description"}
+    description = {key: each for key, each in schema.items() if key not in rest}
     if "anyOf" in rest:
         return {**schema, "anyOf": [*rest["anyOf"], null]}
     if "properties" in rest or "items" in rest:
@@ -263,9 +263,6 @@ def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 _TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
-#: How JSON Schema calls a bound, of a text and of a list.
-_BOUNDS = {"ge": "minimum", "le": "maximum"}
-_LEAST = {"string": "minLength", "array": "minItems"}
 
 
 def _object(model: type[ToolInput]) -> dict[str, Any]:
@@ -289,11 +286,9 @@ def _property(field: Field) -> dict[str, Any]:
         schemas = [_kind(each) for each in kinds]
         schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
     bounds = field.bounds
-    if bounds.min_length is not None:
-        schema[_LEAST[schema["type"]]] = bounds.min_length
-    for name, keyword in _BOUNDS.items():
-        if getattr(bounds, name) is not None:
-            schema[keyword] = getattr(bounds, name)
+    least = "minItems" if schema.get("type") == "array" else "minLength"
+    limits = {least: bounds.min_length, "minimum": bounds.ge, "maximum": bounds.le}
+    schema |= {keyword: limit for keyword, limit in limits.items() if limit is not None}
     return {**schema, "description": bounds.description}
 
 
