@@ -40,17 +40,14 @@ class World(Protocol):
 
     def look(self, path: str) -> SourceFile:
         """What stands at ``path`` itself: a symbolic link, not what it leads to. Raises Refused."""
-        ...
 
     @property
     def root(self) -> str:
         """The absolute path of the workspace's root, without a slash at its end."""
-        ...
 
     @property
     def clipboards(self) -> Mapping[str, str]:
         """The session's clipboards by name."""
-        ...
 
 
 class PlannedFile(msgspec.Struct, frozen=True):

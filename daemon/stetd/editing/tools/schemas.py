@@ -13,9 +13,8 @@ import msgspec
 
 from stet.wire import results
 from stet.wire.failures import Kind, refuse
-from stetd.editing.tools import descriptions as described
 from stetd.editing.tools import inputs
-from stetd.editing.tools.descriptions import APPLY_PATCH_LARK
+from stetd.editing.tools.descriptions import APPLY_PATCH_LARK, DESCRIPTIONS
 from stetd.editing.tools.inputs import Field, ToolInput, fields_of
 
 #: What stands in the place of a result when a call is refused.
@@ -65,7 +64,6 @@ class Tool(NamedTuple):
     name: str
     title: str
     model: type[ToolInput]
-    description: str
     result: type[msgspec.Struct] = results.EditResult
     #: Whether it writes files.
     writes: bool = False
@@ -76,55 +74,30 @@ class Tool(NamedTuple):
 
 
 _TOOLS = (
-    Tool("patch", "Edit a file", inputs.PatchInput, described.PATCH, writes=True),
+    Tool("patch", "Edit a file", inputs.PatchInput, writes=True),
+    Tool("patch_file", "Search and replace", inputs.PatchFileInput, writes=True),
+    Tool("patch_block", "Edit files by blocks", inputs.PatchBlockInput, writes=True),
+    # A model that is refused because several places fit shall say which one it means.
     Tool(
-        "patch_file", "Search and replace", inputs.PatchFileInput, described.PATCH_FILE, writes=True
+        "apply_patch", "Apply a patch", inputs.ApplyPatchInput, writes=True, hidden=("ambiguous",)
     ),
+    Tool("read", "Read a file", inputs.ReadInput, results.ReadResult, reads=True),
+    # An agent undoes what is of its own session.
     Tool(
-        "patch_block",
-        "Edit files by blocks",
-        inputs.PatchBlockInput,
-        described.PATCH_BLOCK,
-        writes=True,
-    ),
-    Tool(
-        "apply_patch",
-        "Apply a patch",
-        inputs.ApplyPatchInput,
-        described.APPLY_PATCH,
-        writes=True,
-        # A model that is refused because several places fit shall say which one it means.
-        hidden=("ambiguous",),
-    ),
-    Tool("read", "Read a file", inputs.ReadInput, described.READ, results.ReadResult, reads=True),
-    Tool(
-        "undo",
-        "Undo edits",
-        inputs.UndoInput,
-        described.UNDO,
-        writes=True,
-        # An agent undoes what is of its own session.
-        hidden=("session", "agent", "request"),
+        "undo", "Undo edits", inputs.UndoInput, writes=True, hidden=("session", "agent", "request")
     ),
     Tool(
         "log",
         "List edits",
         inputs.LogInput,
-        described.LOG,
         results.LogResult,
         reads=True,
         hidden=("method", "until"),
     ),
-    Tool("show", "Show an edit", inputs.ShowInput, described.SHOW, results.ShowResult, reads=True),
+    Tool("show", "Show an edit", inputs.ShowInput, results.ShowResult, reads=True),
+    Tool("diff", "Compare states", inputs.DiffInput, results.DiffResult, reads=True),
     Tool(
-        "diff", "Compare states", inputs.DiffInput, described.DIFF, results.DiffResult, reads=True
-    ),
-    Tool(
-        "request_mode_upgrade",
-        "Ask for write access",
-        inputs.UpgradeInput,
-        described.REQUEST_MODE_UPGRADE,
-        results.UpgradeResult,
+        "request_mode_upgrade", "Ask for write access", inputs.UpgradeInput, results.UpgradeResult
     ),
 )
 
@@ -162,7 +135,16 @@ def tool_definitions(
             else _openai(tool, api)
             for tool in _TOOLS
         ]
-    return [_mcp(tool) if style == "mcp" else _anthropic(tool) for tool in _TOOLS]
+    if style == "mcp":
+        return [_mcp(tool) for tool in _TOOLS]
+    return [
+        {
+            "name": tool.name,
+            "description": DESCRIPTIONS[tool.name],
+            "input_schema": input_schema(tool),
+        }
+        for tool in _TOOLS
+    ]
 
 
 def input_schema(tool: Tool) -> dict[str, object]:
@@ -179,35 +161,30 @@ def input_schema(tool: Tool) -> dict[str, object]:
 
 
 def _mcp(tool: Tool) -> dict[str, object]:
+    # Whatever is overwritten or deleted is in the history, and undo brings it back. The second of
+    # two equal edits is refused or made again; a second undo takes another edit back; asking again
+    # after an answer is a new question.
     annotations = {
         "title": tool.title,
         "readOnlyHint": tool.reads,
-        # Whatever is overwritten or deleted is in the history, and undo brings it back.
         "destructiveHint": False,
-        # The second of two equal edits is refused or made again; a second undo takes another
-        # edit back; asking again after an answer is a new question.
         "idempotentHint": tool.reads,
         "openWorldHint": False,
     }
     return {
         "name": tool.name,
         "title": tool.title,
-        "description": tool.description,
+        "description": DESCRIPTIONS[tool.name],
         "inputSchema": input_schema(tool),
         "outputSchema": output_schema(tool.result),
         "annotations": annotations,
     }
 
 
-def _anthropic(tool: Tool) -> dict[str, object]:
-    schema = input_schema(tool)
-    return {"name": tool.name, "description": tool.description, "input_schema": schema}
-
-
 def _openai(tool: Tool, api: str) -> dict[str, object]:
     function = {
         "name": tool.name,
-        "description": tool.description,
+        "description": DESCRIPTIONS[tool.name],
         "strict": True,
         "parameters": _strict(input_schema(tool)),
     }
@@ -218,7 +195,7 @@ def _openai(tool: Tool, api: str) -> dict[str, object]:
 
 def _openai_custom(tool: Tool, api: str) -> dict[str, object]:
     """A tool whose input is the text itself, so that nothing of it is escaped."""
-    named = {"name": tool.name, "description": tool.description}
+    named = {"name": tool.name, "description": DESCRIPTIONS[tool.name]}
     grammar = {"syntax": "lark", "definition": APPLY_PATCH_LARK}
     if api == "responses":
         return {"type": "custom", **named, "format": {"type": "grammar", **grammar}}
