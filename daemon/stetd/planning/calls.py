@@ -124,7 +124,12 @@ async def _plans(
     for number, (method, inner) in enumerate(_transaction_calls(call.params)):
         common, own = split_common(inner)
         try:
-            _check_if_match(_inner_if_match(method, common), own, world)
+            if outside_only := sorted(set(common) - {"if_match"}):
+                raise refuse(
+                    Kind.INVALID_PARAMS,
+                    f"{', '.join(outside_only)}: give this to the transaction, not to a call in it",
+                )
+            _check_if_match(convert(Common, method, common).if_match, own, world)
             patience.go_on()
             plan = await plan_dialect(method, own, world)
             check_plan(plan, excludes)
@@ -176,16 +181,6 @@ def _transaction_calls(params: Mapping[str, Any]) -> list[tuple[str, dict[str, A
                 )
         raise refuse(Kind.INVALID_PARAMS, f"call {number + 1}: {why}", call=number)
     return checked
-
-
-def _inner_if_match(method: str, common: dict[str, Any]) -> IfMatch | None:
-    outside_only = sorted(set(common) - {"if_match"})
-    if outside_only:
-        raise refuse(
-            Kind.INVALID_PARAMS,
-            f"{', '.join(outside_only)}: give this to the transaction, not to a call in it",
-        )
-    return convert(Common, method, common).if_match
 
 
 def _draft(plans: Sequence[Plan], call: EditCall, world: CallWorld) -> Draft:

@@ -28,7 +28,18 @@ def admit(draft: Draft, base: Base, call: EditCall, protection: Protection) -> N
     if not covered:
         return
     if protection.action == "refuse" and not call.control:
-        raise Refused(*(_protected(path) for path in covered))
+        failures = (
+            Failure(
+                Kind.PATH_PROTECTED.value,
+                f"{path}: this file is protected, because programs run what it says; agents may "
+                "not change it. Leave it out, and tell the person what you would change: they can "
+                "do it in an editor, or let agents (protected and protected_action in stet's "
+                "configuration).",
+                path=path,
+            )
+            for path in covered
+        )
+        raise Refused(*failures)
     draft.flagged = covered
     told = [
         f"{path} is protected, because programs run what it says: the change is made, and "
@@ -43,16 +54,6 @@ def _changes(item: DraftFile) -> bool:
     if item.found is None or item.after is None:
         return item.found is not None or item.after is not None
     return item.after != item.found.data or item.mode not in (None, item.found.mode)
-
-
-def _protected(path: str) -> Failure:
-    return Failure(
-        Kind.PATH_PROTECTED.value,
-        f"{path}: this file is protected, because programs run what it says; agents may not change "
-        "it. Leave it out, and tell the person what you would change: they can do it in an editor, "
-        "or let agents (protected and protected_action in stet's configuration).",
-        path=path,
-    )
 
 
 # -- several names for one file
@@ -78,23 +79,21 @@ def _refuse_two_spellings(draft: Draft, call: EditCall) -> None:
 def _why_not_both(one: DraftFile, other: DraftFile, call: EditCall) -> Failure | None:
     paths = f"{one.target.path} and {other.target.path}"
     if one.found is not None and other.found is not None:
-        if one.found.inode == other.found.inode != (0, 0):
-            return Failure(
-                Kind.INVALID_PARAMS.value,
-                f"{paths} are one file on this file system, under two spellings. Use one of them; "
-                "to change the letter case of a name, move the file to another name first.",
-                path=other.target.path,
-            )
-    elif one.found is other.found and None not in (one.after, other.after):
-        if call.needs_history:  # they stood beside each other before
+        if one.found.inode != other.found.inode or one.found.inode == (0, 0):
             return None
-        return Failure(
-            Kind.INVALID_PARAMS.value,
-            f"one call can't make both {paths}: some file systems take these names for one file. "
-            "Choose names that differ in more than letter case, or make them in two calls.",
-            path=other.target.path,
+        sentence = (
+            f"{paths} are one file on this file system, under two spellings. Use one of them; to "
+            "change the letter case of a name, move the file to another name first."
         )
-    return None
+    else:
+        both_made = one.found is other.found and None not in (one.after, other.after)
+        if not both_made or call.needs_history:  # which only brings back what stood there together
+            return None
+        sentence = (
+            f"one call can't make both {paths}: some file systems take these names for one file. "
+            "Choose names that differ in more than letter case, or make them in two calls."
+        )
+    return Failure(Kind.INVALID_PARAMS.value, sentence, path=other.target.path)
 
 
 # -- repositories

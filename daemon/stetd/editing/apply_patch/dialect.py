@@ -95,7 +95,20 @@ class _Performance:
             raise Refused(*sorted(self.failures, key=lambda failure: failure.index or 0))
         files = tuple(self.files.planned())
         if not files:
-            raise _no_change(operations)
+            if len(operations) > 1:
+                raise refuse(
+                    Kind.NO_CHANGE,
+                    "the patch as a whole changes nothing: after its operations all files are as "
+                    "they were. Nothing was written; if that is not what you expected, read them "
+                    "again.",
+                )
+            path = operations[0].path
+            failure = _subject(operations[0], path).failure(
+                Kind.NO_CHANGE,
+                f"changes nothing: {path} already reads like this. Nothing was written; if that "
+                "is not what you expected, read the file again.",
+            )
+            raise Refused(failure)
         reports = self.files.reports()
         return Plan(
             files=files,
@@ -167,7 +180,13 @@ class _Performance:
         elif self._is_tainted(own):
             self.files.tainted.add(target)
         elif target != own:
-            self._warn_of_relative_link(own, target)
+            node = self.files.node(own)
+            elsewhere = own.rpartition("/")[0] != target.rpartition("/")[0]
+            if node.is_link and elsewhere and not (node.data or b"").startswith(b"/"):
+                self.warnings.append(
+                    f"{target} is a symbolic link with a relative target: from its new directory "
+                    "it leads to another place."
+                )
             self.files.move(own, target)
 
     def _edit(self, operation: Update, path: str) -> None:
@@ -232,15 +251,6 @@ class _Performance:
         if warning and warning not in self.warnings:
             self.warnings.append(warning)
 
-    def _warn_of_relative_link(self, source: str, target: str) -> None:
-        node = self.files.node(source)
-        folders = {path.rpartition("/")[0] for path in (source, target)}
-        if node.is_link and len(folders) > 1 and not (node.data or b"").startswith(b"/"):
-            self.warnings.append(
-                f"{target} is a symbolic link with a relative target: from its new directory it "
-                "leads to another place."
-            )
-
     def _message(self, reports: Sequence[EditReport]) -> str:
         """The text for the model: the files, then what else there is to say."""
         statuses = list(self.files.statuses())
@@ -267,22 +277,6 @@ class _Performance:
 
 
 # -- what is refused
-
-
-def _no_change(operations: Sequence[Operation]) -> Refused:
-    if len(operations) > 1:
-        return refuse(
-            Kind.NO_CHANGE,
-            "the patch as a whole changes nothing: after its operations all files are as they "
-            "were. Nothing was written; if that is not what you expected, read them again.",
-        )
-    [only] = operations
-    failure = _subject(only, only.path).failure(
-        Kind.NO_CHANGE,
-        f"changes nothing: {only.path} already reads like this. Nothing was written; if that is "
-        "not what you expected, read the file again.",
-    )
-    return Refused(failure)
 
 
 def _subject(edit: Hunk | Operation, path: str) -> Subject:

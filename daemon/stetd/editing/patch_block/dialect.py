@@ -41,7 +41,7 @@ class _File:
     target: Target
     pairs: dict[int, tuple[str, str]] = field(default_factory=dict)
     edits: list[LocatedEdit] = field(default_factory=list)
-    #: What becomes of it.
+    #: What becomes of it: nothing where its edits can't be made.
     planned: list[PlannedFile] = field(default_factory=list)
     reports: tuple[EditReport, ...] = ()
     warnings: list[str] = field(default_factory=list)
@@ -61,18 +61,14 @@ def plan(params: Mapping[str, object], world: World) -> Plan:
         paths = {path: path for path in answer.paths} or paths
         files = _files(call, answer, world)
         paths = {file.spelled: file.target.path for file in files}
-        return _plan(files)
+        failures = _locate(files)
+        for file in files:
+            failures += _carry_out(file)
+        if failures:
+            raise Refused(*sorted(failures, key=lambda failure: failure.index or 0))
     except Refused as refusal:
         result = _refused_result(paths, refusal.failures)
         raise Refused(*refusal.failures, extra=refusal.extra | {"result": result}) from refusal
-
-
-def _plan(files: Sequence[_File]) -> Plan:
-    failures = _locate(files)
-    for file in files:
-        failures += _carry_out(file)
-    if failures:
-        raise Refused(*sorted(failures, key=lambda failure: failure.index or 0))
     reports = sorted((r for file in files for r in file.reports), key=lambda r: r.index)
     count = refusals.counted(len(reports), "edit")
     alone = f"patch_block {files[0].target.path}: {count}"
