@@ -221,9 +221,8 @@ def report_edits(
     path: str, edits: Sequence[LocatedEdit], changes: Sequence[Change], applied: Applied
 ) -> tuple[EditReport, ...]:
     """One report an edit, in the order of the call: the lines where its text now stands."""
-    spans = _spans(edits, changes, applied)
     ordered = sorted(edits, key=lambda each: each.index)
-    lines = line_spans(applied.text, [spans[edit.index] for edit in ordered])
+    lines = line_spans(applied.text, _spans(ordered, changes, applied))
     return tuple(
         EditReport(edit.index, path, *span, edit.rung)
         for edit, span in zip(ordered, lines, strict=True)
@@ -256,7 +255,7 @@ def line_numbers(text: str, offsets: Iterable[int]) -> Mapping[int, int]:
 
 def _spans(
     edits: Sequence[LocatedEdit], changes: Sequence[Change], applied: Applied
-) -> Mapping[int, tuple[int, int]]:
+) -> Iterator[tuple[int, int]]:
     """Where each edit's replacement stands in the new text, context that it kept included."""
     ends = [change.end for change in changes]
     growth = [0, *accumulate(len(each.text) - (each.end - each.start) for each in changes)]
@@ -267,7 +266,6 @@ def _spans(
     def moved(offset: int) -> int:
         return offset + growth[bisect_right(ends, offset)]
 
-    spans: dict[int, tuple[int, int]] = {}
     for edit in edits:
         numbers = own.get(edit.index, [])
         if numbers and changes[numbers[0]].start == edit.start:
@@ -278,5 +276,4 @@ def _spans(
             end = applied.places[numbers[-1]][1]
         else:
             end = moved(edit.end - 1) + 1 if edit.end > edit.start else start
-        spans[edit.index] = (start, max(start, end))
-    return spans
+        yield start, max(start, end)

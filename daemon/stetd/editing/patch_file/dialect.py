@@ -52,7 +52,16 @@ _LADDER = frozenset(rung.value for rung in Rung)
 def plan(params: Mapping[str, object], world: World) -> Plan:
     """What the call ``params`` does to ``world``. Raises Refused."""
     call = validated(PatchFileInput, params, noun=NOUN)
-    _check_size(call)
+    if len(call.changes) > MOST_CHANGES:
+        raise refuse(
+            Kind.INVALID_PARAMS,
+            f'"changes" holds {len(call.changes):,} changes; {MOST_CHANGES:,} is the most, because '
+            "each is looked for in the text that the one before it leaves. Send them in several "
+            "calls.",
+            path=call.path,
+        )
+    texts = (text for each in call.changes for text in (each.search, each.replace))
+    refusals.check_size(call.path, texts)
     allowance = Allowance()
     checked = [
         check_change(Subject(NOUN, index, call.path, "search", "replace"), change, allowance)
@@ -113,20 +122,6 @@ def plan(params: Mapping[str, object], world: World) -> Plan:
         preview_message=message(done=False),
         warnings=tuple(warnings),
         subject=f"patch_file {target.path}: {counted(len(reports), 'edit')}",
-    )
-
-
-def _check_size(call: PatchFileInput) -> None:
-    if len(call.changes) > MOST_CHANGES:
-        raise refuse(
-            Kind.INVALID_PARAMS,
-            f'"changes" holds {len(call.changes):,} changes; {MOST_CHANGES:,} is the most, because '
-            "each is looked for in the text that the one before it leaves. Send them in several "
-            "calls.",
-            path=call.path,
-        )
-    refusals.check_size(
-        call.path, (text for each in call.changes for text in (each.search, each.replace))
     )
 
 
@@ -191,15 +186,11 @@ def _no_change(target: Target, steps: Succession, changes: Sequence[SoundChange]
             "written.",
             path=target.path,
         )
-    failures = (
-        each.subject.failure(
-            Kind.NO_CHANGE,
-            f"changes nothing: search and replace come to the same text in {target.path}. Nothing "
-            "was written; if that is not what you expected, read the file again.",
-        )
-        for each in changes
+    sentence = (
+        f"changes nothing: search and replace come to the same text in {target.path}. Nothing was "
+        "written; if that is not what you expected, read the file again."
     )
-    return Refused(*failures)
+    return Refused(*(each.subject.failure(Kind.NO_CHANGE, sentence) for each in changes))
 
 
 def _backup(path: str, source: SourceFile, world: World) -> PlannedFile:
