@@ -20,10 +20,9 @@ from mutations.drafts import ADDED, GONE, KEPT, Draft, Line, drawn
 from mutations.mistakes import runs
 from mutations.sending import IN_LINES, Answer, ask, can_send, dialects, texts
 from mutations.sources import sources
-from stetd.editing.apply_patch.hunks import FileLines, Found
 from stetd.editing.matching import ladder as matching
 from stetd.editing.matching.normal_forms import folded_text
-from stetd.editing.matching.rungs import Run, Rung
+from stetd.editing.matching.rungs import FileLines, Found, Run, Rung
 from stetd.editing.text import with_newlines
 
 

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from patch_calls import unplaced, updated
-from stetd.editing.apply_patch.hunks import FileLines, block_end
+from stetd.editing.apply_patch.hunks import block_end
 from stetd.editing.matching.normal_forms import bare, folded_text, without_trailing_space
-from stetd.editing.matching.rungs import Run, Rung
+from stetd.editing.matching.rungs import FileLines, Run, Rung
 from stetd.editing.text import Document
 
 LINES = st.sampled_from(["a", "b", "a ", " a", "\ta", "  b", "\u2018a\u2019", "'a'", "", " ", "c"])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from memory_world import MemoryWorld
 from stetd.editing.dialects import DIALECTS
 from stetd.editing.matching.rungs import Rung, TooFew, nth_place
-from stetd.editing.patch_file.sequential import Succession, changed_lines, report_steps
+from stetd.editing.patch_file.dialect import Succession, changed_lines, report_steps
 from stetd.editing.planning import LocatedEdit
 from stetd.editing.text import Document
 

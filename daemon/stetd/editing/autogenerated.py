@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 
 _HEADER_BYTES = 2_000
-
 _MARKER = re.compile(
     r"\bcode generated\b.*?\bdo not edit\b"
     r"|(?<!\w)@generated\b"
@@ -35,7 +34,6 @@ _BLOCKS = (
 
 #: In these ``#`` begins a heading.
 _PROSE = (".md", ".markdown", ".mdx", ".txt", ".rst", ".adoc")
-
 _LOCK_FILE = re.compile(
     r"\.terraform\.lock\.hcl|bun\.lock|bun\.lockb|cargo\.lock|cartfile\.resolved|chart\.lock"
     r"|composer\.lock|conda-lock\.yml|deno\.lock|flake\.lock|gemfile\.lock|go\.sum"

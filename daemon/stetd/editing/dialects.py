@@ -14,7 +14,6 @@ from stetd.editing.patch_block import dialect as patch_block
 from stetd.editing.patch_file import dialect as patch_file
 
 Dialect = Callable[[Mapping[str, object], World], Plan]
-
 #: Method name to the function that plans its calls.
 DIALECTS: Mapping[str, Dialect] = {
     "apply_patch": apply_patch.plan,

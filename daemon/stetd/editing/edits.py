@@ -37,21 +37,17 @@ class World(Protocol):
 
     def read(self, path: str) -> SourceFile:
         """The file at ``path`` (as the request spells it). Raises Refused."""
-        ...
 
     def look(self, path: str) -> SourceFile:
         """What stands at ``path`` itself: a symbolic link, not what it leads to. Raises Refused."""
-        ...
 
     @property
     def root(self) -> str:
         """The absolute path of the workspace's root, without a slash at its end."""
-        ...
 
     @property
     def clipboards(self) -> Mapping[str, str]:
         """The session's clipboards by name."""
-        ...
 
 
 class PlannedFile(msgspec.Struct, frozen=True):

@@ -97,6 +97,13 @@ def directories_above(path: str) -> Iterator[str]:
         at = path.find("/", at + 1)
 
 
+def files_above(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Which of these files lie below which others, in order: they can't both be made."""
+    made = set(paths)
+    for path in sorted(made):
+        yield from ((path, above) for above in directories_above(path) if above in made)
+
+
 def in_repository(path: str, directory: str) -> Refused:
     """The refusal of a path that lies in a directory which is a Git repository itself."""
     return refuse(

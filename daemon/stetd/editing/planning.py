@@ -87,24 +87,27 @@ def arrange(text: str, edits: Sequence[LocatedEdit]) -> Arrangement:
         else:
             for edit in _without_shared_edges(text, group):
                 changes.extend(_narrowed(text, edit))
-    changes.sort(key=_order)
+    # At one place insertions come first, by rank and then as the call lists them.
+    changes.sort(key=lambda each: (each.start, not each.inserts, each.rank, each.index))
     return Arrangement(tuple(changes), (*_collisions(changes), *_repetitions(changes)))
 
 
 def changed_parts(old: str, new: str) -> Iterator[tuple[int, int, int, int]]:
     """The stretches (of ``old``, of ``new``) that differ, by whole lines, in order."""
     patience.go_on()
-    tail = _open_end(old, new)
+    # Where neither text ends with a terminator, both borrow one.
+    tail = ""
+    if old and new and old[-1] not in "\r\n" and new[-1] not in "\r\n":
+        found = TERMINATOR.search(new) or TERMINATOR.search(old)
+        tail = found.group() if found else "\n"
     before, after = whole_lines(old + tail), whole_lines(new + tail)
-    old_at, new_at = (
-        list(accumulate(map(len, before), initial=0)),
-        list(accumulate(map(len, after), initial=0)),
-    )
+    old_at = list(accumulate(map(len, before), initial=0))
+    new_at = list(accumulate(map(len, after), initial=0))
     for i1, i2, j1, j2 in _differing_lines(before, after):
         start, end, new_start, new_end = old_at[i1], old_at[i2], new_at[j1], new_at[j2]
         if tail and i2 == len(before):
-            # The borrowed terminator is no part of either text. Lines that are added or
-            # removed at the end bring or take the terminator *before* them instead.
+            # The borrowed terminator is no part of either text: lines that are added or removed at
+            # the end bring or take the one *before* them instead.
             end, new_end = end - len(tail), new_end - len(tail)
             if i1 == i2 or j1 == j2:
                 start, new_start = start - len(tail), new_start - len(tail)
@@ -152,11 +155,6 @@ def _narrowed(text: str, edit: LocatedEdit) -> Iterator[Change]:
         yield Change(edit.start + start, edit.start + end, new, edit.index, edit.rank)
 
 
-def _order(change: Change) -> tuple[int, bool, int, int]:
-    """By place; at one place insertions come first, by rank and then as the call lists them."""
-    return change.start, not change.inserts, change.rank, change.index
-
-
 def _collisions(changes: Iterable[Change]) -> Iterator[Overlap]:
     """Changes, in order, that begin inside the one that reaches furthest."""
     furthest: Change | None = None
@@ -178,14 +176,6 @@ def _repetitions(changes: Iterable[Change]) -> Iterator[Overlap]:
         if other != change.index:
             first, second = sorted((other, change.index))
             yield Overlap(second, first, change.start, identical=True)
-
-
-def _open_end(old: str, new: str) -> str:
-    """The terminator to lend to both texts when neither ends with one, else nothing."""
-    if not old or not new or old[-1] in "\r\n" or new[-1] in "\r\n":
-        return ""
-    found = TERMINATOR.search(new) or TERMINATOR.search(old)
-    return found.group() if found else "\n"
 
 
 def _differing_lines(
@@ -231,9 +221,8 @@ def report_edits(
     path: str, edits: Sequence[LocatedEdit], changes: Sequence[Change], applied: Applied
 ) -> tuple[EditReport, ...]:
     """One report an edit, in the order of the call: the lines where its text now stands."""
-    spans = _spans(edits, changes, applied)
     ordered = sorted(edits, key=lambda each: each.index)
-    lines = line_spans(applied.text, [spans[edit.index] for edit in ordered])
+    lines = line_spans(applied.text, _spans(ordered, changes, applied))
     return tuple(
         EditReport(edit.index, path, *span, edit.rung)
         for edit, span in zip(ordered, lines, strict=True)
@@ -266,7 +255,7 @@ def line_numbers(text: str, offsets: Iterable[int]) -> Mapping[int, int]:
 
 def _spans(
     edits: Sequence[LocatedEdit], changes: Sequence[Change], applied: Applied
-) -> Mapping[int, tuple[int, int]]:
+) -> Iterator[tuple[int, int]]:
     """Where each edit's replacement stands in the new text, context that it kept included."""
     ends = [change.end for change in changes]
     growth = [0, *accumulate(len(each.text) - (each.end - each.start) for each in changes)]
@@ -277,7 +266,6 @@ def _spans(
     def moved(offset: int) -> int:
         return offset + growth[bisect_right(ends, offset)]
 
-    spans: dict[int, tuple[int, int]] = {}
     for edit in edits:
         numbers = own.get(edit.index, [])
         if numbers and changes[numbers[0]].start == edit.start:
@@ -288,5 +276,4 @@ def _spans(
             end = applied.places[numbers[-1]][1]
         else:
             end = moved(edit.end - 1) + 1 if edit.end > edit.start else start
-        spans[edit.index] = (start, max(start, end))
-    return spans
+        yield start, max(start, end)

@@ -19,7 +19,6 @@ from stetd.editing.text import Document
 
 #: How many line numbers a sentence spells out; ``candidates`` carries all of them.
 _SPELLED_LINES = 20
-
 #: ``matching`` lists no more places than this, so a count that reaches it may be short.
 MANY_PLACES = 1_000
 
@@ -32,11 +31,13 @@ class Subject(msgspec.Struct, frozen=True):
     path: str
     old: str = "oldText"
     new: str = "newText"
+    #: What it is called; "": ``patch 2``, as sentences for the model count.
+    name: str = ""
 
     @property
     def label(self) -> str:
-        """``patch 2``: as sentences for the model count."""
-        return f"{self.noun} {self.index + 1}"
+        """What sentences for the model call it."""
+        return self.name or f"{self.noun} {self.index + 1}"
 
     def failure(
         self,
@@ -44,7 +45,7 @@ class Subject(msgspec.Struct, frozen=True):
         sentence: str,
         *,
         line: int | None = None,
-        candidates: list[int] | None = None,
+        candidates: Sequence[int] | None = None,
         nearest: Nearest | None = None,
     ) -> Failure:
         """A failure of this edit; ``sentence`` goes on after ``patch 2: ``."""
@@ -54,7 +55,7 @@ class Subject(msgspec.Struct, frozen=True):
             index=self.index,
             path=self.path,
             line=line,
-            candidates=candidates,
+            candidates=None if candidates is None else list(candidates),
             nearest=nearest,
         )
 
@@ -66,16 +67,6 @@ def old_text_not_found(subject: Subject, explanation: str, nearest: Nearest | No
         sentence = f"{sentence} {explanation}"
     return subject.failure(
         Kind.OLD_TEXT_NOT_FOUND, sentence, line=nearest.line if nearest else None, nearest=nearest
-    )
-
-
-def inserted_by_another(failure: Failure, other: Subject) -> Failure:
-    """The same miss, when ``other`` would put the text there: edits of a call don't see that."""
-    return msgspec.structs.replace(
-        failure,
-        message=f"{failure.message}\nThis text stands in the new text of {other.label}, but all "
-        f"are applied to {failure.path} as it was before the call: join the two into one "
-        f"{other.noun}, or send them in two calls.",
     )
 
 
@@ -102,15 +93,14 @@ def no_change(subject: Subject) -> Failure:
 def check_size(path: str | None, texts: Iterable[str]) -> None:
     """Raise Refused (input_too_large) if ``texts`` are over the token limit (REQ-PATCH-008)."""
     found = tokens.excess(texts)
-    if found is None:
-        return
-    raise refuse(
-        Kind.INPUT_TOO_LARGE,
-        f"the texts of this call are {'' if found.exact else 'more than '}{found.tokens:,} tokens "
-        f"long; the limit is {tokens.MAX_TOKENS:,}. Break the edit into smaller patches and send "
-        "them in several calls.",
-        path=path,
-    )
+    if found is not None:
+        raise refuse(
+            Kind.INPUT_TOO_LARGE,
+            f"the texts of this call are {'' if found.exact else 'more than '}{found.tokens:,} "
+            f"tokens long; the limit is {tokens.MAX_TOKENS:,}. Break the edit into smaller patches "
+            "and send them in several calls.",
+            path=path,
+        )
 
 
 def spelled_lines(lines: Sequence[int]) -> str:
@@ -131,10 +121,8 @@ def visible(text: str, limit: int = 80) -> str:
 
 #: How many old texts that were not found are told the nearest passage.
 EXPLAINED_MISSES = 20
-
 #: After so many failed edits the others are not looked at, because a miss takes long.
 MOST_FAILED = 200
-
 #: What each tolerant rung means for the caller; ``{old}`` and ``{new}`` are the dialect's words.
 _TOLERANCE = {
     Rung.LINE_ENDINGS: "the line endings differ",
@@ -160,11 +148,10 @@ def overlap_failures(
     document: Document, subjects: Mapping[int, Subject], arrangement: Arrangement
 ) -> Iterator[Failure]:
     """One failure for every two edits that get in each other's way."""
-    reported: set[tuple[int, int]] = set()
+    first = {(each.index, each.other): each for each in reversed(arrangement.overlaps)}
     for overlap in arrangement.overlaps:
-        if (overlap.index, overlap.other) in reported:
+        if first[overlap.index, overlap.other] is not overlap:
             continue
-        reported.add((overlap.index, overlap.other))
         subject, other = subjects[overlap.index], subjects[overlap.other]
         line = document.line_at(overlap.offset)
         if overlap.identical:

@@ -16,7 +16,6 @@ from itertools import accumulate
 from typing import Any, TypeVar
 
 Form = TypeVar("Form")
-
 #: Unicode White_Space (PropList) without U+000A and U+000D, which end lines.
 WHITE_SPACE = (
     "\t\x0b\x0c \x85\xa0\u1680"
@@ -24,7 +23,6 @@ WHITE_SPACE = (
     "\u2028\u2029\u202f\u205f\u3000"
 )
 TERMINATOR = re.compile(r"\r\n|\n|\r")
-
 _BOM = b"\xef\xbb\xbf"
 _BARE_NEWLINE = re.compile(r"(?<!\r)\n")
 _ESCAPED_BYTE = re.compile("[\udc80-\udcff]")
@@ -177,19 +175,16 @@ class Document:
         if "\r" not in self.text:
             return "\n"
         own = TERMINATOR.search(self.text, offset - self.splits_terminator(offset))
-        return own.group() if own is not None else self._terminator_before(offset)
+        if own is not None:
+            return own.group()
+        end = max(self.text.rfind("\n", 0, offset), self.text.rfind("\r", 0, offset)) + 1
+        if not end:
+            return "\n"
+        return "\r\n" if self.text.endswith("\r\n", 0, end) else self.text[end - 1]
 
     def splits_terminator(self, offset: int) -> bool:
         """Whether ``offset`` lies between the ``\\r`` and the ``\\n`` of one terminator."""
         return 0 < offset < len(self.text) and self.text[offset - 1 : offset + 1] == "\r\n"
-
-    def _terminator_before(self, offset: int) -> str:
-        end = max(self.text.rfind("\n", 0, offset), self.text.rfind("\r", 0, offset)) + 1
-        if not end:
-            return "\n"
-        if self.text[max(0, end - 2) : end] == "\r\n":
-            return "\r\n"
-        return self.text[end - 1]
 
     def undecodable(self, start: int, end: int) -> bool:
         """Whether ``text[start:end]`` holds bytes that are not UTF-8."""

@@ -21,11 +21,9 @@ if TYPE_CHECKING:
 
 #: REQ-PATCH-008.
 MAX_TOKENS = 60_000
-
 _VOCABULARY = "o200k_base.tiktoken.xz"
 _VOCABULARY_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
 _SPECIAL_TOKENS = {"<|endoftext|>": 199999, "<|endofprompt|>": 200018}
-
 #: How o200k_base cuts text before merging bytes; part of the encoding's definition.
 _PIECES = "|".join(
     (
@@ -44,10 +42,8 @@ _PIECES = "|".join(
 #: Merging is quadratic in the length of a run: longer ones are cut, at a token a cut at most.
 _LONGEST_RUN = 1_000
 _RUN = re.compile(r"\S+|\s+")
-
 #: Text is encoded in stretches of about this many characters, so that counting can stop.
 _STRETCH = 65_536
-
 #: Counting stops at the limit when this many characters are still to be read.
 _EXACT_UP_TO = 1_000_000
 

@@ -6,22 +6,22 @@ it will leave, and the drafts are joined to one, so that it is one record and on
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 from msgspec.structs import replace
 
 from stet.wire.failures import Failure, Kind, Refused, refuse
+from stet.wire.results import BlockResult
 from stetd.editing import patience
 from stetd.editing.dialects import DIALECTS
 from stetd.editing.edits import Plan, World
-from stetd.editing.paths import directories_above
+from stetd.editing.paths import files_above
 from stetd.editing.refusals import counted
 from stetd.history.excluding import Excludes
 from stetd.history.protecting import NOTHING_PROTECTED, Protection
-from stetd.planning.excluded_contents import check_plan
-from stetd.planning.plan_checks import admit
+from stetd.planning.plan_checks import admit, check_plan
 from stetd.planning.proposals import Proposal, draft_of
 from stetd.planning.world import CallLimits, CallWorld, EditCall
 from stetd.processes.recorded_plans import PlanDialect
@@ -56,12 +56,17 @@ def plan_call(
 
     ``proposal``: what the historian has planned. Raises Changed if it does not hold any more.
     """
+
+    async def at_once(method: str, params: Mapping[str, Any], world: World) -> Plan:
+        return plan_dialect(method, params, world)
+
     with closing(CallWorld(workspace, base, call, session, limits)) as world:
-        _check_if_match(call.if_match, call.params, world)
-        if proposal is not None:
-            draft = draft_of(proposal, world)
+        if proposal is None:
+            plans = _without_waiting(_plans(call, world, workspace.excludes, at_once))
+            draft = _draft(plans, call, world)
         else:
-            draft = _plan(workspace, call, world, plan_dialect)
+            _check_if_match(call.if_match, call.params, world)
+            draft = draft_of(proposal, world)
     try:
         written = sum(len(item.after) for item in draft.files if item.after is not None)
         limits.check(len(draft.files), written)
@@ -76,13 +81,13 @@ def plan_call(
 def check_if_match(
     workspace: Workspace, base: Base, call: EditCall, session: Session | None, limits: CallLimits
 ) -> None:
-    """Refuse a call at once that is not about what stands there."""
+    """Refuse a call at once whose if_match is not the current content."""
     with closing(CallWorld(workspace, base, call, session, limits)) as world:
         _check_if_match(call.if_match, call.params, world)
 
 
-#: Asks for the plans of a call's dialects, one after the other, and is sent them.
-Dialects = Generator[tuple[str, Mapping[str, Any]], Plan, list[Plan]]
+#: Plans one call of a dialect, where that may take long.
+PlanElsewhere = Callable[[str, Mapping[str, Any], World], Awaitable[Plan]]
 
 
 async def plan_dialects(
@@ -90,105 +95,62 @@ async def plan_dialects(
     call: EditCall,
     session: Session | None,
     limits: CallLimits,
-    plan_dialect: Callable[[str, Mapping[str, Any], World], Awaitable[Plan]],
+    plan_dialect: PlanElsewhere,
 ) -> None:
     """Have ``plan_dialect`` plan a call on the files as they are on the disk. Raises Refused."""
     with closing(CallWorld(workspace, Base(workspace.head), call, session, limits)) as world:
-        _check_if_match(call.if_match, call.params, world)
-        dialects = _dialects(call, world, workspace.excludes)
-        with suppress(StopIteration):
-            wanted = next(dialects)
-            while True:
-                try:
-                    plan = await plan_dialect(*wanted, world)
-                except Refused as refusal:
-                    wanted = dialects.throw(refusal)
-                else:
-                    wanted = dialects.send(plan)
+        await _plans(call, world, workspace.excludes, plan_dialect)
 
 
-def _plan(
-    workspace: Workspace, call: EditCall, world: CallWorld, plan_dialect: PlanDialect
-) -> Draft:
-    plans = _planned(_dialects(call, world, workspace.excludes), world, plan_dialect)
-    if call.method == TRANSACTION:
-        return _transaction(plans, world, preview=call.preview)
-    return _plan_edit(plans[0], world, preview=call.preview)
+def _without_waiting(plans: Coroutine[Any, None, list[Plan]]) -> list[Plan]:
+    try:
+        plans.send(None)
+    except StopIteration as end:
+        finished: list[Plan] = end.value
+        return finished
+    raise AssertionError("BUG: a call that is planned at once waits")
 
 
-def _planned(dialects: Dialects, world: CallWorld, plan_dialect: PlanDialect) -> list[Plan]:
-    wanted = next(dialects)
-    while True:
-        try:
-            plan = plan_dialect(*wanted, world)
-        except Refused as refusal:
-            wanted = dialects.throw(refusal)
-            continue
-        try:
-            wanted = dialects.send(plan)
-        except StopIteration as end:
-            plans: list[Plan] = end.value
-            return plans
-
-
-def _dialects(call: EditCall, world: CallWorld, excludes: Excludes) -> Dialects:
+async def _plans(
+    call: EditCall, world: CallWorld, excludes: Excludes, plan_dialect: PlanElsewhere
+) -> list[Plan]:
     """The plans of a call's dialects, each over what the ones before it will leave."""
-    if call.method == TRANSACTION:
-        return (yield from _inner_dialects(call, world, excludes))
-    plan = yield call.method, call.params
-    check_plan(plan, excludes)
-    return [plan]
-
-
-def _inner_dialects(call: EditCall, world: CallWorld, excludes: Excludes) -> Dialects:
+    _check_if_match(call.if_match, call.params, world)
+    if call.method != TRANSACTION:
+        plan = await plan_dialect(call.method, call.params, world)
+        check_plan(plan, excludes)
+        return [plan]
     plans: list[Plan] = []
     for number, (method, inner) in enumerate(_transaction_calls(call.params)):
         common, own = split_common(inner)
         try:
-            _check_if_match(_inner_if_match(method, common), own, world)
+            if outside_only := sorted(set(common) - {"if_match"}):
+                raise refuse(
+                    Kind.INVALID_PARAMS,
+                    f"{', '.join(outside_only)}: give this to the transaction, not to a call in it",
+                )
+            _check_if_match(convert(Common, method, common).if_match, own, world)
             patience.go_on()
-            plan = yield method, own
+            plan = await plan_dialect(method, own, world)
             check_plan(plan, excludes)
+            if plan.preview and not call.preview:
+                raise refuse(
+                    Kind.INVALID_PARAMS,
+                    "a transaction is carried out as one, so it can't hold a call that is only "
+                    "tried: give preview: true to the transaction, and leave dry_run out of its "
+                    "calls.",
+                )
         except Refused as refusal:
-            raise _in_call(refusal, number) from refusal
-        if plan.preview and not call.preview:
-            tried = refuse(
-                Kind.INVALID_PARAMS,
-                "a transaction is carried out as one, so it can't hold a call that is only tried: "
-                "give preview: true to the transaction, and leave dry_run out of its calls.",
-            )
-            raise _in_call(tried, number)
+            failures = [
+                replace(each, message=f"call {number + 1}: {each.message}", call=number)
+                for each in refusal.failures
+            ]
+            raise Refused(*failures, extra=refusal.extra) from refusal
         world.apply(plan)
         reports = tuple(replace(each, call=number) for each in plan.edits)
         results = tuple(replace(each, call=number) for each in plan.results)
         plans.append(replace(plan, edits=reports, results=results))
     return plans
-
-
-def _plan_edit(plan: Plan, world: CallWorld, *, preview: bool) -> Draft:
-    preview = preview or plan.preview
-    message = _told(plan, preview=preview)
-    draft = _draft([plan], world, subject=plan.subject, message=message)
-    draft.preview = preview
-    if plan.results:
-        draft.result = list(plan.results) if len(plan.results) > 1 else plan.results[0]
-    return draft
-
-
-def _transaction(plans: list[Plan], world: CallWorld, *, preview: bool) -> Draft:
-    files = {planned.path for plan in plans for planned in plan.files}
-    subject = f"transaction: {counted(len(plans), 'call')}, {counted(len(files), 'file')}"
-    message = "\n".join(
-        f"call {n + 1}: {_told(plan, preview=preview)}" for n, plan in enumerate(plans)
-    )
-    draft = _draft(plans, world, subject=subject, message=message)
-    draft.result = [result for plan in plans for result in plan.results] or None
-    return draft
-
-
-def _told(plan: Plan, *, preview: bool) -> str:
-    """What the model is told of a plan."""
-    return plan.preview_message or plan.message if preview else plan.message
 
 
 def _transaction_calls(params: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
@@ -203,60 +165,45 @@ def _transaction_calls(params: Mapping[str, Any]) -> list[tuple[str, dict[str, A
         )
     checked = []
     for number, item in enumerate(calls):
-        if not _is_call(item):
-            raise refuse(
-                Kind.INVALID_PARAMS,
-                f"call {number + 1}: each call is an object with method and params, "
-                'e.g. {"method": "patch", "params": {"path": "a.py", "patches": [...]}}',
-                call=number,
-            )
-        if item["method"] not in DIALECTS:
-            raise refuse(
-                Kind.INVALID_PARAMS,
-                f"call {number + 1}: {item['method']!r} can't be part of a transaction; "
-                f"the methods that can are: {', '.join(DIALECTS)}",
-                call=number,
-            )
-        checked.append((item["method"], item["params"]))
+        match item:
+            case {"method": str(method), "params": dict(inner)} if len(item) == 2:
+                if method in DIALECTS:
+                    checked.append((method, inner))
+                    continue
+                why = (
+                    f"{method!r} can't be part of a transaction; the methods that can are: "
+                    f"{', '.join(DIALECTS)}"
+                )
+            case _:
+                why = (
+                    "each call is an object with method and params, "
+                    'e.g. {"method": "patch", "params": {"path": "a.py", "patches": [...]}}'
+                )
+        raise refuse(Kind.INVALID_PARAMS, f"call {number + 1}: {why}", call=number)
     return checked
 
 
-def _is_call(item: Any) -> bool:
-    return (
-        isinstance(item, dict)
-        and set(item) == {"method", "params"}
-        and isinstance(item["method"], str)
-        and isinstance(item["params"], dict)
-    )
-
-
-def _inner_if_match(method: str, common: dict[str, Any]) -> IfMatch | None:
-    outside_only = sorted(set(common) - {"if_match"})
-    if outside_only:
-        raise refuse(
-            Kind.INVALID_PARAMS,
-            f"{', '.join(outside_only)}: give this to the transaction, not to a call in it",
-        )
-    return convert(Common, method, common).if_match
-
-
-def _in_call(refusal: Refused, number: int) -> Refused:
-    failures = [
-        replace(each, message=f"call {number + 1}: {each.message}", call=number)
-        for each in refusal.failures
-    ]
-    return Refused(*failures, extra=refusal.extra)
-
-
-def _draft(plans: Sequence[Plan], world: CallWorld, *, subject: str, message: str) -> Draft:
+def _draft(plans: Sequence[Plan], call: EditCall, world: CallWorld) -> Draft:
     """Join plans: of every file the last content, of every clipboard the last text."""
     after: dict[str, bytes | None] = {}
     modes: dict[str, int | None] = {}
-    for planned in (planned for plan in plans for planned in plan.files):
-        after[planned.path] = planned.after
-        if planned.mode is not None or planned.after is None:
-            modes[planned.path] = planned.mode
-    _refuse_files_above(after)
+    clipboards: dict[str, str] = {}
+    for plan in plans:
+        clipboards.update(plan.clipboards)
+        for planned in plan.files:
+            after[planned.path] = planned.after
+            if planned.mode is not None or planned.after is None:
+                modes[planned.path] = planned.mode
+    above = (
+        Failure(
+            Kind.NOT_A_FILE.value,
+            f"{path}: the same call makes {above} a file, so nothing can stand below it.",
+            path=path,
+        )
+        for path, above in files_above(path for path, data in after.items() if data is not None)
+    )
+    if failures := list(above):
+        raise Refused(*failures)
     files = {path: world.draft_file(path, content) for path, content in after.items()}
     for path, old_path in _moves(plans).items():
         item, source = files[path], files.get(old_path)
@@ -265,9 +212,16 @@ def _draft(plans: Sequence[Plan], world: CallWorld, *, subject: str, message: st
             item.old_path = old_path
     for path, item in files.items():
         item.mode = modes.get(path)
-    clipboards: dict[str, str] = {}
-    for plan in plans:
-        clipboards.update(plan.clipboards)
+    preview = call.preview or any(plan.preview for plan in plans)
+    told = [plan.preview_message or plan.message if preview else plan.message for plan in plans]
+    results = [result for plan in plans for result in plan.results]
+    if call.method == TRANSACTION:
+        subject = f"transaction: {counted(len(plans), 'call')}, {counted(len(files), 'file')}"
+        message = "\n".join(f"call {number}: {text}" for number, text in enumerate(told, 1))
+        result: BlockResult | list[BlockResult] | None = results or None
+    else:
+        subject, message = plans[0].subject, told[0]
+        result = results if len(results) > 1 else results[0] if results else None
     return Draft(
         kind="edit",
         subject=subject,
@@ -277,6 +231,8 @@ def _draft(plans: Sequence[Plan], world: CallWorld, *, subject: str, message: st
         warnings=[warning for plan in plans for warning in plan.warnings],
         clipboards=clipboards,
         clipboard_notes=[note for plan in plans for note in plan.clipboard_notes],
+        preview=preview,
+        result=result,
     )
 
 
@@ -296,41 +252,7 @@ def _moves(plans: Sequence[Plan]) -> dict[str, str]:
     return origins
 
 
-def _refuse_files_above(after: Mapping[str, bytes | None]) -> None:
-    """Refuse a call that makes a file below a path at which it makes a file as well."""
-    made = {path for path, content in after.items() if content is not None}
-    failures = [
-        Failure(
-            Kind.NOT_A_FILE.value,
-            f"{path}: the same call makes {above} a file, so nothing can stand below it.",
-            path=path,
-        )
-        for path in sorted(made)
-        for above in directories_above(path)
-        if above in made
-    ]
-    if failures:
-        raise Refused(*failures)
-
-
-# -- if_match
-
-
-def _stale(path: str, expected: str | None, found: str | None) -> Failure:
-    def describe(oid: str | None) -> str:
-        return f"blob {oid}" if oid else "no file"
-
-    return Failure(
-        Kind.STALE.value,
-        f"{path}: if_match expects {describe(expected)}, but there is {describe(found)}. "
-        "Read the file again and base the edit on what it says now.",
-        path=path,
-    )
-
-
 def _check_if_match(expected: IfMatch | None, params: Mapping[str, Any], world: CallWorld) -> None:
-    if expected is None:
-        return
     if isinstance(expected, str):
         path = params.get("path")
         if not isinstance(path, str):
@@ -340,9 +262,18 @@ def _check_if_match(expected: IfMatch | None, params: Mapping[str, Any], world: 
                 'send a map from path to blob id: {"src/a.py": "<oid>"}.',
             )
         expected = {path: expected}
+
+    def described(oid: str | None) -> str:
+        return f"blob {oid}" if oid else "no file"
+
     failures = [
-        _stale(path, oid, found)
-        for path, oid in expected.items()
+        Failure(
+            Kind.STALE.value,
+            f"{path}: if_match expects {described(oid)}, but there is {described(found)}. Read "
+            "the file again and base the edit on what it says now.",
+            path=path,
+        )
+        for path, oid in (expected or {}).items()
         if (found := world.oid(path)) != oid
     ]
     if failures:

@@ -1,6 +1,7 @@
-"""What a planned call may not do, however it was planned: the last look before it is sealed.
+"""What a planned call may not do: the last checks before it is sealed.
 
-It is about the files of a call together, and those that are protected. Changes only the draft.
+They are about files that are excluded from the history or protected, and about the files of a call
+together. Only the draft is changed.
 """
 
 from __future__ import annotations
@@ -8,7 +9,9 @@ from __future__ import annotations
 from itertools import combinations
 
 from stet.wire.failures import Failure, Kind, Refused
+from stetd.editing.edits import Plan
 from stetd.editing.paths import REPOSITORY_PARTS, folded_path, in_repository, repositories_made
+from stetd.history.excluding import Excludes
 from stetd.history.protecting import Protection
 from stetd.planning.world import EditCall
 from stetd.state.workspace import Base
@@ -25,7 +28,18 @@ def admit(draft: Draft, base: Base, call: EditCall, protection: Protection) -> N
     if not covered:
         return
     if protection.action == "refuse" and not call.control:
-        raise Refused(*(_protected(path) for path in covered))
+        failures = (
+            Failure(
+                Kind.PATH_PROTECTED.value,
+                f"{path}: this file is protected, because programs run what it says; agents may "
+                "not change it. Leave it out, and tell the person what you would change: they can "
+                "do it in an editor, or let agents (protected and protected_action in stet's "
+                "configuration).",
+                path=path,
+            )
+            for path in covered
+        )
+        raise Refused(*failures)
     draft.flagged = covered
     told = [
         f"{path} is protected, because programs run what it says: the change is made, and "
@@ -40,16 +54,6 @@ def _changes(item: DraftFile) -> bool:
     if item.found is None or item.after is None:
         return item.found is not None or item.after is not None
     return item.after != item.found.data or item.mode not in (None, item.found.mode)
-
-
-def _protected(path: str) -> Failure:
-    return Failure(
-        Kind.PATH_PROTECTED.value,
-        f"{path}: this file is protected, because programs run what it says; agents may not change "
-        "it. Leave it out, and tell the person what you would change: they can do it in an editor, "
-        "or let agents (protected and protected_action in stet's configuration).",
-        path=path,
-    )
 
 
 # -- several names for one file
@@ -75,23 +79,21 @@ def _refuse_two_spellings(draft: Draft, call: EditCall) -> None:
 def _why_not_both(one: DraftFile, other: DraftFile, call: EditCall) -> Failure | None:
     paths = f"{one.target.path} and {other.target.path}"
     if one.found is not None and other.found is not None:
-        if one.found.inode == other.found.inode != (0, 0):
-            return Failure(
-                Kind.INVALID_PARAMS.value,
-                f"{paths} are one file on this file system, under two spellings. Use one of them; "
-                "to change the letter case of a name, move the file to another name first.",
-                path=other.target.path,
-            )
-    elif one.found is other.found and None not in (one.after, other.after):
-        if call.needs_history:  # they stood beside each other before
+        if one.found.inode != other.found.inode or one.found.inode == (0, 0):
             return None
-        return Failure(
-            Kind.INVALID_PARAMS.value,
-            f"one call can't make both {paths}: some file systems take these names for one file. "
-            "Choose names that differ in more than letter case, or make them in two calls.",
-            path=other.target.path,
+        sentence = (
+            f"{paths} are one file on this file system, under two spellings. Use one of them; to "
+            "change the letter case of a name, move the file to another name first."
         )
-    return None
+    else:
+        both_made = one.found is other.found and None not in (one.after, other.after)
+        if not both_made or call.needs_history:  # which only brings back what stood there together
+            return None
+        sentence = (
+            f"one call can't make both {paths}: some file systems take these names for one file. "
+            "Choose names that differ in more than letter case, or make them in two calls."
+        )
+    return Failure(Kind.INVALID_PARAMS.value, sentence, path=other.target.path)
 
 
 # -- repositories
@@ -110,3 +112,46 @@ def _refuse_new_repositories(draft: Draft, base: Base) -> None:
             missing -= repository_parts(item.target, above.count("/"))
         if inside and not missing:
             raise in_repository(inside[0].target.path, directory)
+
+
+# -- excluded files
+
+
+def check_plan(plan: Plan, excludes: Excludes) -> None:
+    """Refuse (path_protected) a plan that carries an excluded file's content to where it is kept.
+
+    The history does not keep such a file (:mod:`stetd.history.excluding`); a clipboard, a backup
+    beside the file, or a move to another name would.
+    """
+    if not excludes:
+        return
+    held = {file.path: file for file in plan.files if excludes(file.path)}
+    carried: list[tuple[str, str]] = []
+    # A call that only copies to a clipboard changes no file.
+    read = next((edit.path for edit in plan.edits if excludes(edit.path)), None)
+    if read is not None and plan.clipboards:
+        name = next(iter(plan.clipboards))
+        why = f"its text can't be kept in the clipboard {name!r}. Leave toClipboard out"
+        carried.append((read, why))
+    for file in plan.files:
+        if file.path in held:
+            continue
+        there = f"to {file.path}, where its content would be kept"
+        copied = (one for one in held.values() if one.before and one.before == file.after)
+        source = next(copied, None)
+        if file.old_path is not None and excludes(file.old_path):
+            why = f"it can't be moved {there}. Choose a name that is excluded too"
+            carried.append((file.old_path, why))
+        elif source is not None:
+            carried.append((source.path, f"it can't be copied {there}. Leave the backup out"))
+    if carried:
+        failures = (
+            Failure(
+                Kind.PATH_PROTECTED.value,
+                f"{path} is excluded from the history (exclude, in the configuration), so {why}. "
+                "Nothing was changed.",
+                path=path,
+            )
+            for path, why in carried
+        )
+        raise Refused(*failures)

@@ -83,17 +83,16 @@ class CallLimits(msgspec.Struct, frozen=True):
     def check(self, files: int, size: int) -> None:
         """Refuse (input_too_large) what is more."""
         if files > self.files:
-            raise refuse(
-                Kind.INPUT_TOO_LARGE,
-                f"one call looks at {self.files:,} files at most (max_call_files in the "
-                "configuration). Nothing was changed. Send several calls with fewer files each.",
-            )
-        if size > self.bytes:
-            raise refuse(
-                Kind.INPUT_TOO_LARGE,
-                f"one call reads and writes {self.bytes:,} bytes at most (max_call_bytes in the "
-                "configuration). Nothing was changed. Send several calls with fewer files each.",
-            )
+            most = f"looks at {self.files:,} files at most (max_call_files"
+        elif size > self.bytes:
+            most = f"reads and writes {self.bytes:,} bytes at most (max_call_bytes"
+        else:
+            return
+        raise refuse(
+            Kind.INPUT_TOO_LARGE,
+            f"one call {most} in the configuration). Nothing was changed. Send several calls with "
+            "fewer files each.",
+        )
 
 
 class CallWorld:
@@ -190,7 +189,16 @@ class CallWorld:
             target = self._workspace.worktree.resolver.resolve(canonical, follow_last=False)
             if target.path != canonical:
                 target.close()
-                raise _leads_elsewhere(canonical, target.path)
+                reason = f"a directory above it is a symbolic link now, and leads to {target.path}"
+                raise Refused(
+                    Failure(
+                        Kind.CONFLICT.value,
+                        f"{canonical}: later changes are in the way, so nothing was changed: "
+                        f"{reason}",
+                        path=canonical,
+                    ),
+                    extra={"conflicts": [{"path": canonical, "hunks": [reason]}]},
+                )
             self._look(target)
         return self.seen[canonical][1]
 
@@ -223,12 +231,3 @@ class CallWorld:
         """Give back the handles of what was only looked at."""
         for target, _ in self.seen.values():
             target.close()
-
-
-def _leads_elsewhere(path: str, other: str) -> Refused:
-    reason = f"a directory above it is a symbolic link now, and leads to {other}"
-    message = f"{path}: later changes are in the way, so nothing was changed: {reason}"
-    return Refused(
-        Failure(Kind.CONFLICT.value, message, path=path),
-        extra={"conflicts": [{"path": path, "hunks": [reason]}]},
-    )

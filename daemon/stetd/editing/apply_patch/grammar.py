@@ -68,15 +68,18 @@ class Hunk(msgspec.Struct, frozen=True, dict=True):
         """What must stand in the file."""
         return tuple(line.text for line in self.lines if line.sign != ADDED)
 
-    @cached_property
+    @property
+    def new(self) -> tuple[str, ...]:
+        """What stands in the file afterwards."""
+        return tuple(line.text for line in self.lines if line.sign != REMOVED)
+
+    @property
     def changes(self) -> bool:
         """Whether there is anything but context."""
         return any(line.sign != CONTEXT for line in self.lines)
 
     def without_bom(self) -> Hunk:
         """The hunk without a byte order mark at the beginning of its lines."""
-        if not any(line.text.startswith(BOM) for line in self.lines):
-            return self
         lines = (replace(line, text=line.text.removeprefix(BOM)) for line in self.lines)
         return replace(self, lines=tuple(lines))
 
@@ -122,11 +125,8 @@ class Update(msgspec.Struct, frozen=True):
 
 
 Operation = Add | Delete | Update
-
-
 BEGIN = "*** Begin Patch"
 END = "*** End Patch"
-
 _FENCE = re.compile(r"(`{3,}|~{3,})[ \t]*[\w+.-]*")
 #: Groups: quotation mark, word.
 HEREDOC = re.compile(r"<<[ \t]*(['\"]?)(\w+)\1")
@@ -161,34 +161,29 @@ def stripped(line: PatchLine) -> str:
 
 def unwrap(text: str) -> Sequence[PatchLine]:
     """The lines after ``*** Begin Patch`` up to ``*** End Patch`` itself. Raises Malformed."""
-    lines = _without_blank_edges(_lines(text.removeprefix(BOM)))
+    text = text.removeprefix(BOM)
+    if "\n" not in text:
+        text = text.replace("\r", "\n")
+    all_lines = [
+        PatchLine(number, content.removesuffix("\r"), "\r\n" if content.endswith("\r") else "\n")
+        for number, content in enumerate(text.split("\n"), 1)
+    ]
+    lines = _without_blank_edges(all_lines)
     if not lines:
         raise Malformed(1, f'received no text; expected "{BEGIN}".')
     lines = _unwrapped(lines)
     if stripped(lines[0]) != BEGIN:
         raise unexpected(lines[0], f'"{BEGIN}" as the first line')
     if len(lines) == 1 or stripped(lines[-1]) != END:
-        raise _unended(lines)
+        ends = [index for index, line in enumerate(lines) if line.text.rstrip(WHITE_SPACE) == END]
+        if not ends:
+            raise unexpected(lines[-1], f'"{END}" as the last line')
+        after = _without_blank_edges(lines[ends[-1] + 1 :])
+        raise unexpected(after[0], f'nothing after "{END}" in line {lines[ends[-1]].number}')
     ends_alike = lines[0].end == "\r\n"
     inside = [line._replace(end="\n") for line in lines[1:]] if ends_alike else list(lines[1:])
     inside[-1] = inside[-1]._replace(text=END)
     return inside
-
-
-def _lines(text: str) -> list[PatchLine]:
-    """All lines of the request; one without ``\\n`` is taken for one with lone ``\\r``."""
-    if "\n" not in text:
-        text = text.replace("\r", "\n")
-    contents = text.split("\n")
-    lines = [
-        PatchLine(number, content[:-1], "\r\n")
-        if content.endswith("\r")
-        else PatchLine(number, content, "\n")
-        for number, content in enumerate(contents, 1)
-    ]
-    if not lines[-1].text:
-        lines.pop()
-    return lines
 
 
 def _without_blank_edges(lines: Sequence[PatchLine]) -> Sequence[PatchLine]:
@@ -210,28 +205,18 @@ def _unwrapped(lines: Sequence[PatchLine]) -> Sequence[PatchLine]:
         what = forms.pop(form)
         found = form.fullmatch(opening)
         assert found, "BUG: a pattern matches once only"
-        closing = found[1] if form is _FENCE else found[2]
-        last = lines[-1]
-        if len(lines) == 1 or not _closes(stripped(last), closing, fence=form is _FENCE):
+        last, text = lines[-1], stripped(lines[-1])
+        if form is _FENCE:
+            closing = found[1]
+            closes = len(text) >= len(closing) and not text.strip(closing[0])
+        else:
+            closing = found[2]
+            closes = text == closing
+        if len(lines) == 1 or not closes:
             raise unexpected(last, f'"{closing}", which ends {what} of line {lines[0].number}')
         lines = _without_blank_edges(lines[1:-1])
         if not lines:
             raise unexpected(last, f'"{BEGIN}"')
-
-
-def _closes(text: str, closing: str, *, fence: bool) -> bool:
-    if not fence:
-        return text == closing
-    return len(text) >= len(closing) and not text.strip(closing[0])
-
-
-def _unended(lines: Sequence[PatchLine]) -> Malformed:
-    """The error over a patch whose last line is not its end."""
-    ends = [index for index, line in enumerate(lines) if line.text.rstrip(WHITE_SPACE) == END]
-    if not ends:
-        return unexpected(lines[-1], f'"{END}" as the last line')
-    after = _without_blank_edges(lines[ends[-1] + 1 :])
-    return unexpected(after[0], f'nothing after "{END}" in line {lines[ends[-1]].number}')
 
 
 END_OF_FILE = "*** End of File"
@@ -306,11 +291,9 @@ class HunkReader:
             lines.clear()
             return
         start = self._places[0].number if self._places else lines[0].number
-        index, number = self._first_index + len(self.hunks), len(self.hunks) + 1
-        anchors = tuple(self._anchors)
-        self.hunks.append(
-            Hunk(start, index, number, anchors, _normalized(lines), range=self._range)
-        )
+        count, anchors = len(self.hunks), tuple(self._anchors)
+        index, kept = self._first_index + count, _normalized(lines)
+        self.hunks.append(Hunk(start, index, count + 1, anchors, kept, range=self._range))
         self._places, self._anchors, self._lines, self._range = [], [], [], None
 
     def _refuse_after_end(self, line: PatchLine) -> None:
@@ -340,7 +323,6 @@ ADD, DELETE, UPDATE = "*** Add File:", "*** Delete File:", "*** Update File:"
 MOVE = "*** Move to:"
 _ENVIRONMENT = "*** Environment ID:"
 _MARK = "***"
-
 _OPERATION = f'"{ADD} <path>", "{DELETE} <path>", "{UPDATE} <path>" or "{END}"'
 _HUNK_LINE = 'a line that begins with " ", "-" or "+", a line "@@", or the next "*** " line'
 _NO_NEWLINE = re.compile(r"\\ ?[Nn]o newline at end of (?:file|line).*")
@@ -355,8 +337,6 @@ def parse(text: str) -> list[Operation]:
 
 
 class _Parser:
-    """Reads the lines of a patch from first to last."""
-
     def __init__(self, lines: Sequence[PatchLine]) -> None:
         self._lines = lines
         self._at = 0
@@ -364,7 +344,6 @@ class _Parser:
         self._edits = 0
 
     def operations(self) -> list[Operation]:
-        """All of them, up to the end of the patch."""
         operations: list[Operation] = []
         while True:
             self._skip_blank()
@@ -372,7 +351,8 @@ class _Parser:
             kind, path = _header(line)
             if kind == END:
                 if self._at < len(self._lines):
-                    raise unexpected(self._next_telling(), f'nothing after "{END}"')
+                    self._skip_blank()
+                    raise unexpected(self._peek(), f'nothing after "{END}"')
                 break
             if kind == _ENVIRONMENT:
                 continue
@@ -380,25 +360,16 @@ class _Parser:
                 raise unexpected(line, _OPERATION)
             _check_path(line, kind, path)
             if kind == ADD:
-                operations.append(self._add(line, path))
+                operations.append(Add(line.number, self._edits, path, self._content()))
+                self._edits += 1
             elif kind == DELETE:
-                operations.append(self._delete(line, path))
+                operations.append(Delete(line.number, self._edits, path))
+                self._edits += 1
             else:
                 operations.append(self._update(line, path))
         if not operations:
             raise unexpected(line, f'an operation before "{END}": {_OPERATION}')
         return operations
-
-    def _add(self, head: PatchLine, path: str) -> Add:
-        self._skip_blank()
-        heredoc = HEREDOC.fullmatch(stripped(self._peek()))
-        text = self._heredoc(heredoc[2]) if heredoc else self._added_lines()
-        self._edits += 1
-        return Add(head.number, self._edits - 1, path, text)
-
-    def _delete(self, head: PatchLine, path: str) -> Delete:
-        self._edits += 1
-        return Delete(head.number, self._edits - 1, path)
 
     def _update(self, head: PatchLine, path: str) -> Update:
         first = self._edits
@@ -421,6 +392,11 @@ class _Parser:
 
     # -- Add
 
+    def _content(self) -> str:
+        self._skip_blank()
+        heredoc = HEREDOC.fullmatch(stripped(self._peek()))
+        return self._heredoc(heredoc[2]) if heredoc else self._added_lines()
+
     def _heredoc(self, end: str) -> str:
         opening = self._take()
         content: list[str] = []
@@ -437,7 +413,11 @@ class _Parser:
         )
 
     def _added_lines(self) -> str:
-        self._skip_new_file_leftovers()
+        # "--- /dev/null", "+++ b/x" and "@@ -0,0 +1,9 @@", if Git wrote the lines.
+        if self._names_follow():
+            self._at += 2
+        if RANGE.fullmatch(self._peek().text):
+            self._at += 1
         content: list[str] = []
         while self._peek().text.startswith(ADDED):
             line = self._take()
@@ -450,13 +430,6 @@ class _Parser:
         if _header(after)[0] in ("", MOVE, END_OF_FILE):
             raise unexpected(after, f'"+" before each line of the new file, or {_OPERATION}')
         return "".join(content)
-
-    def _skip_new_file_leftovers(self) -> None:
-        """``--- /dev/null``, ``+++ b/x`` and ``@@ -0,0 +1,9 @@``, if Git wrote the lines."""
-        if self._names_follow():
-            self._at += 2
-        if RANGE.fullmatch(self._peek().text):
-            self._at += 1
 
     # -- Update
 
@@ -527,23 +500,17 @@ class _Parser:
         if self._names_follow() and self._lines[self._at + 2].text.startswith("@@"):
             self._at += 2
         if self._at == begin and self._peek().text.startswith((CONTEXT, REMOVED, ADDED)):
-            self._back_to_unchanged()
+            # A blank line that has its space belongs to the first hunk when that has no "@@": else
+            # what is added after a blank line would go to the end of the file.
+            while is_blank(self._lines[self._at - 1].text):
+                self._at -= 1
+            while self._at < begin and not self._peek().text.startswith(CONTEXT):
+                self._at += 1
 
     def _names_follow(self) -> bool:
         """Whether ``--- a/x`` and ``+++ b/x`` come next; the end of the patch comes after."""
         lines = zip((_OLD_NAME, _NEW_NAME), self._lines[self._at : self._at + 2], strict=False)
         return sum(bool(name.fullmatch(line.text)) for name, line in lines) == 2
-
-    def _back_to_unchanged(self) -> None:
-        """Take a blank line that has its space into the first hunk, when that has no "@@".
-
-        Else what is added after a blank line would go to the end of the file.
-        """
-        begin = self._at
-        while is_blank(self._lines[self._at - 1].text):
-            self._at -= 1
-        while self._at < begin and not self._peek().text.startswith(CONTEXT):
-            self._at += 1
 
     # -- lines
 
@@ -554,10 +521,6 @@ class _Parser:
     def _take(self) -> PatchLine:
         self._at += 1
         return self._lines[self._at - 1]
-
-    def _next_telling(self) -> PatchLine:
-        following = (line for line in self._lines[self._at :] if not is_blank(line.text))
-        return next(following, self._lines[-1])
 
     def _skip_blank(self) -> None:
         while self._at < len(self._lines) and is_blank(self._lines[self._at].text):

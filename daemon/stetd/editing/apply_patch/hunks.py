@@ -13,93 +13,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cached_property
-from itertools import islice, pairwise
-from typing import NamedTuple
+from itertools import pairwise
 
 import msgspec
 from msgspec.structs import replace
 
-from stetd.editing import patience
 from stetd.editing.apply_patch.grammar import ADDED, CONTEXT, REMOVED, Hunk, HunkLine
 from stetd.editing.matching.ladder import tells
-from stetd.editing.matching.normal_forms import (
-    NormalForms,
-    bare,
-    find_runs,
-    indentation_of,
-    without_trailing_space,
-)
-from stetd.editing.matching.rungs import PLACES, Run, Rung
+from stetd.editing.matching.normal_forms import indentation_of
+from stetd.editing.matching.rungs import PLACES, FileLines, Found, Run, Rung
 from stetd.editing.text import Document, is_blank
 
-#: So many places are compared by the tolerant rungs; of more none is unique.
-_CANDIDATES = 2_000
 _TAB = 8
 _GO_ON = tuple("()[]{}#/*")
-
-Accepts = Callable[[int], bool]
-
-
-class Found(NamedTuple):
-    """What a rung finds: the first lines of places, from 0, ascending, 1,000 at most."""
-
-    rung: Rung
-    places: list[int]
-    #: Whether these are all the places from where the search began.
-    all: bool
-
-
-@dataclass(frozen=True)
-class FileLines:
-    """The lines of a document, ready to be searched."""
-
-    document: Document
-
-    @cached_property
-    def _joined(self) -> str:
-        """The lines as one text, each after and before a ``\\n``."""
-        text = self.document.lf_text
-        return f"\n{text}" if text.endswith("\n") else f"\n{text}\n"
-
-    def climb(self, run: Run, first: int = 0) -> Iterator[Found]:
-        """The places of ``run`` from line ``first`` on, by each rung that finds any, in order."""
-        patience.go_on()
-        starts = self.document.lf_starts
-        exact = list(islice(find_runs(self._joined, starts, run.lines, first), PLACES))
-        if exact:
-            yield Found(Rung.EXACT, exact, len(exact) < PLACES)
-        if run.blank:
-            return
-        bare_places = self.document.form(NormalForms).find_bare(run.bare, first)
-        candidates = list(islice(bare_places, _CANDIDATES + 1))
-        for rung, accepts in self._rungs(run) if candidates else ():
-            patience.go_on()
-            found = [place for place in candidates if accepts(place)]
-            if found:
-                sure = len(candidates) <= _CANDIDATES and len(found) < PLACES
-                yield Found(rung, found[:PLACES], sure)
-
-    def _rungs(self, run: Run) -> Iterator[tuple[Rung, Accepts]]:
-        def alike(key: Callable[[str], str], ours: Sequence[str], theirs: Sequence[str]) -> Accepts:
-            keys = [key(line) for line in ours]
-            return lambda at: all(
-                key(line) == wanted
-                for line, wanted in zip(theirs[at : at + len(keys)], keys, strict=True)
-            )
-
-        def uniform(place: int) -> bool:
-            return run.change_at(place, run.lines, self.document.lines) is not None
-
-        trimmed = alike(bare, run.lines, self.document.lines)
-        yield Rung.TRAILING_SPACE, alike(without_trailing_space, run.lines, self.document.lines)
-        if run.telling:
-            # Twice if there are more places than those of one uniform change.
-            yield Rung.INDENT, lambda at: trimmed(at) and uniform(at)
-            yield Rung.INDENT, trimmed
-        folded = self.document.form(NormalForms).folded_lines
-        yield Rung.TYPOGRAPHY, alike(without_trailing_space, run.folded_lines, folded)
-        if run.telling:
-            yield Rung.INDENT_TYPOGRAPHY, uniform
 
 
 def block_end(lines: Sequence[str], opening: int) -> int | None:
@@ -321,7 +247,10 @@ class Placer:
         if isinstance(found, Placed) and found.rung is not Rung.EXACT:
             found = self._unless_applied(found)
         if isinstance(found, Placed):
-            found = replace(found, early=self._is_early(found))
+            groups = found.groups
+            found = replace(found, early=bool(groups) and groups[0].start < self._changed)
+            if groups and found.size:
+                self._changed = max(self._changed, groups[-1].end)
             self._done[self._signature(hunk)] += 1
             insort(self._starts, (found.start, len(self.placed)))
             self._largest = max(self._largest, found.size)
@@ -329,13 +258,6 @@ class Placer:
             if found.size:
                 self._cursor = max(self._cursor, found.end)
         return found
-
-    def _is_early(self, placed: Placed) -> bool:
-        """Whether it changes lines before those that hunks above it have changed."""
-        early = bool(placed.groups) and placed.groups[0].start < self._changed
-        ends = (group.end for group in placed.groups if placed.size)
-        self._changed = max([self._changed, *ends])
-        return early
 
     def _unless_applied(self, placed: Placed) -> Placed | Problem:
         """A place found with tolerance, unless the new lines stand in the file (as the ladder)."""
@@ -365,7 +287,13 @@ class Placer:
         if isinstance(chosen, Option):
             return self._at(hunk, chosen, described=described)
         if chosen is None:
-            return self._absent(hunk, forms, anchors)
+            for form in forms:
+                found = next(self._file.climb(form.run), None)
+                if found is not None:
+                    reason = Reason.NOT_UNDER_ANCHOR if anchors else Reason.NOT_AT_END
+                    anchor = anchors[-1] if anchors else ""
+                    return Problem(reason, hunk, tuple(found.places), found.rung, anchor)
+            return Problem(Reason.ABSENT, hunk)
         if chosen.reason is Reason.SEVERAL and described and not anchors:
             text = hunk.anchors[-1]
             return Problem(Reason.NO_ANCHOR, hunk, chosen.places, chosen.rung, text)
@@ -375,20 +303,8 @@ class Placer:
         form = option.form
         return Placed(hunk, form.lines, option.place, form.size, option.rung, described=described)
 
-    def _absent(self, hunk: Hunk, forms: Sequence[Form], anchors: Sequence[str]) -> Problem:
-        for form in forms:
-            found = next(self._file.climb(form.run), None)
-            if found is not None:
-                reason = Reason.NOT_UNDER_ANCHOR if anchors else Reason.NOT_AT_END
-                anchor = anchors[-1] if anchors else ""
-                return Problem(reason, hunk, tuple(found.places), found.rung, anchor)
-        return Problem(Reason.ABSENT, hunk)
-
-    def _disturbed(self, hunk: Hunk, option: Option) -> Placed | None:
+    def _disturbed(self, placed: Placed) -> Placed | None:
         """The hunk that this one would get in the way of."""
-        return self._disturbed_by(self._at(hunk, option))
-
-    def _disturbed_by(self, placed: Placed) -> Placed | None:
         low = bisect_left(self._starts, (placed.start - self._largest, 0))
         high = bisect_left(self._starts, (placed.end, 0))
         near = (self.placed[number] for _, number in self._starts[low:high])
@@ -418,7 +334,7 @@ class Placer:
                     continue
                 for place in ending(form, found):
                     option = Option(form, place, found.rung)
-                    if option.core != than.core and self._disturbed(hunk, option) is None:
+                    if option.core != than.core and self._disturbed(self._at(hunk, option)) is None:
                         return option
         return None
 
@@ -428,7 +344,7 @@ class Placer:
         cores = {option.core for option in options}
         if not options or len(cores) > 1 + self._done[self._signature(hunk)]:
             return _several(hunk, options) if options else None
-        disturbed = [(option, self._disturbed(hunk, option)) for option in options]
+        disturbed = [(option, self._disturbed(self._at(hunk, option))) for option in options]
         free = [option for option, other in disturbed if other is None]
         others = [other.hunk for _, other in disturbed if other is not None]
         if not free:
@@ -491,8 +407,14 @@ class Placer:
         search = self._from_anchors(hunk, anchors, 0)
         counting = self._nearest_free(hunk, anchors)
         options = options_of(forms, search, counting, nearest=True)
-        if not options:
-            return self._taken(hunk, forms, anchors)
+        if not options:  # are other hunks where it stands under the anchors?
+            counting = self._nearest(hunk, anchors)
+            for option in options_of(forms, search, counting, nearest=True):
+                other = self._disturbed(self._at(hunk, option))
+                if other is not None:
+                    place = (option.core,)
+                    return Problem(Reason.OVERLAP, hunk, place, option.rung, other=other.hunk)
+            return None
         if len({option.core for option in options}) == 1:
             chosen = self._unless_tolerant(hunk, forms, anchors, options[0])
             return self._within_block(hunk, anchors, chosen)
@@ -564,16 +486,6 @@ class Placer:
             self._blocks[opening] = block_end(self._document.lines, opening)
         return self._blocks[opening]
 
-    def _taken(self, hunk: Hunk, forms: Sequence[Form], anchors: Sequence[int]) -> Problem | None:
-        """The overlap, if what stands under the anchors is taken by other hunks."""
-        search = self._from_anchors(hunk, anchors, 0)
-        counting = self._nearest(hunk, anchors)
-        for option in options_of(forms, search, counting, nearest=True):
-            other = self._disturbed(hunk, option)
-            if other is not None:
-                return Problem(Reason.OVERLAP, hunk, (option.core,), option.rung, other=other.hunk)
-        return None
-
     def _from_anchors(self, hunk: Hunk, anchors: Sequence[int], line: int) -> Search:
         """The search for forms from ``line`` on that hold the first anchor, or come after it."""
         return lambda form: self._from(hunk, max(line, anchors[0] + 1 - form.size))(form)
@@ -605,9 +517,11 @@ class Placer:
                 return places
 
             def first_free(candidates: Iterable[int]) -> list[int]:
-                options = (Option(form, place, found.rung) for place in candidates)
-                free = (each.place for each in options if self._disturbed(hunk, each) is None)
-                return [place for place, _ in zip(free, range(1), strict=False)]
+                for place in candidates:
+                    option = Option(form, place, found.rung)
+                    if self._disturbed(self._at(hunk, option)) is None:
+                        return [place]
+                return []
 
             chosen: set[int] = set()
             for anchor in anchors:
@@ -662,7 +576,7 @@ class Placer:
         if len(anchors) > 1 and (early or not (shared_out or self._first)):
             return Problem(Reason.SEVERAL, hunk, tuple(anchors[:PLACES]), anchor=texts[-1])
         placed = Placed(hunk, hunk.lines, anchors[0], 1, Rung.EXACT)
-        other = self._disturbed_by(placed)
+        other = self._disturbed(placed)
         if other is not None:
             return Problem(Reason.OVERLAP, hunk, (anchors[0] + 1,), other=other.hunk)
         return placed

@@ -1,4 +1,4 @@
-"""An update's hunks on one text: place all, write all, put the new text together.
+"""What the operations of a patch make of files: an update's hunks on one text, and all operations.
 
 *Marks* are the lines of the new text that a hunk has changed. A later operation of the patch may
 change the file again, and then moves them.
@@ -6,16 +6,22 @@ change the file again, and then moves them.
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 import msgspec
 from msgspec.structs import replace
 
+from stet.wire.failures import Kind, refuse
+from stet.wire.results import EditReport
 from stetd.editing.apply_patch.grammar import ADDED, Hunk
 from stetd.editing.apply_patch.hunks import Group, Placed, Placer, Problem, Reason
+from stetd.editing.edits import PlannedFile, SourceFile, World
 from stetd.editing.matching.line_replacement import Change
 from stetd.editing.matching.normal_forms import indentation_of, indentations_around
 from stetd.editing.matching.rungs import Rung
+from stetd.editing.paths import files_above
 from stetd.editing.text import Document, is_blank
 
 _SHIFTED = (Rung.INDENT, Rung.INDENT_TYPOGRAPHY)
@@ -47,29 +53,27 @@ def write(document: Document, placed: Placed) -> list[Written] | None:
             placed,
             group.start,
             group.end,
-            tuple(_terminated(document, group, contents)),
+            _terminated(document, group, contents),
             unended=bool(group.added) and group.added[-1].unended,
         )
         for group, contents in zip(placed.groups, indented, strict=True)
     ]
 
 
-def _terminated(document: Document, group: Group, contents: Sequence[str]) -> Iterator[str]:
-    for number, (line, content) in enumerate(zip(group.added, contents, strict=True)):
-        if line.end != "\n":
-            yield content + line.end
-        elif group.end > group.start:
-            yield content + _terminator(document, min(group.start + number, group.end - 1))
-        else:
-            yield content + _terminator(document, max(0, group.start - 1))
+def _terminated(document: Document, group: Group, contents: Sequence[str]) -> tuple[str, ...]:
+    """The added lines, ended as the lines in their place are, or would be if none were the last."""
 
+    def terminator(line: int) -> str:
+        if document.eol in ("lf", "none") or line >= document.line_count:
+            return "\n"
+        own = document.text[document.content_end(line) : document.line_end(line)]
+        return own or document.terminator_near(len(document.text))
 
-def _terminator(document: Document, line: int) -> str:
-    """How a line ends, or how it would if it were not the last."""
-    if document.eol in ("lf", "none") or line >= document.line_count:
-        return "\n"
-    own = document.text[document.content_end(line) : document.line_end(line)]
-    return own or document.terminator_near(len(document.text))
+    last = group.end - 1 if group.end > group.start else max(0, group.start - 1)
+    return tuple(
+        content + (line.end if line.end != "\n" else terminator(min(group.start + number, last)))
+        for number, (line, content) in enumerate(zip(group.added, contents, strict=True))
+    )
 
 
 def _indented(document: Document, placed: Placed) -> list[list[str]] | None:
@@ -176,7 +180,11 @@ def update(
     problems += _repetitions(written)
     if problems:
         return problems
-    idle = _idle(placer.placed, document, written)
+    idle = {each.hunk.index for each in placer.placed if each.hunk.changes}
+    for change in written:
+        there = document.text[_offset(document, change.start) : _offset(document, change.end)]
+        if there != "".join(change.lines) or change.unended:
+            idle.discard(change.placed.hunk.index)
     return Updated(
         _text(document, written),
         tuple(placer.placed),
@@ -260,10 +268,108 @@ def _moved(line: int, written: Sequence[Written], *, ends: bool = False) -> int:
     return line + grown
 
 
-def _idle(placed: Sequence[Placed], document: Document, written: Iterable[Written]) -> set[int]:
-    idle = {each.hunk.index for each in placed if each.hunk.changes}
-    for each in written:
-        there = document.text[_offset(document, each.start) : _offset(document, each.end)]
-        if there != "".join(each.lines) or each.unended:
-            idle.discard(each.placed.hunk.index)
-    return idle
+_MOST_LINKS = 40
+
+
+class Node(msgspec.Struct, frozen=True):
+    """What stands at a path in the middle of a patch; ``data`` None: nothing."""
+
+    data: bytes | None = None
+    mode: int | None = None
+    #: The path at which this file stood before the patch, None for a new one.
+    origin: str | None = None
+    marks: tuple[Mark, ...] = ()
+
+    @property
+    def is_link(self) -> bool:
+        """Whether this is a symbolic link."""
+        return self.mode is not None and stat.S_ISLNK(self.mode)
+
+
+@dataclass
+class Composition:
+    """The files that a patch touches, over a world that stays as it is."""
+
+    world: World
+    #: Paths at which something has failed: what stands there afterwards is not known.
+    tainted: set[str] = field(default_factory=set)
+    _nodes: dict[str, Node] = field(default_factory=dict)
+    _found: dict[str, SourceFile] = field(default_factory=dict)
+
+    def own(self, path: str) -> str:
+        """The canonical path of what stands at ``path`` itself. Raises Refused."""
+        source = self.world.look(path)
+        self._found.setdefault(source.path, source)
+        return source.path
+
+    def followed(self, path: str) -> str:
+        """The canonical path of what ``path`` leads to, through links. Raises Refused."""
+        spelled = path
+        for _ in range(_MOST_LINKS):
+            own = self.own(spelled)
+            node = self.node(own)
+            if not node.is_link:
+                return own
+            spelled = SourceFile(own, node.data, node.mode).leads_to(self.world.root)
+        raise refuse(Kind.NOT_A_FILE, f"{path}: too many symbolic links", path=path)
+
+    def node(self, path: str) -> Node:
+        """What stands at a canonical path now."""
+        if path not in self._nodes:
+            source = self._found[path]
+            origin = path if source.data is not None else None
+            self._nodes[path] = Node(source.data, source.mode, origin)
+        return self._nodes[path]
+
+    def put(self, path: str, node: Node) -> None:
+        """Let ``node`` stand at a path."""
+        self.node(path)
+        self._nodes[path] = node
+
+    def move(self, source: str, target: str) -> None:
+        """Let what stands at ``source`` stand at ``target``, and nothing at ``source``."""
+        self.put(target, self.node(source))
+        self.put(source, Node())
+
+    # -- the outcome
+
+    def planned(self) -> Iterator[PlannedFile]:
+        """What changes on disk, in the order in which the patch touched it."""
+        for path, node in self._nodes.items():
+            source = self._found[path]
+            mode = node.mode if node.mode != source.mode else None
+            same_kind = node.is_link == source.is_link and mode is None
+            if node.data == source.data and (same_kind or node.data is None):
+                continue
+            # Where a file that is new here stood before, if nothing stands there now.
+            old_path = node.origin if source.data is None and node.origin != path else None
+            if old_path is not None and self._nodes[old_path].data is not None:
+                old_path = None
+            yield PlannedFile(path, source.data, node.data, old_path, mode=mode)
+
+    def statuses(self) -> Iterator[tuple[str, str]]:
+        """``A``, ``M`` or ``D`` and the path, of all that changes; a move is ``M`` its target."""
+        moved = {node.origin for path, node in self._nodes.items() if node.origin != path}
+        for file in self.planned():
+            if file.after is not None:
+                new = file.before is None and self._nodes[file.path].origin is None
+                yield "A" if new else "M", file.path
+            elif file.path not in moved:
+                yield "D", file.path
+
+    def reports(self) -> list[EditReport]:
+        """Where the edits of the patch have landed, in their order."""
+        reports = []
+        for path, node in self._nodes.items():
+            if node.data is None or not node.marks:
+                continue
+            count = max(1, Document.from_bytes(node.data).line_count)
+            for mark in node.marks:
+                first = min(mark.first + 1, count)
+                last = min(max(first, mark.last), count)
+                reports.append(EditReport(mark.index, path, first, last, mark.rung))
+        return sorted(reports, key=lambda report: report.index)
+
+    def made_below_files(self) -> Iterator[tuple[str, str]]:
+        """Files that the patch leaves below the path of another one, and that path."""
+        return files_above(path for path, node in self._nodes.items() if node.data is not None)

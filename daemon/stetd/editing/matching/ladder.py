@@ -115,7 +115,6 @@ def _grows(old: list[str], new: list[str]) -> bool:
 
 
 __all__ = ["Match", "Rung", "Several", "locate", "match_at", "tells"]
-
 _LADDER: tuple[tuple[Rung, Finder], ...] = (
     (Rung.EXACT, rungs.exact),
     (Rung.LINE_ENDINGS, rungs.line_endings),
@@ -185,9 +184,12 @@ def locate(
         found = _unless_terminators_decide(document, found, old)
     if isinstance(found, Match) and _is_applied(document, found, old, new):
         return None
-    if found is None and old.startswith(_BOM):
-        return _at_beginning(document, old, new)
-    return found if found is not None else _trim_edges(document, old, new)
+    if found is not None or not old.startswith(_BOM):
+        return found if found is not None else _trim_edges(document, old, new)
+    # Old text that brings the file's BOM along: it is no text, but says where it stood.
+    if len(old) > len(_BOM):
+        found = locate(document, old.removeprefix(_BOM), new.removeprefix(_BOM))
+    return None if isinstance(found, Match) and found.start else found
 
 
 def _unless_terminators_decide(document: Document, match: Match, old: str) -> Match | Several:
@@ -225,14 +227,6 @@ def tells(lines: Sequence[str]) -> bool:
     return len(filled) > 1 or len(_WORD.findall("".join(filled))) >= _TELLING_WORDS
 
 
-def _at_beginning(document: Document, old: str, new: str) -> Match | Several | None:
-    """Old text that brings the file's BOM along: it is no text, but says where it stood."""
-    if len(old) == len(_BOM):
-        return None
-    found = locate(document, old.removeprefix(_BOM), new.removeprefix(_BOM))
-    return None if isinstance(found, Match) and found.start else found
-
-
 def _climb(
     document: Document,
     old: str,
@@ -258,10 +252,14 @@ def _climb(
 
 def match_at(document: Document, place: Place, old: str, new: str, rung: Rung) -> Match | None:
     """The match at a place that ``rung`` found; None when what to write there can't be told."""
-    text = _replacement(document, place, old, new, rung)
+    if rung is Rung.EXACT and ("\r" not in document.text or "\n" not in new):
+        text: str | None = new
+    elif rung in _STRETCHES and _lacks_indentation(document, place, old, new):
+        return None
+    else:
+        text = written_at(document, place, old, new, literal=rung is Rung.EXACT)
     if text is None:
         return None
-    text = _apart_from_carriage_return(document, place.start, text)
     around = (
         document.text[max(0, place.start - 1) : place.start],
         document.text[place.end : place.end + 1],
@@ -271,22 +269,6 @@ def match_at(document: Document, place: Place, old: str, new: str, rung: Rung) -
     if document.bom and place.start == 0:
         text = text.removeprefix(_BOM)
     return Match(place.start, place.end, rung, text)
-
-
-def _apart_from_carriage_return(document: Document, start: int, text: str) -> str:
-    """The text with ``\r`` for a first ``\n`` that would join a lone ``\r`` before it."""
-    if text.startswith("\n") and document.text[max(0, start - 1) : start] == "\r":
-        return "\r" + text[1:]
-    return text
-
-
-def _replacement(document: Document, place: Place, old: str, new: str, rung: Rung) -> str | None:
-    """What to write at a place, or None when that can't be told."""
-    if rung is Rung.EXACT and ("\r" not in document.text or "\n" not in new):
-        return new
-    if rung in _STRETCHES and _lacks_indentation(document, place, old, new):
-        return None
-    return written_at(document, place, old, new, literal=rung is Rung.EXACT)
 
 
 def written_at(
@@ -307,7 +289,10 @@ def written_at(
         change=place.change,
         around=around,
     )
-    return None if text is None else _apart_from_carriage_return(document, place.start, text)
+    before = document.text[max(0, place.start - 1) : place.start]
+    if text is not None and text.startswith("\n") and before == "\r":
+        return "\r" + text[1:]  # the two would become one terminator
+    return text
 
 
 def _lacks_indentation(document: Document, place: Place, old: str, new: str) -> bool:
@@ -371,23 +356,18 @@ def _is_doubtful(document: Document, match: Match, trimmed: Trimmed) -> bool:
         (trimmed.dropped_last, trimmed.grows_down, document.lines[after:]),
     ):
         nearest = next((line for line in beside if not is_blank(line)), "")
-        if dropped and (_stands(document, dropped) or _alike(dropped, nearest)):
+        key = bare(folded_text(dropped.rstrip("\r\n")))
+        stands = next(document.form(NormalForms).find_bare([key]), None) if dropped else None
+        if dropped and (stands is not None or _alike(key, bare(folded_text(nearest)))):
             return True
         if grows and any(map(is_blank, dropwhile(is_blank, beside[:_FURTHER_OFF]))):
             return True
     return False
 
 
-def _alike(line: str, other: str) -> bool:
-    """Whether one line may be the other with some words changed."""
-    mine, theirs = bare(folded_text(line.rstrip("\r\n"))), bare(folded_text(other))
+def _alike(mine: str, theirs: str) -> bool:
+    """Whether one bare line may be the other with some words changed."""
     if _WORD.sub("w", mine) == _WORD.sub("w", theirs):
         return True
     shared = not set(_WORD.findall(mine)).isdisjoint(_WORD.findall(theirs))
     return shared or fuzz.ratio(mine, theirs) > _LIKENESS
-
-
-def _stands(document: Document, line: str) -> bool:
-    """Whether a line stands in the file, however indented."""
-    key = bare(folded_text(line.rstrip("\r\n")))
-    return next(document.form(NormalForms).find_bare([key]), None) is not None

@@ -45,10 +45,8 @@ class Change(msgspec.Struct, frozen=True):
     @property
     def uniform(self) -> bool:
         """Whether this is one uniform change, verbatim or converted."""
-        return self.verbatim is not None or self._descends_alike()
-
-    def _descends_alike(self) -> bool:
-        """Whether spaces on one side and tabs on the other descend by the same levels."""
+        if self.verbatim is not None:
+            return True
         kinds = {_pure_kind(self.text), _pure_kind(self.place)}
         return kinds == {" ", "\t"} and self.spaces_per_tab != 0
 
@@ -86,9 +84,10 @@ class Change(msgspec.Struct, frozen=True):
                 return None
             if not self._foreign(kept, around):
                 return [put + line for line in kept]
-        if self._tabs_for_spaces(new):
+        given, there = _pure_kind([*self.text, *new]), _pure_kind(self.place)
+        if given == " " and there in ("\t", ""):
             return self._to_tabs(new)
-        if self._spaces_for_tabs(new):
+        if given == "\t" and there in (" ", ""):
             return self._to_spaces(new, around)
         return None
 
@@ -129,12 +128,6 @@ class Change(msgspec.Struct, frozen=True):
         kinds |= {_main_kind(self.place)} - {""}
         kinds = kinds or {_main_kind(around)} - {""}
         return bool(kinds) and any(line and line[0] not in kinds for line in kept)
-
-    def _tabs_for_spaces(self, new: Sequence[str]) -> bool:
-        return _pure_kind([*self.text, *new]) == " " and _pure_kind(self.place) in ("\t", "")
-
-    def _spaces_for_tabs(self, new: Sequence[str]) -> bool:
-        return _pure_kind([*self.text, *new]) == "\t" and _pure_kind(self.place) in (" ", "")
 
     def _to_tabs(self, new: Sequence[str]) -> list[str] | None:
         width, depth = len(self.text[0]), len(self.place[0])

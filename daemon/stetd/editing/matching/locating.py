@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 import msgspec
+from msgspec.structs import replace
 
 from stet.wire.failures import Failure, Kind
 from stetd.editing import refusals
@@ -16,7 +18,6 @@ from stetd.editing.text import Document, looks_binary
 
 _UNDECODABLE = re.compile("[\udc80-\udcff]")
 _HIGH_BYTES = range(0x80, 0x100)
-
 #: How a model may have read bytes that are not UTF-8: as U+FFFD, or in a Western encoding.
 _READINGS = (
     {0xDC00 + byte: "\ufffd" for byte in _HIGH_BYTES},
@@ -56,13 +57,15 @@ def find(
     *,
     told: str | None,
     creating: str,
-    explain: bool = True,
+    explain: bool,
+    earlier: Iterable[tuple[Subject, str]] = (),
 ) -> Match | Failure:
     """Where ``old`` stands in ``target``, once, and what takes its place.
 
     ``told``: the new text as the request gives it, by which an edit that has been made before is
-    recognised. ``creating``: what would create a missing file. ``explain``: a miss is
-    told the nearest passage, which takes tens of milliseconds to find in a large file.
+    recognised. ``creating``: what would create a missing file. ``explain``: a miss is told the
+    nearest passage, which takes tens of milliseconds to find in a large file, and which of the
+    ``earlier`` edits would put the old text there (edits of a call don't see that).
     """
     if not old:
         return subject.failure(
@@ -81,26 +84,31 @@ def find(
     document = target.document
     found = locate(document, old, new)
     if found is None:
-        return explained_miss(subject, document, old, told, explain=explain)
+        miss = explained_miss(subject, document, old, told, explain=explain)
+        other = next((each for each, text in earlier if old in text), None) if explain else None
+        if other is None or miss.kind != Kind.OLD_TEXT_NOT_FOUND:
+            return miss
+        return replace(
+            miss,
+            message=f"{miss.message}\nThis text stands in the new text of {other.label}, but all "
+            f"are applied to {miss.path} as it was before the call: join the two into one "
+            f"{other.noun}, or send them in two calls.",
+        )
     if isinstance(found, Several):
-        return _not_unique(subject, found)
+        count = len(found.lines)
+        more = "" if count < refusals.MANY_PLACES else " or more"
+        how = f" (compared with tolerance: {found.relaxed})" if found.relaxed else ""
+        return subject.failure(
+            Kind.OLD_TEXT_NOT_UNIQUE,
+            f"old text stands {count} times{more} in {subject.path}{how}, "
+            f"{refusals.spelled_lines(found.lines)}; it must stand there exactly once. Send more "
+            f"of the surrounding lines in {subject.old}, so that only the place you mean matches.",
+            candidates=list(found.lines),
+        )
     # No rung of today matches across such bytes; one that does must not replace them.
     if document.undecodable(found.start, found.end):
         return bad_byte(subject, document, found.start)
     return found
-
-
-def _not_unique(subject: Subject, found: Several) -> Failure:
-    count = len(found.lines)
-    more = "" if count < refusals.MANY_PLACES else " or more"
-    how = f" (compared with tolerance: {found.relaxed})" if found.relaxed else ""
-    return subject.failure(
-        Kind.OLD_TEXT_NOT_UNIQUE,
-        f"old text stands {count} times{more} in {subject.path}{how}, "
-        f"{refusals.spelled_lines(found.lines)}; it must stand there exactly once. Send more of "
-        f"the surrounding lines in {subject.old}, so that only the place you mean matches.",
-        candidates=list(found.lines),
-    )
 
 
 def refuse_binary(subject: Subject, target: Target) -> Failure:

@@ -12,6 +12,7 @@ import unicodedata
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from rapidfuzz import fuzz
 
@@ -19,6 +20,7 @@ from stet.wire.failures import Nearest
 from stetd.editing import patience
 from stetd.editing.matching.ladder import Match, Rung, locate
 from stetd.editing.matching.normal_forms import TABLE, NormalForms, bare, folded_text
+from stetd.editing.matching.rungs import occurrences
 from stetd.editing.refusals import counted
 from stetd.editing.text import WHITE_SPACE, Document, is_blank, presentable, split_lines
 
@@ -38,7 +40,6 @@ _SHOWN_CHARS = 4_000
 _SHOWN_LINE = 200
 #: A new text shorter than this, white space aside, stands everywhere by chance.
 _TELLING = 3
-
 _WORD = re.compile(r"[^\W_]\w{2,}")
 #: What models write for lines that they leave out, in a comment or alone.
 _ELLIPSIS = re.compile(r"\s*(?:#|//|--|/\*|<!--)?\s*(?:\.\.\.|\u2026)(?:\s.*|[^\w(\[{]*)")
@@ -48,12 +49,16 @@ def explain_miss(
     document: Document, old: str, new: str | None, called: str = "oldText"
 ) -> tuple[str, Nearest | None]:
     """What ``old``, which the dialect calls ``called``, may mean: sentences and the passage."""
-    nearest, applied = _nearest(document, old, called), _already_applied(document, old, new or "")
+    nearest, new = _nearest(document, old, called), new or ""
+    telling = len("".join(new.split())) >= _TELLING and new not in old
+    applied = locate(document, new, new) if telling else None
+    if not isinstance(applied, Match) or applied.rung is Rung.TRIM_EDGES:
+        applied = None
     sentences: list[str] = []
     if applied is not None:
         sentences.append(
-            f"The new text already stands at line {applied}: the edit seems to be already "
-            "applied. Read the file before you send it again."
+            f"The new text already stands at line {document.line_at(applied.start)}: the edit "
+            "seems to be already applied. Read the file before you send it again."
         )
     if nearest is not None:
         first, last = nearest.line, nearest.end_line
@@ -80,16 +85,6 @@ def _numbered(nearest: Nearest) -> str:
     return "\n".join(shown)
 
 
-def _already_applied(document: Document, old: str, new: str) -> int | None:
-    """The line at which the new text stands, if it tells enough and stands once."""
-    if len("".join(new.split())) < _TELLING or new in old:
-        return None
-    found = locate(document, new, new)
-    if not isinstance(found, Match) or found.rung is Rung.TRIM_EDGES:
-        return None
-    return document.line_at(found.start)
-
-
 def _nearest(document: Document, old: str, called: str) -> Nearest | None:
     wanted = split_lines(old)[0]
     if all(map(is_blank, wanted)) or not document.line_count:
@@ -99,7 +94,12 @@ def _nearest(document: Document, old: str, called: str) -> Nearest | None:
     best = max(scores, key=scores.__getitem__, default=0)  # the first of several
     if scores.get(best, 0) < _WORTH_SHOWING:
         return None
-    return _shown(document, old, called, min(max(0, best), document.line_count - 1))
+    first = min(max(0, best), document.line_count - 1)
+    last = min(first + len(wanted), document.line_count) - 1
+    shown_last = min(last, first + _SHOWN_LINES - 1)
+    text = document.text[document.line_starts[first] : document.line_end(shown_last)]
+    difference = _first_difference(document, *split_lines(old), called, first)
+    return Nearest(first + 1, last + 1, presentable(text[:_SHOWN_CHARS]), difference)
 
 
 def _starts(document: Document, keys: Sequence[str]) -> list[int]:
@@ -133,8 +133,7 @@ def _shared_lines(
         key = keys[index]
         if len(key) < shortest:
             break
-        found = forms.find_bare([key])
-        lines = [line for line, _ in zip(found, range(_RARE + 1), strict=False)]
+        lines = list(islice(forms.find_bare([key]), _RARE + 1))
         if len(lines) <= _RARE:
             for line in lines:
                 yield line - index, len(key) * _RARE // len(lines)
@@ -148,7 +147,7 @@ def _shared_words(document: Document, text: str, keys: Sequence[str]) -> Iterato
             words.setdefault(word, []).append(index)
     for word in sorted(words, key=len, reverse=True)[:_WORDS]:
         patience.go_on()
-        places = _places(text, word)
+        places = list(islice(occurrences(text, word, len(word)), _RARE + 1))
         if not 0 < len(places) <= _RARE:
             continue
         starts = document.form(NormalForms).folded_starts
@@ -156,16 +155,6 @@ def _shared_words(document: Document, text: str, keys: Sequence[str]) -> Iterato
             line = bisect_right(starts, at) - 1
             for index in words[word][:_RARE]:
                 yield line - index, len(word) * _RARE // len(places)
-
-
-def _places(text: str, word: str) -> list[int]:
-    """Where a word stands, up to one more than is rare."""
-    places: list[int] = []
-    at = text.find(word)
-    while at >= 0 and len(places) <= _RARE:
-        places.append(at)
-        at = text.find(word, at + len(word))
-    return places
 
 
 def _similarity(document: Document, keys: Sequence[str], first: int) -> float:
@@ -178,15 +167,6 @@ def _similarity(document: Document, keys: Sequence[str], first: int) -> float:
     # A text that is part of a line, or begins and ends within lines, is judged by that part.
     part = fuzz.partial_ratio(wanted, passage) if len(wanted) <= len(passage) else whole
     return max(whole, part * 0.9)
-
-
-def _shown(document: Document, old: str, called: str, first: int) -> Nearest:
-    wanted, ends = split_lines(old)
-    last = min(first + len(wanted), document.line_count) - 1
-    shown_last = min(last, first + _SHOWN_LINES - 1)
-    text = document.text[document.line_starts[first] : document.line_end(shown_last)]
-    difference = _first_difference(document, wanted, ends, called, first)
-    return Nearest(first + 1, last + 1, presentable(text[:_SHOWN_CHARS]), difference)
 
 
 def _first_difference(
@@ -227,15 +207,11 @@ def _manner(line: str, here: str, called: str) -> str:
         return " (only in upper and lower case)"
     if _ELLIPSIS.fullmatch(line):
         return " (an ellipsis does not stand for lines that are left out)"
-    if len(line) == len(here) and not _differing(line, here).isascii():
-        return f" (in characters that may look alike: {_typographic(line, here, called)})"
+    if len(line) == len(here):
+        pairs = [one + other for one, other in zip(line, here, strict=True) if one != other]
+        if len(pairs) <= len(line) // 2 and not "".join(pairs).isascii():
+            return f" (in characters that may look alike: {_typographic(line, here, called)})"
     return ""
-
-
-def _differing(line: str, here: str) -> str:
-    """The characters of two lines of one length that differ, if few do."""
-    pairs = [one + other for one, other in zip(line, here, strict=True) if one != other]
-    return "".join(pairs) if len(pairs) <= len(line) // 2 else ""
 
 
 def _counted(line: str) -> str:

@@ -26,7 +26,6 @@ _FOLDS = {
     "...": "\u2026",
 }
 TABLE = {char: plain for plain, chars in _FOLDS.items() for char in chars}
-
 #: Code points of combining class 0 that still join what stands before them. (A test derives them.)
 JOINING_STARTERS = frozenset(
     "\u09be\u09d7\u0b3e\u0b56\u0b57\u0bbe\u0bd7\u0cc2\u0cd5\u0cd6\u0d3e\u0d57\u0dcf\u0ddf"
@@ -80,7 +79,11 @@ class Folded:
     def original(self, offset: int) -> int | None:
         """The offset in ``source`` of an offset in ``text``; None inside a character."""
         if self.aligned:
-            return None if _splits_character(self.source, offset) else offset
+            text = self.source
+            inside = (
+                0 < offset < len(text) and text[offset] >= "\u0300" and text[offset - 1] != "\n"
+            )
+            return None if inside and _joins(text[offset]) else offset
         row = bisect_right(self._text_starts, offset) - 1
         if row not in self._columns:
             self._columns[row] = _columns(self._source_lines[row])
@@ -137,13 +140,6 @@ def _composed(line: str) -> str:
     if SINGLETONS.isdisjoint(line):
         return unicodedata.normalize("NFC", line)
     return "".join(_folded_character(line[start:end]) for start, end in _characters(line))
-
-
-def _splits_character(text: str, offset: int) -> bool:
-    """Whether a boundary at ``offset`` would part a code point from what it combines with."""
-    if not 0 < offset < len(text) or text[offset] < "\u0300":
-        return False
-    return _joins(text[offset]) and text[offset - 1] != "\n"
 
 
 def _joins(char: str) -> bool:
@@ -223,15 +219,13 @@ class NormalForms:
         """The offset in ``bare_joined`` of the ``\n`` before each line."""
         return starts_of_lines(self.bare_lines)
 
-    def may_hold(self, keys: Sequence[str]) -> bool:
-        """Whether the longest of these bare keys stand anywhere; derives no lines."""
-        longest = sorted(set(keys), key=len, reverse=True)[:_TRIED_ALONE]
-        return all(key in self.folded.text for key in longest)
-
     def find_bare(self, keys: Sequence[str], first: int = 0) -> Iterator[int]:
         """The index of each line, from line ``first`` (from 0) on, where these bare keys begin."""
-        if "bare_joined" in self.__dict__ or self.may_hold(keys):
-            yield from find_runs(self.bare_joined, self.bare_starts, keys, first)
+        if "bare_joined" not in self.__dict__:
+            longest = sorted(set(keys), key=len, reverse=True)[:_TRIED_ALONE]
+            if not all(key in self.folded.text for key in longest):
+                return
+        yield from find_runs(self.bare_joined, self.bare_starts, keys, first)
 
 
 def find_runs(joined: str, starts: list[int], keys: Sequence[str], first: int) -> Iterator[int]:

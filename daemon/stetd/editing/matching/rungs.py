@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from itertools import islice
+from typing import NamedTuple
 
 import msgspec
 
@@ -18,6 +20,7 @@ from stetd.editing.matching.line_replacement import Change
 from stetd.editing.matching.normal_forms import (
     NormalForms,
     bare,
+    find_runs,
     folded_text,
     indentation_of,
     without_indentation,
@@ -137,7 +140,7 @@ def exact(search: Search) -> list[Place]:
 
 
 def _exact_places(document: Document, wanted: str) -> Iterator[Place]:
-    places = (Place(at, at + len(wanted)) for at in _occurrences(document.text, wanted))
+    places = (Place(at, at + len(wanted)) for at in occurrences(document.text, wanted))
     if "\r" not in document.text or not (wanted[0] == "\n" or wanted[-1] == "\r"):
         return places
     split = document.splits_terminator
@@ -165,12 +168,12 @@ def typography(search: Search) -> list[Place]:
     return _stretches(document, folded.text, folded_text(with_newlines(search.wanted)), original)
 
 
-def _occurrences(text: str, wanted: str) -> Iterator[int]:
-    """Every offset at which ``wanted`` begins, overlapping ones too."""
+def occurrences(text: str, wanted: str, step: int = 1) -> Iterator[int]:
+    """The offsets at which ``wanted`` begins, at least ``step`` apart."""
     at = text.find(wanted)
     while at >= 0:
         yield at
-        at = text.find(wanted, at + 1)
+        at = text.find(wanted, at + step)
 
 
 def _stretches(
@@ -178,7 +181,7 @@ def _stretches(
 ) -> list[Place]:
     """Places of ``wanted`` in a form of the document; ``original`` maps offsets back."""
     places: list[Place] = []
-    for at in _occurrences(text, wanted):
+    for at in occurrences(text, wanted):
         start, end = original(at), original(at + len(wanted))
         if start is not None and end is not None:
             places.append(Place(start, end))
@@ -227,10 +230,7 @@ def indent_and_typography(search: Search) -> list[Place]:
 
 
 def _equal_lines(
-    search: Search,
-    lines: Sequence[str],
-    wanted: Sequence[str],
-    key: Callable[[str], str] = str,
+    search: Search, lines: Sequence[str], wanted: Sequence[str], key: Callable[[str], str] = str
 ) -> list[Place]:
     alike = [key(line) for line in wanted]
     firsts = (first for first in search.candidates if _alike(lines, first, alike, key))
@@ -310,3 +310,68 @@ def nearest_of(document: Document, places: Sequence[Place], line: int) -> list[P
         if abs(first - line) == least
         or first <= line <= document.line_at(max(place.start, place.end - 1))
     ]
+
+
+# -- hunks of patches
+
+
+Accepts = Callable[[int], bool]
+
+
+class Found(NamedTuple):
+    """What a rung finds of a hunk: the first lines of places, from 0, ascending, 1,000 at most."""
+
+    rung: Rung
+    places: list[int]
+    #: Whether these are all the places from where the search began.
+    all: bool
+
+
+@dataclass(frozen=True)
+class FileLines:
+    """The lines of a document, ready to be searched."""
+
+    document: Document
+
+    @cached_property
+    def _joined(self) -> str:
+        """The lines as one text, each after and before a ``\\n``."""
+        text = self.document.lf_text
+        return f"\n{text}" if text.endswith("\n") else f"\n{text}\n"
+
+    def climb(self, run: Run, first: int = 0) -> Iterator[Found]:
+        """The places of ``run`` from line ``first`` on, by each rung that finds any, in order."""
+        patience.go_on()
+        starts = self.document.lf_starts
+        exact = list(islice(find_runs(self._joined, starts, run.lines, first), PLACES))
+        if exact:
+            yield Found(Rung.EXACT, exact, len(exact) < PLACES)
+        if run.blank:
+            return
+        bare_places = self.document.form(NormalForms).find_bare(run.bare, first)
+        candidates = list(islice(bare_places, _CANDIDATES + 1))
+        for rung, accepts in self._rungs(run) if candidates else ():
+            patience.go_on()
+            found = [place for place in candidates if accepts(place)]
+            if found:
+                sure = len(candidates) <= _CANDIDATES and len(found) < PLACES
+                yield Found(rung, found[:PLACES], sure)
+
+    def _rungs(self, run: Run) -> Iterator[tuple[Rung, Accepts]]:
+        def alike(key: Callable[[str], str], ours: Sequence[str], theirs: Sequence[str]) -> Accepts:
+            keys = [key(line) for line in ours]
+            return lambda at: _alike(theirs, at, keys, key)
+
+        def uniform(place: int) -> bool:
+            return run.change_at(place, run.lines, self.document.lines) is not None
+
+        trimmed = alike(bare, run.lines, self.document.lines)
+        yield Rung.TRAILING_SPACE, alike(without_trailing_space, run.lines, self.document.lines)
+        if run.telling:
+            # Twice if there are more places than those of one uniform change.
+            yield Rung.INDENT, lambda at: trimmed(at) and uniform(at)
+            yield Rung.INDENT, trimmed
+        folded = self.document.form(NormalForms).folded_lines
+        yield Rung.TYPOGRAPHY, alike(without_trailing_space, run.folded_lines, folded)
+        if run.telling:
+            yield Rung.INDENT_TYPOGRAPHY, uniform

@@ -19,35 +19,16 @@ from stetd.editing.edits import Plan, PlannedFile, World
 from stetd.editing.matching import locating
 from stetd.editing.matching.ladder import Match
 from stetd.editing.matching.locating import Target
-from stetd.editing.patch_block.grammar import (
-    Answer,
-    Block,
-    NamedFile,
-    Pair,
-    named_files,
-    parse_answer,
-)
+from stetd.editing.patch_block import grammar
+from stetd.editing.patch_block.grammar import Answer, Block, NamedFile
 from stetd.editing.planning import LocatedEdit, apply_changes, arrange, report_edits
-from stetd.editing.refusals import (
-    EXPLAINED_MISSES,
-    MOST_FAILED,
-    Subject,
-    counted,
-    given_up,
-    idle_warning,
-    is_idle,
-    overlap_failures,
-    tolerance_notes,
-    visible,
-)
+from stetd.editing.refusals import Subject, visible
 from stetd.editing.tools.inputs import PatchBlockInput
 from stetd.editing.tools.validation import validated
 
 NOUN = "pair"
-
 #: What to use instead for a file that does not exist.
 _CREATING = "the patch tool, with append_eof or overwrite"
-
 #: So many paths that the JSON names are repeated in a refusal.
 _SPELLED_PATHS = 10
 
@@ -60,20 +41,12 @@ class _File:
     target: Target
     pairs: dict[int, tuple[str, str]] = field(default_factory=dict)
     edits: list[LocatedEdit] = field(default_factory=list)
-    #: What becomes of it.
+    #: What becomes of it: nothing where its edits can't be made.
     planned: list[PlannedFile] = field(default_factory=list)
     reports: tuple[EditReport, ...] = ()
     warnings: list[str] = field(default_factory=list)
 
-    def add(self, index: int, pair: Pair, *, crlf: bool) -> None:
-        """Take a pair; ``crlf``: how its answer ends lines."""
-        texts = pair.find, pair.replace
-        if crlf and self.target.document.eol != "crlf":
-            texts = pair.find.replace("\r\n", "\n"), pair.replace.replace("\r\n", "\n")
-        self.pairs[index] = texts
-
     def subject(self, index: int) -> Subject:
-        """What a failure of a pair is about."""
         return Subject(NOUN, index, self.target.path, old="===FIND===", new="===REPLACE===")
 
 
@@ -84,32 +57,28 @@ def plan(params: Mapping[str, object], world: World) -> Plan:
     try:
         call = validated(PatchBlockInput, params)
         refusals.check_size(call.filepath or None, [call.text])
-        answer = parse_answer(call.text)
+        answer = grammar.parse_answer(call.text)
         paths = {path: path for path in answer.paths} or paths
         files = _files(call, answer, world)
         paths = {file.spelled: file.target.path for file in files}
-        return _plan(files)
+        failures = _locate(files)
+        for file in files:
+            failures += _carry_out(file)
+        if failures:
+            raise Refused(*sorted(failures, key=lambda failure: failure.index or 0))
     except Refused as refusal:
         result = _refused_result(paths, refusal.failures)
         raise Refused(*refusal.failures, extra=refusal.extra | {"result": result}) from refusal
-
-
-def _plan(files: Sequence[_File]) -> Plan:
-    failures = _locate(files)
-    for file in files:
-        failures += _carry_out(file)
-    if failures:
-        raise Refused(*sorted(failures, key=lambda failure: failure.index or 0))
     reports = sorted((r for file in files for r in file.reports), key=lambda r: r.index)
-    count = counted(len(reports), "edit")
-    one = f"patch_block {files[0].target.path}: {count}"
+    count = refusals.counted(len(reports), "edit")
+    alone = f"patch_block {files[0].target.path}: {count}"
     return Plan(
         files=tuple(planned for file in files for planned in file.planned),
         edits=tuple(reports),
         message=_message(files, done=True),
         preview_message=_message(files, done=False),
         warnings=tuple(warning for file in files for warning in file.warnings),
-        subject=one if len(files) == 1 else f"patch_block: {count} in {len(files)} files",
+        subject=alone if len(files) == 1 else f"patch_block: {count} in {len(files)} files",
         results=tuple(_result(file.spelled, len(file.edits), None) for file in files),
     )
 
@@ -132,8 +101,10 @@ def _files(call: PatchBlockInput, answer: Answer, world: World) -> list[_File]:
             index += len(block.pairs)
             continue
         file = files.setdefault(source.path, _File(block.path, Target.of(source)))
+        # In an answer whose markers end with CRLF, that says nothing about the file.
+        own = "\n" if block.crlf and file.target.document.eol != "crlf" else "\r\n"
         for pair in block.pairs:
-            file.add(index, pair, crlf=block.crlf)
+            file.pairs[index] = pair.find.replace("\r\n", own), pair.replace.replace("\r\n", own)
             index += 1
     if failures:
         raise Refused(*failures)
@@ -152,7 +123,7 @@ def _disagreements(call: PatchBlockInput, answer: Answer, world: World) -> Itera
             return "path", plain
 
     named: dict[tuple[str, str], NamedFile] = {}
-    for each in named_files(answer.prose):
+    for each in grammar.named_files(answer.prose):
         named.setdefault(identity(_plain(each.path)), each)
     spelled = [each.path for each in named.values()]
     blocks = {identity(_plain(block.path)) for block in answer.blocks}
@@ -202,32 +173,28 @@ def _parse_error(line: int, sentence: str, path: str) -> Failure:
 def _locate(files: Sequence[_File]) -> list[Failure]:
     failures: list[Failure] = []
     for file in files:
-        for index in file.pairs:
-            if len(failures) == MOST_FAILED:
-                return [*failures, given_up(file.subject(index), failures[-1])]
-            found = _find(file, index, explain=len(failures) < EXPLAINED_MISSES)
-            if isinstance(found, Failure):
-                failures.append(found)
+        for index, (find, replace) in file.pairs.items():
+            subject = file.subject(index)
+            if len(failures) == refusals.MOST_FAILED:
+                return [*failures, refusals.given_up(subject, failures[-1])]
+            before = (
+                (file.subject(each), new) for each, (_, new) in file.pairs.items() if each < index
+            )
+            found = locating.find(
+                subject,
+                file.target,
+                find,
+                replace,
+                told=replace,
+                creating=_CREATING,
+                explain=len(failures) < refusals.EXPLAINED_MISSES,
+                earlier=before,
+            )
+            if isinstance(found, Match):
+                file.edits.append(found.edit(index))
             else:
-                file.edits.append(found)
+                failures.append(found)
     return failures
-
-
-def _find(file: _File, index: int, *, explain: bool) -> LocatedEdit | Failure:
-    """The place of one pair; a miss also tells of an earlier pair that would put its text there."""
-    subject = file.subject(index)
-    find, replace = file.pairs[index]
-    match = locating.find(
-        subject, file.target, find, replace, told=replace, creating=_CREATING, explain=explain
-    )
-    if isinstance(match, Match):
-        return match.edit(index)
-    if explain and match.kind == Kind.OLD_TEXT_NOT_FOUND:
-        earlier = (each for each, (_, new) in file.pairs.items() if each < index and find in new)
-        other = next(earlier, None)
-        if other is not None:
-            return refusals.inserted_by_another(match, file.subject(other))
-    return match
 
 
 def _carry_out(file: _File) -> list[Failure]:
@@ -235,7 +202,7 @@ def _carry_out(file: _File) -> list[Failure]:
     path, document = file.target.path, file.target.document
     subjects = {edit.index: file.subject(edit.index) for edit in file.edits}
     arrangement = arrange(document.text, file.edits)
-    failures = list(overlap_failures(document, subjects, arrangement))
+    failures = list(refusals.overlap_failures(document, subjects, arrangement))
     if failures:
         return failures
     applied = apply_changes(document.text, arrangement.changes)
@@ -262,11 +229,11 @@ def _refused_result(paths: Mapping[str, str], failures: Sequence[Failure]) -> ob
     known = {*paths, *paths.values()}
     for spelled, canonical in paths.items():
         others = known - {spelled, canonical}
-        own = [each.message for each in failures if each.path not in others]
-        reason = "\n".join(own) or "not applied: another block of the call was refused."
-        results.append(_result(spelled, 0, reason))
-    if not results:
-        results.append(_result(None, 0, "\n".join(each.message for each in failures)))
+        own = "\n".join(each.message for each in failures if each.path not in others)
+        results.append(
+            _result(spelled, 0, own or "not applied: another block of the call was refused.")
+        )
+    results = results or [_result(None, 0, "\n".join(each.message for each in failures))]
     return msgspec.to_builtins(results if len(results) > 1 else results[0])
 
 
@@ -276,8 +243,8 @@ def _warnings(file: _File) -> Iterator[str]:
         yield generated
     text = file.target.document.text
     for edit in file.edits:
-        if is_idle(edit, text):
-            yield idle_warning(file.subject(edit.index))
+        if refusals.is_idle(edit, text):
+            yield refusals.idle_warning(file.subject(edit.index))
         elif _leaves_empty_line(edit, text):
             line = file.target.document.line_at(edit.start)
             yield (
@@ -301,7 +268,7 @@ def _message(files: Sequence[_File], *, done: bool) -> str:
         applied = "Applied" if done else "Would apply"
         lines.append(f"{applied} {len(file.reports)} changes to {file.target.path}")
         for report in file.reports:
-            lines += tolerance_notes(file.subject(report.index), report)
+            lines += refusals.tolerance_notes(file.subject(report.index), report)
         lines += (f"warning: {warning}" for warning in file.warnings)
     if not done:
         lines.append("Nothing was changed: this only shows what would be.")

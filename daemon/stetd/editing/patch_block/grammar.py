@@ -28,7 +28,6 @@ from stetd.editing.text import WHITE_SPACE, is_blank
 _MOST_FAULTS = 20
 #: So much of a line is repeated in a fault.
 _SHOWN = 80
-
 _START = "===SKIPPY_PATCH_START:path==="
 _EDGES = WHITE_SPACE + "\r\ufeff"
 #: A path that ends with "=" would be a marker with too many of them.
@@ -101,8 +100,6 @@ class _Mark(StrEnum):
 
 
 class _Place(StrEnum):
-    """Where the parser is."""
-
     OUTSIDE = "outside"
     BLOCK = "block"  # after START, before the first FIND
     FIND = "find"
@@ -141,7 +138,6 @@ class _Reader:
     _told: bool = False
 
     def read(self, number: int, line: str) -> None:
-        """Take one line, without its LF."""
         bare = line.strip(_EDGES)
         unescaped = bare.lstrip("\\")
         resembled = _RESEMBLANCE.fullmatch(unescaped) if unescaped.startswith("==") else None
@@ -154,7 +150,6 @@ class _Reader:
             self._marker(number, line, resembled)
 
     def end(self, last: int) -> None:
-        """The text ended with line ``last``."""
         if self._place is _Place.OUTSIDE:
             self._end_prose()
         else:
@@ -233,7 +228,6 @@ class _Reader:
             self._told = self._told and mark not in (_Mark.START, _Mark.END)
 
     def _misplaced(self, number: int, mark: _Mark) -> None:
-        """A marker where another one, or none, was expected."""
         match self._place, mark:
             case _Place.OUTSIDE, _:
                 if not self._told:
@@ -241,9 +235,14 @@ class _Reader:
                     self._fault(number, f"{mark} outside of a block: expected {_START} before it.")
                 return
             case _, _Mark.START:
+                missing = {
+                    _Place.REPLACE: f"{_Mark.END}",
+                    _Place.FIND: f"{_Mark.REPLACE} and {_Mark.END}",
+                    _Place.BLOCK: f"{_Mark.FIND}, {_Mark.REPLACE} and {_Mark.END}",
+                }
                 sentence = (
                     f"{mark.replace(':path', '')} inside the block that begins at line "
-                    f"{self._line}: expected {self._expected()} before another block."
+                    f"{self._line}: expected {missing[self._place]} before another block."
                 )
             case _Place.BLOCK, _Mark.REPLACE:
                 sentence = f"{mark} without {_Mark.FIND}: expected {_Mark.FIND} and the old text."
@@ -271,15 +270,6 @@ class _Reader:
         bare = line.strip(_EDGES)[:_SHOWN]
         return f" If the line is text of the file, write it with a backslash: \\{bare}"
 
-    def _expected(self) -> str:
-        """What would have ended the block properly."""
-        if self._place is _Place.REPLACE:
-            return _Mark.END.value
-        missing = [_Mark.REPLACE, _Mark.END]
-        if self._place is _Place.BLOCK:
-            missing.insert(0, _Mark.FIND)
-        return f"{', '.join(missing[:-1])} and {missing[-1]}"
-
     def _fault(self, number: int, sentence: str) -> None:
         path = self._path if self._place is not _Place.OUTSIDE else None
         message = f"line {number} of text: {sentence}"
@@ -305,7 +295,6 @@ _DEEPEST = 8
 _OBJECT = re.compile(r'\{\s*"')
 #: So many stretches that begin like an object and are none, then no more are looked at.
 _MOST_BROKEN = 100
-
 _decoder = json.JSONDecoder(strict=False)
 
 
@@ -342,12 +331,18 @@ def _objects(text: str) -> Iterator[tuple[object, int]]:
 
 def _filepaths(value: object, depth: int) -> Iterator[str]:
     if isinstance(value, str) and value.lstrip()[:1] == "{":
-        value = _parsed(value)
+        try:
+            value = _decoder.decode(value)
+        except (ValueError, RecursionError):
+            return
     if isinstance(value, list) and depth:
         for each in value:
             yield from _filepaths(each, depth - 1)
-    if not isinstance(value, dict) or _of_another_tool(value):
+    if not isinstance(value, dict):
         return
+    names = (value.get("tool"), value.get("name"))
+    if any(isinstance(name, str) and name.lower() not in _OURS for name in names):
+        return  # a call of another tool
     path = value.get("filepath")
     if isinstance(path, str) and path:
         yield path
@@ -355,16 +350,3 @@ def _filepaths(value: object, depth: int) -> Iterator[str]:
         for name in _INWARD:
             if isinstance(value.get(name), dict | list | str):
                 yield from _filepaths(value[name], depth - 1)
-
-
-def _parsed(text: str) -> object:
-    try:
-        return _decoder.decode(text)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _of_another_tool(value: dict[str, object]) -> bool:
-    """Whether an object is a call of a tool that is not this one."""
-    names = (value.get("tool"), value.get("name"))
-    return any(isinstance(name, str) and name.lower() not in _OURS for name in names)

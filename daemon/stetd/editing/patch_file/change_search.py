@@ -7,35 +7,30 @@ takes similar lines where the ladder finds nothing, ``regex`` takes matches of t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from heapq import nsmallest
+from itertools import zip_longest
+from operator import itemgetter
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
+from rapidfuzz import fuzz, process
 
 from stet.wire.failures import Failure, Kind
 from stetd.editing import patience
-from stetd.editing.matching import locating
+from stetd.editing.matching import line_replacement, locating
 from stetd.editing.matching.ladder import Match, Several, locate, match_at, written_at
-from stetd.editing.matching.rungs import Place, Rung, TooFew, nearest_of, nth_place
-from stetd.editing.patch_file.fuzzy_search import find_resembling
-from stetd.editing.patch_file.regex_search import (
-    MOST_MATCHES,
-    Allowance,
-    BadPattern,
-    Found,
-    Matches,
-    Pattern,
-    check_template,
-    compile_pattern,
-    find_matches,
-)
+from stetd.editing.matching.normal_forms import NormalForms
+from stetd.editing.matching.rungs import Place, Rung, Search, TooFew, nearest_of, nth_place
+from stetd.editing.patch_file import regex_search
+from stetd.editing.patch_file.regex_search import Allowance, Found, Matches, Pattern
 from stetd.editing.planning import LocatedEdit
 from stetd.editing.refusals import MANY_PLACES, Subject, old_text_not_found, spelled_lines, visible
-from stetd.editing.text import Document
+from stetd.editing.text import Document, split_lines
 from stetd.editing.tools.inputs import ChangeRequest
 
 #: Characters of a pattern that is compiled in no time, whatever it says.
 _QUICK_PATTERN = 500
-
 #: Fields that can not go together.
 _APART = (
     ("regex", "fuzzy", "a pattern matches or does not; take one of them"),
@@ -79,10 +74,18 @@ def check_change(
         if allowance.left <= 0:
             return _stopped(subject, allowance, _TOO_MUCH)
         try:
-            pattern = compile_pattern(change.search)
-        except BadPattern as bad:
-            return _bad_pattern(subject, change.search, bad)
-        fault = check_template(pattern, change.replace)
+            pattern = regex_search.compile_pattern(change.search)
+        except regex_search.BadPattern as bad:
+            where = ""
+            if bad.position is not None:
+                here = change.search[max(0, bad.position - 20) : bad.position + 20]
+                where = f" (at position {bad.position}, near {visible(here)})"
+            return _invalid(
+                subject,
+                f"search can not be used as a regular expression: {bad.reason}{where}. Mend the "
+                "pattern, or leave regex out to look for literal text.",
+            )
+        fault = regex_search.check_template(pattern, change.replace)
     patience.go_on()
     if fault is not None:
         return _invalid(
@@ -98,11 +101,20 @@ def find_change(
 ) -> LocatedEdit | Failure:
     """Where the change is made in ``document``, and what is written there."""
     patience.go_on()
+    change = sound.change
     found: Match | LocatedEdit | Failure
     if sound.pattern is not None:
         found = _by_pattern(sound, sound.pattern, document, allowance)
-    elif sound.change.occurrence is not None:
-        found = _by_number(sound, document, sound.change.occurrence)
+    elif change.occurrence is not None:
+        counted = nth_place(document, change.search, change.occurrence)
+        if isinstance(counted, TooFew):
+            if counted.count:
+                return _out_of_range(sound.subject, counted, change)
+            return _miss(sound, document)
+        rung, place = counted
+        match = match_at(document, place, change.search, change.replace, rung)
+        # Without its line end in the new text, a line can be replaced only whole.
+        found = match or _miss(sound, document)
     else:
         found = _by_ladder(sound, document, allowance)
     if isinstance(found, Match):
@@ -126,7 +138,7 @@ def _by_ladder(
     if change.fuzzy is None:
         return _miss(sound, document)
     try:
-        like = find_resembling(
+        like = _find_resembling(
             subject, document, change.search, change.replace, change.fuzzy, allowance
         )
     except TimeoutError:
@@ -136,19 +148,6 @@ def _by_ladder(
     miss = _miss(sound, document)
     why = f"With fuzzy {change.fuzzy:g} no place was taken either: {like}."
     return replace(miss, message=f"{miss.message}\n{why}")
-
-
-def _by_number(sound: SoundChange, document: Document, number: int) -> Match | Failure:
-    change = sound.change
-    found = nth_place(document, change.search, number)
-    if isinstance(found, TooFew):
-        if found.count:
-            return _out_of_range(sound.subject, found, change)
-        return _miss(sound, document)
-    rung, place = found
-    match = match_at(document, place, change.search, change.replace, rung)
-    # Without its line end in the new text, a line can be replaced only whole.
-    return match or _miss(sound, document)
 
 
 def _by_pattern(
@@ -163,7 +162,7 @@ def _by_pattern(
         )
     alone = allowance.left > allowance.total / 2
     try:
-        matches = find_matches(pattern, document, allowance, change.occurrence)
+        matches = regex_search.find_matches(pattern, document, allowance, change.occurrence)
     except (TimeoutError, MemoryError):
         return _stopped(subject, allowance, _RUNS_AWAY if alone else _TOO_MUCH)
     found = _chosen(subject, matches, change, document)
@@ -187,7 +186,7 @@ def _chosen(
         return matches.nth or _out_of_range(subject, missing, change)
     if matches.count == 1:
         return matches.found[0]
-    if change.near_line is None or matches.count > MOST_MATCHES:
+    if change.near_line is None or matches.count > regex_search.MOST_MATCHES:
         return _not_unique(subject, lines, change, "")
     places = {Place(each.start, each.end): each for each in matches.found}
     near = nearest_of(document, list(places), change.near_line)
@@ -219,7 +218,7 @@ def _not_unique(subject: Subject, lines: Sequence[int], change: ChangeRequest, h
         Kind.OLD_TEXT_NOT_UNIQUE,
         f"{_what(change)} {count} in {subject.path}{tolerant}, {spelled_lines(lines)}, and must be "
         f"unique. Say which place you mean with {advice}near_line, or {more}.",
-        candidates=list(lines),
+        candidates=lines,
     )
 
 
@@ -234,12 +233,9 @@ def _no_nearest(subject: Subject, lines: Sequence[int], change: ChangeRequest) -
 
 
 def _out_of_range(subject: Subject, found: TooFew, change: ChangeRequest) -> Failure:
-    count = "once" if found.count == 1 else f"{found.count:,} times"
-    advice = (
-        "Leave occurrence out."
-        if found.count == 1
-        else f"Send an occurrence from 1 to {found.count:,}."
-    )
+    count, advice = "once", "Leave occurrence out."
+    if found.count != 1:
+        count, advice = f"{found.count:,} times", f"Send an occurrence from 1 to {found.count:,}."
     return subject.failure(
         Kind.OCCURRENCE_OUT_OF_RANGE,
         f"there is no occurrence {change.occurrence}: {_what(change)} only {count} in "
@@ -250,18 +246,6 @@ def _out_of_range(subject: Subject, found: TooFew, change: ChangeRequest) -> Fai
 
 def _what(change: ChangeRequest) -> str:
     return "the pattern matches" if change.regex else "search stands"
-
-
-def _bad_pattern(subject: Subject, pattern: str, bad: BadPattern) -> Failure:
-    where = ""
-    if bad.position is not None:
-        here = pattern[max(0, bad.position - 20) : bad.position + 20]
-        where = f" (at position {bad.position}, near {visible(here)})"
-    return _invalid(
-        subject,
-        f"search can not be used as a regular expression: {bad.reason}{where}. Mend the pattern, "
-        "or leave regex out to look for literal text.",
-    )
 
 
 def _stopped(subject: Subject, allowance: Allowance, advice: str) -> Failure:
@@ -288,3 +272,178 @@ def _no_match(subject: Subject, matches: Matches, pattern: str, document: Docume
         "the pattern begins with (?s); ( ) [ ] { } . * + ? ^ $ | and \\ are escaped with \\."
     )
     return old_text_not_found(subject, f"The pattern matches nowhere. {advice}", None)
+
+
+# -- fuzzy
+#
+# The only search that lets words differ. A place is a run of as many lines as the text has, each at
+# least _LEAST_LINE like its counterpart by rapidfuzz's ratio of the bare lines; its score is their
+# mean, weighted by length. The best is taken if it scores what was asked for, the second best is
+# clearly below, every line that changes is itself as alike as was asked for, and one change of
+# indentation explains it. Places not compared count as a second best as good as it could be.
+
+#: Each line must be so alike for a run of lines to be a place at all.
+_LEAST_LINE = 0.5
+#: The second best must be below the best by this, and with twice the distance from 1.
+_CLEARLY = 0.05
+#: How many of the text's longest lines are looked for in the whole file.
+_ANCHORS = 3
+#: How many places, the likeliest by these lines, are compared in full.
+_LOOKED_AT = 500
+
+
+class _Scored(NamedTuple):
+    score: float
+    first: int
+    lines: tuple[float, ...]
+
+
+def _distinct_lines(document: Document) -> dict[str, list[int]]:
+    """For each distinct bare line the indexes (from 0) at which it stands."""
+    numbers: dict[str, list[int]] = {}
+    for index, key in enumerate(document.form(NormalForms).bare_lines):
+        numbers.setdefault(key, []).append(index)
+    return numbers
+
+
+def _find_resembling(
+    subject: Subject, document: Document, old: str, new: str, least: float, allowance: Allowance
+) -> LocatedEdit | Failure | str:
+    """The place most like ``old``, if it is at least ``least`` alike and surely the one.
+
+    Else why there is none. Raises TimeoutError when ``allowance`` is used up.
+    """
+    search = Search(document, old)
+    if search.blank:
+        return "white space alone resembles nothing"
+    with allowance:
+        places, unseen = _ranking(search, least, allowance)
+    if not places:
+        return "no lines are that much alike, one by one"
+    best, *others = places
+    first, last = best.first + 1, best.first + len(search.lines)
+    where = f"line {first}" if first == last else f"lines {first}-{last}"
+    told = f"the most alike scores {best.score:.2f}"
+    if best.score < least:
+        return f"{told} ({where})"
+    second = max([unseen, *(each.score for each in others[:1])])
+    if not _clearly(best.score, second):
+        return _several_resemble(
+            subject, [each for each in places if not _clearly(best.score, each.score)][:20]
+        )
+    differing = _line_too_different(search, new, best, least)
+    if differing is not None:
+        return (
+            f"{told}, but line {first + differing}, where the change is made, only "
+            f"{best.lines[differing]:.2f} ({where})"
+        )
+    change = search.change_at(best.first, search.lines, document.lines)
+    place = search.whole_lines(best.first, change)
+    text = written_at(document, place, old, new) if change else None
+    if text is None:
+        return f"{told}, but how to indent the new text there can not be told ({where})"
+    score = round(best.score, 4)
+    return LocatedEdit(subject.index, place.start, place.end, text, "fuzzy", score=score)
+
+
+def _several_resemble(subject: Subject, places: Sequence[_Scored]) -> Failure:
+    scores = ", ".join(f"line {each.first + 1} (score {each.score:.2f})" for each in places)
+    return subject.failure(
+        Kind.OLD_TEXT_NOT_UNIQUE,
+        f"search stands nowhere in {subject.path}, and with fuzzy it may mean several places: "
+        f"{scores}. Send the text as it stands in the file.",
+        candidates=[each.first + 1 for each in places],
+    )
+
+
+def _clearly(best: float, other: float) -> bool:
+    return best - other >= _CLEARLY and 1 - other >= 2 * (1 - best)
+
+
+def _ranking(search: Search, least: float, allowance: Allowance) -> tuple[list[_Scored], float]:
+    """The places that matter, the best first; and a score that no other place exceeds."""
+    keys = search.document.form(NormalForms).bare_lines
+    wanted = search.bare
+    losses = _losses(search.document, wanted, least, allowance)
+    total = sum(map(_weight, wanted))
+    looked_at = nsmallest(_LOOKED_AT + 1, losses.items(), key=itemgetter(1))
+    unseen = 1 - looked_at.pop()[1] / total if len(looked_at) > _LOOKED_AT else 0.0
+    known: dict[tuple[int, str], float] = {}
+    places: list[_Scored] = []
+    for first, _ in looked_at:
+        allowance.go_on()
+        scored = _scored(keys, wanted, first, known)
+        if scored is not None:
+            places.append(scored)
+    return sorted(places, key=lambda each: (-each.score, each.first)), unseen
+
+
+def _losses(
+    document: Document, wanted: Sequence[str], least: float, allowance: Allowance
+) -> dict[int, float]:
+    """Where (line, from 0) a place may begin, and what its longest lines take from the score."""
+    total = sum(map(_weight, wanted))
+    matters = min(least - _CLEARLY, 2 * least - 1)
+    longest = sorted(range(len(wanted)), key=lambda index: len(wanted[index]), reverse=True)
+    distinct = document.form(_distinct_lines)
+    last = document.line_count - len(wanted)
+    losses: dict[int, float] | None = None
+    for index in longest[:_ANCHORS]:
+        if not wanted[index]:
+            break
+        allowance.go_on()
+        weight = _weight(wanted[index])
+        cutoff = 100 * max(_LEAST_LINE, 1 - total * (1 - matters) / weight)
+        like = process.extract(
+            wanted[index], list(distinct), scorer=fuzz.ratio, score_cutoff=cutoff, limit=None
+        )
+        found = {
+            number - index: weight * (1 - score / 100)
+            for line, score, _ in like
+            for number in distinct[line]
+            if 0 <= number - index <= last
+        }
+        if losses is None:
+            losses = found
+        else:
+            losses = {at: loss + found[at] for at, loss in losses.items() if at in found}
+    return losses or {}
+
+
+def _weight(line: str) -> int:
+    return max(1, len(line))
+
+
+def _scored(
+    keys: Sequence[str], wanted: Sequence[str], first: int, known: dict[tuple[int, str], float]
+) -> _Scored | None:
+    """The place that begins at line ``first``, None if it is none."""
+    total = weights = 0.0
+    lines: list[float] = []
+    for index, line in enumerate(wanted):
+        here = keys[first + index]
+        alike = known.get((index, here))
+        if alike is None:
+            alike = fuzz.ratio(line, here) / 100 if line and here else float(line == here)
+            known[index, here] = alike
+        if alike < _LEAST_LINE:
+            return None
+        weight = _weight(line)
+        total, weights = total + alike * weight, weights + weight
+        lines.append(alike)
+    return _Scored(total / weights, first, tuple(lines))
+
+
+def _line_too_different(search: Search, new: str, best: _Scored, least: float) -> int | None:
+    """The first line (from 0, of the text) that is changed or inserted beside, and too unlike."""
+    sent = split_lines(new)[0]
+    origins = line_replacement.shared_lines(search.lines, sent)
+    touched = set(range(len(search.lines))) - {each for each in origins if each is not None}
+    before: int | None = None
+    for origin, following in zip_longest(origins, origins[1:]):
+        if origin is None:
+            touched.update(each for each in (before, following) if each is not None)
+        else:
+            before = origin
+    unlike = (index for index in sorted(touched) if best.lines[index] < least)
+    return next(unlike, None)

@@ -54,7 +54,6 @@ class Allowance:
 MOST_CHARACTERS = 4_000
 MOST_NESTED = 50
 MOST_UNFOLDED = 20_000
-
 _COUNTED = re.compile(r"\{(?:(\d{1,9})(?:,(\d{0,9}))?|,(\d{1,9}))\}")
 _RECURSION = re.compile(r"\(\?(?:R|[+-]?\d+|&\w*|P>\w*)\)")
 _FLAGS = re.compile(r"\(\?([A-Za-z0-9]*)(?:-[A-Za-z]*)?[:)]")
@@ -98,8 +97,6 @@ class _Group:
 
 
 class _Reader:
-    """Goes through a pattern once, from left to right."""
-
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
         self._at = 0
@@ -110,7 +107,6 @@ class _Reader:
         self._keeps = False
 
     def read(self) -> ReadPattern:
-        """The whole pattern. Raises BadPattern."""
         while self._at < len(self._pattern):
             at = self._at
             self._step()

@@ -6,10 +6,10 @@ has found it.
 
 from __future__ import annotations
 
-#: Characters that a description may have: OpenAI's Chat Completions refuse a longer one.
-LONGEST = 1024
-
-PATCH = """\
+#: What models are told of each tool, by its name. OpenAI's Chat Completions refuse more than 1,024
+#: characters.
+DESCRIPTIONS = {
+    "patch": """\
 Edit a text file, or create it. All patches of a call apply to the file as it was before the \
 call, or none does.
 
@@ -27,9 +27,8 @@ line, then puts add before it
 Text is literal: no escapes, no wildcards, no newline added. Copy oldText from the file with \
 its white space; differences in white space or typographic quotes are tolerated only where \
 the place is certain. An error changes nothing and says what to send instead; undo takes a \
-call back."""
-
-PATCH_FILE = """\
+call back.""",
+    "patch_file": """\
 Edit a text file by search and replace. The changes apply in order, each to the result of the \
 one before; all of them or none.
 
@@ -40,9 +39,8 @@ occurrence (1 is the first) or near_line. replace takes its place; "" deletes it
 regex and fuzzy are for text that you can't copy exactly.
 
 Moving code? The clipboards of patch do it without writing it again. An error changes nothing \
-and says what to send instead; undo takes a call back."""
-
-PATCH_BLOCK = """\
+and says what to send instead; undo takes a call back.""",
+    "patch_block": """\
 Edit files with FIND/REPLACE blocks, text that needs no escaping, in one file or several; all \
 pairs or none.
 
@@ -59,9 +57,8 @@ file as it was before the call. Copy FIND from the file with its indentation; it
 empty. A line of content that reads like a marker gets a backslash before it: \\===FIND===
 
 For files that don't exist yet, and for moving code, use patch. An error changes nothing and \
-says what to send instead; undo takes a call back."""
-
-APPLY_PATCH = """\
+says what to send instead; undo takes a call back.""",
+    "apply_patch": """\
 Apply a patch: edit, add, move and delete files; all of it applies or none.
 
 *** Begin Patch
@@ -83,29 +80,23 @@ function or class above them after @@, several @@ lines going deeper. Hunks of a
 in the order of its lines. Lines are copied from the file, not renumbered: @@ takes no line \
 numbers. *** End of File after a hunk ties it to the end.
 
-An error changes nothing and says what to send instead; undo takes a call back."""
-
-READ = """\
-Read a text file, or a range of its lines, as it is now or as it was after an earlier commit."""
-
-UNDO = """\
+An error changes nothing and says what to send instead; undo takes a call back.""",
+    "read": """\
+Read a text file, or a range of its lines, as it is now or as it was after an earlier commit.""",
+    "undo": """\
 Undo edits of this conversation, also those made with other tools; the newest one unless told \
 otherwise. Later edits stay; where they touch the same lines the undo is refused and nothing \
-changes."""
-
-LOG = """\
-List the history of edits of this workspace, newest first: what was changed, by whom and why."""
-
-SHOW = "Show one recorded edit: who made it and why, and its diff."
-
-DIFF = """\
+changes.""",
+    "log": """\
+List the history of edits of this workspace, newest first: what was changed, by whom and why.""",
+    "show": "Show one recorded edit: who made it and why, and its diff.",
+    "diff": """\
 Show what differs between two recorded states of the workspace, or between one and the files \
-as they are now."""
-
-REQUEST_MODE_UPGRADE = """\
+as they are now.""",
+    "request_mode_upgrade": """\
 Ask the person for write access, when an edit was refused in Restricted mode. Ask once and say \
-what for; reading works meanwhile. If the answer is no, don't try to write by other means."""
-
+what for; reading works meanwhile. If the answer is no, don't try to write by other means.""",
+}
 
 #: The definition of a custom tool's format, syntax ``lark``.
 APPLY_PATCH_LARK = r"""

@@ -11,32 +11,19 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from types import NoneType, UnionType
-from typing import (
-    Annotated,
-    Any,
-    ClassVar,
-    Literal,
-    NamedTuple,
-    TypeAlias,
-    Union,
-    get_args,
-    get_origin,
-)
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union, get_args, get_origin
 
 import msgspec
 from msgspec import UNSET, UnsetType, field
 
 #: A list longer than this is refused at once; within the token limit there is no room for it.
 MAX_ELEMENTS = 10_000
-
 #: Where a word begins in a name in camel case.
 _HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]")
-
 #: What other tools call the file that a call edits.
 PATH_ELSEWHERE = ("file_path", "filepath", "filename", "file")
-
 #: A time: RFC 3339, or seconds.
-Time: TypeAlias = str | int | float
+Time = str | int | float
 
 
 class BrokenJson(ValueError):
@@ -211,8 +198,7 @@ class ChangeRequest(ToolInput, frozen=True):
         said("Which exact occurrence to replace, from 1; only needed when there are several", ge=1),
     ] = None
     near_line: Annotated[
-        int | None,
-        said("Of several occurrences take the one nearest to this line, from 1", ge=1),
+        int | None, said("Of several occurrences take the one nearest to this line, from 1", ge=1)
     ] = None
     regex: Annotated[
         bool,

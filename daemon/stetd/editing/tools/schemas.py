@@ -11,32 +11,11 @@ from typing import Any, NamedTuple, get_args
 
 import msgspec
 
+from stet.wire import results
 from stet.wire.failures import Kind, refuse
-from stet.wire.results import (
-    DiffResult,
-    EditResult,
-    LogResult,
-    ReadResult,
-    ShowResult,
-    UpgradeResult,
-)
-from stetd.editing.tools import descriptions as described
-from stetd.editing.tools.descriptions import APPLY_PATCH_LARK
-from stetd.editing.tools.inputs import (
-    ApplyPatchInput,
-    DiffInput,
-    Field,
-    LogInput,
-    PatchBlockInput,
-    PatchFileInput,
-    PatchInput,
-    ReadInput,
-    ShowInput,
-    ToolInput,
-    UndoInput,
-    UpgradeInput,
-    fields_of,
-)
+from stetd.editing.tools import inputs
+from stetd.editing.tools.descriptions import APPLY_PATCH_LARK, DESCRIPTIONS
+from stetd.editing.tools.inputs import Field, ToolInput, fields_of
 
 #: What stands in the place of a result when a call is refused.
 _ERROR: dict[str, object] = {
@@ -85,8 +64,7 @@ class Tool(NamedTuple):
     name: str
     title: str
     model: type[ToolInput]
-    description: str
-    result: type[msgspec.Struct] = EditResult
+    result: type[msgspec.Struct] = results.EditResult
     #: Whether it writes files.
     writes: bool = False
     #: Whether it changes nothing at all, so that it may be called any number of times.
@@ -96,47 +74,30 @@ class Tool(NamedTuple):
 
 
 _TOOLS = (
-    Tool("patch", "Edit a file", PatchInput, described.PATCH, writes=True),
-    Tool("patch_file", "Search and replace", PatchFileInput, described.PATCH_FILE, writes=True),
+    Tool("patch", "Edit a file", inputs.PatchInput, writes=True),
+    Tool("patch_file", "Search and replace", inputs.PatchFileInput, writes=True),
+    Tool("patch_block", "Edit files by blocks", inputs.PatchBlockInput, writes=True),
+    # A model that is refused because several places fit shall say which one it means.
     Tool(
-        "patch_block", "Edit files by blocks", PatchBlockInput, described.PATCH_BLOCK, writes=True
+        "apply_patch", "Apply a patch", inputs.ApplyPatchInput, writes=True, hidden=("ambiguous",)
     ),
+    Tool("read", "Read a file", inputs.ReadInput, results.ReadResult, reads=True),
+    # An agent undoes what is of its own session.
     Tool(
-        "apply_patch",
-        "Apply a patch",
-        ApplyPatchInput,
-        described.APPLY_PATCH,
-        writes=True,
-        # A model that is refused because several places fit shall say which one it means.
-        hidden=("ambiguous",),
-    ),
-    Tool("read", "Read a file", ReadInput, described.READ, ReadResult, reads=True),
-    Tool(
-        "undo",
-        "Undo edits",
-        UndoInput,
-        described.UNDO,
-        writes=True,
-        # An agent undoes what is of its own session.
-        hidden=("session", "agent", "request"),
+        "undo", "Undo edits", inputs.UndoInput, writes=True, hidden=("session", "agent", "request")
     ),
     Tool(
         "log",
         "List edits",
-        LogInput,
-        described.LOG,
-        LogResult,
+        inputs.LogInput,
+        results.LogResult,
         reads=True,
         hidden=("method", "until"),
     ),
-    Tool("show", "Show an edit", ShowInput, described.SHOW, ShowResult, reads=True),
-    Tool("diff", "Compare states", DiffInput, described.DIFF, DiffResult, reads=True),
+    Tool("show", "Show an edit", inputs.ShowInput, results.ShowResult, reads=True),
+    Tool("diff", "Compare states", inputs.DiffInput, results.DiffResult, reads=True),
     Tool(
-        "request_mode_upgrade",
-        "Ask for write access",
-        UpgradeInput,
-        described.REQUEST_MODE_UPGRADE,
-        UpgradeResult,
+        "request_mode_upgrade", "Ask for write access", inputs.UpgradeInput, results.UpgradeResult
     ),
 )
 
@@ -174,7 +135,16 @@ def tool_definitions(
             else _openai(tool, api)
             for tool in _TOOLS
         ]
-    return [_mcp(tool) if style == "mcp" else _anthropic(tool) for tool in _TOOLS]
+    if style == "mcp":
+        return [_mcp(tool) for tool in _TOOLS]
+    return [
+        {
+            "name": tool.name,
+            "description": DESCRIPTIONS[tool.name],
+            "input_schema": input_schema(tool),
+        }
+        for tool in _TOOLS
+    ]
 
 
 def input_schema(tool: Tool) -> dict[str, object]:
@@ -191,35 +161,30 @@ def input_schema(tool: Tool) -> dict[str, object]:
 
 
 def _mcp(tool: Tool) -> dict[str, object]:
+    # Whatever is overwritten or deleted is in the history, and undo brings it back. The second of
+    # two equal edits is refused or made again; a second undo takes another edit back; asking again
+    # after an answer is a new question.
     annotations = {
         "title": tool.title,
         "readOnlyHint": tool.reads,
-        # Whatever is overwritten or deleted is in the history, and undo brings it back.
         "destructiveHint": False,
-        # The second of two equal edits is refused or made again; a second undo takes another
-        # edit back; asking again after an answer is a new question.
         "idempotentHint": tool.reads,
         "openWorldHint": False,
     }
     return {
         "name": tool.name,
         "title": tool.title,
-        "description": tool.description,
+        "description": DESCRIPTIONS[tool.name],
         "inputSchema": input_schema(tool),
         "outputSchema": output_schema(tool.result),
         "annotations": annotations,
     }
 
 
-def _anthropic(tool: Tool) -> dict[str, object]:
-    schema = input_schema(tool)
-    return {"name": tool.name, "description": tool.description, "input_schema": schema}
-
-
 def _openai(tool: Tool, api: str) -> dict[str, object]:
     function = {
         "name": tool.name,
-        "description": tool.description,
+        "description": DESCRIPTIONS[tool.name],
         "strict": True,
         "parameters": _strict(input_schema(tool)),
     }
@@ -230,7 +195,7 @@ def _openai(tool: Tool, api: str) -> dict[str, object]:
 
 def _openai_custom(tool: Tool, api: str) -> dict[str, object]:
     """A tool whose input is the text itself, so that nothing of it is escaped."""
-    named = {"name": tool.name, "description": tool.description}
+    named = {"name": tool.name, "description": DESCRIPTIONS[tool.name]}
     grammar = {"syntax": "lark", "definition": APPLY_PATCH_LARK}
     if api == "responses":
         return {"type": "custom", **named, "format": {"type": "grammar", **grammar}}
@@ -263,8 +228,8 @@ def _strict(schema: Any) -> Any:
 
 def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
     null = {"type": "null"}
-    description = {key: each for key, each in schema.items() if key == "description"}
     rest = {key: each for key, each in schema.items() if key != "description"}
+    description = {key: each for key, each in schema.items() if key not in rest}
     if "anyOf" in rest:
         return {**schema, "anyOf": [*rest["anyOf"], null]}
     if "properties" in rest or "items" in rest:
@@ -275,9 +240,6 @@ def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 _TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
-#: How JSON Schema calls a bound, of a text and of a list.
-_BOUNDS = {"ge": "minimum", "le": "maximum"}
-_LEAST = {"string": "minLength", "array": "minItems"}
 
 
 def _object(model: type[ToolInput]) -> dict[str, Any]:
@@ -301,11 +263,9 @@ def _property(field: Field) -> dict[str, Any]:
         schemas = [_kind(each) for each in kinds]
         schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
     bounds = field.bounds
-    if bounds.min_length is not None:
-        schema[_LEAST[schema["type"]]] = bounds.min_length
-    for name, keyword in _BOUNDS.items():
-        if getattr(bounds, name) is not None:
-            schema[keyword] = getattr(bounds, name)
+    least = "minItems" if schema.get("type") == "array" else "minLength"
+    limits = {least: bounds.min_length, "minimum": bounds.ge, "maximum": bounds.le}
+    schema |= {keyword: limit for keyword, limit in limits.items() if limit is not None}
     return {**schema, "description": bounds.description}
 
 

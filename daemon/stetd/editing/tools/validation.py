@@ -10,26 +10,15 @@ from typing import Any, TypeVar
 from rapidfuzz import fuzz, process, utils
 
 from stet.wire.failures import Failure, Kind, Refused
-from stetd.editing.tools.inputs import (
-    MAX_ELEMENTS,
-    BrokenJson,
-    Field,
-    ToolInput,
-    fields_of,
-    in_snake_case,
-    listed,
-    parsed,
-)
+from stetd.editing.tools import inputs
+from stetd.editing.tools.inputs import BrokenJson, Field, ToolInput, fields_of
 
 Input = TypeVar("Input", bound=ToolInput)
 Place = tuple[str | int, ...]
-
 #: Likeness (0 to 100) from which a misspelt name is taken for a field in the answer's advice.
 _LIKENESS = 60
-
 #: Characters of what was received that a refusal repeats.
 _LONGEST_QUOTE = 80
-
 #: What a value of the wrong type should have been.
 _MUST_BE = " must be"
 _WANTED = {
@@ -50,8 +39,6 @@ def validated(model: type[Input], params: Mapping[str, object], noun: str = "ite
 
 
 class _Reading:
-    """One request on its way into a model."""
-
     def __init__(self, model: type[ToolInput], noun: str) -> None:
         self._model = model
         self._noun = noun
@@ -87,9 +74,9 @@ class _Reading:
         owner = kind if is_object else model
         try:
             if is_object:
-                return self.object_of(kind, parsed(value), place)
+                return self.object_of(kind, inputs.parsed(value), place)
             if field.element is not None:
-                return self._elements(field, listed(value), place, owner)
+                return self._elements(field, inputs.listed(value), place, owner)
         except BrokenJson as broken:
             wanted = "an object" if is_object else "a list of objects"
             self._note_wrong(place, wanted, str(broken), owner)
@@ -115,10 +102,10 @@ class _Reading:
             return []
         if not value:
             self._note_empty(place, owner)
-        if len(value) > MAX_ELEMENTS:
+        if len(value) > inputs.MAX_ELEMENTS:
             self._note(
                 place,
-                f'"{_dotted(place)}" has more than {MAX_ELEMENTS:,} elements; '
+                f'"{_dotted(place)}" has more than {inputs.MAX_ELEMENTS:,} elements; '
                 "send fewer in a call.",
             )
             return []
@@ -126,7 +113,7 @@ class _Reading:
         for number, each in enumerate(value):
             here = (*place, number)
             try:
-                made.append(self.object_of(field.element, parsed(each), here))
+                made.append(self.object_of(field.element, inputs.parsed(each), here))
             except BrokenJson as broken:
                 self._note_wrong(here, "an object", str(broken), field.element)
         return made
@@ -202,7 +189,7 @@ def _spelled_as_defined(model: type[ToolInput], value: Mapping[Any, object]) -> 
             spelled[key] = each
             continue
         written = str(key).encode("utf-8", "backslashreplace").decode()
-        name = names.get(in_snake_case(written), written)
+        name = names.get(inputs.in_snake_case(written), written)
         if name != written and value.get(name) not in (None, each):
             name = written  # both spellings, with different values: not ours to choose
         spelled[name] = each
@@ -211,7 +198,7 @@ def _spelled_as_defined(model: type[ToolInput], value: Mapping[Any, object]) -> 
 
 @cache
 def _in_snake_case(model: type[ToolInput]) -> dict[str, str]:
-    return {in_snake_case(field.wire): field.wire for field in fields_of(model)}
+    return {inputs.in_snake_case(field.wire): field.wire for field in fields_of(model)}
 
 
 def _dotted(place: Sequence[str | int]) -> str:
