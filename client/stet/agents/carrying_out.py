@@ -17,8 +17,10 @@ from stet.agents import config_file, entries, jsonc
 from stet.agents.clients import Client, Places, Scope
 from stet.agents.config_file import Backup, ConfigFile, ConnectTrouble
 from stet.agents.entries import Entries, Group
+from stet.agents.json_entries import Json
 from stet.agents.json_splicing import CannotSplice
-from stet.agents.undoing import Format, undone
+from stet.agents.toml_entries import Toml
+from stet.agents.undoing import Format, Whole, undone
 
 
 @dataclass(frozen=True)
@@ -62,70 +64,60 @@ class Change:
     backup: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Step:
+    """A file and what it is to be. ``keep``: back it up first; ``spent``: a backup to remove.
+
+    ``begun`` once its ``missing`` directories may have been made, ``written`` when all is done.
+    """
+
     file: ConfigFile
     change: Change
     data: bytes | None
     keep: bool = False
     spent: Backup | None = None
+    begun: bool = False
+    written: bool = False
+    missing: Sequence[str] = ()
 
 
 def targets(request: Request) -> list[Target]:
     """The files of a client, with what is wanted in them. Raises ConnectTrouble."""
     client = request.client
     project = request.project if request.scope == "project" else None
-    _check_writable_words(request)
     variables = entries.locations(request.environ)
+    for word in (*request.program, request.workspace or "", *variables.values(), project or ""):
+        if not word.isprintable() or ("$" in word and client.expands):
+            raise ConnectTrouble(
+                f"{word!r} can't be written into a configuration of {client.title}, "
+                "which would read it as something else. Use a path of plain characters."
+            )
     given = [name for name in entries.FORWARDED if request.environ.get(name)]
-    command = entries.server_command(request.program, _workspace(request), request.tools)
+    workspace = request.workspace or client.project_variable or project
+    command = [*request.program, "mcp", *(["--workspace", workspace] if workspace else [])]
+    command += ["--tools", request.tools] if request.tools else []
     found: dict[str, Target] = {}
 
-    def add(place: Places, *, toml: bool = False, **more: Any) -> None:
+    def add(place: Places, kind: Format, **more: Any) -> None:
         path = place(project, request.environ)
-        target = found.get(path) or Target(path, Format(toml, client.strict), Entries())
+        target = found.get(path) or Target(path, kind, Entries())
         found[path] = replace(target, wanted=replace(target.wanted, **more))
 
+    json = Json(client.strict)
     server = client.server(command, variables, given)
-    add(client.place, toml=client.toml, servers=client.servers, server=server)
+    add(client.place, Toml() if client.toml else json, servers=client.servers, server=server)
     hook = entries.hook_command(request.program, client.name, variables)
     if client.hooks is not None:
         groups = [Group(*each) for each in client.hooks.values(hook)] if request.hooks else []
-        add(client.hooks.place, groups=groups, defaults=client.hooks.defaults)
+        add(client.hooks.place, json, groups=groups, defaults=client.hooks.defaults)
     if client.allowed is not None:
         words = client.allowed.editing if request.edits else client.allowed.reading
-        add(client.allowed.place, listed=client.allowed.path, words=words)
+        add(client.allowed.place, json, listed=client.allowed.path, words=words)
     for own in client.own_files:
         if own.in_projects or project is None:
-            path = own.place(project, request.environ)
             text = own.text(hook, request.edits) if request.hooks or not own.for_hooks else None
-            found[path] = Target(path, Format(whole=True), Entries(whole=text))
+            add(own.place, Whole(), whole=text)
     return list(found.values())
-
-
-def _workspace(request: Request) -> str | None:
-    """What the server is told; a client that starts it in the project needs to tell nothing."""
-    if request.workspace is not None:
-        return request.workspace
-    if request.client.project_variable:
-        return request.client.project_variable
-    return request.project if request.scope == "project" else None
-
-
-def _check_writable_words(request: Request) -> None:
-    words = [
-        *request.program,
-        request.workspace or "",
-        *entries.locations(request.environ).values(),
-    ]
-    words += [request.project] if request.scope == "project" else []
-    for word in words:
-        unclean = not word.isprintable()
-        if unclean or ("$" in word and request.client.expands):
-            raise ConnectTrouble(
-                f"{word!r} can't be written into a configuration of {request.client.title}, "
-                "which would read it as something else. Use a path of plain characters."
-            )
 
 
 def connect(request: Request) -> list[Change]:
@@ -213,7 +205,7 @@ def _disconnecting(target: Target, mode: int) -> _Step | Change | None:
     if file.data is None:
         return None
     # A comment that the client does not read does not hide from us what is there.
-    kind = replace(target.kind, strict=False)
+    kind = Json() if isinstance(target.kind, Json) else target.kind
     try:
         with _named(file.path):
             kind.check(file.text)
@@ -248,57 +240,46 @@ def _named(path: str) -> Iterator[None]:
         ) from error
 
 
-@dataclass
-class _Begun:
-    """A step on the way; ``missing`` directories are made for its file."""
-
-    step: _Step
-    backup: str | None
-    missing: Sequence[str]
-    written: bool = False
-
-
 def _carry_out(steps: Sequence[_Step]) -> list[Change]:
-    changes = [step.change for step in steps]
-    begun: list[_Begun] = []
     path = ""
     try:
-        for number, step in enumerate(steps):
+        for step in steps:
             if step.data == step.file.data:
                 continue
             path = step.file.path
-            kept = config_file.back_up(step.file) if step.keep else None
-            begun.append(_Begun(step, kept, config_file.missing_directories(path)))
+            if step.keep:
+                step.change = replace(step.change, backup=config_file.back_up(step.file))
+            step.missing = config_file.missing_directories(path)
+            step.begun = True
             config_file.replace(step.file, step.data)
-            begun[-1].written = True
-            changes[number] = replace(step.change, backup=kept)
+            step.written = True
     except BaseException as error:
-        left = [told for each in reversed(begun) if (told := _left_after_undoing(each))]
-        outcome = " ".join(left) or "Nothing was changed."
+        begun = [step for step in reversed(steps) if step.begun]
+        outcome = " ".join(filter(None, map(_put_back, begun))) or "Nothing was changed."
         if isinstance(error, ConnectTrouble):
             raise ConnectTrouble(f"{str(error).rstrip('.')}. {outcome}") from error
         if isinstance(error, OSError):
             raise ConnectTrouble(f"{path} can't be written: {error.strerror}. {outcome}") from error
         raise
-    return changes
+    return [step.change for step in steps]
 
 
-def _left_after_undoing(begun: _Begun) -> str:
-    """Put a file back as it was; what stays, told to the person, if that can't be done."""
-    file, data = begun.step.file, begun.step.data
+def _put_back(step: _Step) -> str:
+    """Make a file what it was; what a person is told if that can't be done."""
+    file, backup = step.file, step.change.backup
     try:
         now = config_file.read(file.path).data
-        if now == data:
-            config_file.replace(replace(file, data=data), file.data)
-        elif begun.written and now != file.data:
+        if now == step.data:
+            config_file.replace(replace(file, data=now), file.data)
+        elif step.written and now != file.data:
             raise ConnectTrouble("somebody else has written there since")
     except (OSError, ConnectTrouble) as error:
-        before = f"; as it was before: {begun.backup}" if begun.backup else ""
+        before = f"; as it was before: {backup}" if backup else ""
         return f"{file.path} was written and not put back ({error}){before}."
-    config_file.remove_directories(begun.missing)
-    if begun.backup is not None:
+    config_file.remove_directories(step.missing)
+    if backup is not None:
         with contextlib.suppress(OSError):
-            os.unlink(begun.backup)
+            os.unlink(backup)
     return ""
 
 

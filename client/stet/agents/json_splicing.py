@@ -7,10 +7,9 @@
     remove  an item, and above it what is left empty, down to what ``keep`` has
 
 The new text follows the old: its line terminators and indentation, one line where the object is
-on one, a comma at the end where the last item has one. Of what ``put`` and ``append`` have made
-in text with a value in it, ``remove`` leaves nothing: where ``keep`` is the old value, the result
-is the old text. Each result is parsed and compared with what should be in it before it is given
-back, so that a text that is laid out in a way nobody thought of is an error and not damage.
+on one, a comma at the end where the last item has one. ``remove`` undoes ``put`` and ``append`` to
+the byte, where there was a value and ``keep`` is that value. Each result is parsed and compared
+with what should be in it, so that an unforeseen layout is an error and not damage.
 """
 
 from __future__ import annotations
@@ -20,16 +19,10 @@ import json
 import re
 from typing import Any
 
-from stet.agents.jsonc import (
-    Item,
-    Node,
-    NotJson,
-    Path,
-    comments,
-    find,
-    outline,
-    value_of,
-)
+from stet.agents.jsonc import Item, Node, NotJson, Path, comments, find, outline, value_of
+
+#: Blanks and comments up to the end of a line.
+_REST_OF_LINE = re.compile(r"(?:[ \t]+|/\*(?:[^*\r\n]|\*(?!/))*\*/)*(?://[^\r\n]*)?(?=\r?\n|$)")
 
 
 class CannotSplice(Exception):
@@ -38,10 +31,13 @@ class CannotSplice(Exception):
 
 def put(text: str, path: Path, value: Any) -> str:
     """The text with this value at the path of keys. Raises NotJson and CannotSplice."""
-    before = value_of(text)
+    expected = value_of(text)
     root = outline(text)
-    if root is None:
-        return _checked(_begun(text, _nested(path, value)), _nested(path, value))
+    if root is None:  # a document that had no value yet
+        newline = newline_of(text)
+        gap = newline if text.strip("\ufeff") and not text.endswith("\n") else ""
+        expected = _nested(path, value)
+        return _checked(f"{text}{gap}{_rendered(expected, text, '  ', '')}{newline}", expected)
     node, done, inside = _descend(root, path)
     if done == len(path):
         assert inside is not None, "BUG: a path has keys"
@@ -52,9 +48,13 @@ def put(text: str, path: Path, value: Any) -> str:
     else:
         if not node.is_object:
             raise CannotSplice(f"{_name(path[:done])} is not an object")
-        key = f"{_string(str(path[done]))}: "
+        key = f"{json.dumps(path[done], ensure_ascii=False)}: "
         changed = _inserted(text, root, node, key, _nested(path[done + 1 :], value))
-    return _checked(changed, _with(before, path, value))
+    inner = expected
+    for each in path[:-1]:
+        inner = inner.setdefault(each, {}) if isinstance(inner, dict) else inner[each]
+    inner[path[-1]] = value
+    return _checked(changed, expected)
 
 
 def altered(text: str, path: Path, value: Any) -> str:
@@ -162,48 +162,31 @@ def _descend(root: Node, path: Path) -> tuple[Node, int, Item | None]:
 
 
 def _inserted(text: str, root: Node, node: Node, key: str, value: Any) -> str:
-    if node.items:
-        return _inserted_behind(text, root, node, key, value)
-    close = node.end - 1
-    if _on_one_line(text, root) and root.items:
-        fresh = key + _rendered(value, text, None, "")
-        return text[:close] + fresh + text[close:]
+    """The text with a value, behind its key, at the end of an object or array."""
     newline, unit = newline_of(text), _unit(text, root)
     outer = _line_indent(text, node.start)
-    fresh = f"{newline}{outer}{unit}{key}{_rendered(value, text, unit, outer + unit)}"
-    return text[:close] + fresh + newline + outer + text[close:]
-
-
-def _inserted_behind(text: str, root: Node, node: Node, key: str, value: Any) -> str:
+    flat = key + _rendered(value, text, None, "")
+    if not node.items:
+        if not _on_one_line(text, root) or not root.items:
+            lead = outer + unit
+            flat = f"{newline}{lead}{key}{_rendered(value, text, unit, lead)}{newline}{outer}"
+        return text[: node.end - 1] + flat + text[node.end - 1 :]
     last = node.items[-1]
-    at = last.end if last.comma is None else last.comma + 1
-    comma = "," if last.comma is None else ""
-    end = "" if last.comma is None else ","
-    if "\n" not in text[node.start : node.end]:
-        fresh = f" {key}{_rendered(value, text, None, '')}{end}"
-        return text[: last.end] + comma + text[last.end : at] + fresh + text[at:]
-    unit = _unit(text, root)
-    lead = _indent_at(text, last.start)
-    if lead is None:
-        lead = _line_indent(text, node.start) + unit
-    behind = _end_of_line(text, at)
-    fresh = f"{newline_of(text)}{lead}{key}{_rendered(value, text, unit, lead)}{end}"
-    return text[: last.end] + comma + text[last.end : behind] + fresh + text[behind:]
+    at = _behind(last)
+    comma, end = (",", "") if last.comma is None else ("", ",")
+    fresh = f" {flat}{end}"
+    if not _on_one_line(text, node):
+        found = _indent_at(text, last.start)
+        lead = outer + unit if found is None else found
+        fresh = f"{newline}{lead}{key}{_rendered(value, text, unit, lead)}{end}"
+        rest = _REST_OF_LINE.match(text, at)
+        at = rest.end() if rest else at
+    return text[: last.end] + comma + text[last.end : at] + fresh + text[at:]
 
 
-def _begun(text: str, value: Any) -> str:
-    """A document that had no value yet."""
-    newline = newline_of(text)
-    gap = newline if text.strip("\ufeff") and not text.endswith("\n") else ""
-    return f"{text}{gap}{_rendered(value, text, '  ', '')}{newline}"
-
-
-def _end_of_line(text: str, at: int) -> int:
-    """The end of the line, if only blanks and comments are before it; else the same place."""
-    found = re.compile(r"(?:[ \t]+|/\*(?:[^*\r\n]|\*(?!/))*\*/)*(?://[^\r\n]*)?(?=\r?\n|$)").match(
-        text, at
-    )
-    return found.end() if found else at
+def _behind(item: Item) -> int:
+    """The place behind an item and its comma."""
+    return item.end if item.comma is None else item.comma + 1
 
 
 def _indent_at(text: str, at: int) -> str | None:
@@ -232,12 +215,8 @@ def _on_one_line(text: str, node: Node) -> bool:
 
 def _rendered(value: Any, text: str, unit: str | None, lead: str) -> str:
     """JSON for a value; None as unit: on one line."""
-    told = json.dumps(value, ensure_ascii=False, indent=unit)
-    return told.replace("\n", newline_of(text) + lead)
-
-
-def _string(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+    rendered = json.dumps(value, ensure_ascii=False, indent=unit)
+    return rendered.replace("\n", newline_of(text) + lead)
 
 
 # -- taking out ------------------------------------------------------------------------------
@@ -247,16 +226,20 @@ def _cut(text: str, node: Node, item: Item) -> str:
     """The text without an item, its comma, and the line break before it."""
     position = node.items.index(item)
     before = node.items[position - 1] if position else None
-    after_key = item.end if item.comma is None else item.comma + 1
     line = re.compile(r"\r?\n[ \t]*$").search(text, 0, item.start)
-    start, end = item.start, after_key
+    start, end = item.start, _behind(item)
     if line is None:
         if before is not None and text[start - 1] == " ":
             start -= 1
         elif before is None and item.comma is not None and text[end : end + 1] == " ":
             end += 1
     else:
-        commented = _ends_in_comment(text, _previous_end(node, before), line.start())
+        # The line before may be a comment, which would swallow what is put behind it.
+        previous = _behind(before) if before else node.start + 1
+        commented = any(
+            found[0].startswith("//") and previous + found.end() == line.start()
+            for found in comments(text, previous, line.start())
+        )
         alone = before is None and item.comma is None
         if not commented or re.compile(r"[ \t]*(?:\r?\n|$)").match(text, end):
             start = line.start()
@@ -269,36 +252,10 @@ def _cut(text: str, node: Node, item: Item) -> str:
     return kept + text[end:]
 
 
-def _previous_end(node: Node, before: Item | None) -> int:
-    if before is None:
-        return node.start + 1
-    return before.end if before.comma is None else before.comma + 1
-
-
-def _ends_in_comment(text: str, previous: int, line: int) -> bool:
-    """Whether the line before is one that swallows what is put behind it."""
-    return any(
-        found[0].startswith("//") and previous + found.end() == line
-        for found in comments(text, previous, line)
-    )
-
-
-# -- what should come of it ------------------------------------------------------------------
-
-
 def _nested(path: Path, value: Any) -> Any:
     for key in reversed(path):
         value = {key: value}
     return value
-
-
-def _with(root: Any, path: Path, fresh: Any) -> Any:
-    """A value, changed to have another one at a path."""
-    inner = root
-    for key in path[:-1]:
-        inner = inner.setdefault(key, {}) if isinstance(inner, dict) else inner[key]
-    inner[path[-1]] = fresh
-    return root
 
 
 def _name(path: Path) -> str:

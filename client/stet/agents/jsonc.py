@@ -7,14 +7,12 @@
     array    = "[" trivia [value trivia {"," trivia value trivia} [","]] "]"
     trivia   = any of: space, tab, CR, LF, "//" up to the end of the line, "/*" up to "*/"
 
-This is what VS Code and Zed read (RFC 8259, with both kinds of comments and a comma after the
-last item). ``strict`` is RFC 8259 itself, for clients that read nothing else. :mod:`json` reads
-both, once comments and last commas are blanks.
+This is what VS Code and Zed read. ``strict`` is RFC 8259 itself, for clients that read nothing
+else. :mod:`json` reads both, once comments and last commas are blanks.
 
-:mod:`.json_splicing` cuts and pastes in the text at the places that are found here. The packages
-that keep comments do not serve: json-five leaves commas and white space around a new member to
-the caller, jsonc-edit wraps a JavaScript library, and what they put in they can't take out to the
-byte.
+The packages that keep comments do not serve: json-five leaves commas and white space around a new
+member to the caller, jsonc-edit wraps a JavaScript library, and what they put in they can't take
+out to the byte. So :mod:`.json_splicing` cuts and pastes at the places that are found here.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 _TRIVIA = re.compile(r"(?:[ \t\r\n]+|//[^\r\n]*|/\*.*?\*/)*", re.DOTALL)
 _COMMENT = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\r\n]*|/\*.*?\*/', re.DOTALL)
@@ -43,8 +41,7 @@ class NotJson(Exception):
         self.column = column
 
 
-@dataclass(frozen=True)
-class Item:
+class Item(NamedTuple):
     """A member of an object, from its key on, or an element of an array (``key`` None).
 
     ``comma`` is where the comma behind it stands; None if there is none.
@@ -63,10 +60,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Node:
-    """Where a value stands in sound text. What is in it is looked at when it is asked for.
-
-    ``plain`` is the text as :mod:`json` reads it.
-    """
+    """Where a value stands in sound text; ``plain`` is the text as :mod:`json` reads it."""
 
     text: str
     plain: str
@@ -90,24 +84,21 @@ class Node:
     @cached_property
     def items(self) -> tuple[Item, ...]:
         """The items of an object or array; none of anything else."""
+        items: list[Item] = []
         if not self.is_object and not self.is_array:
             return ()
-        items = []
         at = _skip(self.text, self.start + 1)
         while at < self.end - 1:
-            item = self._item(at)
-            items.append(item)
-            at = _skip(self.text, item.end if item.comma is None else item.comma + 1)
+            start, key = at, None
+            if self.is_object:
+                key, end = _decoded(self.plain, at)
+                at = _skip(self.text, _skip(self.text, end) + 1)
+            node = Node(self.text, self.plain, at)
+            behind = _skip(self.text, node.end)
+            has_comma = self.text[behind] == ","
+            items.append(Item(start, key, node, behind if has_comma else None))
+            at = _skip(self.text, behind + 1) if has_comma else behind
         return tuple(items)
-
-    def _item(self, start: int) -> Item:
-        key, at = None, start
-        if self.is_object:
-            key, end = _decoded(self.plain, at)
-            at = _skip(self.text, _skip(self.text, end) + 1)
-        node = Node(self.text, self.plain, at)
-        behind = _skip(self.text, node.end)
-        return Item(start, key, node, behind if self.text[behind] == "," else None)
 
 
 def outline(text: str) -> Node | None:
@@ -145,18 +136,17 @@ def _unmarked(text: str) -> str:
 
 def _plain(text: str) -> str:
     """The text with blanks for a mark, comments and last commas, so that all places stay."""
-    return _LAST_COMMA.sub(_without_comma, _COMMENT.sub(_without_comment, _unmarked(text)))
 
+    def without_comment(found: re.Match[str]) -> str:
+        return found[0] if found[0].startswith('"') else re.sub(r"[^\r\n]", " ", found[0])
 
-def _without_comment(found: re.Match[str]) -> str:
-    return found[0] if found[0].startswith('"') else re.sub(r"[^\r\n]", " ", found[0])
+    def without_comma(found: re.Match[str]) -> str:
+        if found[0] != ",":
+            return found[0]
+        before = found.string[: found.start()].rstrip(" \t\r\n")[-1:]
+        return "," if before in ("", "[", "{", ",", ":") else " "
 
-
-def _without_comma(found: re.Match[str]) -> str:
-    if found[0] != ",":
-        return found[0]
-    before = found.string[: found.start()].rstrip(" \t\r\n")[-1:]
-    return "," if before in ("", "[", "{", ",", ":") else " "
+    return _LAST_COMMA.sub(without_comma, _COMMENT.sub(without_comment, _unmarked(text)))
 
 
 def _not_json(text: str, error: Exception) -> NotJson:

@@ -6,82 +6,52 @@ the backup is spent. What was empty in the newest backup stays empty, what was n
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from stet.agents import clients, entries, json_entries, jsonc, toml_entries
+from stet.agents import clients, entries, jsonc
 from stet.agents.config_file import Backup
 from stet.agents.entries import Entries
+from stet.agents.json_entries import Json
 from stet.agents.json_splicing import CannotSplice
+from stet.agents.toml_entries import Toml
 
 
-@dataclass(frozen=True)
-class Format:
-    """How a file is written; ``wanted`` gives the names and defaults, its values do not matter.
+class Whole:
+    """A file that is stet's alone, and known by its first line."""
 
-    ``whole``: the file is stet's alone, and known by its first line.
-    """
-
-    toml: bool = False
-    strict: bool = False
-    whole: bool = False
-
-    @property
-    def name(self) -> str:
-        """What it is called."""
-        return "text" if self.whole else "toml" if self.toml else "json"
+    name = "text"
 
     def check(self, text: str) -> None:
-        """Raises ValueError, NotJson or CannotSplice for a text that can't be written into."""
-        if self.whole:
-            if text and clients.OWN_MARK not in text.partition("\n")[0]:
-                raise CannotSplice("there is a file of that name that stet connect has not written")
-        elif self.toml:
-            toml_entries.value_of(text)
-        else:
-            json_entries.check(text, strict=self.strict)
+        """Raises CannotSplice for a text of somebody else."""
+        if text and clients.OWN_MARK not in text.partition("\n")[0]:
+            raise CannotSplice("there is a file of that name that stet connect has not written")
 
     def written(self, text: str, wanted: Entries) -> str:
-        """The text with these entries."""
-        if self.whole:
-            # What was allowed with more options stays, and what a person has added at the end.
-            whole = wanted.whole or ""
-            return text if whole and text.startswith(whole) else whole
-        if self.toml:
-            return toml_entries.written(text, wanted)
-        return json_entries.written(text, wanted)
+        """The text; what was allowed with more options stays, and what a person has added."""
+        whole = wanted.whole or ""
+        return text if whole and text.startswith(whole) else whole
 
-    def found(self, text: str, shape: Entries) -> Entries:
-        """The entries in a text."""
-        if self.whole:
-            return Entries(whole=text)
-        if self.toml:
-            return toml_entries.found(text, shape.servers)
-        return json_entries.found(text, shape)
+    def found(self, text: str, _shape: Entries) -> Entries:
+        """All of it."""
+        return Entries(whole=text)
 
-    def commands(self, text: str, shape: Entries) -> list[tuple[str, ...]]:
-        """What the entries in a text start."""
-        if self.whole:
-            return entries.own_hook_lists(text)
-        server = entries.own_server(self.found(text, shape).server)
-        hooks = [] if self.toml else json_entries.hook_commands(text)
-        return [*([server] if server else []), *hooks]
+    def commands(self, text: str, _shape: Entries) -> list[tuple[str, ...]]:
+        """What is started from there."""
+        return entries.own_hook_lists(text)
 
-    def removed(self, text: str, shape: Entries, before: str | None) -> str:
-        """The text without the entries, down to what was in the text before."""
-        if self.whole:
-            return ""
-        if self.toml:
-            assert shape.servers is not None, "BUG: something was found"
-            return toml_entries.removed(text, shape.servers)
-        keep = None if before is None else jsonc.value_of(before)
-        return json_entries.removed(text, shape, keep)
+    def removed(self, _text: str, _shape: Entries, _before: str | None) -> str:
+        """Nothing is left."""
+        return ""
 
-    def is_blank(self, text: str, shape: Entries) -> bool:
+    def is_blank(self, text: str, _shape: Entries) -> bool:
         """Whether nobody would miss a file with this text."""
-        if self.toml or self.whole:
-            return not text.removeprefix("\ufeff").strip()
-        return json_entries.is_blank(text, shape)
+        return not text.removeprefix("\ufeff").strip()
+
+
+#: How a file is written. ``shape`` gives the names and defaults, its values do not matter.
+Format = Json | Toml | Whole
 
 
 @dataclass(frozen=True)
@@ -101,22 +71,17 @@ def undone(kind: Format, text: str, shape: Entries, backups: Sequence[Backup]) -
     own = kind.found(text, shape)
     if not own:
         return Undone(text, True)
-    clean = [
-        (backup, found) for backup in backups if (found := _usable(kind, backup, shape)) is not None
-    ]
+    # Backups that can be read and in which stet was not connected.
+    clean: list[tuple[Backup, str]] = []
+    for backup in backups:
+        with contextlib.suppress(ValueError, jsonc.NotJson, CannotSplice):
+            before = backup.data.decode("utf-8")
+            kind.check(before)
+            if not kind.found(before, shape):
+                clean.append((backup, before))
     left = kind.removed(text, shape, clean[0][1] if clean else None)
     if not clean and kind.is_blank(left, shape):
         # A person's comments in the entries are nowhere else.
         return Undone(None, kind.written("", own) == text)
     restored = next((backup for backup, before in clean if before == left), None)
     return Undone(left, restored is not None, restored)
-
-
-def _usable(kind: Format, backup: Backup, shape: Entries) -> str | None:
-    """The text of a backup, if it can be read and stet was not connected in it."""
-    try:
-        text = backup.data.decode("utf-8")
-        kind.check(text)
-        return None if kind.found(text, shape) else text
-    except (ValueError, jsonc.NotJson, CannotSplice):
-        return None
