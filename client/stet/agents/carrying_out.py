@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from stet.agents import config_file, entries, jsonc
+from stet.agents import clients, config_file, entries, jsonc
 from stet.agents.clients import Client, Places, Scope
 from stet.agents.config_file import Backup, ConfigFile, ConnectTrouble
 from stet.agents.entries import Entries, Group
@@ -111,8 +111,8 @@ def targets(request: Request) -> list[Target]:
         groups = [Group(*each) for each in client.hooks.values(hook)] if request.hooks else []
         add(client.hooks.place, json, groups=groups, defaults=client.hooks.defaults)
     if client.allowed is not None:
-        words = client.allowed.editing if request.edits else client.allowed.reading
-        add(client.allowed.place, json, listed=client.allowed.path, words=words)
+        words = (clients.EDITING_WORD,) if request.edits else clients.READING_WORDS
+        add(client.allowed, json, listed=clients.ALLOWED, words=words)
     for own in client.own_files:
         if own.in_projects or project is None:
             text = own.text(hook, request.edits) if request.hooks or not own.for_hooks else None
