@@ -1,18 +1,17 @@
 """``stet hook CLIENT``: tells the daemon what an agent's own tool is about to do, or has done.
 
 Every event also says which conversation the client's process holds (:mod:`stet.agents.joining`),
-and the start of a session does nothing else. At the end of a turn (Stop) the daemon looks once
-more at the files of tools whose end was not reported; it is not started for that, and nothing is
+and the start of a session does nothing else. At the end of a turn (Stop) the daemon looks once more
+at the files of tools whose end was not reported; it is not started for that, and nothing is
 printed.
 
 A command may work elsewhere than where the client is, and go there (``cd``). Afterwards Claude Code
 gives the new directory. So the workspaces of three kinds of directories are told: the payload's,
 the client's project, and those that the command enters by an absolute name.
 
-The agent's client waits for this program, before and after each of the agent's tools. So it
-takes a bounded time, always ends with 0, prints nothing on standard output (clients read
-decisions there), and at most one line on standard error. Nothing it meets may keep the agent
-from its work.
+The agent's client waits for this program, before and after each of the agent's tools. So it takes a
+bounded time, always ends with 0, prints nothing on standard output (clients read decisions there),
+and at most one line on standard error. Nothing it meets may keep the agent from its work.
 
 It imports no more than is needed to talk JSON lines with a socket: no msgspec, not the client
 library (tests/hooks/test_hook_start.py).

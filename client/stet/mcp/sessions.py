@@ -1,14 +1,13 @@
 """The sessions of one MCP server: connections to the daemon, and carrying out calls on them.
 
-There is one session for each conversation and agent, opened at its first call and kept; the
-least recently used ones are closed when there are many, which costs them nothing but a new
-connection: the calls whose outcome is not known outlast it. A daemon that is gone is started
-again, and a call that lost its connection is sent again with the same request id
-(:mod:`stet.aio`).
+There is one session for each conversation and agent, opened at its first call and kept; the least
+recently used ones are closed when there are many, which costs them nothing but a new connection:
+the calls whose outcome is not known outlast it. A daemon that is gone is started again, and a call
+that lost its connection is sent again with the same request id (:mod:`stet.aio`).
 
-A call whose answer got lost may have been carried out. A model that sees the error makes the
-same call again, and does not know of request ids: so the id is kept, and used again if the
-session's next writing call is the same one. Then its outcome is told, and nothing done twice.
+A call whose answer got lost may have been carried out. A model that sees the error makes the same
+call again, and does not know of request ids: so the id is kept, and used again if the session's
+next writing call is the same one. Then its outcome is told, and nothing done twice.
 """
 
 from __future__ import annotations

@@ -6,10 +6,9 @@
     config    $STET_CONFIG, else $XDG_CONFIG_HOME/stet/config.toml, else
               ~/.config/stet/config.toml
 
-An empty variable counts as unset, and a relative XDG_* variable is ignored, as the XDG
-base directory specification has it. A relative STET_* path is taken from the current
-directory. Client and daemon both ask here, so that they agree. Nothing here opens a
-socket or starts a process.
+An empty variable counts as unset, and a relative XDG_* variable is ignored, as the XDG base
+directory specification has it. A relative STET_* path is taken from the current directory. Client
+and daemon both ask here, so that they agree. Nothing here opens a socket or starts a process.
 """
 
 from __future__ import annotations
@@ -77,9 +76,8 @@ def socket_path(directory: str, *, control: bool) -> str:
 def check_private(directory: str) -> None:
     """Refuse a directory that is not the user's alone.
 
-    Raises UnsafeDirectory unless it is a real directory (no symlink), owned by the
-    effective user, mode 0700, and short enough for socket paths in it; and
-    FileNotFoundError if there is none.
+    Raises UnsafeDirectory unless it is a real directory (no symlink), owned by the effective user,
+    mode 0700, and short enough for socket paths in it; and FileNotFoundError if there is none.
     """
     found = os.lstat(directory)
     quoted = f"'{directory}'"

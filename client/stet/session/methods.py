@@ -46,8 +46,7 @@ TIMEOUT = 120.0
 class Opening(msgspec.Struct, frozen=True):
     """How a session is opened: which daemon, who says hello, how, and how long to wait.
 
-    ``timeout``: seconds, None for no limit. ``start``: whether to start a daemon when none
-    answers.
+    ``timeout``: seconds, None for no limit. ``start``: whether to start a daemon when none answers.
     """
 
     endpoint: Endpoint
