@@ -13,7 +13,7 @@ An error's text is the daemon's, which says what to send instead; its structured
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -46,16 +46,14 @@ class Answer(NamedTuple):
 def answered(result: msgspec.Struct, given: Mapping[str, Any], session: str = "") -> Answer:
     """A result for the model and for programs; ``given`` are the call's parameters.
 
-    ``session``: whose call it is; in the text of a log it is called this conversation, which says
-    more to a model than an id, and which of the edits it may undo.
+    ``session``: whose call it is. A log's text calls it this conversation, so that the model knows
+    which edits it may undo. As much of a page is given as may be given at once.
     """
     if isinstance(result, LogResult):
-        result = _shorter_page(result)
-        text = _logged(_named(result, session))
-    elif isinstance(result, ReadResult):
-        text = result.text
-    else:
-        text = _TEXTS[type(result)](result)
+        while len(result.commits) > 1 and len(_text(result, "")) > MOST_TEXT:
+            commits = result.commits[: len(result.commits) // 2]
+            result = LogResult(commits, cursor=commits[-1].commit)
+    text = _text(result, session)
     kept = _beginning(text)
     structured = msgspec.to_builtins(result)
     if isinstance(result, EditResult) and result.commit is not None:
@@ -76,7 +74,11 @@ def answered(result: msgspec.Struct, given: Mapping[str, Any], session: str = ""
 def refused(error: StetError) -> Answer:
     """An error for the model and for programs."""
     structured = {"error": {**error.data, "kind": error.kind, "message": error.message}}
-    return Answer(_cut("\n".join(_advice(error))), structured, is_error=True)
+    text = "\n".join(_advice(error))
+    kept = _beginning(text)
+    if kept != text:
+        text = f"{kept}\n[{_missing(text, kept)}]"
+    return Answer(text, structured, is_error=True)
 
 
 def _advice(error: StetError) -> Iterable[str]:
@@ -102,6 +104,23 @@ def _advice(error: StetError) -> Iterable[str]:
 # -- texts
 
 
+def _text(result: msgspec.Struct, session: str) -> str:
+    if isinstance(result, ReadResult):
+        return result.text
+    if isinstance(result, DiffResult):
+        return result.diff or "No difference."
+    if isinstance(result, ShowResult):
+        return _plain(render.show(result, None))
+    if isinstance(result, LogResult):
+        return _logged(result, session)
+    if isinstance(result, UpgradeResult):
+        note = [f"The person says: {result.note}"] if result.note else []
+        until = [] if result.until is None else [f"Until {result.until}."]
+        return "\n".join([f"{result.status.capitalize()}. {result.message}", *note, *until])
+    assert isinstance(result, EditResult), "BUG: a tool with another result"
+    return _edited(result)
+
+
 def _edited(result: EditResult) -> str:
     lines = [result.message] if result.message else []
     if result.commit is not None:
@@ -119,57 +138,23 @@ def _edited(result: EditResult) -> str:
     return "\n".join(lines) or "Nothing was changed."
 
 
-def _logged(result: LogResult) -> str:
-    lines = _plain(render.log(result.commits, None))
+def _logged(result: LogResult, session: str) -> str:
+    own = {"session": "this conversation"}
+    commits = [
+        msgspec.structs.replace(each, **own) if session and each.session == session else each
+        for each in result.commits
+    ]
+    lines = [_plain(render.log(commits, None))] if commits else []
     if result.cursor is not None:
         lines.append(f'There are more: call log again with cursor "{result.cursor}".')
     return "\n".join(lines) or "No recorded edits."
 
 
-def _named(page: LogResult, session: str) -> LogResult:
-    own = {"session": "this conversation"}
-    commits = [
-        msgspec.structs.replace(each, **own) if session and each.session == session else each
-        for each in page.commits
-    ]
-    return LogResult(commits, page.cursor)
-
-
-def _shown(result: ShowResult) -> str:
-    return "\n".join(_plain(render.show(result, None)))
-
-
-def _compared(result: DiffResult) -> str:
-    return result.diff or "No difference."
-
-
-def _asked(result: UpgradeResult) -> str:
-    lines = [f"{result.status.capitalize()}. {result.message}"]
-    if result.note:
-        lines.append(f"The person says: {result.note}")
-    if result.until is not None:
-        lines.append(f"Until {result.until}.")
-    return "\n".join(lines)
-
-
-_TEXTS: dict[type[msgspec.Struct], Callable[[Any], str]] = {
-    EditResult: _edited,
-    ShowResult: _shown,
-    DiffResult: _compared,
-    UpgradeResult: _asked,
-}
-
-
-def _plain(lines: Iterable[render.Line]) -> list[str]:
-    return ["".join(span.text for span in line) for line in lines]
+def _plain(lines: Iterable[render.Line]) -> str:
+    return "\n".join("".join(span.text for span in line) for line in lines)
 
 
 # -- what is too long
-
-
-def _cut(text: str) -> str:
-    kept = _beginning(text)
-    return text if kept == text else f"{kept}\n[{_missing(text, kept)}]"
 
 
 def _missing(text: str, kept: str) -> str:
@@ -214,11 +199,3 @@ def _how_to_see_more(result: msgspec.Struct) -> str:
         files = "single files" if several else "the file"
         return f'Call read with at "{commit}", to see {files}.'
     return "Preview fewer edits at once." if isinstance(result, EditResult) else ""
-
-
-def _shorter_page(page: LogResult) -> LogResult:
-    """As much of a page as is given at once; a cursor is the last commit that was given."""
-    while len(page.commits) > 1 and len(_logged(page)) > MOST_TEXT:
-        kept = page.commits[: len(page.commits) // 2]
-        page = LogResult(kept, kept[-1].commit)
-    return page

@@ -4,12 +4,11 @@ The templates ``stetd.socket``, ``stetd.service`` and ``hardened.conf`` are in `
 checkout and in ``stet/units/`` of a wheel. They are units that work as they stand, for packagers.
 Installed, they begin with MARKER and say which program it is and where it keeps its things, because
 a service has another environment than the shell it was installed from.
-
-No process is started and no socket opened here; :mod:`stet.service.systemd` does that.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Mapping
@@ -56,15 +55,10 @@ def units_directory(environ: Mapping[str, str] = os.environ) -> str:
 def template(name: str) -> str:
     """The text of a unit as it is shipped."""
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    for directory in (
-        os.path.join(package, "units"),
-        os.path.join(package, os.pardir, os.pardir, "systemd"),
-    ):
-        try:
-            with open(os.path.join(directory, name), encoding="utf-8") as file:
-                return file.read()
-        except FileNotFoundError:
-            continue
+    for directory in ("units", "../../systemd"):
+        path = os.path.join(package, directory, name)
+        with contextlib.suppress(FileNotFoundError), open(path, encoding="utf-8") as file:
+            return file.read()
     raise StetError(f"{name} is missing in this installation ({package}). Install stetd again.")
 
 
@@ -78,16 +72,14 @@ def rendered(installed: Installed, *, hardened: bool = False) -> dict[str, str]:
     }
     program = [f"Environment={quoted(f'{name}={value}')}" for name, value in variables.items()]
     program.append(f"ExecStart={command_line(installed.program)}")
+    start = re.compile("^ExecStart=.*$", re.MULTILINE)
     units = {
-        SOCKET: f"{MARKER}\n{template(SOCKET).replace('%t/stet/', socket + '/')}",
-        SERVICE: f"{MARKER}\n"
-        + re.sub(
-            "^ExecStart=.*$", lambda _: "\n".join(program), template(SERVICE), flags=re.MULTILINE
-        ),
+        SOCKET: template(SOCKET).replace("%t/stet/", socket + "/"),
+        SERVICE: start.sub(lambda _: "\n".join(program), template(SERVICE)),
     }
     if hardened:
-        units[HARDENED] = f"{MARKER}\n{template(os.path.basename(HARDENED))}"
-    return units
+        units[HARDENED] = template(os.path.basename(HARDENED))
+    return {name: f"{MARKER}\n{text}" for name, text in units.items()}
 
 
 def command_line(program: tuple[str, ...]) -> str:
