@@ -36,6 +36,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from stet.service.socket_path import config_home
+
 Scope = Literal["user", "project"]
 SCOPES: tuple[Scope, ...] = ("user", "project")
 #: Which file, by the directory of the project (None: the user's own) and the environment.
@@ -150,11 +152,6 @@ class Client:
 
 def _home(environ: Mapping[str, str]) -> str:
     return environ.get("HOME") or os.path.expanduser("~")
-
-
-def _config_home(environ: Mapping[str, str]) -> str:
-    base = environ.get("XDG_CONFIG_HOME", "")
-    return base if os.path.isabs(base) else os.path.join(_home(environ), ".config")
 
 
 def _place(
@@ -297,7 +294,7 @@ CURSOR = Client(
 VSCODE = Client(
     "vscode",
     "VS Code",
-    _place(".vscode/mcp.json", "Code/User/mcp.json", _config_home),
+    _place(".vscode/mcp.json", "Code/User/mcp.json", config_home),
     "servers",
     "Visual Studio Code",
     marks={"type": "stdio"},
@@ -319,7 +316,7 @@ VSCODE = Client(
 ZED = Client(
     "zed",
     "Zed",
-    _place(".zed/settings.json", "zed/settings.json", _config_home),
+    _place(".zed/settings.json", "zed/settings.json", config_home),
     "context_servers",
     "Zed",
     marks={"source": "custom"},
@@ -335,7 +332,7 @@ ZED = Client(
 OPENCODE = Client(
     "opencode",
     "opencode",
-    _place("opencode.json", "opencode/opencode.json", _config_home),
+    _place("opencode.json", "opencode/opencode.json", config_home),
     "mcp",
     "opencode",
     marks={"type": "local", "enabled": True},
@@ -343,7 +340,7 @@ OPENCODE = Client(
     one_list=True,
     own_files=(
         OwnFile(
-            _place(".opencode/plugin/stet.js", "opencode/plugin/stet.js", _config_home),
+            _place(".opencode/plugin/stet.js", "opencode/plugin/stet.js", config_home),
             _opencode_plugin,
             for_hooks=True,
         ),

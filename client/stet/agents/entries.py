@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from stet.agents.json_splicing import CannotSplice
-from stet.service.installed_program import program_beside
+from stet.service.spawn import program_beside
 
 #: Where the daemon's things are, if not where they usually are; a client passes them on.
 LOCATIONS = ("STET_RUNTIME_DIR", "STET_STATE_DIR", "STET_CONFIG")

@@ -42,8 +42,8 @@ def runtime_directory(environ: Mapping[str, str] = os.environ) -> str:
     own = environ.get("STET_RUNTIME_DIR")
     if own:
         return os.path.abspath(own)
-    base = _absolute(environ.get("XDG_RUNTIME_DIR"))
-    if base:
+    base = environ.get("XDG_RUNTIME_DIR", "")
+    if os.path.isabs(base):
         return os.path.join(base, "stet")
     # Predictable and in a shared directory, which is why check_private() looks at the
     # owner and the mode before anything in it is trusted.
@@ -55,8 +55,7 @@ def state_directory(environ: Mapping[str, str] = os.environ) -> str:
     own = environ.get("STET_STATE_DIR")
     if own:
         return os.path.abspath(own)
-    base = _absolute(environ.get("XDG_STATE_HOME")) or os.path.join(_home(environ), ".local/state")
-    return os.path.join(base, "stet")
+    return os.path.join(xdg_directory(environ, "XDG_STATE_HOME", ".local/state"), "stet")
 
 
 def config_path(environ: Mapping[str, str] = os.environ) -> str:
@@ -64,8 +63,19 @@ def config_path(environ: Mapping[str, str] = os.environ) -> str:
     own = environ.get("STET_CONFIG")
     if own:
         return os.path.abspath(own)
-    base = _absolute(environ.get("XDG_CONFIG_HOME")) or os.path.join(_home(environ), ".config")
-    return os.path.join(base, "stet", "config.toml")
+    return os.path.join(config_home(environ), "stet", "config.toml")
+
+
+def config_home(environ: Mapping[str, str]) -> str:
+    """Where a user's programs keep their configuration, absolute."""
+    return xdg_directory(environ, "XDG_CONFIG_HOME", ".config")
+
+
+def xdg_directory(environ: Mapping[str, str], variable: str, default: str) -> str:
+    """The directory that a variable names, else the one of the XDG specification."""
+    base = environ.get(variable, "")
+    home = environ.get("HOME") or os.path.expanduser("~")
+    return base if os.path.isabs(base) else os.path.join(home, default)
 
 
 def socket_path(directory: str, *, control: bool) -> str:
@@ -115,20 +125,9 @@ def make_above(directory: str) -> None:
 
 
 def make_private(directory: str) -> None:
-    """Create a directory with mode 0700 if it is missing, then check_private().
-
-    The directory itself is never wider than 0700.
-    """
+    """Create a directory if it is missing, never wider than mode 0700; then check_private()."""
     make_above(directory)
     with contextlib.suppress(FileExistsError):
         os.mkdir(directory, 0o700)
         os.chmod(directory, 0o700)  # an umask may have taken more away than it should
     check_private(directory)
-
-
-def _absolute(path: str | None) -> str | None:
-    return path if path and os.path.isabs(path) else None
-
-
-def _home(environ: Mapping[str, str]) -> str:
-    return environ.get("HOME") or os.path.expanduser("~")

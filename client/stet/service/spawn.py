@@ -67,6 +67,13 @@ class Endpoint(msgspec.Struct, frozen=True):
         return os.path.join(self.state, "stetd.log")
 
 
+def program_beside(python: str, name: str, module: str) -> tuple[str, ...]:
+    """The program of the same installation beside an interpreter, else that with the module."""
+    beside = os.path.join(os.path.dirname(python), name)
+    # -P: without it "-m" would put the current directory before the installed packages.
+    return (beside,) if os.access(beside, os.X_OK) else (python, "-P", "-m", module)
+
+
 def reach(endpoint: Endpoint, *, start: bool) -> socket.socket:
     """A connected, non-blocking socket; ``start`` a daemon if none answers.
 

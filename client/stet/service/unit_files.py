@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from stet.errors import StetError
+from stet.service.socket_path import config_home
 
 SOCKET = "stetd.socket"
 SERVICE = "stetd.service"
@@ -46,10 +47,7 @@ class Installed(NamedTuple):
 
 def units_directory(environ: Mapping[str, str] = os.environ) -> str:
     """Where ``systemd --user`` looks for a person's own units."""
-    base = environ.get("XDG_CONFIG_HOME", "")
-    if not os.path.isabs(base):
-        base = os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".config")
-    return os.path.join(base, "systemd", "user")
+    return os.path.join(config_home(environ), "systemd", "user")
 
 
 def template(name: str) -> str:
