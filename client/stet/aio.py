@@ -33,7 +33,7 @@ from stet.session.methods import TIMEOUT, LogFilters, Opening, SessionMethods, o
 from stet.session.retrying import Retrying
 from stet.wire.events import AnyEvent
 from stet.wire.framing import Encoding
-from stet.wire.results import CommitInfo, HelloResult
+from stet.wire.results import CommitInfo
 
 T = TypeVar("T")
 
@@ -178,7 +178,7 @@ class AsyncSession(SessionMethods):
         reader, writer = await asyncio.open_unix_connection(sock=connected)
         link = _Link(reader, writer, self._opening.encoding)
         try:
-            hello = await link.ask(Call("hello", self._opening.introduction.params(), HelloResult))
+            hello = await link.ask(self._opening.hello())
             if isinstance(hello, StetError):
                 raise hello
         except BaseException:

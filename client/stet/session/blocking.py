@@ -21,13 +21,13 @@ import msgspec
 
 from stet.calls import Call
 from stet.errors import ConnectionLost, ShuttingDown, StetError, TransportError
-from stet.service.spawn import Endpoint, reach
-from stet.session.connection import Connection
+from stet.service.spawn import Endpoint
+from stet.session.connection import Connection, greet
 from stet.session.conversation import outcome
 from stet.session.methods import TIMEOUT, LogFilters, Opening, SessionMethods, opening
 from stet.session.retrying import Retrying
 from stet.wire.framing import Encoding
-from stet.wire.results import CommitInfo, HelloResult
+from stet.wire.results import CommitInfo
 
 if TYPE_CHECKING:
     from stet.session.event_stream import EventStream
@@ -197,16 +197,8 @@ class Session(SessionMethods):
         if self._connection is not None and self._connection.ended:
             self._drop()
         if self._connection is None:
-            connection = Connection(
-                reach(self._opening.endpoint, start=self._opening.start), self._opening.encoding
-            )
-            try:
-                hello = Call("hello", self._opening.introduction.params(), HelloResult)
-                self._greeted(connection.ask(hello, deadline))
-            except BaseException:
-                connection.close()
-                raise
-            self._connection = connection
+            self._connection, hello = greet(self._opening, deadline)
+            self._greeted(hello)
         return self._connection
 
     def _drop(self) -> None:

@@ -17,8 +17,11 @@ from typing import Any, TypeVar
 
 from stet.calls import Call
 from stet.errors import ConnectionLost, GarbledReply, InvalidParams, StetError, TimedOut
+from stet.service.spawn import reach
 from stet.session.conversation import Answer, Conversation, outcome
+from stet.session.methods import Opening
 from stet.wire.framing import Encoding
+from stet.wire.results import HelloResult
 
 T = TypeVar("T")
 
@@ -27,6 +30,16 @@ NO_ANSWER = (
     "the daemon did not answer in time. A call that changes something may still be carried out: "
     "ask again with the same request_id to learn its outcome"
 )
+
+
+def greet(opening: Opening, deadline: float | None) -> tuple[Connection, HelloResult]:
+    """A connection on which hello was said, and the answer. Raises StetError."""
+    connection = Connection(reach(opening.endpoint, start=opening.start), opening.encoding)
+    try:
+        return connection, connection.ask(opening.hello(), deadline)
+    except BaseException:
+        connection.close()
+        raise
 
 
 class Connection:

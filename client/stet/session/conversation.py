@@ -26,7 +26,6 @@ from stet.errors import (
     StetError,
     from_reply,
 )
-from stet.version import __version__
 from stet.wire.framing import UNLIMITED_FRAME, Encoding, FrameError, Framer, enclose
 from stet.wire.messages import (
     Event,
@@ -39,9 +38,6 @@ from stet.wire.messages import (
 )
 
 T = TypeVar("T")
-
-#: The version of the protocol that ``hello`` asks for.
-PROTOCOL = 1
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -108,10 +104,9 @@ class Conversation:
                 message = decode_reply(self.encoding, frame)
             except (FrameError, MalformedMessage) as error:
                 raise GarbledReply(f"the daemon's reply is garbled: {error.message}") from error
-            if isinstance(message, Event):
-                self.events.append(message.params)
-                continue
-            return self._answer(message)
+            if not isinstance(message, Event):
+                return self._answer(message)
+            self.events.append(message.params)
 
     def _answer(self, reply: Reply) -> Answer:
         error = reply.error
@@ -126,9 +121,8 @@ class Conversation:
     def _unnamed(self, refusal: StetError) -> Answer:
         if isinstance(refusal, Overloaded) and self.waiting:
             # About the connection, which is closed: a call that was sent wholly goes on.
-            raise ConnectionLost(
-                f"the daemon closed the connection: {refusal.message}"
-            ) from refusal
+            text = f"the daemon closed the connection: {refusal.message}"
+            raise ConnectionLost(text) from refusal
         if len(self.waiting) > 1:
             # All others may have been carried out: they are to be asked for again.
             raise ConnectionLost(
@@ -156,26 +150,3 @@ def outcome(call: Call[T], answer: Answer, encoding: Encoding) -> T | StetError:
             request_id=call.request_id,
         )
     return value
-
-
-class Introduction(msgspec.Struct, frozen=True):
-    """Who says hello: what every connection of a session begins with.
-
-    ``workspace`` None is for the control socket only. ``session`` None lets the daemon
-    choose a name, which later connections of the same session must then give.
-    """
-
-    workspace: str | None
-    session: str | None
-    agent: str | None
-    secret: str | None
-
-    def params(self) -> dict[str, Any]:
-        """The params of ``hello``."""
-        named = {
-            name: value
-            for name in ("workspace", "session", "agent", "secret")
-            if (value := getattr(self, name)) is not None
-        }
-        client = {"name": "stet-python", "version": __version__}
-        return {"protocol": PROTOCOL, "client": client, **named}
