@@ -17,7 +17,6 @@ import os
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
-from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
 import msgspec
@@ -89,12 +88,7 @@ class AsyncSession(SessionMethods):
     async def __aenter__(self) -> Self:
         return await self.open()
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def history(
@@ -131,7 +125,7 @@ class AsyncSession(SessionMethods):
         try:
             answer = await self._persist(attempt, retrying, repeatable=call.repeatable)
         except StetError as error:
-            answer = retrying.told(error)
+            answer = retrying.reason(error)
         if isinstance(answer, StetError):
             raise with_request_id(answer, call.request_id) from answer.__cause__
         return answer
@@ -304,12 +298,7 @@ class AsyncEventStream:
         await self._subscribed()
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def _subscribed(self) -> EventStream:

@@ -14,7 +14,6 @@ import os
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar, Unpack
 
 import msgspec
@@ -102,12 +101,7 @@ class Session(SessionMethods):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def history(
@@ -156,7 +150,11 @@ class Session(SessionMethods):
                 except StetError as error:
                     self._drop()
                     pause = retrying.pause_after(error, time.monotonic())
-                    settle(batch, outcomes, retrying.told(error), given_up=pause is None)
+                    reason = retrying.reason(error)
+                    for index in unanswered:
+                        lost = isinstance(reason, ConnectionLost) and not batch[index].repeatable
+                        if outcomes[index] is None and (pause is None or lost):
+                            outcomes[index] = with_request_id(reason, batch[index].request_id)
                     time.sleep(pause or 0)
                 except BaseException:
                     # Interrupted in the middle: replies to come would be taken for the
@@ -208,20 +206,6 @@ class Session(SessionMethods):
 
     def _deadline(self, wait: float = 0.0) -> float | None:
         return None if self.timeout is None else time.monotonic() + self.timeout + wait
-
-
-def settle(
-    batch: Sequence[Call[T]],
-    outcomes: list[T | StetError | None],
-    error: StetError,
-    *,
-    given_up: bool,
-) -> None:
-    """Make the error the outcome of the unanswered calls that are not to be sent again."""
-    for index, call in enumerate(batch):
-        lost = isinstance(error, ConnectionLost) and not call.repeatable
-        if outcomes[index] is None and (given_up or lost):
-            outcomes[index] = with_request_id(error, call.request_id)
 
 
 def with_request_id(error: StetError, request_id: str | None) -> StetError:

@@ -12,7 +12,7 @@ a ``request_id`` (P6). The rules:
 
 Once a connection was lost under a call, only the daemon's answer to that call can tell whether it
 was carried out. What keeps a later attempt from being made says nothing about an earlier one, and
-is told as the cause of a ConnectionLost (:meth:`Retrying.told`).
+is only the cause of a ConnectionLost (:meth:`Retrying.reason`).
 """
 
 from __future__ import annotations
@@ -52,12 +52,11 @@ class Retrying:
         if not self._worth_it(error, now):
             return None
         pause, self._pause = self._pause, min(self._pause * 2, LONGEST_PAUSE)
-        if self.deadline is not None and now + pause >= self.deadline:
-            return None
-        return pause
+        late = self.deadline is not None and now + pause >= self.deadline
+        return None if late else pause
 
-    def told(self, error: StetError) -> StetError:
-        """What is told of a call that is given up because of an error that is no answer to it."""
+    def reason(self, error: StetError) -> StetError:
+        """Why a call was given up, because of an error that is no answer to it."""
         if not self._losses or isinstance(error, ConnectionLost):
             return error
         lost = ConnectionLost(f"the connection was lost under this call; then: {error.message}")
@@ -70,10 +69,9 @@ class Retrying:
         if isinstance(error, ConnectionLost):
             self._losses += 1
             return self._losses < LOSSES
-        if isinstance(error, ShuttingDown) or (
-            isinstance(error, DaemonUnreachable) and self._patient
-        ):
-            if self._gone_since is None:
-                self._gone_since = now
-            return now - self._gone_since < PATIENCE
-        return False
+        gone = isinstance(error, DaemonUnreachable) and self._patient
+        if not gone and not isinstance(error, ShuttingDown):
+            return False
+        if self._gone_since is None:
+            self._gone_since = now
+        return now - self._gone_since < PATIENCE
