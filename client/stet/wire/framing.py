@@ -7,9 +7,8 @@ Grammar of one direction of a connection::
     msgpack-stream = *( length payload )           ; any other first byte
     length      = 4 bytes, unsigned, big-endian    ; counts the payload only, 1..max_frame
 
-Both directions of a connection use one encoding; the side that speaks first chooses it.
-What the payload says is decided in :mod:`stet.wire.messages`; nothing here decodes it.
-Sockets, timeouts and replies live elsewhere (``stet.session.connection``, ``stetd.server.server``).
+Both directions of a connection use one encoding; the side that speaks first chooses it. What the
+payload says is decided in :mod:`stet.wire.messages`.
 """
 
 from __future__ import annotations
@@ -56,11 +55,9 @@ class Framer:
     """Cuts one direction of one connection into payloads.
 
     Feed what was received, then call :meth:`next_frame` until it returns None. At most
-    ``max_frame`` bytes of an unfinished frame are held, beside the last piece fed; memory
-    is taken for bytes that arrived, never for a length that was only announced. After a
-    FrameError the framer stays broken: every further call raises the same error.
-
-    ``encoding`` is None until the first byte was fed, unless it was given.
+    ``max_frame`` bytes of an unfinished frame are held, beside the last piece fed, and no memory
+    is taken for a length that was only announced. After a FrameError every further call raises
+    the same error. ``encoding`` is None until the first byte was fed, unless it was given.
     """
 
     def __init__(
@@ -84,8 +81,8 @@ class Framer:
     def next_frame(self) -> bytes | None:
         """The next payload, without its newline or length; None if more bytes are needed.
 
-        Raises FrameError for an empty frame and for one over ``max_frame`` bytes, which is
-        noticed as soon as the length, or that many bytes without a newline, are there.
+        Raises FrameError for an empty frame, and for one over ``max_frame`` bytes as soon as the
+        length, or that many bytes without a newline, are there.
         """
         bounds = self._bounds()
         if bounds is None:
@@ -137,13 +134,10 @@ class Framer:
         """Offsets of the first frame's payload (start, end) and of the byte after the frame."""
         if self._error is not None:
             raise self._error
+        if self.encoding is not Encoding.JSON:
+            return self._counted_bounds()
         if not self._buffer:
             return None
-        if self.encoding is Encoding.JSON:
-            return self._line_bounds()
-        return self._counted_bounds()
-
-    def _line_bounds(self) -> tuple[int, int, int] | None:
         newline = self._buffer.find(_LF, self._searched)
         length = len(self._buffer) if newline < 0 else newline
         if length > self._max_frame:

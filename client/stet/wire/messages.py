@@ -12,18 +12,16 @@ Every one may carry ``"jsonrpc": "2.0"``; it is never sent. ``params`` may be ab
 
 Whatever the encoding, params are the JSON data model and no more: null, booleans, 64-bit
 signed integers, finite floats, text, lists, maps with text keys, nested at most MAX_DEPTH
-deep, at most MAX_VALUES of them. So a MessagePack peer can't bring in byte strings, extension
-types, NaN or odd keys that the rest of the program would have to think about.
+deep, at most MAX_VALUES of them.
 
-Rules for later versions: unknown members of a *request's* envelope are refused (a misspelt
-``parms`` would otherwise run the method without its parameters); unknown members of
-replies and events are ignored, so the daemon may add some.
-
-What the methods' params mean is decided by the daemon's handlers, not here.
+Unknown members of a *request's* envelope are refused (a misspelt ``parms`` would otherwise run
+the method without its parameters). Those of replies and events are ignored, so that the daemon
+may add some.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sys
 from collections.abc import Callable, Iterable
@@ -54,12 +52,10 @@ _Finite = Annotated[float, msgspec.Meta(ge=-sys.float_info.max, le=sys.float_inf
 def _nested(depth: int) -> Any:
     """The type of a value whose lists and maps nest at most ``depth`` deep.
 
-    A type of limited depth rather than Any: deep nesting is then refused with its place,
-    long before it could exhaust the stack here or in whoever walks the params later.
-
-    Each level is a NewType because hashing a union walks all of it: without, naming the
-    type alone takes 2**depth steps. msgspec's own copy of the type has that many nodes
-    (2.5 ms at depth 8), so it is only made when a request is to be decoded.
+    Deep nesting is then refused with its place, long before it could exhaust the stack here or in
+    whoever walks the params later. Each level is a NewType because hashing a union walks all of
+    it: without, naming the type alone takes 2**depth steps. msgspec's own copy of the type has
+    that many nodes (2.5 ms at depth 8), so it is only made when a request is to be decoded.
     """
     opaque: Any = NewType  # type checkers know no types that are made in a loop
     scalar: Any = None | bool | _Integer | _Finite | str
@@ -68,6 +64,9 @@ def _nested(depth: int) -> Any:
         inner: Any = opaque(f"Level{level}", value)
         value = scalar | list[inner] | dict[str, inner]
     return value
+
+
+Id = str | int | None
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -161,6 +160,10 @@ _ENCODERS = {
     Encoding.JSON: msgspec.json.Encoder().encode,
     Encoding.MSGPACK: msgspec.msgpack.Encoder().encode,
 }
+_DECODE: dict[Encoding, Callable[..., Any]] = {
+    Encoding.JSON: msgspec.json.decode,
+    Encoding.MSGPACK: msgspec.msgpack.decode,
+}
 _NAMES = {Encoding.JSON: "JSON", Encoding.MSGPACK: "MessagePack"}
 
 #: What msgspec raises for bytes that it can't decode. UnicodeDecodeError is a ValueError.
@@ -175,10 +178,13 @@ _REQUEST_SHAPE = (
 def decode_request(encoding: Encoding, frame: bytes) -> Request:
     """The request in a frame's payload. Raises MalformedMessage and nothing else."""
     if len(frame) > MAX_VALUES and holds_more_values_than(MAX_VALUES, encoding, frame):
+        request = None
+        with contextlib.suppress(*_UNDECODABLE):
+            request = _DECODE[encoding](frame, type=known(_OnlyId)).id
         raise MalformedMessage(
             Kind.INPUT_TOO_LARGE,
             f"The message holds more than {MAX_VALUES:,} values. Send fewer edits in one call.",
-            _id_of(encoding, frame),
+            request,
         )
     try:
         envelope: Any = _request_decoder(encoding)(frame)
@@ -192,23 +198,15 @@ def decode_request(encoding: Encoding, frame: bytes) -> Request:
         )
     params = {} if envelope.params is None else envelope.params
     if not isinstance(params, dict):
+        types: dict[type, str] = {list: "a list", str: "text"}
         raise MalformedMessage(
             Kind.INVALID_PARAMS,
-            f"params must be an object with named members, not {_json_type(params)}. "
+            "params must be an object with named members, not "
+            f"{types.get(type(params), 'a single value')}. "
             'Send {"params": {"name": value, ..}}.',
             envelope.id,
         )
     return Request(envelope.method, params, envelope.id)
-
-
-def _id_of(encoding: Encoding, frame: bytes) -> str | int | None:
-    """The id of a message of which nothing else is to be decoded; None if it has none."""
-    try:
-        if encoding is Encoding.JSON:
-            return msgspec.json.decode(frame, type=known(_OnlyId)).id
-        return msgspec.msgpack.decode(frame, type=known(_OnlyId)).id
-    except _UNDECODABLE:
-        return None
 
 
 def _malformed_request(encoding: Encoding, error: Exception) -> MalformedMessage:
@@ -224,12 +222,6 @@ def _malformed_request(encoding: Encoding, error: Exception) -> MalformedMessage
     else:
         text = f"The message is not {name}: {error}. {_REQUEST_SHAPE}"
     return MalformedMessage(Kind.PARSE_ERROR, text)
-
-
-def _json_type(value: object) -> str:
-    if isinstance(value, list):
-        return "a list"
-    return "text" if isinstance(value, str) else "a single value"
 
 
 def decode_reply(encoding: Encoding, frame: bytes) -> Reply | Event:
@@ -253,9 +245,8 @@ def decode_reply(encoding: Encoding, frame: bytes) -> Reply | Event:
 
 def decode_result(encoding: Encoding, result: msgspec.Raw, type: Any) -> Any:  # noqa: A002
     """A reply's result as a value of ``type``. Raises MalformedMessage if it is none."""
-    decode = msgspec.json.decode if encoding is Encoding.JSON else msgspec.msgpack.decode
     try:
-        return decode(result, type=known(type))
+        return _DECODE[encoding](result, type=known(type))
     except _UNDECODABLE as error:
         raise MalformedMessage(
             Kind.PARSE_ERROR, f"The daemon's result is not what was expected: {error}"
@@ -300,37 +291,27 @@ def _members(value: object) -> Iterable[object]:
     return ()
 
 
-def encode_request(
-    encoding: Encoding,
-    id: str | int | None,  # noqa: A002 - the name it has on the wire
-    method: str,
-    params: object,
-) -> bytes:
-    """A request's payload, not yet framed; ``id`` None makes it a notification."""
-    request: dict[str, object] = {"method": method, "params": params}
-    return _ENCODERS[encoding](request if id is None else {"id": id, **request})
+def encode_request(encoding: Encoding, request: Id, method: str, params: object) -> bytes:
+    """A request's payload, not yet framed; ``request``, its id, None makes it a notification."""
+    message: dict[str, object] = {"method": method, "params": params}
+    return _ENCODERS[encoding](message if request is None else {"id": request, **message})
 
 
-def encode_result(encoding: Encoding, id: str | int | None, result: object) -> bytes:  # noqa: A002
+def encode_result(encoding: Encoding, request: Id, result: object) -> bytes:
     """A successful reply's payload; ``result`` is anything that msgspec can encode.
 
     Raises what msgspec raises for a value that it can't (a lone surrogate, an integer of
     more than 64 bits in MessagePack): a defect of whoever made the result.
     """
-    return _ENCODERS[encoding]({"id": id, "result": result})
+    return _ENCODERS[encoding]({"id": request, "result": result})
 
 
 def encode_error(
-    encoding: Encoding,
-    id: str | int | None,  # noqa: A002 - the name it has on the wire
-    code: int,
-    message: str,
-    data: dict[str, Any],
+    encoding: Encoding, request: Id, code: int, message: str, data: dict[str, Any]
 ) -> bytes:
     """A refusal's payload; ``data`` holds ``kind`` and what goes with it."""
-    return _ENCODERS[encoding](
-        {"id": id, "error": {"code": code, "message": message, "data": data}}
-    )
+    error = {"code": code, "message": message, "data": data}
+    return _ENCODERS[encoding]({"id": request, "error": error})
 
 
 def encode_event(encoding: Encoding, params: object) -> bytes:

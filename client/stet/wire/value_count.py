@@ -51,26 +51,16 @@ _SKIP, _LENGTH_SIZE = _msgpack_sizes()
 
 def holds_more_values_than(limit: int, encoding: Encoding, message: bytes) -> bool:
     """Whether a message holds more than ``limit`` values, keys and containers included."""
-    if encoding is Encoding.JSON:
-        return _json_holds_more(limit, message)
-    return _msgpack_holds_more(limit, message)
-
-
-def _json_holds_more(limit: int, message: bytes) -> bool:
-    if not _json_may_hold_more(limit, message):
-        return False
-    found = next(islice(_JSON_VALUE.finditer(message), limit, None), None)
-    return found is not None and found[1] is not None
-
-
-def _json_may_hold_more(limit: int, message: bytes) -> bool:
-    # Every value but the first stands behind one of these, so this is never too few.
+    if encoding is not Encoding.JSON:
+        return _msgpack_holds_more(limit, message)
+    # Every value but the first stands behind one of these marks, so this is never too few.
     marks = 1
     for start in range(0, len(message), _WINDOW):
         end = start + _WINDOW
         marks += sum(message.count(mark, start, end) for mark in (b",", b":", b"[", b"{"))
         if marks > limit:
-            return True
+            found = next(islice(_JSON_VALUE.finditer(message), limit, None), None)
+            return found is not None and found[1] is not None
     return False
 
 
