@@ -2,6 +2,10 @@
 
 Everything is read and planned before anything is written; when a write fails, or is interrupted,
 what was written before it is put back, unless somebody else has written there since.
+
+A file is disconnected by taking the entries out of its text. Where that gives a backup's bytes, the
+file is as it was, and the backup is removed. What was empty in the newest backup stays empty, what
+was not there goes.
 """
 
 from __future__ import annotations
@@ -11,16 +15,51 @@ import os
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from stet.agents import clients, config_file, entries, jsonc
 from stet.agents.clients import Client, Places, Scope
 from stet.agents.config_file import Backup, ConfigFile, ConnectTrouble
 from stet.agents.entries import Entries, Group
 from stet.agents.json_entries import Json
-from stet.agents.json_splicing import CannotSplice
+from stet.agents.jsonc import CannotSplice
 from stet.agents.toml_entries import Toml
-from stet.agents.undoing import Format, Whole, undone
+
+
+class Whole:
+    """A file that is stet's alone, and known by its first line."""
+
+    name = "text"
+
+    def check(self, text: str) -> None:
+        """Raises CannotSplice for a text of somebody else."""
+        if text and clients.OWN_MARK not in text.partition("\n")[0]:
+            raise CannotSplice("there is a file of that name that stet connect has not written")
+
+    def written(self, text: str, wanted: Entries) -> str:
+        """The text; what was allowed with more options stays, and what a person has added."""
+        whole = wanted.whole or ""
+        return text if whole and text.startswith(whole) else whole
+
+    def found(self, text: str, _shape: Entries) -> Entries:
+        """All of it."""
+        return Entries(whole=text)
+
+    def commands(self, text: str, _shape: Entries) -> list[tuple[str, ...]]:
+        """What is started from there."""
+        return entries.own_hook_lists(text)
+
+    def removed(self, _text: str, _shape: Entries, _before: str | None) -> str:
+        """Nothing is left."""
+        return ""
+
+    def is_blank(self, text: str, _shape: Entries) -> bool:
+        """Whether nobody would miss a file with this text."""
+        return not text.removeprefix("\ufeff").strip()
+
+
+#: How a file is written. ``shape`` gives the names and defaults, its values do not matter.
+Format = Json | Toml | Whole
 
 
 @dataclass(frozen=True)
@@ -43,11 +82,14 @@ class Request:
 
 @dataclass(frozen=True)
 class Target:
-    """A file of a client, how it is written, and what is to be in it."""
+    """A file of a client, how it is written, and what is to be in it. ``mode``: if it is new; a
+    user's own may come to hold secrets.
+    """
 
     path: str
     kind: Format
     wanted: Entries
+    mode: int
 
 
 @dataclass(frozen=True)
@@ -100,7 +142,9 @@ def targets(request: Request) -> list[Target]:
 
     def add(place: Places, kind: Format, **more: Any) -> None:
         path = place(project, request.environ)
-        target = found.get(path) or Target(path, kind, Entries())
+        target = found.get(path) or Target(
+            path, kind, Entries(), 0o600 if project is None else 0o644
+        )
         found[path] = replace(target, wanted=replace(target.wanted, **more))
 
     json = Json(client.strict)
@@ -123,13 +167,12 @@ def targets(request: Request) -> list[Target]:
 def connect(request: Request) -> list[Change]:
     """Write what is wanted into the client's files. Raises ConnectTrouble."""
     wanted = [target for target in targets(request) if target.wanted]
-    steps = [_connecting(target, _mode(request.scope)) for target in wanted]
-    return _carry_out(steps)
+    return _carry_out([_connecting(target) for target in wanted])
 
 
 def disconnect(request: Request) -> list[Change]:
     """Take what is ours out of the client's files. Raises ConnectTrouble."""
-    found = [_disconnecting(target, _mode(request.scope)) for target in targets(request)]
+    found = [_disconnecting(target) for target in targets(request)]
     steps = [step for step in found if isinstance(step, _Step)]
     changes = _carry_out(steps)
     for step in steps:
@@ -158,13 +201,8 @@ def connected(request: Request) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
             yield target.path, commands
 
 
-def _mode(scope: Scope) -> int:
-    """Of a new file; a user's own may come to hold secrets."""
-    return 0o600 if scope == "user" else 0o644
-
-
-def _connecting(target: Target, mode: int) -> _Step:
-    file = config_file.read(target.path, mode=mode)
+def _connecting(target: Target) -> _Step:
+    file = config_file.read(target.path, mode=target.mode)
     with _named(file.path):
         text = file.text
         target.kind.check(text)
@@ -172,13 +210,9 @@ def _connecting(target: Target, mode: int) -> _Step:
         if fresh == text:
             return _Step(file, Change(file.named, "unchanged"), file.data)
         config_file.check_writable(file)
-        action = "created" if file.data is None else "changed"
-        return _Step(
-            file,
-            Change(file.named, action),
-            fresh.encode("utf-8"),
-            keep=file.data is not None and not _is_kept(target, file, fresh),
-        )
+        change = Change(file.named, "created" if file.data is None else "changed")
+        keep = file.data is not None and not _is_kept(target, file, fresh)
+        return _Step(file, change, fresh.encode("utf-8"), keep)
 
 
 def _is_kept(target: Target, file: ConfigFile, fresh: str) -> bool:
@@ -200,8 +234,8 @@ def _is_kept(target: Target, file: ConfigFile, fresh: str) -> bool:
     return undone(target.kind, file.text, wanted, config_file.backups(file)).exact
 
 
-def _disconnecting(target: Target, mode: int) -> _Step | Change | None:
-    file = config_file.read(target.path, mode=mode)
+def _disconnecting(target: Target) -> _Step | Change | None:
+    file = config_file.read(target.path)
     if file.data is None:
         return None
     # A comment that the client does not read does not hide from us what is there.
@@ -295,3 +329,38 @@ def _inner_directories(request: Request, path: str) -> list[str]:
         directories.append(directory)
         directory = os.path.dirname(directory)
     return directories
+
+
+# -- a file as it was before --------------------------------------------------------------
+
+
+class Undone(NamedTuple):
+    """What becomes of a file; ``text`` None: it goes. ``backup`` is what it was, if exact."""
+
+    text: str | None
+    exact: bool
+    backup: Backup | None = None
+
+
+def undone(kind: Format, text: str, shape: Entries, backups: Sequence[Backup]) -> Undone:
+    """A file without stet in it, by its text and its backups, the newest first.
+
+    Raises CannotSplice where the entries are in a form that was not written here.
+    """
+    own = kind.found(text, shape)
+    if not own:
+        return Undone(text, True)
+    # Backups that can be read and in which stet was not connected.
+    clean: list[tuple[Backup, str]] = []
+    for backup in backups:
+        with contextlib.suppress(ValueError, jsonc.NotJson, CannotSplice):
+            before = backup.data.decode("utf-8")
+            kind.check(before)
+            if not kind.found(before, shape):
+                clean.append((backup, before))
+    left = kind.removed(text, shape, clean[0][1] if clean else None)
+    if not clean and kind.is_blank(left, shape):
+        # A person's comments in the entries are nowhere else.
+        return Undone(None, kind.written("", own) == text)
+    restored = next((backup for backup, before in clean if before == left), None)
+    return Undone(left, restored is not None, restored)

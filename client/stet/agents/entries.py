@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from stet.agents.json_splicing import CannotSplice
+from stet.agents.jsonc import CannotSplice
 from stet.service.spawn import program_beside
 
 #: Where the daemon's things are, if not where they usually are; a client passes them on.

@@ -14,8 +14,7 @@ from typing import Any
 
 from stet.agents import entries, jsonc
 from stet.agents.entries import NAME, Entries, Group
-from stet.agents.json_splicing import CannotSplice, altered, append, has, lookup, put, remove
-from stet.agents.jsonc import Path
+from stet.agents.jsonc import CannotSplice, Path, altered, append, has, lookup, put, remove
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@
 A new table is written behind everything else, after an empty line; :mod:`tomlkit` changes one that
 is there. It takes the comments before the next header as a part of the table, so they are put back
 when it has taken one out. Each result is read with :mod:`tomllib` and compared with what should be
-in it, as :mod:`.json_splicing` does.
+in it, as :mod:`.jsonc` does.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 from stet.agents import entries
 from stet.agents.entries import NAME, Entries
-from stet.agents.json_splicing import CannotSplice, has, lookup, newline_of
+from stet.agents.jsonc import CannotSplice, has, lookup, newline_of
 
 #: Empty lines and comments at the end of a table.
 _TRAILING = re.compile(r"(?<=\n)(?:[ \t]*(?:#[^\n]*)?\r?\n)*(?:[ \t]*#[^\n]*)?\Z")
