@@ -2,9 +2,8 @@
 
     <file>.stet-backup-<n>     what the file was before stet connect changed it, with its mode
 
-What is written goes under its name only when it is whole and on disk, and only if the file is
-still what was read. A link is followed, and the file behind it replaced. Backups are numbered and
-never overwritten.
+What is written goes under its name only when it is whole and on disk, and only if the file is still
+what was read. A link is followed, and the file behind it replaced. Backups are never overwritten.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 An entry has no mark, because clients refuse or drop keys that they do not know. It is known by its
 command: the absolute path of a ``stet`` (or an interpreter with ``-m stet.cli``), and then ``mcp``
 or ``hook``. What a person has added to it (a timeout, variables, options of the command) stays when
-it is written again. Pure but for the look at this process's own interpreter.
+it is written again.
 """
 
 from __future__ import annotations

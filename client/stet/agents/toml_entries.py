@@ -4,10 +4,9 @@
     command = "/path/of/stet"
     args = ["mcp"]
 
-A new table is written behind everything else, after an empty line; :mod:`tomlkit` changes one that
-is there. It takes the comments before the next header as a part of the table, so they are put back
-when it has taken one out. Each result is read with :mod:`tomllib` and compared with what should be
-in it, as :mod:`.jsonc` does.
+A new table is written behind everything else; :mod:`tomlkit` changes one that is there. It takes
+the comments before the next header as a part of the table, so they are put back when it has taken
+one out. Each result is read with :mod:`tomllib` and compared with what should be in it.
 """
 
 from __future__ import annotations

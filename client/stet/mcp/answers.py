@@ -1,10 +1,10 @@
 """Results and errors as what a client is given: text for the model, and structured content.
 
 The text is short: what was done, the commit to name in ``undo`` or ``show``, and warnings. The
-structured content is the result as CONTRACT.md has it, except that an edit's diff is left out
-unless it is a preview: some clients give both to the model, and it has just written that text.
-For the same reason what is too long is cut in both, and both say how to get the rest: the text in
-its last line, the structured content in ``cut``. A page of the log is made a shorter page instead.
+structured content is the result as CONTRACT.md has it, without an edit's diff unless it is a
+preview: some clients give both to the model, and it has just written that text. What is too long is
+cut in both, and both say how to get the rest: the text in its last line, the structured content in
+``cut``. A page of the log is made a shorter page instead.
 
 An error's text is the daemon's, which says what to send instead; its structured content is
 ``{"error": {"kind", "message", ..}}`` with all details (``failures``, ``conflicts``). No I/O.

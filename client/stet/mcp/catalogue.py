@@ -1,7 +1,7 @@
 """The tools that ``stet mcp`` offers, and what it says of itself.
 
 The definitions are what ``stet tools --style mcp`` prints, kept in ``tools.json`` so that they
-are there before a daemon is; ``tests/mcp_server/test_catalogue.py`` fails when they differ.
+are there before a daemon is.
 """
 
 from __future__ import annotations
@@ -29,10 +29,9 @@ keeps what others changed since. Paths are relative to the workspace or absolute
 ALWAYS_OFFERED = ("read", "undo")
 _ALWAYS_KEY = "anthropic/alwaysLoad"
 
-#: How long, in milliseconds, a client may take the list of tools to be the same: it only changes
-#: with another version or other options, and then the process is another one.
+#: How long a client may keep the list of tools: with another version or other options the process
+#: is another one.
 LIST_TTL_MS = 3_600_000
-#: It is this person's alone, though nothing in it is secret.
 CACHE_SCOPE: Literal["private"] = "private"
 
 

@@ -4,12 +4,11 @@
     SIGTERM, SIGINT    the same, for at most STOP_S
     output breaks      the server ends at once; calls that were sent are carried out by the daemon
 
-A cancelled call (``notifications/cancelled``) is not sent if it still waits for its turn.
-One that was sent is one transaction in the daemon, which is carried out and recorded; only its
-answer is dropped, as the protocol has it.
+A cancelled call is not sent if it still waits for its turn. One that was sent is carried out and
+recorded; only its answer is dropped, as the protocol has it.
 
 Every failure of a call is a tool error, which a model reads and can act on: wrong arguments and
-unknown tools too, for which the protocol would have errors that clients keep from the model.
+unknown tools too, for which the protocol has errors that clients keep from the model.
 """
 
 from __future__ import annotations

@@ -80,8 +80,7 @@ class _Session:
     """A connection, how many use it, and the calls whose outcome is not known."""
 
     def __init__(self, connection: aio.AsyncSession, unsettled: _Unsettled) -> None:
-        self.connection = connection
-        self.unsettled = unsettled
+        self.connection, self.unsettled = connection, unsettled
         self.users = 0
         self._turns = asyncio.Semaphore(MOST_UNDER_WAY)
 

@@ -1,10 +1,9 @@
 """One JSON message a line, on two file descriptors: MCP's transport, without the protocol.
 
 The descriptors 0 and 1 are taken at once (:func:`claim`): from then on whatever prints in this
-process prints to standard error, and no child can read what the client sends.
-
-A line may have LONGEST_LINE bytes. A longer one is skipped as it comes, so it costs no memory,
-and reported as TOO_LONG in its place. A line that the end of the input cuts off is a line.
+process prints to standard error, and no child can read what the client sends. A line that is longer
+than LONGEST_LINE is skipped as it comes, so it costs no memory. A line that the end of the input
+cuts off is a line.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """A blocking connection: moves a conversation's bytes through one socket, with deadlines.
 
-Sending and receiving go on at the same time, so that neither side can block the other
-however much is pipelined. What is sent and what comes back is :mod:`stet.session.conversation`'s;
-reconnecting and trying again is :mod:`stet.session.blocking`'s.
+Sending and receiving go on at the same time, so that neither side can block the other however much
+is pipelined. Reconnecting and trying again is :mod:`stet.session.blocking`'s.
 """
 
 from __future__ import annotations

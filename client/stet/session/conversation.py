@@ -4,9 +4,9 @@
     received bytes  -> conversation.feed(data)
     answers         <- conversation.next_answer()   until it gives None
 
-Any number of requests may be under way; each answer carries the id of its request, and
-answers may overtake each other. Encoding is fixed for the connection (CONTRACT.md 2).
-Who opens sockets, waits and retries: :mod:`stet.session.connection` and :mod:`stet.aio`.
+Any number of requests may be under way; each answer carries the id of its request, and answers may
+overtake each other. Who opens sockets, waits and retries: :mod:`stet.session.connection` and
+:mod:`stet.aio`.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 A stream has a connection of its own, so that calls of the session go on beside it. It survives
 restarts of the daemon: it waits until one answers again (it starts none), and gives what happened
-meanwhile, from the log (:mod:`stet.session.following`). What is not taken from it waits in the
-daemon, which counts what becomes too much.
+meanwhile, from the log. What is not taken from it waits in the daemon.
 """
 
 from __future__ import annotations

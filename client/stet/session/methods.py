@@ -1,9 +1,8 @@
-"""What both sessions have: a method per request, and what they were opened with.
+"""What both sessions have: a method per request, and what they were opened with. No I/O.
 
-The methods are made of the functions of :mod:`stet.calls`. A method hands its call to
-``perform``, which gives the result in :class:`stet.Session` and a coroutine of the result in
-:class:`stet.aio.AsyncSession`: so one list of methods serves both, and type checkers see the
-right one. No I/O here.
+A method hands a call of :mod:`stet.calls` to ``perform``, which gives the result in
+:class:`stet.Session` and a coroutine of the result in :class:`stet.aio.AsyncSession`: so one list
+of methods serves both, and type checkers see the right one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """How often and how long a session tries again after a lost connection; no I/O, no clock.
 
-Trying again is safe because of what is tried: calls that only read, set a value, or carry
-a ``request_id`` (P6). The rules:
+What is tried again only reads, sets a value, or carries a ``request_id`` (P6). The rules:
 
 - a connection lost under a call: at most LOSSES times, for a call that kills the daemon
   must not kill it for ever;
@@ -9,10 +8,6 @@ a ``request_id`` (P6). The rules:
   seconds, which a restart under systemd fits into;
 - no daemon: the same if it is somebody else's task to start it (``patient``);
 - garbled replies, time-outs and refusals are never tried again.
-
-Once a connection was lost under a call, only the daemon's answer to that call can tell whether it
-was carried out. What keeps a later attempt from being made says nothing about an earlier one, and
-is only the cause of a ConnectionLost (:meth:`Retrying.reason`).
 """
 
 from __future__ import annotations
@@ -56,7 +51,11 @@ class Retrying:
         return None if late else pause
 
     def reason(self, error: StetError) -> StetError:
-        """Why a call was given up, because of an error that is no answer to it."""
+        """Why a call was given up, because of an error that is no answer to it.
+
+        Once a connection was lost under a call, only the daemon's answer can tell whether it was
+        carried out: what prevents a later attempt is no more than a cause.
+        """
         if not self._losses or isinstance(error, ConnectionLost):
             return error
         lost = ConnectionLost(f"the connection was lost under this call; then: {error.message}")

@@ -1,7 +1,6 @@
 """What an error reply says: the kinds of CONTRACT.md 4 and the values that carry them.
 
-A failure is a value; the sentences for the model are written where the failure is
-noticed, and the kind is what programs branch on.
+The sentences for the model are written where the failure is noticed; programs branch on the kind.
 """
 
 from __future__ import annotations

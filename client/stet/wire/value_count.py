@@ -1,9 +1,9 @@
 """How many values a message holds, found out before they are made.
 
 16 MiB of MessagePack can be 16 million empty lists, which as Python objects take 1.3 GB and several
-seconds. Honest messages are large because their texts are, and hold few values; both counters skip
-texts at the speed of C and stop counting at the limit. They understand just enough of the formats
-for that: a malformed message is counted somehow, and refused later by whoever decodes it.
+seconds. Honest messages are large because of their texts, and hold few values. Both counters skip
+texts at the speed of C and stop at the limit. A malformed message is counted somehow, and refused
+later by whoever decodes it.
 """
 
 from __future__ import annotations
