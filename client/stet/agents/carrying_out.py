@@ -64,10 +64,7 @@ Format = Json | Toml | Whole
 
 @dataclass(frozen=True)
 class Request:
-    """Which client is to be connected, for whom, and with what.
-
-    ``edits``: so that it does not ask before stet edits.
-    """
+    """Which client is to be connected, for whom, and with what; ``edits``: without being asked."""
 
     client: Client
     scope: Scope
@@ -82,9 +79,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Target:
-    """A file of a client, how it is written, and what is to be in it. ``mode``: if it is new; a
-    user's own may come to hold secrets.
-    """
+    """A file of a client, its format, what is to be in it, and its mode if it is new."""
 
     path: str
     kind: Format
@@ -95,10 +90,8 @@ class Target:
 @dataclass(frozen=True)
 class Change:
     """What was done to a file: ``created``, ``changed``, ``unchanged``; or, when disconnected,
-    ``restored`` (as it was before), ``removed`` (it was made for stet), ``changed``, ``unread``
-    (it does not parse, but nothing of stet can be in it).
-
-    ``backup``: where that is kept which was there before.
+    ``restored`` (as it was before), ``removed`` (it was made for stet), ``changed``, ``unread`` (it
+    does not parse, but nothing of stet can be in it). ``backup``: where what it was is kept.
     """
 
     path: str
@@ -216,10 +209,7 @@ def _connecting(target: Target) -> _Step:
 
 
 def _is_kept(target: Target, file: ConfigFile, fresh: str) -> bool:
-    """Whether what was there before stet is known already, so that no backup is needed.
-
-    What a person has added to an entry is nowhere but in the file.
-    """
+    """Whether no backup is needed: what was there before stet, and by a person, is known."""
     wanted = target.wanted
     if wanted.whole is not None:
         return True
@@ -343,10 +333,7 @@ class Undone(NamedTuple):
 
 
 def undone(kind: Format, text: str, shape: Entries, backups: Sequence[Backup]) -> Undone:
-    """A file without stet in it, by its text and its backups, the newest first.
-
-    Raises CannotSplice where the entries are in a form that was not written here.
-    """
+    """A file without stet in it; backups are the newest first. Raises CannotSplice."""
     own = kind.found(text, shape)
     if not own:
         return Undone(text, True)

@@ -142,10 +142,8 @@ def _fill(handle: int, data: bytes, mode: int) -> None:
 
 
 def replace(file: ConfigFile, data: bytes | None) -> None:
-    """Make a file these bytes, with the directories above it; or remove it.
-
-    Raises ConnectTrouble if somebody has changed it since it was read, and OSError; the file is
-    as it was then.
+    """Make a file these bytes, with the directories above it; or remove it. Or all stays as it is:
+    raises ConnectTrouble if somebody has changed it since it was read, and OSError.
     """
     if data is None:
         _check_same(file)

@@ -172,7 +172,6 @@ def own_hook_lists(text: str) -> list[tuple[str, ...]]:
 
 def rewritten(found: Any, wanted: Mapping[str, Any]) -> dict[str, Any]:
     """A server's entry as it is wanted, with what a person has added to the one that was found.
-
     Raises CannotSplice if that was not written here.
     """
     old = _server_command(found)
@@ -215,9 +214,8 @@ def _server_command(value: Any) -> _Command | None:
 
 
 def merged_hook(found: str, wanted: str) -> str:
-    """The command of a hook as it is wanted, with the options and variables that were found.
-
-    What stands behind ``hook`` stays as it is, since a person may have used the shell there.
+    """The command of a hook as it is wanted, with the variables that were found, and all that was
+    behind ``hook``: a person may have used the shell there.
     """
     old, new = _command(shlex.split(found), "hook"), _command(shlex.split(wanted), "hook")
     assert old is not None, "BUG: it was written here"

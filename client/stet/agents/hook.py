@@ -182,11 +182,10 @@ def main(words: Sequence[str]) -> int:
 
 
 def _end_at(moment: float) -> None:
-    """Have the process end then, whatever it is doing.
+    """Have the process end then, whatever it is doing, unless not even SIGKILL would end it.
 
     By another thread: no signal is handled while a call hangs in the kernel, or where the client
-    has them blocked. What hangs so that not even SIGKILL ends it (a FUSE server that has taken a
-    request and stopped) is not bounded by this.
+    has them blocked.
     """
 
     def give_up(*_: object) -> None:
@@ -312,7 +311,6 @@ def _tell_of_files(event: HookEvent, named: list[str]) -> None:
 
 def _tell(event: HookEvent, paths: list[str] | None, directory: str) -> str:
     """Say hello in the workspace around ``directory`` and observe; the workspace's root.
-
     Raises _Warning, _Refused (another directory may not be), OSError.
     """
     hello = {

@@ -107,9 +107,8 @@ class HookEvent:
 
 
 def read_payload(payload: dict[str, Any]) -> HookEvent | None:
-    """What the payload tells of; None if it is about nothing that may change files.
-
-    Raises ValueError, with a text for a person, if it is, but does not say what is needed.
+    """What the payload says; None if it is about nothing that may change files.
+    Raises ValueError, with a text for a person, if it is, and lacks what is needed.
     """
     event = _text(payload, "hook_event_name", "hookEventName")
     if event is None:

@@ -26,7 +26,6 @@ _LONGEST = 4096
 
 def join(session: str, agent: str) -> None:
     """Say, as a child of a client's process, which conversation that process holds now.
-
     Nothing is raised: without it the conversation is two sessions, and nothing is lost.
     """
     with contextlib.suppress(OSError, UnsafeDirectory):

@@ -52,10 +52,7 @@ class NotJson(Exception):
 
 
 class Item(NamedTuple):
-    """A member of an object, from its key on, or an element of an array (``key`` None).
-
-    ``comma`` is where the comma behind it stands; None if there is none.
-    """
+    """A member of an object, or an element of an array; ``comma``: where the one behind it is."""
 
     start: int
     key: str | None
@@ -233,7 +230,6 @@ def put(text: str, path: Path, value: Any) -> str:
 
 def altered(text: str, path: Path, value: Any) -> str:
     """The text with this value where another one stands, and what is the same in both untouched.
-
     Raises as ``put`` does, and KeyError if there is nothing.
     """
     root = value_of(text)
@@ -277,9 +273,8 @@ def append(text: str, path: Path, value: Any) -> str:
 
 
 def remove(text: str, path: Path, keep: Any = None) -> str:
-    """The text without the item at a path. Raises KeyError if there is none.
-
-    Above it, what has nothing else in it goes too, unless ``keep`` has something there.
+    """The text without the item at a path, and without what is empty above it then, unless ``keep``
+    has something there. Raises KeyError if there is none.
     """
     before = value_of(text)
     root = outline(text)

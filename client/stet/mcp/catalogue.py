@@ -38,10 +38,7 @@ CACHE_SCOPE: Literal["private"] = "private"
 def definitions(
     dialects: Sequence[str] = DIALECTS, *, structured: bool = False
 ) -> list[dict[str, Any]]:
-    """The tools in the shape of MCP's Tool, with the edit tools named by ``dialects``.
-
-    ``structured``: with the schemas of their structured results.
-    """
+    """The tools as MCP has them, with these edit tools; ``structured``: and schemas of results."""
     at_once = (*ALWAYS_OFFERED, dialects[0])
     return [
         {

@@ -42,9 +42,7 @@ def next_line(file: BinaryIO) -> bytes | NoLine:
 
 
 def write_line(file: BinaryIO, line: bytes) -> bool:
-    """Write a line, which has no line end, and wait until it is taken; False when nobody reads
-    any more. For one thread at a time.
-    """
+    """Write a line and wait until it is taken; False when nobody reads any more."""
     try:
         file.write(line + b"\n")
         file.flush()

@@ -76,7 +76,6 @@ def call_of(
     tool: str, arguments: object, meta: Mapping[str, Any], offered: Sequence[str]
 ) -> Call[Any]:
     """The call to be sent, with a request id only if the client gives one.
-
     Raises InvalidParams, InputTooLarge and NotPermitted, written for a model.
     """
     if tool not in offered:
@@ -170,9 +169,7 @@ class Caller(NamedTuple):
 
 
 def caller_of(meta: Mapping[str, Any], options: Options, client: str) -> Caller:
-    """Whose call it is. ``client``: what the client calls itself, where it is a product that
-    ``stet connect`` knows the agent has the name that it has there. Raises InvalidParams.
-    """
+    """Whose call it is. ``client``: what the client calls itself. Raises InvalidParams."""
     session = label_in(meta, SESSION_KEY) or options.session
     agent = options.agent or _PRODUCTS.get(client) or label(client) or "mcp"
     if session is None and options.secret is None:

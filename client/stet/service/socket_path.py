@@ -27,9 +27,7 @@ LONGEST_SOCKET_PATH = 107
 
 class UnsafeDirectory(Exception):
     """A directory that another user could tamper with, or that cannot hold a socket.
-
-    The message says what is wrong with it and what to do; ``mend`` is the command, if one
-    command mends it.
+    The message says what to do; ``mend`` is the command, if one command mends it.
     """
 
     def __init__(self, message: str, mend: str | None = None) -> None:

@@ -76,7 +76,6 @@ def program_beside(python: str, name: str, module: str) -> tuple[str, ...]:
 
 def reach(endpoint: Endpoint, *, start: bool) -> socket.socket:
     """A connected, non-blocking socket; ``start`` a daemon if none answers.
-
     Raises DaemonUnreachable, which says what was tried and what to do.
     """
     connected = connect(endpoint)
@@ -92,7 +91,6 @@ def reach(endpoint: Endpoint, *, start: bool) -> socket.socket:
 
 def connect(endpoint: Endpoint) -> socket.socket | None:
     """A connected, non-blocking socket, or None when no daemon listens.
-
     Raises DaemonUnreachable when there is one that cannot or must not be used.
     """
     try:
@@ -123,8 +121,7 @@ def connect(endpoint: Endpoint) -> socket.socket | None:
 
 @contextlib.contextmanager
 def turn_to_start(endpoint: Endpoint) -> Iterator[None]:
-    """Hold ``spawn.lock``: while this goes on no client starts a daemon; those that would, wait.
-
+    """Hold ``spawn.lock``: meanwhile no other client starts a daemon; those that would, wait.
     Raises DaemonUnreachable when the lock can't be had.
     """
     try:
@@ -258,9 +255,7 @@ def _start(endpoint: Endpoint) -> tuple[int, int]:
 
 def is_running(pid: int) -> bool:
     """Whether a process has a thread that has not ended: till then it keeps locks and sockets.
-
     One that was killed may look like a zombie, by its first thread, while others are still ending.
-    A zombie that nobody has waited for does not run.
     """
     return not _has_ended(f"/proc/{pid}") or len(_threads(pid)) > 1
 

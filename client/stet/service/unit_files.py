@@ -81,10 +81,7 @@ def rendered(installed: Installed, *, hardened: bool = False) -> dict[str, str]:
 
 
 def command_line(program: tuple[str, ...]) -> str:
-    """A command for ExecStart=, which takes every argument as it is.
-
-    The colon keeps ``$`` from being replaced, in the path of the program too.
-    """
+    """A command for ExecStart=. The colon keeps ``$`` from being replaced, in the path too."""
     path, *arguments = program
     return " ".join([quoted(":" + _usable(path, "path of stetd")), *map(quoted, arguments)])
 

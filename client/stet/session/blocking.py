@@ -170,10 +170,8 @@ class Session(SessionMethods):
         outcomes: list[T | StetError | None],
         deadline: float | None,
     ) -> None:
-        """Ask for what is unanswered, once, and fill it in.
-
-        Raises what keeps the rest from being answered: transport errors, a refused hello,
-        and ShuttingDown, which says that the call was not carried out.
+        """Ask for what is unanswered, once, and fill it in. Raises what keeps the rest from being
+        answered: transport errors, a refused hello, and ShuttingDown (it was not carried out).
         """
         connection = self._connected(deadline)
         requests = [(batch[i].method, batch[i].params) for i in unanswered]

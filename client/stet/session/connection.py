@@ -94,7 +94,6 @@ class Connection:
 
     def next_event(self, deadline: float | None) -> Mapping[str, Any] | None:
         """The params of the next notification; None when there is none by the deadline.
-
         Raises ConnectionLost and GarbledReply, after which the connection must be closed.
         """
         events = self._conversation.events

@@ -41,10 +41,9 @@ T = TypeVar("T")
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """The reply to request ``id``: a still encoded result, or the error.
-
-    ``id`` None: no request was asked. Not ``named``: the daemon could not tell which request it
-    refuses, but this one was the only one; the connection is of no more use.
+    """The reply to request ``id`` (None: to none): a still encoded result, or the error.
+    Not ``named``: the daemon could not tell which request it refuses, but this one was the only
+    one; the connection is of no more use.
     """
 
     id: int | None
@@ -133,10 +132,7 @@ class Conversation:
 
 
 def outcome(call: Call[T], answer: Answer, encoding: Encoding) -> T | StetError:
-    """The typed result of a call, or the refusal; neither is raised here.
-
-    A result that is not of the call's type is a GarbledReply.
-    """
+    """The typed result of a call (GarbledReply for another type), or the refusal; not raised."""
     if answer.error is not None:
         return answer.error
     assert answer.result is not None, "BUG: an answer with neither result nor error"

@@ -169,7 +169,6 @@ class EventStream:
 
     def _drop_if_closed(self) -> None:
         """Close the connection of a closed stream, unless somebody still waits with it.
-
         Who waits comes here after releasing the turn: one of the two finds it closed.
         """
         if self._closed.is_set() and self._turn.acquire(blocking=False):

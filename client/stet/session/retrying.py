@@ -51,10 +51,8 @@ class Retrying:
         return None if late else pause
 
     def reason(self, error: StetError) -> StetError:
-        """Why a call was given up, because of an error that is no answer to it.
-
-        Once a connection was lost under a call, only the daemon's answer can tell whether it was
-        carried out: what prevents a later attempt is no more than a cause.
+        """Why a call was given up. Once a connection was lost under it, only the daemon's answer
+        can tell whether it was carried out: what prevents a later attempt is no more than a cause.
         """
         if not self._losses or isinstance(error, ConnectionLost):
             return error

@@ -188,8 +188,7 @@ class Framer:
 
 
 def enclose(encoding: Encoding, payload: bytes) -> bytes:
-    """``payload`` as one frame. A JSON payload must not contain a newline byte.
-
+    """``payload`` as one frame; one in JSON must not contain a newline byte.
     Raises ValueError for a MessagePack payload that the length field can't express.
     """
     if encoding is Encoding.JSON:

@@ -86,10 +86,8 @@ class ErrorObject(msgspec.Struct, frozen=True):
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """The answer to the request with this ``id`` (None: to a message that had none).
-
-    Exactly one of ``result`` and ``error`` is set. ``result`` is still encoded: give it to
-    :func:`decode_result` with its type.
+    """The answer to the request with this ``id`` (None: to a message that had none): a ``result``,
+    still encoded (:func:`decode_result`), or an ``error``.
     """
 
     id: str | int | None
@@ -258,7 +256,6 @@ _CONTAINERS = (dict, list, tuple)
 
 def check_params(params: object) -> None:
     """Raise ValueError for params that :func:`decode_request` would refuse, or not see as meant.
-
     The encoders write more than is taken, and JSON's writes an infinity as null.
     """
     level: list[object] = [params]
@@ -298,10 +295,8 @@ def encode_request(encoding: Encoding, request: Id, method: str, params: object)
 
 
 def encode_result(encoding: Encoding, request: Id, result: object) -> bytes:
-    """A successful reply's payload; ``result`` is anything that msgspec can encode.
-
-    Raises what msgspec raises for a value that it can't (a lone surrogate, an integer of
-    more than 64 bits in MessagePack): a defect of whoever made the result.
+    """A successful reply's payload. Raises what msgspec raises for a value that it can't encode (a
+    lone surrogate, more than 64 bits in MessagePack): a defect of whoever made the result.
     """
     return _ENCODERS[encoding]({"id": request, "result": result})
 

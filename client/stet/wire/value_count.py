@@ -26,7 +26,6 @@ _WINDOW = 1 << 18
 
 def _msgpack_sizes() -> tuple[list[int], dict[int, int]]:
     """Bytes to skip for each first byte, and the size of the length that may follow it.
-
     Of a list or map only the head is skipped: what is in it follows and is counted too.
     """
     skip = [1] * 256
