@@ -28,7 +28,7 @@ from stet.session.blocking import with_request_id
 from stet.session.connection import NO_ANSWER
 from stet.session.conversation import Answer, Conversation, outcome
 from stet.session.event_stream import EventStream
-from stet.session.methods import TIMEOUT, LogFilters, Opening, SessionMethods, opening
+from stet.session.methods import TIMEOUT, LogFilters, Opening, SessionMethods
 from stet.session.retrying import Retrying
 from stet.wire.events import AnyEvent
 from stet.wire.framing import Encoding
@@ -55,9 +55,10 @@ def connect(
 
     Parameters and errors are those of :func:`stet.connect`.
     """
-    return AsyncSession(
-        opening(workspace, session, agent, control, secret, encoding, timeout, start, endpoint)
-    )
+    place = endpoint or Endpoint.from_environment(control=control)
+    directory = None if workspace is None else os.path.abspath(workspace)
+    opening = Opening(place, directory, session, agent, secret, Encoding(encoding), timeout, start)
+    return AsyncSession(opening)
 
 
 class AsyncSession(SessionMethods):

@@ -23,7 +23,7 @@ from stet.errors import ConnectionLost, ShuttingDown, StetError, TransportError
 from stet.service.spawn import Endpoint
 from stet.session.connection import Connection, greet
 from stet.session.conversation import outcome
-from stet.session.methods import TIMEOUT, LogFilters, Opening, SessionMethods, opening
+from stet.session.methods import TIMEOUT, LogFilters, Opening, SessionMethods
 from stet.session.retrying import Retrying
 from stet.wire.framing import Encoding
 from stet.wire.results import CommitInfo
@@ -58,9 +58,10 @@ def connect(
     Raises DaemonUnreachable, and what the daemon refuses in ``hello``
     (WorkspaceNotAllowed, NotPermitted, UnsupportedProtocol).
     """
-    opened = Session(
-        opening(workspace, session, agent, control, secret, encoding, timeout, start, endpoint)
-    )
+    place = endpoint or Endpoint.from_environment(control=control)
+    directory = None if workspace is None else os.path.abspath(workspace)
+    opening = Opening(place, directory, session, agent, secret, Encoding(encoding), timeout, start)
+    opened = Session(opening)
     opened.open()
     return opened
 

@@ -7,7 +7,6 @@ of methods serves both, and type checkers see the right one.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypedDict, TypeVar, cast, overload
@@ -57,31 +56,6 @@ class Opening(msgspec.Struct, frozen=True):
             workspace=self.workspace, session=self.session, agent=self.agent, secret=self.secret
         )
         return Call("hello", {"protocol": 1, "client": client, **named}, HelloResult)
-
-
-def opening(
-    workspace: str | os.PathLike[str] | None,
-    session: str | None,
-    agent: str | None,
-    control: bool,
-    secret: str | None,
-    encoding: str,
-    timeout: float | None,
-    start: bool,
-    endpoint: Endpoint | None,
-) -> Opening:
-    """The parameters of connect() as an Opening; a relative workspace is made absolute."""
-    directory = None if workspace is None else os.path.abspath(os.fspath(workspace))
-    return Opening(
-        endpoint or Endpoint.from_environment(control=control),
-        directory,
-        session,
-        agent,
-        secret,
-        Encoding(encoding),
-        timeout,
-        start,
-    )
 
 
 class LogFilters(TypedDict, total=False):
