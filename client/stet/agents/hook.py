@@ -331,18 +331,16 @@ def _tell(event: HookEvent, paths: list[str] | None, directory: str) -> str:
                 line = replies.readline(_LARGEST_REPLY + 1)
             except TimeoutError:
                 raise _Warning(_LATE) from None
-            return _reply(line)
+            return _result(line)
 
-        root: str = _result(ask(1, "hello", hello))["workspace"]["root"]
+        root: str = ask(1, "hello", hello)["workspace"]["root"]
         if root in _run.roots:
             return root
         own = None if paths is None else [path for path in paths if _is_below(path, root)]
         if paths and not own:
             raise _Refused(f"it does not lie in {root}")
         _run.waiting = True
-        reply = ask(2, "observe", _observation(event, own, root))
-        _run.waiting = False
-    result = _result(reply)
+        result = ask(2, "observe", _observation(event, own, root))
     untold = bool(result.get("untold"))
     (_run.untold if untold else _run.warnings).extend(result.get("warnings", ()))
     _run.attributed = _run.attributed or not untold
@@ -410,8 +408,8 @@ def _is_below(path: str, root: str) -> bool:
     return path.startswith(root.rstrip("/") + "/")
 
 
-def _reply(line: bytes) -> dict[str, Any]:
-    """A reply from its line. Raises _Warning."""
+def _result(line: bytes) -> dict[str, Any]:
+    """What a reply says. Raises _Warning, _Refused."""
     if not line.endswith(b"\n"):
         trouble = (
             "reply is too large"
@@ -419,15 +417,13 @@ def _reply(line: bytes) -> dict[str, Any]:
             else "stet daemon closed the connection"
         )
         raise _Warning(f"perhaps not recorded: the {trouble}")
-    with contextlib.suppress(ValueError, RecursionError):
+    try:
         reply = json.loads(line)
-        if isinstance(reply, dict):
-            return reply
-    raise _Warning(f"{_run.verdict()}: what answers is no stet daemon")
-
-
-def _result(reply: dict[str, Any]) -> dict[str, Any]:
-    """What a reply says. Raises _Refused."""
+    except (ValueError, RecursionError):
+        reply = None
+    if not isinstance(reply, dict):
+        raise _Warning(f"{_run.verdict()}: what answers is no stet daemon")
+    _run.waiting = False
     error = reply.get("error")
     if error is not None:
         not_allowed = (error.get("data") or {}).get("kind") == "workspace_not_allowed"

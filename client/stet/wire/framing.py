@@ -29,6 +29,12 @@ _LENGTH_BYTES = 4
 _LF = b"\n"
 _OPENING_BRACE = 0x7B
 _BLANK_LINE = re.compile(rb"[ \t\r]*\n")
+_JSON_FRAMES = "This connection speaks JSON: one JSON object a line, each ended by a newline."
+_MSGPACK_FRAMES = (
+    "This connection speaks MessagePack, because its first byte was not '{': each message is a "
+    "4-byte big-endian length and that many bytes of MessagePack. For JSON, let the first byte be "
+    "'{' and send one object a line."
+)
 
 
 class Encoding(StrEnum):
@@ -100,7 +106,7 @@ class Framer:
             raise self._fail(
                 Kind.PARSE_ERROR,
                 f"The connection ended in the middle of a frame, after {len(self._buffer)} "
-                f"bytes of it. {self._how_to_frame()}",
+                "bytes of it.",
             )
 
     @property
@@ -147,7 +153,7 @@ class Framer:
             return None
         self._searched = newline
         if _BLANK_LINE.match(self._buffer):
-            raise self._fail_empty()
+            raise self._fail(Kind.PARSE_ERROR, "Empty frame.")
         return 0, newline, newline + 1
 
     def _counted_bounds(self) -> tuple[int, int, int] | None:
@@ -155,36 +161,25 @@ class Framer:
             return None
         length = int.from_bytes(self._buffer[:_LENGTH_BYTES], "big")
         if length == 0:
-            raise self._fail_empty()
+            raise self._fail(Kind.PARSE_ERROR, "Empty frame.")
         if length > self._max_frame:
             raise self._fail_too_large(str(length))
         end = _LENGTH_BYTES + length
         return (_LENGTH_BYTES, end, end) if len(self._buffer) >= end else None
-
-    def _fail_empty(self) -> FrameError:
-        return self._fail(Kind.PARSE_ERROR, f"Empty frame. {self._how_to_frame()}")
 
     def _fail_too_large(self, length: str) -> FrameError:
         return self._fail(
             Kind.FRAME_TOO_LARGE,
             f"The frame has {length} bytes; the limit is {self._max_frame} bytes. Send less in "
             "one message, for example split the edit into several calls. (max_frame in the "
-            f"daemon's configuration) {self._how_to_frame()}",
+            "daemon's configuration)",
         )
 
     def _fail(self, kind: Kind, message: str) -> FrameError:
-        self._error = FrameError(kind, message)
+        how = _JSON_FRAMES if self.encoding is Encoding.JSON else _MSGPACK_FRAMES
+        self._error = FrameError(kind, f"{message} {how}")
         self._buffer.clear()
         return self._error
-
-    def _how_to_frame(self) -> str:
-        if self.encoding is Encoding.JSON:
-            return "This connection speaks JSON: one JSON object a line, each ended by a newline."
-        return (
-            "This connection speaks MessagePack, because its first byte was not '{': each "
-            "message is a 4-byte big-endian length and that many bytes of MessagePack. For "
-            "JSON, let the first byte be '{' and send one object a line."
-        )
 
 
 def enclose(encoding: Encoding, payload: bytes) -> bytes:

@@ -135,7 +135,7 @@ def _request_decoder(encoding: Encoding) -> Callable[[bytes], Any]:
 
 
 class _OnlyId(msgspec.Struct, frozen=True):
-    """Any message, of which only the id is looked at; the rest is skipped, not made."""
+    """Any message, of which only the id is decoded."""
 
     id: str | _Integer | None = None
 
