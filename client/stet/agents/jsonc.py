@@ -236,8 +236,12 @@ def altered(text: str, path: Path, value: Any) -> str:
     found = lookup(root, path)
     if found == value:
         return text
-    old, new = _members(found), _members(value)
-    if type(found) is not type(value) or not (old and new):
+    if type(found) is not type(value) or not isinstance(value, dict | list):
+        return put(text, path, value)
+    old, new = (
+        each if isinstance(each, dict) else dict(enumerate(each)) for each in (found, value)
+    )
+    if not (old and new):
         return put(text, path, value)
     for key in reversed(old):
         if key not in new:
@@ -250,12 +254,6 @@ def altered(text: str, path: Path, value: Any) -> str:
         else:
             text = put(text, (*path, key), each)
     return text
-
-
-def _members(value: Any) -> dict[str | int, Any]:
-    if isinstance(value, dict):
-        return dict(value)
-    return dict(enumerate(value)) if isinstance(value, list) else {}
 
 
 def append(text: str, path: Path, value: Any) -> str:
@@ -301,11 +299,10 @@ def lookup(value: Any, path: Path) -> Any:
 
 def has(value: Any, path: Path) -> bool:
     """Whether there is something at a path of a value."""
-    try:
+    with contextlib.suppress(KeyError):
         lookup(value, path)
-    except KeyError:
-        return False
-    return True
+        return True
+    return False
 
 
 def newline_of(text: str) -> str:

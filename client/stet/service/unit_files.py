@@ -62,7 +62,7 @@ def template(name: str) -> str:
 
 def rendered(installed: Installed, *, hardened: bool = False) -> dict[str, str]:
     """The units of an installation, by name. Raises UnusablePath."""
-    socket = _specifiers_escaped(_usable(installed.runtime, "runtime directory"))
+    socket = _usable(installed.runtime, "runtime directory").replace("%", "%%")
     variables = {
         "STET_RUNTIME_DIR": installed.runtime,
         "STET_STATE_DIR": _usable(installed.state, "state directory"),
@@ -88,12 +88,8 @@ def command_line(program: tuple[str, ...]) -> str:
 
 def quoted(word: str) -> str:
     """A word for a line that systemd splits into words, with its specifiers escaped."""
-    escaped = word.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{_specifiers_escaped(escaped)}"'
-
-
-def _specifiers_escaped(text: str) -> str:
-    return text.replace("%", "%%")
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
+    return f'"{escaped}"'
 
 
 def _usable(path: str, what: str) -> str:
