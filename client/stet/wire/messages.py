@@ -24,7 +24,7 @@ from __future__ import annotations
 import contextlib
 import math
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache
 from typing import Annotated, Any, Final, NewType
 
@@ -116,6 +116,9 @@ class MalformedMessage(Exception):
         self.id = id
 
 
+_MODULES: dict[Encoding, Any] = {Encoding.JSON: msgspec.json, Encoding.MSGPACK: msgspec.msgpack}
+
+
 @cache
 def _request_decoder(encoding: Encoding) -> Callable[[bytes], Any]:
     envelope = msgspec.defstruct(
@@ -129,9 +132,8 @@ def _request_decoder(encoding: Encoding) -> Callable[[bytes], Any]:
         frozen=True,
         forbid_unknown_fields=True,
     )
-    if encoding is Encoding.JSON:
-        return msgspec.json.Decoder(envelope).decode
-    return msgspec.msgpack.Decoder(envelope).decode
+    decode: Callable[[bytes], Any] = _MODULES[encoding].Decoder(envelope).decode
+    return decode
 
 
 class _OnlyId(msgspec.Struct, frozen=True):
@@ -150,17 +152,11 @@ class _AnswerEnvelope(msgspec.Struct, frozen=True):
     params: dict[str, Any] = {}
 
 
-_ANSWER_DECODERS = {
-    Encoding.JSON: msgspec.json.Decoder(_AnswerEnvelope).decode,
-    Encoding.MSGPACK: msgspec.msgpack.Decoder(_AnswerEnvelope).decode,
+_ANSWER_DECODERS: dict[Encoding, Callable[[bytes], _AnswerEnvelope]] = {
+    encoding: module.Decoder(_AnswerEnvelope).decode for encoding, module in _MODULES.items()
 }
-_ENCODERS = {
-    Encoding.JSON: msgspec.json.Encoder().encode,
-    Encoding.MSGPACK: msgspec.msgpack.Encoder().encode,
-}
-_DECODE: dict[Encoding, Callable[..., Any]] = {
-    Encoding.JSON: msgspec.json.decode,
-    Encoding.MSGPACK: msgspec.msgpack.decode,
+_ENCODERS: dict[Encoding, Callable[[object], bytes]] = {
+    encoding: module.Encoder().encode for encoding, module in _MODULES.items()
 }
 _NAMES = {Encoding.JSON: "JSON", Encoding.MSGPACK: "MessagePack"}
 
@@ -178,7 +174,7 @@ def decode_request(encoding: Encoding, frame: bytes) -> Request:
     if len(frame) > MAX_VALUES and holds_more_values_than(MAX_VALUES, encoding, frame):
         request = None
         with contextlib.suppress(*_UNDECODABLE):
-            request = _DECODE[encoding](frame, type=known(_OnlyId)).id
+            request = _MODULES[encoding].decode(frame, type=known(_OnlyId)).id
         raise MalformedMessage(
             Kind.INPUT_TOO_LARGE,
             f"The message holds more than {MAX_VALUES:,} values. Send fewer edits in one call.",
@@ -244,48 +240,34 @@ def decode_reply(encoding: Encoding, frame: bytes) -> Reply | Event:
 def decode_result(encoding: Encoding, result: msgspec.Raw, type: Any) -> Any:  # noqa: A002
     """A reply's result as a value of ``type``. Raises MalformedMessage if it is none."""
     try:
-        return _DECODE[encoding](result, type=known(type))
+        return _MODULES[encoding].decode(result, type=known(type))
     except _UNDECODABLE as error:
         raise MalformedMessage(
             Kind.PARSE_ERROR, f"The daemon's result is not what was expected: {error}"
         ) from error
 
 
-_CONTAINERS = (dict, list, tuple)
-
-
-def check_params(params: object) -> None:
+def check_params(value: object, depth: int = MAX_DEPTH) -> None:
     """Raise ValueError for params that :func:`decode_request` would refuse, or not see as meant.
     The encoders write more than is taken, and JSON's writes an infinity as null.
     """
-    level: list[object] = [params]
-    for _ in range(MAX_DEPTH):
-        level = [inner for value in level for inner in _members(value)]
-    for value in level:
-        if isinstance(value, _CONTAINERS):
+    if isinstance(value, (dict, list, tuple)):
+        if not depth:
             raise ValueError(f"lists and objects nest more than {MAX_DEPTH} deep")
-        _members(value)
-
-
-def _members(value: object) -> Iterable[object]:
-    """What a value consists of, nothing for a scalar. Raises ValueError for what is neither."""
-    if isinstance(value, str) or value is None:
-        return ()
-    if isinstance(value, dict):
-        for key in value:
+        for key in value if isinstance(value, dict) else ():
             if not isinstance(key, str):
                 raise ValueError(f"{key!r} names a member, and is no text")
-        return value.values()
-    if isinstance(value, list | tuple):
-        return value
-    if isinstance(value, float):
+        for inner in value.values() if isinstance(value, dict) else value:
+            if type(inner) is not str:  # which most are
+                check_params(inner, depth - 1)
+    elif isinstance(value, float):
         if not math.isfinite(value):
             raise ValueError(f"{value} is not a finite number")
-    elif not isinstance(value, int):
+    elif isinstance(value, int):
+        if not _LEAST <= value <= _MOST:
+            raise ValueError("an integer has more than 64 bits")
+    elif not isinstance(value, str | None):
         raise ValueError(f"a value is of the type {type(value).__name__}")
-    elif not _LEAST <= value <= _MOST:
-        raise ValueError("an integer has more than 64 bits")
-    return ()
 
 
 def encode_request(encoding: Encoding, request: Id, method: str, params: object) -> bytes:
