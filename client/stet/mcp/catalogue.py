@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from functools import cache
 from typing import Any, Literal
 
 import msgspec
@@ -40,12 +39,15 @@ def definitions(
 ) -> list[dict[str, Any]]:
     """The tools as MCP has them, with these edit tools; ``structured``: and schemas of results."""
     at_once = (*ALWAYS_OFFERED, dialects[0])
+    # Not by importlib.resources, which takes as long to load as the rest of this.
+    with open(os.path.join(os.path.dirname(__file__), "tools.json"), "rb") as file:
+        tools = msgspec.json.decode(file.read(), type=list[dict[str, Any]])
     return [
         {
             **{key: each for key, each in tool.items() if structured or key != "outputSchema"},
             **({"_meta": {_ALWAYS_KEY: True}} if tool["name"] in at_once else {}),
         }
-        for tool in _all()
+        for tool in tools
         if tool["name"] not in DIALECTS or tool["name"] in dialects
     ]
 
@@ -60,10 +62,3 @@ def named_dialects(names: str) -> tuple[str, ...]:
             f"{', '.join(DIALECTS)}. All other tools are always offered"
         )
     return found
-
-
-@cache
-def _all() -> list[dict[str, Any]]:
-    # Not by importlib.resources, which takes as long to load as the rest of this.
-    with open(os.path.join(os.path.dirname(__file__), "tools.json"), "rb") as file:
-        return msgspec.json.decode(file.read(), type=list[dict[str, Any]])

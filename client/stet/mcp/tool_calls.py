@@ -31,14 +31,8 @@ from stet.agents import joining
 from stet.agents.clients import CLIENTS
 from stet.calls import Call
 from stet.errors import InputTooLarge, InvalidParams, NotPermitted
-from stet.wire.results import (
-    DiffResult,
-    EditResult,
-    LogResult,
-    ReadResult,
-    ShowResult,
-    UpgradeResult,
-)
+from stet.wire import results
+from stet.wire.results import EditResult, UpgradeResult
 
 REQUEST_KEY = "stet/request_id"
 SESSION_KEY = "stet/session"
@@ -54,11 +48,11 @@ RESULTS: dict[str, type[msgspec.Struct]] = {
     "patch_file": EditResult,
     "patch_block": EditResult,
     "apply_patch": EditResult,
-    "read": ReadResult,
+    "read": results.ReadResult,
     "undo": EditResult,
-    "log": LogResult,
-    "show": ShowResult,
-    "diff": DiffResult,
+    "log": results.LogResult,
+    "show": results.ShowResult,
+    "diff": results.DiffResult,
     "request_mode_upgrade": UpgradeResult,
 }
 

@@ -16,14 +16,7 @@ from typing import Self
 import msgspec
 
 from stet.calls import subscribe
-from stet.errors import (
-    ConnectionLost,
-    DaemonUnreachable,
-    GarbledReply,
-    ShuttingDown,
-    StetError,
-    TimedOut,
-)
+from stet.errors import ConnectionLost, DaemonUnreachable, GarbledReply, ShuttingDown, StetError
 from stet.session.connection import Connection, greet
 from stet.session.following import Follower, Gap, catch_up
 from stet.session.methods import Opening
@@ -31,7 +24,7 @@ from stet.session.retrying import FIRST_PAUSE, LONGEST_PAUSE
 from stet.wire.events import EVENTS, AnyEvent, LostEvent, read_event
 
 #: The connection is gone; another one is worth a try.
-_GONE = (ConnectionLost, DaemonUnreachable, ShuttingDown, TimedOut)
+_GONE = (ConnectionLost, DaemonUnreachable, ShuttingDown)
 
 
 class EventStream:
