@@ -20,14 +20,7 @@ import msgspec
 
 from stet.errors import Conflict, DaemonUnreachable, StetError, TransportError, WorkspaceNotAllowed
 from stet.terminal import render
-from stet.wire.results import (
-    DiffResult,
-    EditResult,
-    LogResult,
-    ReadResult,
-    ShowResult,
-    UpgradeResult,
-)
+from stet.wire import results
 
 #: Characters of text that a model is given at once; further ones are cut off, at a line's end.
 MOST_TEXT = 100_000
@@ -49,18 +42,18 @@ def answered(result: msgspec.Struct, given: Mapping[str, Any], session: str = ""
     ``session``: whose call it is. A log's text calls it this conversation, so that the model knows
     which edits it may undo. As much of a page is given as may be given at once.
     """
-    if isinstance(result, LogResult):
+    if isinstance(result, results.LogResult):
         while len(result.commits) > 1 and len(_text(result, "")) > MOST_TEXT:
             commits = result.commits[: len(result.commits) // 2]
-            result = LogResult(commits, cursor=commits[-1].commit)
+            result = results.LogResult(commits, cursor=commits[-1].commit)
     text = _text(result, session)
     kept = _beginning(text)
     structured = msgspec.to_builtins(result)
-    if isinstance(result, EditResult) and result.commit is not None:
+    if isinstance(result, results.EditResult) and result.commit is not None:
         del structured["diff"]
     if kept == text:
         return Answer(text, structured)
-    if isinstance(result, ReadResult):
+    if isinstance(result, results.ReadResult):
         structured["text"] = kept
         cut = _how_to_read_on(result, kept, given)
     else:
@@ -105,23 +98,23 @@ def _advice(error: StetError) -> Iterable[str]:
 
 
 def _text(result: msgspec.Struct, session: str) -> str:
-    if isinstance(result, ReadResult):
+    if isinstance(result, results.ReadResult):
         return result.text
-    if isinstance(result, DiffResult):
+    if isinstance(result, results.DiffResult):
         return result.diff or "No difference."
-    if isinstance(result, ShowResult):
+    if isinstance(result, results.ShowResult):
         return _plain(render.show(result, None))
-    if isinstance(result, LogResult):
+    if isinstance(result, results.LogResult):
         return _logged(result, session)
-    if isinstance(result, UpgradeResult):
+    if isinstance(result, results.UpgradeResult):
         note = [f"The person says: {result.note}"] if result.note else []
         until = [] if result.until is None else [f"Until {result.until}."]
         return "\n".join([f"{result.status.capitalize()}. {result.message}", *note, *until])
-    assert isinstance(result, EditResult), "BUG: a tool with another result"
+    assert isinstance(result, results.EditResult), "BUG: a tool with another result"
     return _edited(result)
 
 
-def _edited(result: EditResult) -> str:
+def _edited(result: results.EditResult) -> str:
     lines = [result.message] if result.message else []
     if result.commit is not None:
         lines.append(f"Commit {result.commit[:12]}")
@@ -138,7 +131,7 @@ def _edited(result: EditResult) -> str:
     return "\n".join(lines) or "Nothing was changed."
 
 
-def _logged(result: LogResult, session: str) -> str:
+def _logged(result: results.LogResult, session: str) -> str:
     own = {"session": "this conversation"}
     commits = [
         msgspec.structs.replace(each, **own) if session and each.session == session else each
@@ -171,7 +164,7 @@ def _beginning(text: str) -> str:
     return text[: end + 1] if end >= 0 else text[:MOST_TEXT]
 
 
-def _how_to_read_on(result: ReadResult, kept: str, given: Mapping[str, Any]) -> str:
+def _how_to_read_on(result: results.ReadResult, kept: str, given: Mapping[str, Any]) -> str:
     start, end = given.get("start") or 1, given.get("end")
     whole_lines = len(_LINE_END.findall(kept))
     following = start + (whole_lines or 1)
@@ -186,10 +179,10 @@ def _how_to_read_on(result: ReadResult, kept: str, given: Mapping[str, Any]) -> 
 
 
 def _how_to_see_more(result: msgspec.Struct) -> str:
-    if isinstance(result, DiffResult):
+    if isinstance(result, results.DiffResult):
         several = len(result.files) > 1
         return "Give paths, to compare fewer files." if several else "Call read, to see the file."
-    if isinstance(result, ShowResult):
+    if isinstance(result, results.ShowResult):
         several, commit = len(result.files) > 1, result.commit[:12]
         if several and result.parent is not None:
             return (
@@ -198,4 +191,4 @@ def _how_to_see_more(result: msgspec.Struct) -> str:
             )
         files = "single files" if several else "the file"
         return f'Call read with at "{commit}", to see {files}.'
-    return "Preview fewer edits at once." if isinstance(result, EditResult) else ""
+    return "Preview fewer edits at once." if isinstance(result, results.EditResult) else ""

@@ -80,7 +80,18 @@ def call_of(
             f"says; received {type(arguments).__name__}."
         )
     params = dict(arguments)
-    _check_size(tool, params)
+    try:
+        size = len(msgspec.json.encode(params))
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise InvalidParams(
+            f"The arguments of {tool} can't be sent: {error}. Send text, numbers, booleans, lists "
+            "and objects; text must be valid Unicode."
+        ) from error
+    if size > LARGEST_ARGUMENTS:
+        raise InputTooLarge(
+            f"The arguments of {tool} have {size:,} bytes; {LARGEST_ARGUMENTS:,} are the most. "
+            "Nothing was changed. Send the edit in several smaller calls."
+        )
     result = RESULTS[tool]
     if result is EditResult:
         turn = meta.get(_CODEX_TURN_KEY)
@@ -116,21 +127,6 @@ def label_in(meta: Mapping[str, Any], key: str) -> str | None:
 def label(text: str) -> str:
     """A text as the daemon takes it for a name; empty if nothing is left of it."""
     return _NOT_IN_LABELS.sub("", text)[:_LONGEST_LABEL]
-
-
-def _check_size(tool: str, params: Mapping[str, Any]) -> None:
-    try:
-        size = len(msgspec.json.encode(params))
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise InvalidParams(
-            f"The arguments of {tool} can't be sent: {error}. Send text, numbers, booleans, lists "
-            "and objects; text must be valid Unicode."
-        ) from error
-    if size > LARGEST_ARGUMENTS:
-        raise InputTooLarge(
-            f"The arguments of {tool} have {size:,} bytes; {LARGEST_ARGUMENTS:,} are the most. "
-            "Nothing was changed. Send the edit in several smaller calls."
-        )
 
 
 # -- whose call it is

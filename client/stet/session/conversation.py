@@ -26,16 +26,8 @@ from stet.errors import (
     StetError,
     from_reply,
 )
+from stet.wire import messages
 from stet.wire.framing import UNLIMITED_FRAME, Encoding, FrameError, Framer, enclose
-from stet.wire.messages import (
-    Event,
-    MalformedMessage,
-    Reply,
-    check_params,
-    decode_reply,
-    decode_result,
-    encode_request,
-)
 
 T = TypeVar("T")
 
@@ -72,8 +64,8 @@ class Conversation:
         """
         number = self._last_id + 1
         try:
-            check_params(params)
-            payload = encode_request(self.encoding, number, method, params)
+            messages.check_params(params)
+            payload = messages.encode_request(self.encoding, number, method, params)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             # UnicodeEncodeError is a ValueError: text with a lone surrogate.
             raise InvalidParams(
@@ -100,14 +92,14 @@ class Conversation:
                 frame = self._framer.next_frame()
                 if frame is None:
                     return None
-                message = decode_reply(self.encoding, frame)
-            except (FrameError, MalformedMessage) as error:
+                message = messages.decode_reply(self.encoding, frame)
+            except (FrameError, messages.MalformedMessage) as error:
                 raise GarbledReply(f"the daemon's reply is garbled: {error.message}") from error
-            if not isinstance(message, Event):
+            if not isinstance(message, messages.Event):
                 return self._answer(message)
             self.events.append(message.params)
 
-    def _answer(self, reply: Reply) -> Answer:
+    def _answer(self, reply: messages.Reply) -> Answer:
         error = reply.error
         refusal = None if error is None else from_reply(error.code, error.message, error.data)
         if reply.id is None and refusal is not None:
@@ -138,8 +130,8 @@ def outcome(call: Call[T], answer: Answer, encoding: Encoding) -> T | StetError:
     assert answer.result is not None, "BUG: an answer with neither result nor error"
     wanted: Any = Any if call.result is object else call.result
     try:
-        value: T = decode_result(encoding, answer.result, wanted)
-    except MalformedMessage as error:
+        value: T = messages.decode_result(encoding, answer.result, wanted)
+    except messages.MalformedMessage as error:
         return GarbledReply(
             f"the daemon's result of {call.method} has another shape than this version of "
             f"stet knows: {error.message}",
