@@ -150,8 +150,10 @@ def _plain(text: str) -> str:
     def without_comma(found: re.Match[str]) -> str:
         if found[0] != ",":
             return found[0]
-        before = found.string[: found.start()].rstrip(" \t\r\n")[-1:]
-        return "," if before in ("", "[", "{", ",", ":") else " "
+        at = found.start()
+        while found.string[at - 1 : at] in (" ", "\t", "\r", "\n"):
+            at -= 1
+        return "," if found.string[at - 1 : at] in ("", "[", "{", ",", ":") else " "
 
     return _LAST_COMMA.sub(without_comma, _COMMENT.sub(without_comment, _unmarked(text)))
 
