@@ -17,7 +17,6 @@ import os
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
-from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
 import msgspec
@@ -29,11 +28,11 @@ from stet.session.blocking import with_request_id
 from stet.session.connection import NO_ANSWER
 from stet.session.conversation import Answer, Conversation, outcome
 from stet.session.event_stream import EventStream
-from stet.session.methods import TIMEOUT, LogFilters, Opening, SessionMethods, opening
+from stet.session.methods import TIMEOUT, LogFilters, Opening, SessionMethods
 from stet.session.retrying import Retrying
 from stet.wire.events import AnyEvent
 from stet.wire.framing import Encoding
-from stet.wire.results import CommitInfo, HelloResult
+from stet.wire.results import CommitInfo
 
 T = TypeVar("T")
 
@@ -56,9 +55,10 @@ def connect(
 
     Parameters and errors are those of :func:`stet.connect`.
     """
-    return AsyncSession(
-        opening(workspace, session, agent, control, secret, encoding, timeout, start, endpoint)
-    )
+    place = endpoint or Endpoint.from_environment(control=control)
+    directory = None if workspace is None else os.path.abspath(workspace)
+    opening = Opening(place, directory, session, agent, secret, Encoding(encoding), timeout, start)
+    return AsyncSession(opening)
 
 
 class AsyncSession(SessionMethods):
@@ -89,12 +89,7 @@ class AsyncSession(SessionMethods):
     async def __aenter__(self) -> Self:
         return await self.open()
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def history(
@@ -130,7 +125,7 @@ class AsyncSession(SessionMethods):
         try:
             answer = await self._persist(attempt, retrying, repeatable=call.repeatable)
         except StetError as error:
-            answer = retrying.told(error)
+            answer = retrying.reason(error)
         if isinstance(answer, StetError):
             raise with_request_id(answer, call.request_id) from answer.__cause__
         return answer
@@ -177,7 +172,7 @@ class AsyncSession(SessionMethods):
         reader, writer = await asyncio.open_unix_connection(sock=connected)
         link = _Link(reader, writer, self._opening.encoding)
         try:
-            hello = await link.ask(Call("hello", self._opening.introduction.params(), HelloResult))
+            hello = await link.ask(self._opening.hello())
             if isinstance(hello, StetError):
                 raise hello
         except BaseException:
@@ -302,12 +297,7 @@ class AsyncEventStream:
         await self._subscribed()
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def _subscribed(self) -> EventStream:

@@ -10,8 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from connect.documents import documents, keys, values
-from stet.agents.json_splicing import CannotSplice, altered, append, has, lookup, put, remove
-from stet.agents.jsonc import value_of
+from stet.agents.jsonc import CannotSplice, altered, append, has, lookup, put, remove, value_of
 
 VALUE = {"command": "/bin/stet", "args": ["mcp"]}
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stet.agents.json_splicing import CannotSplice
+from stet.agents.jsonc import CannotSplice
 from stet.agents.toml_entries import put, removed, value_of
 
 SERVERS = "servers"

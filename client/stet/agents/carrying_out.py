@@ -2,6 +2,10 @@
 
 Everything is read and planned before anything is written; when a write fails, or is interrupted,
 what was written before it is put back, unless somebody else has written there since.
+
+A file is disconnected by taking the entries out of its text. Where that gives a backup's bytes, the
+file is as it was, and the backup is removed. What was empty in the newest backup stays empty, what
+was not there goes.
 """
 
 from __future__ import annotations
@@ -11,22 +15,56 @@ import os
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
-from stet.agents import config_file, entries, jsonc
+from stet.agents import clients, config_file, entries, jsonc
 from stet.agents.clients import Client, Places, Scope
 from stet.agents.config_file import Backup, ConfigFile, ConnectTrouble
 from stet.agents.entries import Entries, Group
-from stet.agents.json_splicing import CannotSplice
-from stet.agents.undoing import Format, undone
+from stet.agents.json_entries import Json
+from stet.agents.jsonc import CannotSplice
+from stet.agents.toml_entries import Toml
+
+
+class Whole:
+    """A file that is stet's alone, and known by its first line."""
+
+    name = "text"
+
+    def check(self, text: str) -> None:
+        """Raises CannotSplice for a text of somebody else."""
+        if text and clients.OWN_MARK not in text.partition("\n")[0]:
+            raise CannotSplice("there is a file of that name that stet connect has not written")
+
+    def written(self, text: str, wanted: Entries) -> str:
+        """The text; what was allowed with more options stays, and what a person has added."""
+        whole = wanted.whole or ""
+        return text if whole and text.startswith(whole) else whole
+
+    def found(self, text: str, _shape: Entries) -> Entries:
+        """All of it."""
+        return Entries(whole=text)
+
+    def commands(self, text: str, _shape: Entries) -> list[tuple[str, ...]]:
+        """What is started from there."""
+        return entries.own_hook_lists(text)
+
+    def removed(self, _text: str, _shape: Entries, _before: str | None) -> str:
+        """Nothing is left."""
+        return ""
+
+    def is_blank(self, text: str, _shape: Entries) -> bool:
+        """Whether nobody would miss a file with this text."""
+        return not text.removeprefix("\ufeff").strip()
+
+
+#: How a file is written. ``shape`` gives the names and defaults, its values do not matter.
+Format = Json | Toml | Whole
 
 
 @dataclass(frozen=True)
 class Request:
-    """Which client is to be connected, for whom, and with what.
-
-    ``edits``: so that it does not ask before stet edits.
-    """
+    """Which client is to be connected, for whom, and with what; ``edits``: without being asked."""
 
     client: Client
     scope: Scope
@@ -41,20 +79,19 @@ class Request:
 
 @dataclass(frozen=True)
 class Target:
-    """A file of a client, how it is written, and what is to be in it."""
+    """A file of a client, its format, what is to be in it, and its mode if it is new."""
 
     path: str
     kind: Format
     wanted: Entries
+    mode: int
 
 
 @dataclass(frozen=True)
 class Change:
     """What was done to a file: ``created``, ``changed``, ``unchanged``; or, when disconnected,
-    ``restored`` (as it was before), ``removed`` (it was made for stet), ``changed``, ``unread``
-    (it does not parse, but nothing of stet can be in it).
-
-    ``backup``: where that is kept which was there before.
+    ``restored`` (as it was before), ``removed`` (it was made for stet), ``changed``, ``unread`` (it
+    does not parse, but nothing of stet can be in it). ``backup``: where what it was is kept.
     """
 
     path: str
@@ -62,82 +99,73 @@ class Change:
     backup: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Step:
+    """A file and what it is to be. ``keep``: back it up first; ``spent``: a backup to remove.
+
+    ``begun`` once its ``missing`` directories may have been made, ``written`` when all is done.
+    """
+
     file: ConfigFile
     change: Change
     data: bytes | None
     keep: bool = False
     spent: Backup | None = None
+    begun: bool = False
+    written: bool = False
+    missing: Sequence[str] = ()
 
 
 def targets(request: Request) -> list[Target]:
     """The files of a client, with what is wanted in them. Raises ConnectTrouble."""
     client = request.client
     project = request.project if request.scope == "project" else None
-    _check_writable_words(request)
     variables = entries.locations(request.environ)
+    for word in (*request.program, request.workspace or "", *variables.values(), project or ""):
+        if not word.isprintable() or ("$" in word and client.expands):
+            raise ConnectTrouble(
+                f"{word!r} can't be written into a configuration of {client.title}, "
+                "which would read it as something else. Use a path of plain characters."
+            )
     given = [name for name in entries.FORWARDED if request.environ.get(name)]
-    command = entries.server_command(request.program, _workspace(request), request.tools)
+    workspace = request.workspace or client.project_variable or project
+    command = [*request.program, "mcp", *(["--workspace", workspace] if workspace else [])]
+    command += ["--tools", request.tools] if request.tools else []
     found: dict[str, Target] = {}
 
-    def add(place: Places, *, toml: bool = False, **more: Any) -> None:
+    def add(place: Places, kind: Format, **more: Any) -> None:
         path = place(project, request.environ)
-        target = found.get(path) or Target(path, Format(toml, client.strict), Entries())
+        target = found.get(path) or Target(
+            path, kind, Entries(), 0o600 if project is None else 0o644
+        )
         found[path] = replace(target, wanted=replace(target.wanted, **more))
 
+    json = Json(client.strict)
     server = client.server(command, variables, given)
-    add(client.place, toml=client.toml, servers=client.servers, server=server)
+    add(client.place, Toml() if client.toml else json, servers=client.servers, server=server)
     hook = entries.hook_command(request.program, client.name, variables)
     if client.hooks is not None:
         groups = [Group(*each) for each in client.hooks.values(hook)] if request.hooks else []
-        add(client.hooks.place, groups=groups, defaults=client.hooks.defaults)
+        add(client.hooks.place, json, groups=groups, defaults=client.hooks.defaults)
     if client.allowed is not None:
-        words = client.allowed.editing if request.edits else client.allowed.reading
-        add(client.allowed.place, listed=client.allowed.path, words=words)
+        words = (clients.EDITING_WORD,) if request.edits else clients.READING_WORDS
+        add(client.allowed, json, listed=clients.ALLOWED, words=words)
     for own in client.own_files:
         if own.in_projects or project is None:
-            path = own.place(project, request.environ)
             text = own.text(hook, request.edits) if request.hooks or not own.for_hooks else None
-            found[path] = Target(path, Format(whole=True), Entries(whole=text))
+            add(own.place, Whole(), whole=text)
     return list(found.values())
-
-
-def _workspace(request: Request) -> str | None:
-    """What the server is told; a client that starts it in the project needs to tell nothing."""
-    if request.workspace is not None:
-        return request.workspace
-    if request.client.project_variable:
-        return request.client.project_variable
-    return request.project if request.scope == "project" else None
-
-
-def _check_writable_words(request: Request) -> None:
-    words = [
-        *request.program,
-        request.workspace or "",
-        *entries.locations(request.environ).values(),
-    ]
-    words += [request.project] if request.scope == "project" else []
-    for word in words:
-        unclean = not word.isprintable()
-        if unclean or ("$" in word and request.client.expands):
-            raise ConnectTrouble(
-                f"{word!r} can't be written into a configuration of {request.client.title}, "
-                "which would read it as something else. Use a path of plain characters."
-            )
 
 
 def connect(request: Request) -> list[Change]:
     """Write what is wanted into the client's files. Raises ConnectTrouble."""
     wanted = [target for target in targets(request) if target.wanted]
-    steps = [_connecting(target, _mode(request.scope)) for target in wanted]
-    return _carry_out(steps)
+    return _carry_out([_connecting(target) for target in wanted])
 
 
 def disconnect(request: Request) -> list[Change]:
     """Take what is ours out of the client's files. Raises ConnectTrouble."""
-    found = [_disconnecting(target, _mode(request.scope)) for target in targets(request)]
+    found = [_disconnecting(target) for target in targets(request)]
     steps = [step for step in found if isinstance(step, _Step)]
     changes = _carry_out(steps)
     for step in steps:
@@ -166,13 +194,8 @@ def connected(request: Request) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
             yield target.path, commands
 
 
-def _mode(scope: Scope) -> int:
-    """Of a new file; a user's own may come to hold secrets."""
-    return 0o600 if scope == "user" else 0o644
-
-
-def _connecting(target: Target, mode: int) -> _Step:
-    file = config_file.read(target.path, mode=mode)
+def _connecting(target: Target) -> _Step:
+    file = config_file.read(target.path, mode=target.mode)
     with _named(file.path):
         text = file.text
         target.kind.check(text)
@@ -180,20 +203,13 @@ def _connecting(target: Target, mode: int) -> _Step:
         if fresh == text:
             return _Step(file, Change(file.named, "unchanged"), file.data)
         config_file.check_writable(file)
-        action = "created" if file.data is None else "changed"
-        return _Step(
-            file,
-            Change(file.named, action),
-            fresh.encode("utf-8"),
-            keep=file.data is not None and not _is_kept(target, file, fresh),
-        )
+        change = Change(file.named, "created" if file.data is None else "changed")
+        keep = file.data is not None and not _is_kept(target, file, fresh)
+        return _Step(file, change, fresh.encode("utf-8"), keep)
 
 
 def _is_kept(target: Target, file: ConfigFile, fresh: str) -> bool:
-    """Whether what was there before stet is known already, so that no backup is needed.
-
-    What a person has added to an entry is nowhere but in the file.
-    """
+    """Whether no backup is needed: what was there before stet, and by a person, is known."""
     wanted = target.wanted
     if wanted.whole is not None:
         return True
@@ -208,12 +224,12 @@ def _is_kept(target: Target, file: ConfigFile, fresh: str) -> bool:
     return undone(target.kind, file.text, wanted, config_file.backups(file)).exact
 
 
-def _disconnecting(target: Target, mode: int) -> _Step | Change | None:
-    file = config_file.read(target.path, mode=mode)
+def _disconnecting(target: Target) -> _Step | Change | None:
+    file = config_file.read(target.path)
     if file.data is None:
         return None
     # A comment that the client does not read does not hide from us what is there.
-    kind = replace(target.kind, strict=False)
+    kind = Json() if isinstance(target.kind, Json) else target.kind
     try:
         with _named(file.path):
             kind.check(file.text)
@@ -248,57 +264,46 @@ def _named(path: str) -> Iterator[None]:
         ) from error
 
 
-@dataclass
-class _Begun:
-    """A step on the way; ``missing`` directories are made for its file."""
-
-    step: _Step
-    backup: str | None
-    missing: Sequence[str]
-    written: bool = False
-
-
 def _carry_out(steps: Sequence[_Step]) -> list[Change]:
-    changes = [step.change for step in steps]
-    begun: list[_Begun] = []
     path = ""
     try:
-        for number, step in enumerate(steps):
+        for step in steps:
             if step.data == step.file.data:
                 continue
             path = step.file.path
-            kept = config_file.back_up(step.file) if step.keep else None
-            begun.append(_Begun(step, kept, config_file.missing_directories(path)))
+            if step.keep:
+                step.change = replace(step.change, backup=config_file.back_up(step.file))
+            step.missing = config_file.missing_directories(path)
+            step.begun = True
             config_file.replace(step.file, step.data)
-            begun[-1].written = True
-            changes[number] = replace(step.change, backup=kept)
+            step.written = True
     except BaseException as error:
-        left = [told for each in reversed(begun) if (told := _left_after_undoing(each))]
-        outcome = " ".join(left) or "Nothing was changed."
+        begun = [step for step in reversed(steps) if step.begun]
+        outcome = " ".join(filter(None, map(_put_back, begun))) or "Nothing was changed."
         if isinstance(error, ConnectTrouble):
             raise ConnectTrouble(f"{str(error).rstrip('.')}. {outcome}") from error
         if isinstance(error, OSError):
             raise ConnectTrouble(f"{path} can't be written: {error.strerror}. {outcome}") from error
         raise
-    return changes
+    return [step.change for step in steps]
 
 
-def _left_after_undoing(begun: _Begun) -> str:
-    """Put a file back as it was; what stays, told to the person, if that can't be done."""
-    file, data = begun.step.file, begun.step.data
+def _put_back(step: _Step) -> str:
+    """Make a file what it was; what a person is told if that can't be done."""
+    file, backup = step.file, step.change.backup
     try:
         now = config_file.read(file.path).data
-        if now == data:
-            config_file.replace(replace(file, data=data), file.data)
-        elif begun.written and now != file.data:
+        if now == step.data:
+            config_file.replace(replace(file, data=now), file.data)
+        elif step.written and now != file.data:
             raise ConnectTrouble("somebody else has written there since")
     except (OSError, ConnectTrouble) as error:
-        before = f"; as it was before: {begun.backup}" if begun.backup else ""
+        before = f"; as it was before: {backup}" if backup else ""
         return f"{file.path} was written and not put back ({error}){before}."
-    config_file.remove_directories(begun.missing)
-    if begun.backup is not None:
+    config_file.remove_directories(step.missing)
+    if backup is not None:
         with contextlib.suppress(OSError):
-            os.unlink(begun.backup)
+            os.unlink(backup)
     return ""
 
 
@@ -314,3 +319,35 @@ def _inner_directories(request: Request, path: str) -> list[str]:
         directories.append(directory)
         directory = os.path.dirname(directory)
     return directories
+
+
+# -- a file as it was before --------------------------------------------------------------
+
+
+class Undone(NamedTuple):
+    """What becomes of a file; ``text`` None: it goes. ``backup`` is what it was, if exact."""
+
+    text: str | None
+    exact: bool
+    backup: Backup | None = None
+
+
+def undone(kind: Format, text: str, shape: Entries, backups: Sequence[Backup]) -> Undone:
+    """A file without stet in it; backups are the newest first. Raises CannotSplice."""
+    own = kind.found(text, shape)
+    if not own:
+        return Undone(text, True)
+    # Backups that can be read and in which stet was not connected.
+    clean: list[tuple[Backup, str]] = []
+    for backup in backups:
+        with contextlib.suppress(ValueError, jsonc.NotJson, CannotSplice):
+            before = backup.data.decode("utf-8")
+            kind.check(before)
+            if not kind.found(before, shape):
+                clean.append((backup, before))
+    left = kind.removed(text, shape, clean[0][1] if clean else None)
+    if not clean and kind.is_blank(left, shape):
+        # A person's comments in the entries are nowhere else.
+        return Undone(None, kind.written("", own) == text)
+    restored = next((backup for backup, before in clean if before == left), None)
+    return Undone(left, restored is not None, restored)

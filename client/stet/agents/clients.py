@@ -1,6 +1,6 @@
 """The clients: where each keeps its configuration, and what is written there. Pure.
 
-What is said here is each client's own documentation, looked up in November 2026:
+By each client's own documentation, read in November 2026:
 
     Claude Code   "Connect Claude Code to tools via MCP", "Hooks reference", "Claude Code
                   settings", code.claude.com/docs, 2026-10. Three files: servers are in
@@ -36,6 +36,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from stet.service.socket_path import config_home
+
 Scope = Literal["user", "project"]
 SCOPES: tuple[Scope, ...] = ("user", "project")
 #: Which file, by the directory of the project (None: the user's own) and the environment.
@@ -49,9 +51,8 @@ HOOK_TIMEOUT_S = 15
 class Hooks:
     """A client's hooks: in which file, for which events, in which form.
 
-    ``matcher``: which tools ``events`` are for. ``other_events`` are not about a tool: that a
-    conversation begins, so that its MCP server learns which one it is
-    (:mod:`stet.agents.joining`), or that a turn ends, which tells what ran in the background.
+    ``matcher``: which tools ``events`` are for. ``other_events`` are not about a tool: a
+    conversation begins (:mod:`stet.agents.joining`), or a turn ends.
     """
 
     place: Places
@@ -74,24 +75,10 @@ class Hooks:
 
 
 @dataclass(frozen=True)
-class Allowed:
-    """Words in a list that keep a client from asking before it calls a tool.
-
-    ``reading``: for the tools that change nothing. ``editing``: for all of stet's tools.
-    """
-
-    place: Places
-    path: tuple[str, ...]
-    reading: tuple[str, ...]
-    editing: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class OwnFile:
     """A file that is stet's alone. ``text`` makes it, of the hook's command and of whether tools
-    that edit are not to be asked about.
-
-    ``for_hooks``: it is there for the hooks. ``in_projects``: the client reads a project's, too.
+    that edit are not to be asked about. ``for_hooks``: it is there for the hooks.
+    ``in_projects``: the client reads a project's, too.
     """
 
     place: Places
@@ -104,18 +91,23 @@ class OwnFile:
 OWN_MARK = "written by stet connect"
 #: The tools that change nothing, as MCP has them.
 READING = ("read", "log", "show", "diff")
+#: The list in a file of settings that keeps Claude Code and Qwen Code from asking before they call
+#: a tool; the words in it for the tools that change nothing, and the one for all of stet's.
+ALLOWED = ("permissions", "allow")
+READING_WORDS = tuple(f"mcp__stet__{tool}" for tool in READING)
+EDITING_WORD = "mcp__stet"
 
 
 @dataclass(frozen=True)
 class Client:
-    """A client: its name on the command line and in the history, and how it is told of a server.
+    """A client: its name on the command line and in the history, and how a server is configured.
 
+    ``mcp_name``: what it calls itself to a server. ``expands``: it replaces ``$`` in strings.
+    ``forwards``: it starts a server with few variables, unless ``env_vars`` names more.
+    ``one_list``: a server's command is one list, and its variables are its ``environment``.
     ``project_variable``: what the client itself replaces by the project's directory; the others
-    start a server there. ``expands``: it replaces ``$`` in strings. ``forwards``: it starts a
-    server with few variables, unless ``env_vars`` names more. ``one_list``: a server's command is
-    one list, and its variables are its ``environment``. ``mcp_name``: what it calls itself to a
-    server. ``boundary``: what of its own rules holds for stet's edits. ``asks``: what it asks
-    before it reads a project's configuration.
+    start a server there. ``allowed``: the file with the list ALLOWED. ``boundary``: what of its own
+    rules holds for stet's edits. ``asks``: what it asks before it reads a project's configuration.
     """
 
     name: str
@@ -131,7 +123,7 @@ class Client:
     one_list: bool = False
     project_variable: str | None = None
     hooks: Hooks | None = None
-    allowed: Allowed | None = None
+    allowed: Places | None = None
     own_files: tuple[OwnFile, ...] = ()
     boundary: str = ""
     asks: str = ""
@@ -162,53 +154,38 @@ def _home(environ: Mapping[str, str]) -> str:
     return environ.get("HOME") or os.path.expanduser("~")
 
 
-def _config_home(environ: Mapping[str, str]) -> str:
-    base = environ.get("XDG_CONFIG_HOME", "")
-    return base if os.path.isabs(base) else os.path.join(_home(environ), ".config")
-
-
 def _place(
     project_name: str,
-    user_name: str,
+    user_name: str | None = None,
     base: Callable[[Mapping[str, str]], str] = _home,
-    moved: tuple[str, str] | None = None,
+    moved: str | None = None,
 ) -> Places:
-    """A file in the project or in the user's own directory.
-
-    ``moved``: a variable that names another directory for the user's own, and the file's name
-    there.
+    """A file in the project or in the user's own directory, where it has the same name unless
+    ``user_name`` is given. ``moved``: a variable that names the user's own directory itself.
     """
 
     def place(project: str | None, environ: Mapping[str, str]) -> str:
+        own = project_name if user_name is None else user_name
         if project is not None:
             return os.path.join(project, project_name)
-        if moved is not None and environ.get(moved[0]):
-            return os.path.abspath(os.path.join(environ[moved[0]], moved[1]))
-        return os.path.join(base(environ), user_name)
+        if moved is not None and environ.get(moved):
+            return os.path.abspath(os.path.join(environ[moved], os.path.basename(own)))
+        return os.path.join(base(environ), own)
 
     return place
 
 
-_CLAUDE_SETTINGS = _place(
-    ".claude/settings.json", ".claude/settings.json", moved=("CLAUDE_CONFIG_DIR", "settings.json")
-)
-#: The line of a program that holds the hook's command as a list.
-#: How Claude Code and its like name the tools that read, and all of a server's.
-_MCP_WORDS = (tuple(f"mcp__stet__{tool}" for tool in READING), ("mcp__stet",))
+_CLAUDE_SETTINGS = _place(".claude/settings.json", moved="CLAUDE_CONFIG_DIR")
 _NO_MORE = "Beyond that, what holds is where you allow it (stet init) and stet mode."
 
 
 def _gemini_policy(_command: str, edits: bool) -> str:
     """Rules of Gemini CLI's policy engine. In plan mode the rule for edits does not hold."""
     names = ", ".join(f'"mcp_stet_{tool}"' for tool in READING)
-    text = f"# {OWN_MARK}; stet disconnect removes it\n" + _gemini_rule(f"[{names}]")
-    editing = _gemini_rule('"mcp_stet_*"')
+    rule = '[[rule]]\ntoolName = {}\ndecision = "allow"\npriority = 100\n'
+    text = f"# {OWN_MARK}; stet disconnect removes it\n" + rule.format(f"[{names}]")
     modes = 'modes = ["default", "autoEdit", "yolo"]\n'
-    return text + (f"\n{editing}{modes}" if edits else "")
-
-
-def _gemini_rule(tools: str) -> str:
-    return f'[[rule]]\ntoolName = {tools}\ndecision = "allow"\npriority = 100\n'
+    return text + ("\n" + rule.format('"mcp_stet_*"') + modes if edits else "")
 
 
 def _opencode_plugin(command: str, _edits: bool) -> str:
@@ -223,7 +200,7 @@ def _opencode_plugin(command: str, _edits: bool) -> str:
 CLAUDE_CODE = Client(
     "claude-code",
     "Claude Code",
-    _place(".mcp.json", ".claude.json", moved=("CLAUDE_CONFIG_DIR", ".claude.json")),
+    _place(".mcp.json", ".claude.json", moved="CLAUDE_CONFIG_DIR"),
     "mcpServers",
     "claude-code",
     marks={"type": "stdio"},
@@ -234,7 +211,7 @@ CLAUDE_CODE = Client(
         "Edit|Write|MultiEdit|NotebookEdit|Bash",
         ("SessionStart", "Stop"),
     ),
-    allowed=Allowed(_CLAUDE_SETTINGS, ("permissions", "allow"), *_MCP_WORDS),
+    allowed=_CLAUDE_SETTINGS,
     boundary="Claude Code asks before stet edits, as its permissions say, and in plan mode refuses "
     f"it; its sandbox for commands does not hold for stet. {_NO_MORE}",
     asks="Claude Code asks once whether the server in .mcp.json may be used, and reads hooks and "
@@ -249,7 +226,7 @@ CLAUDE_CODE = Client(
 CODEX = Client(
     "codex",
     "Codex",
-    _place(".codex/config.toml", ".codex/config.toml", moved=("CODEX_HOME", "config.toml")),
+    _place(".codex/config.toml", moved="CODEX_HOME"),
     "mcp_servers",
     "codex-mcp-client",
     toml=True,
@@ -257,7 +234,7 @@ CODEX = Client(
     expands=False,
     forwards=True,
     hooks=Hooks(
-        _place(".codex/hooks.json", ".codex/hooks.json", moved=("CODEX_HOME", "hooks.json")),
+        _place(".codex/hooks.json", moved="CODEX_HOME"),
         ("PreToolUse", "PostToolUse"),
         "Bash|apply_patch",
         ("Stop",),
@@ -270,22 +247,21 @@ CODEX = Client(
     hints=("Start Codex again; /mcp there shows the server.",),
 )
 
+_GEMINI_SETTINGS = _place(".gemini/settings.json")
 GEMINI = Client(
     "gemini",
     "Gemini CLI",
-    _place(".gemini/settings.json", ".gemini/settings.json"),
+    _GEMINI_SETTINGS,
     "mcpServers",
     "gemini-cli-mcp-client",
     hooks=Hooks(
-        _place(".gemini/settings.json", ".gemini/settings.json"),
+        _GEMINI_SETTINGS,
         ("BeforeTool", "AfterTool"),
         "write_file|replace|run_shell_command",
         ("SessionStart",),
         per_second=1000,
     ),
-    own_files=(
-        OwnFile(_place("", ".gemini/policies/stet.toml"), _gemini_policy, in_projects=False),
-    ),
+    own_files=(OwnFile(_place(".gemini/policies/stet.toml"), _gemini_policy, in_projects=False),),
     boundary="Gemini CLI asks before stet edits unless you allow it, and does not in plan mode; "
     f"its sandbox does not hold stet's daemon back. {_NO_MORE}",
     asks="Gemini CLI reads a project's .gemini only when its directory is trusted, and no policies "
@@ -299,12 +275,12 @@ GEMINI = Client(
 CURSOR = Client(
     "cursor",
     "Cursor",
-    _place(".cursor/mcp.json", ".cursor/mcp.json"),
+    _place(".cursor/mcp.json"),
     "mcpServers",
     "cursor-vscode",
     project_variable="${workspaceFolder}",
     hooks=Hooks(
-        _place(".cursor/hooks.json", ".cursor/hooks.json"),
+        _place(".cursor/hooks.json"),
         ("preToolUse", "postToolUse", "postToolUseFailure"),
         "Write|Edit|StrReplace|EditNotebook|Delete|Shell",
         grouped=False,
@@ -318,7 +294,7 @@ CURSOR = Client(
 VSCODE = Client(
     "vscode",
     "VS Code",
-    _place(".vscode/mcp.json", "Code/User/mcp.json", _config_home),
+    _place(".vscode/mcp.json", "Code/User/mcp.json", config_home),
     "servers",
     "Visual Studio Code",
     marks={"type": "stdio"},
@@ -340,7 +316,7 @@ VSCODE = Client(
 ZED = Client(
     "zed",
     "Zed",
-    _place(".zed/settings.json", "zed/settings.json", _config_home),
+    _place(".zed/settings.json", "zed/settings.json", config_home),
     "context_servers",
     "Zed",
     marks={"source": "custom"},
@@ -356,7 +332,7 @@ ZED = Client(
 OPENCODE = Client(
     "opencode",
     "opencode",
-    _place("opencode.json", "opencode/opencode.json", _config_home),
+    _place("opencode.json", "opencode/opencode.json", config_home),
     "mcp",
     "opencode",
     marks={"type": "local", "enabled": True},
@@ -364,7 +340,7 @@ OPENCODE = Client(
     one_list=True,
     own_files=(
         OwnFile(
-            _place(".opencode/plugin/stet.js", "opencode/plugin/stet.js", _config_home),
+            _place(".opencode/plugin/stet.js", "opencode/plugin/stet.js", config_home),
             _opencode_plugin,
             for_hooks=True,
         ),
@@ -378,10 +354,7 @@ OPENCODE = Client(
     ),
 )
 
-_QWEN_SETTINGS = _place(
-    ".qwen/settings.json", ".qwen/settings.json", moved=("QWEN_HOME", "settings.json")
-)
-
+_QWEN_SETTINGS = _place(".qwen/settings.json", moved="QWEN_HOME")
 QWEN_CODE = Client(
     "qwen-code",
     "Qwen Code",
@@ -396,7 +369,7 @@ QWEN_CODE = Client(
         ("SessionStart", "UserPromptSubmit", "Stop"),
         per_second=1000,
     ),
-    allowed=Allowed(_QWEN_SETTINGS, ("permissions", "allow"), *_MCP_WORDS),
+    allowed=_QWEN_SETTINGS,
     boundary="Qwen Code asks before stet edits unless you allow it; where you do, it does not ask "
     f"in plan mode either. Its sandbox does not hold stet's daemon back. {_NO_MORE}",
     asks="Qwen Code reads a project's .qwen unasked, unless security.folderTrust is enabled.",
@@ -406,7 +379,5 @@ QWEN_CODE = Client(
     ),
 )
 
-CLIENTS: Mapping[str, Client] = {
-    client.name: client
-    for client in (CLAUDE_CODE, CODEX, GEMINI, CURSOR, VSCODE, ZED, OPENCODE, QWEN_CODE)
-}
+_ALL = (CLAUDE_CODE, CODEX, GEMINI, CURSOR, VSCODE, ZED, OPENCODE, QWEN_CODE)
+CLIENTS: Mapping[str, Client] = {client.name: client for client in _ALL}

@@ -2,20 +2,21 @@
 
     <file>.stet-backup-<n>     what the file was before stet connect changed it, with its mode
 
-What is written goes under its name only when it is whole and on disk, and only if the file is
-still what was read. A link is followed, and the file behind it replaced. Backups are numbered and
-never overwritten.
+What is written goes under its name only when it is whole and on disk, and only if the file is still
+what was read. A link is followed, and the file behind it replaced. Backups are never overwritten.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 import stat
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from stet.errors import StetError
 
@@ -41,26 +42,21 @@ class ConfigFile:
     @property
     def text(self) -> str:
         """Its text, "" if there is none. Raises ConnectTrouble for what is not UTF-8."""
-        return decoded(self.path, self.data or b"")
+        data = self.data or b""
+        try:
+            return data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            line = data[: error.start].count(b"\n") + 1
+            raise ConnectTrouble(
+                f"{self.path} is not UTF-8 (line {line}), so it is not touched. Mend it first."
+            ) from error
 
 
-@dataclass(frozen=True)
-class Backup:
+class Backup(NamedTuple):
     """What a file was, and where that is kept."""
 
     path: str
     data: bytes
-
-
-def decoded(path: str, data: bytes) -> str:
-    """The text of a file. Raises ConnectTrouble."""
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise ConnectTrouble(
-            f"{path} is not UTF-8 (line {line}), so it is not touched. Mend it first."
-        ) from error
 
 
 def read(named: str, *, mode: int = 0o600) -> ConfigFile:
@@ -111,49 +107,44 @@ def backups(file: ConfigFile) -> list[Backup]:
     """The backups of a file, the newest first; unreadable ones are left out."""
     directory, name = os.path.split(file.path)
     pattern = re.compile(re.escape(name) + r"\.stet-backup-([0-9]+)")
-    try:
-        names = [(int(found[1]), each) for each in os.listdir(directory)
-                 if (found := pattern.fullmatch(each))]  # fmt: skip
-    except OSError:
-        return []
     kept = []
-    for _, each in sorted(names, reverse=True):
-        path = os.path.join(directory, each)
-        with contextlib.suppress(OSError), open(path, "rb") as backup:
-            kept.append(Backup(path, backup.read()))
+    with contextlib.suppress(OSError):
+        found = filter(None, map(pattern.fullmatch, os.listdir(directory)))
+        for each in sorted(found, key=lambda match: int(match[1]), reverse=True):
+            path = os.path.join(directory, each[0])
+            with contextlib.suppress(OSError), open(path, "rb") as backup:
+                kept.append(Backup(path, backup.read()))
     return kept
 
 
 def back_up(file: ConfigFile) -> str:
     """Keep a file's bytes beside it, under a number that is free; the path."""
     assert file.data is not None, "BUG: nothing to keep"
-    number = 1
-    while True:
+    for number in itertools.count(1):
         path = f"{file.path}.stet-backup-{number}"
-        try:
+        with contextlib.suppress(FileExistsError):
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        except FileExistsError:
-            number += 1
-            continue
-        try:
-            with open(handle, "wb") as backup:
-                os.fchmod(handle, file.mode)
-                backup.write(file.data)
-                backup.flush()
-                os.fsync(handle)
-        except BaseException:
-            os.unlink(path)
-            raise
-        return path
+            try:
+                _fill(handle, file.data, file.mode)
+            except BaseException:
+                os.unlink(path)
+                raise
+            return path
+    raise AssertionError("BUG: numbers do not end")
+
+
+def _fill(handle: int, data: bytes, mode: int) -> None:
+    with open(handle, "wb") as fresh:
+        os.fchmod(handle, mode)
+        fresh.write(data)
+        fresh.flush()
+        os.fsync(handle)
 
 
 def replace(file: ConfigFile, data: bytes | None) -> None:
-    """Make a file these bytes, with the directories above it; or remove it.
-
-    Raises ConnectTrouble if somebody has changed it since it was read, and OSError; the file is
-    as it was then.
+    """Make a file these bytes, with the directories above it; or remove it. Or all stays as it is:
+    raises ConnectTrouble if somebody has changed it since it was read, and OSError.
     """
-    directory = os.path.dirname(file.path)
     if data is None:
         _check_same(file)
         os.unlink(file.path)
@@ -161,7 +152,11 @@ def replace(file: ConfigFile, data: bytes | None) -> None:
         _write(file, data)
     # What is done is done, also on a file system that can't sync a directory.
     with contextlib.suppress(OSError):
-        _sync_directory(directory)
+        handle = os.open(os.path.dirname(file.path), os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def _write(file: ConfigFile, data: bytes) -> None:
@@ -171,11 +166,7 @@ def _write(file: ConfigFile, data: bytes) -> None:
         for each in reversed(missing):
             os.mkdir(each)
         handle, temporary = tempfile.mkstemp(prefix=".stet-", dir=os.path.dirname(file.path))
-        with open(handle, "wb") as fresh:
-            os.fchmod(handle, file.mode)
-            fresh.write(data)
-            fresh.flush()
-            os.fsync(handle)
+        _fill(handle, data, file.mode)
         _check_same(file)
         os.replace(temporary, file.path)
     except BaseException:
@@ -206,11 +197,3 @@ def remove_directories(directories: Sequence[str]) -> None:
 def _check_same(file: ConfigFile) -> None:
     if read(file.path).data != file.data:
         raise ConnectTrouble(f"{file.path} was changed meanwhile; try again")
-
-
-def _sync_directory(directory: str) -> None:
-    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

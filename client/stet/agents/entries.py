@@ -1,10 +1,9 @@
 """The entries for stet in a client's configuration: made for this installation, known again.
 
-There is no mark in an entry, because clients refuse or drop keys that they do not know. What was
-written here is known by its command: the absolute path of a ``stet`` (or an interpreter with
-``-m stet.cli``), and then ``mcp`` or ``hook``. What a person has added to such an entry (a
-timeout, variables, options of the command) stays when it is written again. Pure but for the look
-at this process's own interpreter.
+An entry has no mark, because clients refuse or drop keys that they do not know. It is known by its
+command: the absolute path of a ``stet`` (or an interpreter with ``-m stet.cli``), and then ``mcp``
+or ``hook``. What a person has added to it (a timeout, variables, options of the command) stays when
+it is written again.
 """
 
 from __future__ import annotations
@@ -14,12 +13,13 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from stet.service.installed_program import program_beside
+from stet.agents.jsonc import CannotSplice
+from stet.service.spawn import program_beside
 
 #: Where the daemon's things are, if not where they usually are; a client passes them on.
 LOCATIONS = ("STET_RUNTIME_DIR", "STET_STATE_DIR", "STET_CONFIG")
@@ -31,7 +31,7 @@ NAME = "stet"
 _MODULE = ("-P", "-m", "stet.cli")
 _OWN_KEYS = ("type", "source", "command", "args", "env", "environment", "env_vars")
 _OWN_OPTIONS = ("--workspace", "--tools")
-#: A word as a shell reads it, with its quotes; what it says is told by shlex.
+#: A word as a shell reads it, with its quotes.
 _WORD = re.compile(r"""(?:[^\s'"\\]|'[^']*'|"(?:[^"\\]|\\.)*"|\\.)+""", re.DOTALL)
 
 
@@ -63,6 +63,17 @@ class Entries:
     def __bool__(self) -> bool:
         return self.server is not None or bool(self.groups or self.words or self.whole)
 
+    @property
+    def server_path(self) -> tuple[str, str] | None:
+        """Where the server is in a file; None: there are no servers in it."""
+        return None if self.servers is None else (self.servers, NAME)
+
+    def own_server(self, root: Any) -> dict[str, Any] | None:
+        """The server in a file's value, if it was written here."""
+        servers = root.get(self.servers) if isinstance(root, dict) and self.servers else None
+        value = servers.get(NAME) if isinstance(servers, dict) else None
+        return value if own_server(value) is not None else None
+
 
 def this_stet(python: str = sys.executable) -> tuple[str, ...]:
     """The ``stet`` of this very installation, absolute: a virtual environment's, pipx's, uv's."""
@@ -74,19 +85,14 @@ def locations(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     return {name: os.path.abspath(environ[name]) for name in LOCATIONS if environ.get(name)}
 
 
-def server_command(
-    program: Sequence[str], workspace: str | None = None, tools: str | None = None
-) -> list[str]:
-    """The command of the MCP server."""
-    command = [*program, "mcp"]
-    command += ["--workspace", workspace] if workspace else []
-    return command + (["--tools", tools] if tools else [])
-
-
 def hook_command(program: Sequence[str], client: str, environ: Mapping[str, str]) -> str:
     """The command of a hook, for a shell."""
     variables = [f"{name}={value}" for name, value in environ.items()]
-    return shlex.join([*(["env", *variables] if variables else []), *program, "hook", client])
+    return shlex.join([*_env(variables), *program, "hook", client])
+
+
+def _env(variables: Sequence[str]) -> list[str]:
+    return ["env", *variables] if variables else []
 
 
 class _Command(NamedTuple):
@@ -95,10 +101,6 @@ class _Command(NamedTuple):
     variables: tuple[str, ...]
     program: tuple[str, ...]
     arguments: tuple[str, ...]
-
-    def started(self) -> tuple[tuple[str, ...], set[str]]:
-        """The part that is written here: which program, with which of its places."""
-        return self.program, {each for each in self.variables if _is_location(each)}
 
 
 def _command(argv: Sequence[str], verb: str) -> _Command | None:
@@ -114,12 +116,6 @@ def _command(argv: Sequence[str], verb: str) -> _Command | None:
     if argv[1:5] == (*_MODULE, verb):
         return _Command(variables, argv[:4], argv[5:])
     return None
-
-
-def _own(argv: Sequence[str], verb: str) -> _Command:
-    command = _command(argv, verb)
-    assert command is not None, "BUG: only what was written here is merged"
-    return command
 
 
 def _is_location(variable: str) -> bool:
@@ -148,8 +144,8 @@ def own_options(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
 
 def own_server(value: Any) -> tuple[str, ...] | None:
     """The command of a server's entry that was written here; None for all others."""
-    argv = _server_argv(value) if isinstance(value, dict) else None
-    return None if argv is None else own_command(argv, "mcp")
+    found = _server_command(value)
+    return None if found is None else (*found.program, "mcp", *found.arguments)
 
 
 def own_word(word: Any) -> bool:
@@ -160,82 +156,75 @@ def own_word(word: Any) -> bool:
 def own_handler(value: Any) -> tuple[str, ...] | None:
     """The command of a hook that was written here; None for all others."""
     command = value.get("command") if isinstance(value, dict) else None
-    if not isinstance(command, str):
-        return None
-    try:
-        return own_command(shlex.split(command), "hook")
-    except ValueError:  # quotes that are not closed
-        return None
+    with suppress(ValueError):  # quotes that are not closed
+        return own_command(shlex.split(command), "hook") if isinstance(command, str) else None
+    return None
 
 
 def own_hook_lists(text: str) -> list[tuple[str, ...]]:
     """The commands of hooks in a file of stet's own, each a list at the end of a line."""
-    found = [own_handler({"command": shlex.join(argv)}) for argv in _lists(text)]
+    found = []
+    for line in re.findall(r" = (\[.*\])$", text, re.MULTILINE):
+        with suppress(ValueError):
+            found.append(own_command([str(word) for word in json.loads(line)], "hook"))
     return [command for command in found if command is not None]
 
 
-def _lists(text: str) -> Iterator[list[str]]:
-    for line in re.findall(r" = (\[.*\])$", text, re.MULTILINE):
-        with suppress(ValueError):
-            yield [str(word) for word in json.loads(line)]
-
-
-def merged(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """An entry as it is wanted, with what a person has added to the one that was found."""
+def rewritten(found: Any, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """A server's entry as it is wanted, with what a person has added to the one that was found.
+    Raises CannotSplice if that was not written here.
+    """
+    old = _server_command(found)
+    if old is None:
+        raise CannotSplice(f"there is a server {NAME!r} that was not written by stet connect")
     value = dict(wanted)
-    command = _merged_command(_server_argv(found) or [], _server_argv(wanted) or [])
+    new = _server_command(wanted)
+    assert new is not None, "BUG: it is written here"
+    (before, others), (now, _) = own_options(old.arguments), own_options(new.arguments)
+    arguments = old.arguments if before == now else (*new.arguments, *others)
+    variables = [each for each in old.variables if not _is_location(each)]
+    command = [*_env(variables), *new.program, "mcp", *arguments]
     if "args" in wanted:
         value["command"], value["args"] = command[0], command[1:]
     else:
         value["command"] = command
-    for variables in ("env", "environment"):
-        kept = found.get(variables)
+    for key in ("env", "environment"):
+        kept = found.get(key)
         if isinstance(kept, dict):
             added = {name: each for name, each in kept.items() if name not in LOCATIONS}
             if added:
-                value[variables] = {**wanted.get(variables, {}), **added}
+                value[key] = {**wanted.get(key, {}), **added}
     names = found.get("env_vars")
     if isinstance(names, list):
         passed = wanted.get("env_vars", [])
         staying = [each for each in names if each in passed or each not in FORWARDED]
         if staying:
             value["env_vars"] = staying + [each for each in passed if each not in staying]
-    value.update((key, each) for key, each in found.items() if key not in _OWN_KEYS)
-    return value
+    return value | {key: each for key, each in found.items() if key not in _OWN_KEYS}
 
 
-def _server_argv(value: Mapping[str, Any]) -> list[str] | None:
-    """The command of a server's entry, which is a word and a list, or one list; None: neither."""
-    command, arguments = value.get("command"), value.get("args", [])
-    if not isinstance(arguments, list):
+def _server_command(value: Any) -> _Command | None:
+    """The command of a server's entry, which is a word and a list, or one list."""
+    if not isinstance(value, dict) or not isinstance(value.get("args", []), list):
         return None
-    words: list[Any] = [*(command if isinstance(command, list) else [command]), *arguments]
-    return words if words and all(isinstance(each, str) for each in words) else None
-
-
-def _merged_command(found: list[str], wanted: list[str]) -> list[str]:
-    old, new = _own(found, "mcp"), _own(wanted, "mcp")
-    (before, others), (now, _) = own_options(old.arguments), own_options(new.arguments)
-    arguments = old.arguments if before == now else (*new.arguments, *others)
-    variables = [each for each in old.variables if not _is_location(each)]
-    return [*(["env", *variables] if variables else []), *new.program, "mcp", *arguments]
+    command = value.get("command")
+    words: list[Any] = [*(command if isinstance(command, list) else [command])]
+    words += value.get("args", [])
+    return _command(words, "mcp") if all(isinstance(each, str) for each in words) else None
 
 
 def merged_hook(found: str, wanted: str) -> str:
-    """The command of a hook as it is wanted, with the options and variables that were found.
-
-    What stands behind ``hook`` stays as it is, since a person may have used the shell there.
+    """The command of a hook as it is wanted, with the variables that were found, and all that was
+    behind ``hook``: a person may have used the shell there.
     """
-    old, new = _own(shlex.split(found), "hook"), _own(shlex.split(wanted), "hook")
-    if old.started() == new.started():
+    old, new = _command(shlex.split(found), "hook"), _command(shlex.split(wanted), "hook")
+    assert old is not None, "BUG: it was written here"
+    assert new is not None, "BUG: it is written here"
+    if old.program == new.program and set(filter(_is_location, old.variables)) == {*new.variables}:
         return found
     words = list(_WORD.finditer(found))
-    kept = [
-        word[0]
-        for word, variable in zip(words[1:], old.variables, strict=False)
-        if not _is_location(variable)
-    ]
+    pairs = zip(words[1:], old.variables, strict=False)
+    kept = [word[0] for word, variable in pairs if not _is_location(variable)]
     verb = words[len(words) - len(old.arguments) - 1]
     variables = [*map(shlex.quote, new.variables), *kept]
-    start = [*(["env", *variables] if variables else []), shlex.join(new.program), "hook"]
-    return " ".join(start) + found[verb.end() :]
+    return " ".join([*_env(variables), shlex.join(new.program), "hook"]) + found[verb.end() :]

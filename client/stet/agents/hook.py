@@ -1,22 +1,20 @@
 """``stet hook CLIENT``: tells the daemon what an agent's own tool is about to do, or has done.
 
 Every event also says which conversation the client's process holds (:mod:`stet.agents.joining`),
-and the start of a session does nothing else. At the end of a turn (Stop) the daemon looks once
-more at the files of tools whose end was not told; it is not started for that, and nothing is said.
+and the start of a session does nothing else. At the end of a turn (Stop) the daemon looks once more
+at the files of tools whose end was not reported; it is not started for that, and nothing is
+printed.
 
 A command may work elsewhere than where the client is, and go there (``cd``). Afterwards Claude Code
-tells the new directory. So it is told to the workspaces of three kinds of directories: the one that
-the payload tells, the client's project, and those that the command enters by an absolute name. What
-was told before it is then told after it, and nothing needs to be remembered in between.
+gives the new directory. So the workspaces of three kinds of directories are told: the payload's,
+the client's project, and those that the command enters by an absolute name.
 
-The agent's client waits for this program, before and after each of the agent's tools. So it
-takes a bounded time, always ends with 0, prints nothing on standard output (clients read
-decisions there), and at most one line on standard error. Nothing it meets may keep the agent
-from its work.
+The agent's client waits for this program, before and after each of the agent's tools. So it takes a
+bounded time, always ends with 0, prints nothing on standard output (clients read decisions there),
+and at most one line on standard error. Nothing it meets may keep the agent from its work.
 
-No more is imported than is needed to talk JSON lines with a socket: no msgspec, not the client
-library (tests/hooks/test_hook_start.py). What the payloads look like:
-:mod:`stet.agents.hook_payloads`.
+It imports no more than is needed to talk JSON lines with a socket: no msgspec, not the client
+library (tests/hooks/test_hook_start.py).
 """
 
 from __future__ import annotations
@@ -43,24 +41,25 @@ from stet.version import __version__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
 _USAGE = "usage: stet hook CLIENT [--before SECONDS] [--after SECONDS] [--no-start]"
 #: A payload may hold a whole new file, twice.
 _LARGEST_PAYLOAD = 32 << 20
-#: After a command it may tell of every file of a workspace: 50,000 (observe_max_files), and more
+#: After a command it may name every file of a workspace: 50,000 (observe_max_files), and more
 #: where that was raised.
 _LARGEST_REPLY = 64 << 20
 _LONGEST_WARNING = 400
 _LONGEST_SHOWN = 150
-#: Of the time that is left the daemon may take so much for looking at files.
+_LATE = "perhaps not recorded: the stet daemon did not answer in time"
+#: The part of the time left that the daemon may take for looking at files.
 _SHARE = 0.7
 _LONGEST_S = 60.0
 _POLL_S = 0.02
 #: Files of one use of a tool may lie in so many workspaces.
 _MOST_WORKSPACES = 4
-#: Where clients tell the directory that they were started in.
+#: Where clients give the directory that they were started in.
 _PROJECTS = ("CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR")
 #: As many as a request may have.
 _MOST_LATE = 1000
@@ -83,35 +82,28 @@ class _NotUsed(_Refused):
     """Not an allowed workspace, or there has never been a daemon."""
 
 
-class _Progress:
-    """How far the daemon was told, and what is therefore true when it goes no further."""
+class _Run:
+    """What the command line says, and how far the daemon was told."""
 
-    __slots__ = ("recorded", "said", "waiting")
+    __slots__ = ("after", "attributed", "before", "client", "deadline", "roots", "start", "untold",
+                 "waiting", "warnings")  # fmt: skip
 
     def __init__(self) -> None:
-        #: `said`: a line has been written to standard error; there is to be no second one.
-        self.recorded = self.waiting = self.said = False
-
-    def verdict(self) -> str:
-        """What became of it as a whole; the reason is to follow."""
-        if self.waiting:
-            return "perhaps not recorded"
-        return "not all was recorded" if self.recorded else "nothing was recorded"
-
-
-_progress = _Progress()
-#: Held while a line is written to standard error.
-_speaking = _thread.allocate_lock()
-
-
-class _Options:
-    """The command line."""
-
-    __slots__ = ("after", "before", "client", "start")
-
-    def __init__(self, words: Sequence[str]) -> None:
         self.client = ""
         self.before, self.after, self.start = 2.0, 5.0, True
+        self.deadline = 0.0
+        #: An observation was sent and not answered.
+        self.waiting = False
+        #: The workspaces that were told.
+        self.roots: list[str] = []
+        self.warnings: list[str] = []
+        #: Warnings about workspaces that were not told before: nothing is attributed there.
+        self.untold: list[str] = []
+        #: In some workspace something is.
+        self.attributed = False
+
+    def read(self, words: Sequence[str]) -> None:
+        """Take the options from the command line. Raises _Warning."""
         waiting = list(words)
         while waiting:
             word = waiting.pop(0)
@@ -125,6 +117,24 @@ class _Options:
                 self.client = word
         if not self.client:
             raise _Warning(_USAGE)
+
+    def verdict(self) -> str:
+        """What became of it as a whole; the reason is to follow."""
+        if self.waiting:
+            return "perhaps not recorded"
+        return "not all was recorded" if self.roots else "nothing was recorded"
+
+    def left(self) -> float:
+        """The seconds until the deadline. Raises _Warning if there are none."""
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise _Warning(_LATE)
+        return left
+
+
+_run = _Run()
+#: Taken by the thread that writes the one line to standard error, and never released.
+_speaking = _thread.allocate_lock()
 
 
 def _seconds(text: str) -> float:
@@ -149,73 +159,63 @@ def main(words: Sequence[str]) -> int:
         if list(words) in (["-h"], ["--help"]):
             os.write(1, f"{_USAGE}\nCalled by an agent's client; see docs/hooks.md.\n".encode())
             return 0
-        options = _Options(words)
+        _run.read(words)
         # If all else fails, if a file system hangs: a little later than what is bounded below.
-        _end_at(began + max(options.before, options.after) + 0.2)
+        _end_at(began + max(_run.before, _run.after) + 0.2)
         event = read_payload(_payload())
         if event is not None:
-            join(event.session, options.client)
-            limit = options.after if event.phase == "after" else options.before
-            _end_at(began + limit + 0.2)
-            _observe(event, options, began + limit)
+            join(event.session, _run.client)
+            _run.deadline = began + (_run.after if event.phase == "after" else _run.before)
+            _end_at(_run.deadline + 0.2)
+            _observe(event)
     except _NotUsed:
         pass  # a client has one hook for all directories: where stet is not used it is silent
     except _Warning as problem:
         _warn(str(problem))
     except (_Refused, ValueError) as error:
-        _warn(f"{_progress.verdict()}: {error}")
+        _warn(f"{_run.verdict()}: {error}")
     except Exception as error:  # noqa: BLE001 - the agent must go on, whatever it was
-        _warn(f"{_progress.verdict()}: {type(error).__name__}: {error}")
+        _warn(f"{_run.verdict()}: {type(error).__name__}: {error}")
     except KeyboardInterrupt:
         pass
     return 0
 
 
 def _end_at(moment: float) -> None:
-    """Have the process end then, whatever it is doing.
+    """Have the process end then, whatever it is doing, unless not even SIGKILL would end it.
 
     By another thread: no signal is handled while a call hangs in the kernel, or where the client
-    has them blocked. What hangs so that not even SIGKILL ends it (a FUSE server that has taken a
-    request and stopped) is not bounded by this.
+    has them blocked.
     """
+
+    def give_up(*_: object) -> None:
+        try:
+            time.sleep(max(0.0, moment - time.monotonic()))
+            _warn(f"{_run.verdict()}: there was no time")
+        finally:
+            os._exit(0)
+
     try:
-        _thread.start_new_thread(_sleep_and_give_up, (moment,))
+        _thread.start_new_thread(give_up, ())
     except RuntimeError:  # the user may have no more threads
         import signal
 
-        signal.signal(signal.SIGALRM, lambda _signal, _frame: _give_up())
+        signal.signal(signal.SIGALRM, give_up)
         signal.setitimer(signal.ITIMER_REAL, max(0.01, moment - time.monotonic()))
 
 
-def _sleep_and_give_up(moment: float) -> None:
-    time.sleep(max(0.0, moment - time.monotonic()))
-    _give_up()
-
-
-def _give_up() -> None:
-    try:
-        _warn(f"{_progress.verdict()}: there was no time")
-    finally:
-        os._exit(0)
-
-
 def _warn(text: str) -> None:
-    """Say it on standard error, unless something was said, or nobody reads there."""
+    """Print it on standard error, unless something was printed, or nobody reads there."""
     line = " ".join(text.split())
     shown = "".join(c if c.isprintable() else "?" for c in line)[:_LONGEST_WARNING]
     # The thread that ends the process waits for the other one's line, but not for long.
     if not _speaking.acquire(timeout=0.2):
         return
-    try:
+    with contextlib.suppress(OSError):
         writable = select.poll()
         writable.register(2, select.POLLOUT)
-        if not _progress.said and writable.poll(0):
-            _progress.said = True
+        if writable.poll(0):
             os.write(2, f"stet hook: {shown}\n".encode("utf-8", "replace"))
-    except OSError:
-        pass
-    finally:
-        _speaking.release()
 
 
 def _payload() -> dict[str, Any]:
@@ -242,65 +242,43 @@ def _payload() -> dict[str, Any]:
 # -- telling the daemon
 
 
-class _Told:
-    """What the daemon has been told of, and what is to be said of it."""
-
-    __slots__ = ("recorded", "roots", "untold", "warnings")
-
-    def __init__(self) -> None:
-        self.warnings: list[str] = []
-        #: The workspaces that were told.
-        self.roots: list[str] = []
-        #: What is said of workspaces that were not told before, where nothing is attributed.
-        self.untold: list[str] = []
-        #: There is another one.
-        self.recorded = False
-
-
-def _observe(event: HookEvent, options: _Options, deadline: float) -> None:
+def _observe(event: HookEvent) -> None:
     """Tell the daemon. Raises _Warning, _Refused, OSError."""
-    told = _Told()
     if event.phase == "start":
         return
     if event.phase == "stop":
-        options.start = False
+        _run.start = False
         with contextlib.suppress(_Warning, _Refused):
-            _tell_of_places(event, options, deadline, told)
+            _tell_of_command(event)
         return
     if event.paths is None:
-        _tell_of_places(event, options, deadline, told)
+        _tell_of_command(event)
     else:
-        _tell_of_files(event, event.paths, options, deadline, told)
-    warnings = told.warnings if told.recorded else told.warnings + told.untold
+        _tell_of_files(event, event.paths)
+    warnings = _run.warnings if _run.attributed else _run.warnings + _run.untold
     if warnings:
         more = f" (and {len(warnings) - 1} more)" if len(warnings) > 1 else ""
         raise _Warning(warnings[0] + more)
 
 
-def _tell_of_places(event: HookEvent, options: _Options, deadline: float, told: _Told) -> None:
-    """Tell of a command in each workspace that it may work in."""
-    for directory in _places(event):
+def _tell_of_command(event: HookEvent) -> None:
+    """Tell of a command in each workspace that it may work in, the client's first."""
+    named = [*(os.environ.get(name, "") for name in _PROJECTS), *event.places]
+    found = [place for place in named if os.path.isabs(place) and os.path.isdir(place)]
+    if event.directory:
+        found.insert(0, event.directory)
+    for directory in list(dict.fromkeys(map(os.path.realpath, found)))[:_MOST_WORKSPACES]:
         try:
-            _tell(event, None, directory, options, deadline, told)
+            _tell(event, None, directory)
         except _NotUsed:
             continue
         except _Refused as refusal:
-            told.warnings.append(f"not recorded: {_shown(directory)}: {refusal}")
+            _run.warnings.append(f"not recorded: {_shown(directory)}: {refusal}")
 
 
-def _places(event: HookEvent) -> list[str]:
-    """The directories that a command may work in: the client's first."""
-    named = [*(os.environ.get(name, "") for name in _PROJECTS), *event.places]
-    others = [place for place in named if os.path.isabs(place) and os.path.isdir(place)]
-    found = [event.directory, *others] if event.directory else others
-    return list(dict.fromkeys(map(os.path.realpath, found)))[:_MOST_WORKSPACES]
-
-
-def _tell_of_files(
-    event: HookEvent, named: list[str], options: _Options, deadline: float, told: _Told
-) -> None:
+def _tell_of_files(event: HookEvent, named: list[str]) -> None:
     """Tell of files, workspace by workspace; where one is refused the others have their turn."""
-    told.warnings += [
+    _run.warnings += [
         f"not recorded: {_shown(path)}: its name is not text in UTF-8"
         for path in named
         if not _is_text(path)
@@ -311,70 +289,66 @@ def _tell_of_files(
     paths.sort(key=lambda path: not _is_below(path, here))
     not_used: list[str] = []
     above = {path: _existing(path) for path in paths}
-    while paths and len(told.roots) < _MOST_WORKSPACES:
+    while paths and len(_run.roots) < _MOST_WORKSPACES:
         directory = above[paths[0]]
         try:
-            root = _tell(event, paths, directory, options, deadline, told)
+            root = _tell(event, paths, directory)
         except _Refused as refusal:
             # Not what lies deeper: a directory in one that is not allowed may be.
             others = [path for path in paths if above[path] != directory]
             more = len(paths) - len(others) - 1
             files = f"{_shown(paths[0])} and {more} more" if more else _shown(paths[0])
-            where = not_used if isinstance(refusal, _NotUsed) else told.warnings
+            where = not_used if isinstance(refusal, _NotUsed) else _run.warnings
             where.append(f"not recorded: {files}: {refusal}")
             paths = others
         else:
             paths = [path for path in paths if not _is_below(path, root)]
-    if told.roots:
-        told.warnings = not_used + told.warnings
+    if _run.roots:
+        _run.warnings = not_used + _run.warnings
     if paths:
-        told.warnings.append(f"not recorded, because they lie in other workspaces: {len(paths)}")
+        _run.warnings.append(f"not recorded, because they lie in other workspaces: {len(paths)}")
 
 
-def _tell(
-    event: HookEvent,
-    paths: list[str] | None,
-    directory: str,
-    options: _Options,
-    deadline: float,
-    told: _Told,
-) -> str:
+def _tell(event: HookEvent, paths: list[str] | None, directory: str) -> str:
     """Say hello in the workspace around ``directory`` and observe; the workspace's root.
-
     Raises _Warning, _Refused (another directory may not be), OSError.
     """
     hello = {
         "protocol": 1,
         "workspace": directory,
         "session": event.session,
-        "agent": options.client,
+        "agent": _run.client,
         "client": {"name": "stet-hook", "version": __version__},
     }
-    with _connection(options, deadline) as connected:
-        replies = _replies(connected, deadline)
-        _send(connected, 1, "hello", hello, deadline)
-        root: str = _result(next(replies))["workspace"]["root"]
-        if root in told.roots:
+    with _connection() as connected, connected.makefile("rb") as replies:
+
+        def ask(number: int, method: str, params: dict[str, Any]) -> dict[str, Any]:
+            request = json.dumps({"id": number, "method": method, "params": params})
+            connected.settimeout(_run.left())
+            try:
+                connected.sendall(request.encode() + b"\n")
+                connected.settimeout(_run.left())
+                line = replies.readline(_LARGEST_REPLY + 1)
+            except TimeoutError:
+                raise _Warning(_LATE) from None
+            return _result(line)
+
+        root: str = ask(1, "hello", hello)["workspace"]["root"]
+        if root in _run.roots:
             return root
         own = None if paths is None else [path for path in paths if _is_below(path, root)]
         if paths and not own:
             raise _Refused(f"it does not lie in {root}")
-        _progress.waiting = True
-        _send(connected, 2, "observe", _observation(event, own, root, deadline), deadline)
-        reply = next(replies)
-        _progress.waiting = False
-        result = _result(reply)
-        untold = bool(result.get("untold"))
-        (told.untold if untold else told.warnings).extend(result.get("warnings", ()))
-        told.recorded = told.recorded or not untold
-        told.roots.append(root)
-        _progress.recorded = True
+        _run.waiting = True
+        result = ask(2, "observe", _observation(event, own, root))
+    untold = bool(result.get("untold"))
+    (_run.untold if untold else _run.warnings).extend(result.get("warnings", ()))
+    _run.attributed = _run.attributed or not untold
+    _run.roots.append(root)
     return root
 
 
-def _observation(
-    event: HookEvent, paths: list[str] | None, root: str, deadline: float
-) -> dict[str, Any]:
+def _observation(event: HookEvent, paths: list[str] | None, root: str) -> dict[str, Any]:
     """The parameters of ``observe``, in the workspace with this root."""
     if event.phase == "stop":
         return {"phase": "stop", "background": event.background}
@@ -382,7 +356,7 @@ def _observation(
         "phase": event.phase,
         "tool": event.tool,
         "use": event.use,
-        "within": round(max(0.05, (deadline - time.monotonic()) * _SHARE), 3),
+        "within": round(max(0.05, (_run.deadline - time.monotonic()) * _SHARE), 3),
     }
     late: list[str] = []
     if event.phase == "before":
@@ -434,8 +408,22 @@ def _is_below(path: str, root: str) -> bool:
     return path.startswith(root.rstrip("/") + "/")
 
 
-def _result(reply: dict[str, Any]) -> dict[str, Any]:
-    """What a reply says. Raises _Refused."""
+def _result(line: bytes) -> dict[str, Any]:
+    """What a reply says. Raises _Warning, _Refused."""
+    if not line.endswith(b"\n"):
+        trouble = (
+            "reply is too large"
+            if len(line) > _LARGEST_REPLY
+            else "stet daemon closed the connection"
+        )
+        raise _Warning(f"perhaps not recorded: the {trouble}")
+    try:
+        reply = json.loads(line)
+    except (ValueError, RecursionError):
+        reply = None
+    if not isinstance(reply, dict):
+        raise _Warning(f"{_run.verdict()}: what answers is no stet daemon")
+    _run.waiting = False
     error = reply.get("error")
     if error is not None:
         not_allowed = (error.get("data") or {}).get("kind") == "workspace_not_allowed"
@@ -444,10 +432,7 @@ def _result(reply: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-# -- the socket
-
-
-def _connection(options: _Options, deadline: float) -> socket.socket:
+def _connection() -> socket.socket:
     """A connection to the daemon, which is started if none answers. Raises _Warning, _NotUsed."""
     runtime = runtime_directory()
     path = socket_path(runtime, control=False)
@@ -457,86 +442,29 @@ def _connection(options: _Options, deadline: float) -> socket.socket:
             check_private(runtime)
             connected = socket.socket(socket.AF_UNIX)
             try:
-                connected.settimeout(_left(deadline))
+                connected.settimeout(_run.left())
                 connected.connect(path)
             except BaseException:
                 connected.close()
                 raise
         except UnsafeDirectory as error:
-            raise _Warning(f"{_progress.verdict()}: {error}") from error
+            raise _Warning(f"{_run.verdict()}: {error}") from error
         except (FileNotFoundError, ConnectionRefusedError):
-            if not started and not _may_start():
+            # Without workspaces there is nothing that a daemon could have to do with it.
+            if not started and not os.path.isdir(os.path.join(state_directory(), "workspaces")):
                 raise _NotUsed("no stet daemon answers") from None
-            if not started and not options.start:
-                raise _Warning(f"{_progress.verdict()}: no stet daemon answers") from None
+            if not started and not _run.start:
+                raise _Warning(f"{_run.verdict()}: no stet daemon answers") from None
         except BlockingIOError:  # its backlog is full
             started = True
         else:
             return connected
         if not started:
-            _start()
+            # By a process that outlives this one and holds none of its pipes.
+            nothing = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2)]
+            command = [sys.executable, "-P", "-c", _START]
+            os.posix_spawn(sys.executable, command, os.environ, file_actions=nothing, setsid=True)
             started = True
-        if time.monotonic() + _POLL_S > deadline:
-            raise _Warning(f"{_progress.verdict()}: no stet daemon answers yet") from None
+        if time.monotonic() + _POLL_S > _run.deadline:
+            raise _Warning(f"{_run.verdict()}: no stet daemon answers yet") from None
         time.sleep(_POLL_S)
-
-
-def _may_start() -> bool:
-    """Whether there is anything that a daemon could have to do with it."""
-    return os.path.isdir(os.path.join(state_directory(), "workspaces"))
-
-
-def _start() -> None:
-    """Have a daemon started by a process that outlives this one and holds none of its pipes."""
-    nothing = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2)]
-    command = [sys.executable, "-P", "-c", _START]
-    os.posix_spawn(sys.executable, command, os.environ, file_actions=nothing, setsid=True)
-
-
-def _left(deadline: float) -> float:
-    left = deadline - time.monotonic()
-    if left <= 0:
-        raise _Warning("perhaps not recorded: the stet daemon did not answer in time")
-    return left
-
-
-def _send(
-    connected: socket.socket, number: int, method: str, params: dict[str, Any], deadline: float
-) -> None:
-    request = json.dumps({"id": number, "method": method, "params": params})
-    connected.settimeout(_left(deadline))
-    try:
-        connected.sendall(request.encode() + b"\n")
-    except TimeoutError:
-        _left(deadline)
-
-
-def _replies(connected: socket.socket, deadline: float) -> Iterator[dict[str, Any]]:
-    """The daemon's replies, one by one. Raises _Warning."""
-    received = bytearray()
-    searched = 0  # a large reply comes in thousands of pieces, each of which is looked at once
-    while True:
-        end = received.find(b"\n", searched)
-        if end >= 0:
-            line = bytes(received[:end])
-            del received[: end + 1]
-            searched = 0
-            try:
-                reply = json.loads(line)
-            except (ValueError, RecursionError):
-                reply = None
-            if not isinstance(reply, dict):
-                raise _Warning(f"{_progress.verdict()}: what answers is no stet daemon")
-            yield reply
-            continue
-        searched = len(received)
-        if searched > _LARGEST_REPLY:
-            raise _Warning("perhaps not recorded: the reply is too large")
-        connected.settimeout(_left(deadline))
-        try:
-            piece = connected.recv(1 << 16)
-        except TimeoutError:
-            continue  # the time is over, which is noticed above
-        if not piece:
-            raise _Warning("perhaps not recorded: the stet daemon closed the connection")
-        received += piece

@@ -1,34 +1,34 @@
 """What the hooks of agents' clients say on standard input, read as an event. Pure.
 
 A payload is understood by its own fields, whatever client is named: VS Code runs hooks that were
-written for Claude Code, and gives its own tools to them. Facts from the documentation of each,
-November 2026:
+written for Claude Code, and gives its own tools to them. From the documentation of each, November
+2026:
 
     Claude Code   PreToolUse, PostToolUse, PostToolUseFailure; session_id, cwd, tool_name,
                   tool_input, tool_use_id. Edit, Write, MultiEdit: file_path; NotebookEdit:
                   notebook_path; Bash: command, description, run_in_background. agent_id and
                   agent_type of a subagent. After a command cwd is where it has gone to.
                   SessionStart; Stop with background_tasks, those that still run
-    Codex         PreToolUse, PostToolUse with the same fields; Bash, and apply_patch with the
-                  patch as tool_input.command. Bash with an apply_patch as its command, which
-                  Codex carries out itself, has no PostToolUse. SessionStart, Stop
+    Codex         the same fields; Bash, and apply_patch with the patch as tool_input.command. Bash
+                  with an apply_patch as its command, which Codex carries out itself, has no
+                  PostToolUse
     Gemini CLI    BeforeTool, AfterTool; no id of a use. write_file, replace: file_path;
                   run_shell_command: command, description, dir_path. Qwen Code: these or
                   Claude Code's names, and is_background
     Cursor        preToolUse, postToolUse, postToolUseFailure; before/afterShellExecution with
-                  command and cwd, afterFileEdit with file_path; conversation_id,
-                  workspace_roots. Write, Edit, StrReplace, Delete; Shell
+                  command and cwd, afterFileEdit with file_path; conversation_id, workspace_roots
     VS Code       hookEventName, sessionId, or as Claude Code; editFiles: files; create_file and
                   the like: filePath, or a list of such; apply_patch: input; run_in_terminal
-    opencode      as Claude Code, said by a plugin of ours: edit, write, multiedit: filePath;
+    opencode      as Claude Code, by a plugin of ours: edit, write, multiedit: filePath;
                   apply_patch: patchText; bash: command, description, workdir
 
-What is no edit, or an event that says nothing of one, gives None. Only what :mod:`json` gives
-is taken for granted: any field may be missing, or of another type.
+What is no edit, or an event that says nothing of one, gives None. Any field may be missing, or of
+another type.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 
@@ -38,19 +38,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 _PHASES = {
-    "sessionstart": "start",
-    "userpromptsubmit": "start",
-    "pretooluse": "before",
-    "beforetool": "before",
-    "beforeshellexecution": "before",
-    "posttooluse": "after",
-    "posttoolusefailure": "after",
-    "aftertool": "after",
-    "aftershellexecution": "after",
-    "afterfileedit": "after",
-    "aftertabfileedit": "after",
-    "stop": "stop",
-}
+    "sessionstart": "start", "userpromptsubmit": "start", "stop": "stop",
+    "pretooluse": "before", "beforetool": "before", "beforeshellexecution": "before",
+    "posttooluse": "after", "posttoolusefailure": "after", "aftertool": "after",
+    "aftershellexecution": "after", "afterfileedit": "after", "aftertabfileedit": "after",
+}  # fmt: skip
 #: Tools that run a command, which may touch any file.
 _SHELLS = frozenset(
     {"bash", "shell", "run_shell_command", "run_in_terminal", "runinterminal", "terminal"}
@@ -103,9 +95,7 @@ class HookEvent:
     )  # fmt: skip
 
     def __init__(self, phase: str, session: str, directory: str | None) -> None:
-        self.phase = phase
-        self.session = session
-        self.directory = directory
+        self.phase, self.session, self.directory = phase, session, directory
         self.paths: list[str] | None = None
         self.places: list[str] = []
         self.late: list[str] = []
@@ -117,9 +107,8 @@ class HookEvent:
 
 
 def read_payload(payload: dict[str, Any]) -> HookEvent | None:
-    """What the payload tells of; None if it is about nothing that may change files.
-
-    Raises ValueError, with a text for a person, if it is, but does not say what is needed.
+    """What the payload says; None if it is about nothing that may change files.
+    Raises ValueError, with a text for a person, if it is, and lacks what is needed.
     """
     event = _text(payload, "hook_event_name", "hookEventName")
     if event is None:
@@ -135,39 +124,39 @@ def read_payload(payload: dict[str, Any]) -> HookEvent | None:
         found.background = bool(payload.get("background_tasks"))
         return found
     tool, given = _tool(event, payload)
-    if tool.lower() not in _SHELLS and tool.lower() not in _EDITS:
+    is_shell = tool.lower() in _SHELLS
+    if not is_shell and tool.lower() not in _EDITS:
         return None
     directory = _directory(payload, given)
-    if tool.lower() in _SHELLS and directory is None:
+    if is_shell and directory is None:
         raise ValueError(_NO_DIRECTORY)
-    paths = None if tool.lower() in _SHELLS else _paths(given, directory)
+    paths = None if is_shell else _paths(given, directory)
     if session is None:
         raise ValueError(f"the payload of {event} has no session_id")
     found = HookEvent(phase, _label(session), directory)
     found.tool = _label(tool)
     found.paths = paths
-    found.request = _text(payload, "tool_use_id", "toolUseId", "tool_call_id", "toolCallId")
-    found.use = _label(found.request) if found.request else _made_up(tool, given)
-    found.request = _label(found.request) if found.request else None
-    found.why = _whole((_text(given, "description", "explanation") or "")[:_LONGEST_WHY])
-    if _text(payload, "agent_id"):  # without it agent_type may be the main agent's
-        names = [_text(payload, "agent_type"), _text(payload, "agent_id")]
-        found.subagent = _label(" ".join(name for name in names if name))
+    request = _text(payload, "tool_use_id", "toolUseId", "tool_call_id", "toolCallId")
+    if request:
+        found.use = found.request = _label(request)
+    else:  # what before and after have in common
+        same = json.dumps([tool, given], sort_keys=True)
+        found.use = f"{found.tool[:40]}-{_digest(same)}"
+    why = _text(given, "description", "explanation") or ""
+    # Clients cut texts in the middle of a surrogate pair, which UTF-8 can't hold.
+    found.why = why[:_LONGEST_WHY].encode("utf-8", "replace").decode()
+    if agent := _text(payload, "agent_id"):  # without it agent_type may be the main agent's
+        found.subagent = _label(" ".join(filter(None, [_text(payload, "agent_type"), agent])))
     if paths is None and directory is not None:
-        _read_command(found, given, directory)
+        begins = os.path.join(directory, _text(given, "workdir", "dir_path") or "")
+        command = Command(_text(given, "command", "cmd") or "", os.path.normpath(begins))
+        found.places = [begins, *command.entered]
+        found.late = command.patched
+        if True in (given.get("run_in_background"), given.get("is_background")):
+            found.background = True
+            found.late = [*command.patched, *command.written]
+            found.new = command.named
     return found
-
-
-def _read_command(found: HookEvent, given: dict[str, Any], directory: str) -> None:
-    """Put down where a command works, and what it may still write when nobody tells."""
-    begins = os.path.join(directory, _text(given, "workdir", "dir_path") or "")
-    command = Command(_text(given, "command", "cmd") or "", os.path.normpath(begins))
-    found.places = [begins, *command.entered]
-    found.late = command.patched
-    if True in (given.get("run_in_background"), given.get("is_background")):
-        found.background = True
-        found.late = [*command.patched, *command.written]
-        found.new = command.named
 
 
 def _tool(event: str, payload: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -243,22 +232,12 @@ def _text(fields: dict[str, Any], *names: str) -> str | None:
     return None
 
 
-def _whole(text: str) -> str:
-    """A text that UTF-8 can hold. Clients cut texts in the middle of a surrogate pair."""
-    return text.encode("utf-8", "replace").decode()
-
-
 def _label(text: str) -> str:
     """A name as the daemon takes it: one line, not too long; another text is another name."""
     clean = "".join(c if c.isprintable() else "_" for c in text).strip()
     if clean == text and len(text) <= _LONGEST_LABEL:
         return text
     return f"{clean[: _LONGEST_LABEL - 17]}-{_digest(text)}"
-
-
-def _made_up(tool: str, given: dict[str, Any]) -> str:
-    """What before and after have in common, where the client has no name for it."""
-    return f"{_label(tool)[:40]}-{_digest(json.dumps([tool, given], sort_keys=True))}"
 
 
 def _digest(text: str) -> str:
@@ -334,7 +313,5 @@ def _words(text: str) -> Iterator[str]:
     reading = shlex.shlex(text, posix=True, punctuation_chars=True)
     reading.whitespace_split = True
     reading.commenters = ""
-    try:
+    with contextlib.suppress(ValueError):
         yield from reading
-    except ValueError:
-        return

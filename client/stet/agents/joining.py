@@ -1,15 +1,14 @@
 """One conversation, one session: what a client's hooks and its MCP server have in common.
 
 A client names its conversation to the hooks it runs, and not to the MCP server it starts (Gemini
-CLI), or only once, when the server starts (Claude Code, which may begin another conversation in
-the same process). Both are children of the client's process. So each hook leaves a file
+CLI), or only when the server starts (Claude Code, which may begin another conversation in the same
+process). Both are children of the client's process. So each hook leaves a file for that process
 
     RUNTIME/clients/PID-START       {"session": "...", "agent": "..."}
 
-for that process (START is its start time in clock ticks, field 22 of ``/proc/PID/stat``; a pid
-that is used again has another one), and the server reads it before each call. A shell between
-client and child is skipped. Files of processes that are gone are removed when one is added. The
-directory is the user's alone, as the sockets' is. Imports nothing that ``stet hook`` does not need.
+and the server reads it before each call. START is the process's start time in clock ticks, since a
+pid is used again. A shell between client and child is skipped. Files of processes that are gone are
+removed when one is added. Imports nothing that ``stet hook`` does not need.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ _LONGEST = 4096
 
 def join(session: str, agent: str) -> None:
     """Say, as a child of a client's process, which conversation that process holds now.
-
     Nothing is raised: without it the conversation is two sessions, and nothing is lost.
     """
     with contextlib.suppress(OSError, UnsafeDirectory):
@@ -50,12 +48,12 @@ def join(session: str, agent: str) -> None:
 
 
 def joined() -> tuple[str, str] | None:
-    """The session and agent that a hook of this process's client has told; None if none has."""
+    """The session and agent that a hook of this process's client has left; None if none has."""
     try:
         runtime = runtime_directory()
         check_private(runtime)
-        told = json.loads(_read(os.path.join(runtime, _DIRECTORY, _client_process())) or b"{}")
-        session, agent = told["session"], told["agent"]
+        found = json.loads(_read(os.path.join(runtime, _DIRECTORY, _client_process())) or b"{}")
+        session, agent = found["session"], found["agent"]
     except (OSError, UnsafeDirectory, ValueError, KeyError, TypeError):
         return None
     return (session, agent) if isinstance(session, str) and isinstance(agent, str) else None
@@ -65,10 +63,7 @@ def _client_process() -> str:
     """The process that has started this one, as the name of its file. Raises OSError."""
     pid = os.getppid()
     command, parent, start = _stat(pid)
-    if command in _SHELLS:
-        pid = parent
-        _, _, start = _stat(pid)
-    return f"{pid}-{start}"
+    return f"{parent}-{_stat(parent)[2]}" if command in _SHELLS else f"{pid}-{start}"
 
 
 def _stat(pid: int) -> tuple[str, int, str]:

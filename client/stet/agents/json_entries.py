@@ -9,129 +9,104 @@ beside a person's own.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from stet.agents import entries, jsonc
 from stet.agents.entries import NAME, Entries, Group
-from stet.agents.json_splicing import (
-    CannotSplice,
-    altered,
-    append,
-    has,
-    lookup,
-    put,
-    remove,
-)
-from stet.agents.jsonc import Path
+from stet.agents.jsonc import CannotSplice, Path, altered, append, has, lookup, put, remove
 
 
-def check(text: str, *, strict: bool) -> None:
-    """Raises NotJson and CannotSplice for a text that entries can't be written into."""
-    jsonc.value_of(text, strict=strict)
-    root = jsonc.outline(text)
-    if root is not None and not root.is_object:
-        raise CannotSplice("the outermost value is not an object")
+@dataclass(frozen=True)
+class Json:
+    """The format; ``strict``: the client reads no comments."""
 
+    strict: bool = False
+    name = "json"
 
-def written(text: str, wanted: Entries) -> str:
-    """The text with these entries. Raises CannotSplice and NotJson."""
-    if wanted.servers is not None and wanted.server is not None:
-        text = _with_server(text, (wanted.servers, NAME), dict(wanted.server))
-    if wanted.groups:
+    def check(self, text: str) -> None:
+        """Raises NotJson and CannotSplice for a text that entries can't be written into."""
+        jsonc.value_of(text, strict=self.strict)
+        root = jsonc.outline(text)
+        if root is not None and not root.is_object:
+            raise CannotSplice("the outermost value is not an object")
+
+    def written(self, text: str, wanted: Entries) -> str:
+        """The text with these entries. Raises CannotSplice and NotJson."""
         root = jsonc.value_of(text)
-        for key, value in wanted.defaults.items():
+        path = wanted.server_path
+        if path is not None and wanted.server is not None:
+            if not has(root, path):
+                text = put(text, path, dict(wanted.server))
+            else:
+                text = altered(text, path, entries.rewritten(lookup(root, path), wanted.server))
+        for key, value in wanted.defaults.items() if wanted.groups else ():
             if not has(root, (key,)):
                 text = put(text, (key,), value)
         for group in wanted.groups:
             own = list(_own_handlers(root, group.event))
-            if own:
-                text = _with_program(text, own, group)
-            else:
+            if not own:
                 text = append(text, ("hooks", group.event), dict(group.value))
-    there = _own_words(jsonc.value_of(text), wanted.listed)
-    for word in wanted.words:
-        if word not in there and f"mcp__{NAME}" not in there:  # which allows all the others
-            text = append(text, wanted.listed, word)
-    return text
+            for handler in own:  # it stays as it stands, but for the program it starts
+                command = entries.merged_hook(
+                    lookup(root, handler)["command"], _handlers(group.value)[0]["command"]
+                )
+                text = altered(text, (*handler, "command"), command)
+        there = _own_words(root, wanted.listed)
+        for word in wanted.words:
+            if word not in there and f"mcp__{NAME}" not in there:  # which allows all the others
+                text = append(text, wanted.listed, word)
+        return text
+
+    def found(self, text: str, shape: Entries) -> Entries:
+        """The entries that are in a text, where ``shape`` has them."""
+        root = jsonc.value_of(text)
+        groups: list[Group] = []
+        for event in _events(root):
+            listed = lookup(root, ("hooks", event))
+            for group in listed if isinstance(listed, list) else ():
+                handlers = _handlers(group)
+                own = [each for each in handlers if entries.own_handler(each)]
+                if own:  # without the handlers that are a person's
+                    value = group if own == handlers else {**group, "hooks": own}
+                    groups.append(Group(event, value))
+        words = _own_words(root, shape.listed)
+        return replace(shape, server=shape.own_server(root), groups=groups, words=words)
+
+    def commands(self, text: str, shape: Entries) -> list[tuple[str, ...]]:
+        """What the entries in a text start."""
+        root = jsonc.value_of(text)
+        paths = [path for event in _events(root) for path in _own_handlers(root, event)]
+        commands = [entries.own_handler(lookup(root, path)) for path in paths]
+        commands.insert(0, entries.own_server(shape.own_server(root)))
+        return [command for command in commands if command is not None]
+
+    def removed(self, text: str, shape: Entries, before: str | None) -> str:
+        """The text without the entries, and what is left empty and was not in ``before``."""
+        keep = None if before is None else jsonc.value_of(before)
+        root = jsonc.value_of(text)
+        for word in _own_words(root, shape.listed):
+            at = lookup(jsonc.value_of(text), shape.listed).index(word)
+            text = remove(text, (*shape.listed, at), keep)
+        for event in reversed(list(_events(root))):
+            for path in reversed(list(_own_in(root, event))):
+                text = remove(text, path, keep)
+        if shape.server_path is not None and shape.own_server(root) is not None:
+            text = remove(text, shape.server_path, keep)
+        return text
+
+    def is_blank(self, text: str, shape: Entries) -> bool:
+        """Whether there is nothing in a text that somebody else may want to keep."""
+        value = jsonc.value_of(text)
+        if value is not None and value not in ({}, dict(shape.defaults)):
+            return False
+        return not any(jsonc.comments(text, 0, len(text)))
 
 
 def _own_words(root: Any, listed: tuple[str, ...]) -> list[str]:
     """The words about stet's tools in a list."""
     words = lookup(root, listed) if listed and has(root, listed) else ()
     return [each for each in words if entries.own_word(each)] if isinstance(words, list) else []
-
-
-def _with_server(text: str, path: Path, value: dict[str, Any]) -> str:
-    root = jsonc.value_of(text)
-    if not has(root, path):
-        return put(text, path, value)
-    found = lookup(root, path)
-    if entries.own_server(found) is None:
-        raise CannotSplice(f"there is a server {NAME!r} that was not written by stet connect")
-    return altered(text, path, entries.merged(found, value))
-
-
-def _with_program(text: str, own: list[Path], group: Group) -> str:
-    """The text with the hooks of an event as they stand, but for the program they start."""
-    (wanted,) = _handlers(group.value)
-    for path in own:
-        path = (*path, "command")
-        command = entries.merged_hook(lookup(jsonc.value_of(text), path), wanted["command"])
-        text = altered(text, path, command)
-    return text
-
-
-def found(text: str, shape: Entries) -> Entries:
-    """The entries that are in a text, where ``shape`` has them."""
-    root = jsonc.value_of(text)
-    server = None
-    if shape.servers is not None and has(root, (shape.servers, NAME)):
-        value = lookup(root, (shape.servers, NAME))
-        server = value if entries.own_server(value) is not None else None
-    groups = [group for event in _events(root) for group in _own_groups(root, event)]
-    words = _own_words(root, shape.listed)
-    return replace(shape, server=server, groups=groups, words=words)
-
-
-def _own_groups(root: Any, event: str) -> Iterator[Group]:
-    """The groups of an event, without the handlers in them that are a person's."""
-    groups = lookup(root, ("hooks", event))
-    for group in groups if isinstance(groups, list) else ():
-        handlers = _handlers(group)
-        own = [each for each in handlers if entries.own_handler(each)]
-        if own:
-            yield Group(event, group if own == handlers else {**group, "hooks": own})
-
-
-def hook_commands(text: str) -> list[tuple[str, ...]]:
-    """The commands of the hooks that were written here."""
-    root = jsonc.value_of(text)
-    paths = [path for event in _events(root) for path in _own_handlers(root, event)]
-    commands = [entries.own_handler(lookup(root, path)) for path in paths]
-    return [command for command in commands if command is not None]
-
-
-def removed(text: str, shape: Entries, keep: Any) -> str:
-    """The text without the entries, and without what is left empty and not in ``keep``."""
-    root = jsonc.value_of(text)
-    for word in _own_words(root, shape.listed):
-        at = lookup(jsonc.value_of(text), shape.listed).index(word)
-        text = remove(text, (*shape.listed, at), keep)
-    for event in reversed(list(_events(root))):
-        for path in reversed(list(_own_in(root, event))):
-            text = remove(text, path, keep)
-    if shape.servers is not None and found(text, shape).server is not None:
-        text = remove(text, (shape.servers, NAME), keep)
-    return text
-
-
-def is_blank(text: str, wanted: Entries) -> bool:
-    """Whether there is nothing in a text that somebody else may want to keep."""
-    value = jsonc.value_of(text)
-    if value is not None and value not in ({}, dict(wanted.defaults)):
-        return False
-    return not any(jsonc.comments(text, 0, len(text)))
 
 
 def _events(root: Any) -> Iterator[str]:

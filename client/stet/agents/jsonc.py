@@ -1,4 +1,4 @@
-"""JSON with comments, read with the place of everything in it. Pure; changes nothing.
+"""JSON with comments: values put into the text and taken out, and every other byte kept. Pure.
 
     document = [BOM] trivia [value trivia]
     value    = object | array | string | number | "true" | "false" | "null"
@@ -7,14 +7,21 @@
     array    = "[" trivia [value trivia {"," trivia value trivia} [","]] "]"
     trivia   = any of: space, tab, CR, LF, "//" up to the end of the line, "/*" up to "*/"
 
-This is what VS Code and Zed read (RFC 8259, with both kinds of comments and a comma after the
-last item). ``strict`` is RFC 8259 itself, for clients that read nothing else. :mod:`json` reads
-both, once comments and last commas are blanks.
+This is what VS Code and Zed read. ``strict`` is RFC 8259 itself, for clients that read nothing
+else. :mod:`json` reads both, once comments and last commas are blanks. The packages that keep
+comments do not serve: json-five leaves commas and white space around a new member to the caller,
+jsonc-edit wraps a JavaScript library, and what they put in they can't take out to the byte.
 
-:mod:`.json_splicing` cuts and pastes in the text at the places that are found here. The packages
-that keep comments do not serve: json-five leaves commas and white space around a new member to
-the caller, jsonc-edit wraps a JavaScript library, and what they put in they can't take out to the
-byte.
+    put     a member: replaced where it stands, else made the last one; what is missing above
+            it is made
+    altered a value made another one, with as much of it left as it stands as is the same
+    append  an element, at the end of an array, which is made if it is missing
+    remove  an item, and above it what is left empty, down to what ``keep`` has
+
+The new text follows the old: its line terminators and indentation, one line where the object is
+on one, a comma at the end where the last item has one. ``remove`` undoes ``put`` and ``append`` to
+the byte, where there was a value and ``keep`` is that value. Each result is parsed and compared
+with what should be in it, so that an unforeseen layout is an error and not damage.
 """
 
 from __future__ import annotations
@@ -25,11 +32,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 _TRIVIA = re.compile(r"(?:[ \t\r\n]+|//[^\r\n]*|/\*.*?\*/)*", re.DOTALL)
 _COMMENT = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\r\n]*|/\*.*?\*/', re.DOTALL)
 _LAST_COMMA = re.compile(r'"(?:[^"\\]|\\.)*"|,(?=[ \t\r\n]*[}\]])', re.DOTALL)
+#: Blanks and comments up to the end of a line.
+_REST_OF_LINE = re.compile(r"(?:[ \t]+|/\*(?:[^*\r\n]|\*(?!/))*\*/)*(?://[^\r\n]*)?(?=\r?\n|$)")
 
 Path = tuple[str | int, ...]
 
@@ -39,16 +48,11 @@ class NotJson(Exception):
 
     def __init__(self, what: str, line: int, column: int) -> None:
         super().__init__(f"line {line}, column {column}: {what}")
-        self.line = line
-        self.column = column
+        self.line, self.column = line, column
 
 
-@dataclass(frozen=True)
-class Item:
-    """A member of an object, from its key on, or an element of an array (``key`` None).
-
-    ``comma`` is where the comma behind it stands; None if there is none.
-    """
+class Item(NamedTuple):
+    """A member of an object, or an element of an array; ``comma``: where the one behind it is."""
 
     start: int
     key: str | None
@@ -63,10 +67,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Node:
-    """Where a value stands in sound text. What is in it is looked at when it is asked for.
-
-    ``plain`` is the text as :mod:`json` reads it.
-    """
+    """Where a value stands in sound text; ``plain`` is the text as :mod:`json` reads it."""
 
     text: str
     plain: str
@@ -90,24 +91,21 @@ class Node:
     @cached_property
     def items(self) -> tuple[Item, ...]:
         """The items of an object or array; none of anything else."""
+        items: list[Item] = []
         if not self.is_object and not self.is_array:
             return ()
-        items = []
         at = _skip(self.text, self.start + 1)
         while at < self.end - 1:
-            item = self._item(at)
-            items.append(item)
-            at = _skip(self.text, item.end if item.comma is None else item.comma + 1)
+            start, key = at, None
+            if self.is_object:
+                key, end = _decoded(self.plain, at)
+                at = _skip(self.text, _skip(self.text, end) + 1)
+            node = Node(self.text, self.plain, at)
+            behind = _skip(self.text, node.end)
+            has_comma = self.text[behind] == ","
+            items.append(Item(start, key, node, behind if has_comma else None))
+            at = _skip(self.text, behind + 1) if has_comma else behind
         return tuple(items)
-
-    def _item(self, start: int) -> Item:
-        key, at = None, start
-        if self.is_object:
-            key, end = _decoded(self.plain, at)
-            at = _skip(self.text, _skip(self.text, end) + 1)
-        node = Node(self.text, self.plain, at)
-        behind = _skip(self.text, node.end)
-        return Item(start, key, node, behind if self.text[behind] == "," else None)
 
 
 def outline(text: str) -> Node | None:
@@ -145,25 +143,27 @@ def _unmarked(text: str) -> str:
 
 def _plain(text: str) -> str:
     """The text with blanks for a mark, comments and last commas, so that all places stay."""
-    return _LAST_COMMA.sub(_without_comma, _COMMENT.sub(_without_comment, _unmarked(text)))
 
+    def without_comment(found: re.Match[str]) -> str:
+        return found[0] if found[0].startswith('"') else re.sub(r"[^\r\n]", " ", found[0])
 
-def _without_comment(found: re.Match[str]) -> str:
-    return found[0] if found[0].startswith('"') else re.sub(r"[^\r\n]", " ", found[0])
+    def without_comma(found: re.Match[str]) -> str:
+        if found[0] != ",":
+            return found[0]
+        at = found.start()
+        while found.string[at - 1 : at] in (" ", "\t", "\r", "\n"):
+            at -= 1
+        return "," if found.string[at - 1 : at] in ("", "[", "{", ",", ":") else " "
 
-
-def _without_comma(found: re.Match[str]) -> str:
-    if found[0] != ",":
-        return found[0]
-    before = found.string[: found.start()].rstrip(" \t\r\n")[-1:]
-    return "," if before in ("", "[", "{", ",", ":") else " "
+    return _LAST_COMMA.sub(without_comma, _COMMENT.sub(without_comment, _unmarked(text)))
 
 
 def _not_json(text: str, error: Exception) -> NotJson:
     """What is wrong, and where; the deepest nesting that is read is what Python's stack holds."""
+    if isinstance(error, RecursionError):
+        return NotJson("nested too deep", 1, 1)
     if not isinstance(error, json.JSONDecodeError):
-        deep = isinstance(error, RecursionError)
-        return NotJson("nested too deep" if deep else str(error), 1, 1)
+        return NotJson(str(error), 1, 1)
     at, what = error.pos, error.msg
     if re.compile(r"[ \t\r\n]*/[/*]").match(text, at):
         at, what = text.index("/", at), "a comment, which this client does not read"
@@ -193,3 +193,242 @@ def _skip(text: str, at: int) -> int:
     found = _TRIVIA.match(text, at)
     assert found is not None, "BUG: it matches nothing, too"
     return found.end()
+
+
+# -- putting in and taking out ---------------------------------------------------------------
+
+
+class CannotSplice(Exception):
+    """The text has no place for the value; the message says why."""
+
+
+def put(text: str, path: Path, value: Any) -> str:
+    """The text with this value at the path of keys. Raises NotJson and CannotSplice."""
+    expected = value_of(text)
+    root = outline(text)
+    if root is None:  # a document that had no value yet
+        newline = newline_of(text)
+        gap = newline if text.strip("\ufeff") and not text.endswith("\n") else ""
+        expected = _nested(path, value)
+        return _checked(f"{text}{gap}{_rendered(expected, text, '  ', '')}{newline}", expected)
+    node, done, inside = _descend(root, path)
+    if done == len(path):
+        assert inside is not None, "BUG: a path has keys"
+        lead = _indent_at(text, inside.start) or ""
+        unit = None if _on_one_line(text, root) else _unit(text, root)
+        fresh = _rendered(value, text, unit, lead)
+        changed = text[: node.start] + fresh + text[node.end :]
+    else:
+        if not node.is_object:
+            raise CannotSplice(f"{_name(path[:done])} is not an object")
+        key = f"{json.dumps(path[done], ensure_ascii=False)}: "
+        changed = _inserted(text, root, node, key, _nested(path[done + 1 :], value))
+    inner = expected
+    for each in path[:-1]:
+        inner = inner.setdefault(each, {}) if isinstance(inner, dict) else inner[each]
+    inner[path[-1]] = value
+    return _checked(changed, expected)
+
+
+def altered(text: str, path: Path, value: Any) -> str:
+    """The text with this value where another one stands, and what is the same in both untouched.
+    Raises as ``put`` does, and KeyError if there is nothing.
+    """
+    root = value_of(text)
+    found = lookup(root, path)
+    if found == value:
+        return text
+    if type(found) is not type(value) or not isinstance(value, dict | list):
+        return put(text, path, value)
+    old, new = (
+        each if isinstance(each, dict) else dict(enumerate(each)) for each in (found, value)
+    )
+    if not (old and new):
+        return put(text, path, value)
+    for key in reversed(old):
+        if key not in new:
+            text = remove(text, (*path, key), keep=root)
+    for key, each in new.items():
+        if key in old:
+            text = altered(text, (*path, key), each)
+        elif isinstance(key, int):
+            text = append(text, path, each)
+        else:
+            text = put(text, (*path, key), each)
+    return text
+
+
+def append(text: str, path: Path, value: Any) -> str:
+    """The text with this value behind the elements of an array. Raises as ``put`` does."""
+    before = value_of(text)
+    root = outline(text)
+    if root is None or not has(before, path):
+        return put(text, path, [value])
+    node, _, _ = _descend(root, path)
+    if not node.is_array:
+        raise CannotSplice(f"{_name(path)} is not an array")
+    changed = _inserted(text, root, node, "", value)
+    lookup(before, path).append(value)
+    return _checked(changed, before)
+
+
+def remove(text: str, path: Path, keep: Any = None) -> str:
+    """The text without the item at a path, and without what is empty above it then, unless ``keep``
+    has something there. Raises KeyError if there is none.
+    """
+    before = value_of(text)
+    root = outline(text)
+    if root is None or not has(before, path):
+        raise KeyError(path)
+    while len(path) > 1 and not has(keep, path[:-1]) and len(lookup(before, path[:-1])) == 1:
+        path = path[:-1]
+    node, _, _ = _descend(root, path[:-1])
+    item = find(node, path[-1])
+    assert item is not None, "BUG: it is in the value and not in the text"
+    del lookup(before, path[:-1])[path[-1]]
+    return _checked(_cut(text, node, item), before)
+
+
+def lookup(value: Any, path: Path) -> Any:
+    """What is at a path of a value. Raises KeyError if there is nothing."""
+    for key in path:
+        indexed = isinstance(value, list) and isinstance(key, int) and key < len(value)
+        if not indexed and not (isinstance(value, dict) and key in value):
+            raise KeyError(path)
+        value = value[key]
+    return value
+
+
+def has(value: Any, path: Path) -> bool:
+    """Whether there is something at a path of a value."""
+    with contextlib.suppress(KeyError):
+        lookup(value, path)
+        return True
+    return False
+
+
+def newline_of(text: str) -> str:
+    """The line terminator that a text uses first."""
+    found = re.search(r"\r?\n", text)
+    return found[0] if found else "\n"
+
+
+# -- where, and how it is laid out -----------------------------------------------------------
+
+
+def _descend(root: Node, path: Path) -> tuple[Node, int, Item | None]:
+    """The node as far down a path as there is one, how far that is, and the item it is in."""
+    node, inside = root, None
+    for done, key in enumerate(path):
+        item = find(node, key)
+        if item is None:
+            return node, done, inside
+        if isinstance(key, str) and sum(each.key == key for each in node.items) > 1:
+            raise CannotSplice(f"{_name(path[: done + 1])} stands there twice")
+        node, inside = item.node, item
+    return node, len(path), inside
+
+
+def _inserted(text: str, root: Node, node: Node, key: str, value: Any) -> str:
+    """The text with a value, behind its key, at the end of an object or array."""
+    newline, unit = newline_of(text), _unit(text, root)
+    outer = _line_indent(text, node.start)
+    flat = key + _rendered(value, text, None, "")
+    if not node.items:
+        if not _on_one_line(text, root) or not root.items:
+            lead = outer + unit
+            flat = f"{newline}{lead}{key}{_rendered(value, text, unit, lead)}{newline}{outer}"
+        return text[: node.end - 1] + flat + text[node.end - 1 :]
+    last = node.items[-1]
+    at = _behind(last)
+    comma, end = (",", "") if last.comma is None else ("", ",")
+    fresh = f" {flat}{end}"
+    if not _on_one_line(text, node):
+        found = _indent_at(text, last.start)
+        lead = outer + unit if found is None else found
+        fresh = f"{newline}{lead}{key}{_rendered(value, text, unit, lead)}{end}"
+        rest = _REST_OF_LINE.match(text, at)
+        at = rest.end() if rest else at
+    return text[: last.end] + comma + text[last.end : at] + fresh + text[at:]
+
+
+def _behind(item: Item) -> int:
+    """The place behind an item and its comma."""
+    return item.end if item.comma is None else item.comma + 1
+
+
+def _indent_at(text: str, at: int) -> str | None:
+    """The blanks before a place, if nothing else is before it in its line."""
+    start = text.rfind("\n", 0, at) + 1
+    lead = text[start:at]
+    return lead if start and not lead.strip(" \t") else None
+
+
+def _line_indent(text: str, at: int) -> str:
+    """The blanks at the beginning of the line that a place is in."""
+    start = text.rfind("\n", 0, at) + 1
+    found = re.compile(r"[ \t]*").match(text, start)
+    return found[0] if found else ""
+
+
+def _unit(text: str, root: Node) -> str:
+    """One level of indentation in this text."""
+    lead = _indent_at(text, root.items[0].start) if root.items else None
+    return lead or "  "
+
+
+def _on_one_line(text: str, node: Node) -> bool:
+    return "\n" not in text[node.start : node.end]
+
+
+def _rendered(value: Any, text: str, unit: str | None, lead: str) -> str:
+    """JSON for a value; None as unit: on one line."""
+    rendered = json.dumps(value, ensure_ascii=False, indent=unit)
+    return rendered.replace("\n", newline_of(text) + lead)
+
+
+def _cut(text: str, node: Node, item: Item) -> str:
+    """The text without an item, its comma, and the line break before it."""
+    position = node.items.index(item)
+    before = node.items[position - 1] if position else None
+    line = re.compile(r"\r?\n[ \t]*$").search(text, 0, item.start)
+    start, end = item.start, _behind(item)
+    if line is None:
+        if before is not None and text[start - 1] == " ":
+            start -= 1
+        elif before is None and item.comma is not None and text[end : end + 1] == " ":
+            end += 1
+    else:
+        # The line before may be a comment, which would swallow what is put behind it.
+        previous = _behind(before) if before else node.start + 1
+        commented = any(
+            found[0].startswith("//") and previous + found.end() == line.start()
+            for found in comments(text, previous, line.start())
+        )
+        alone = before is None and item.comma is None
+        if not commented or re.compile(r"[ \t]*(?:\r?\n|$)").match(text, end):
+            start = line.start()
+        if alone and not commented:
+            tail = re.compile(r"\r?\n[ \t]*(?=[}\]])").match(text, end)
+            end = tail.end() if tail else end
+    kept = text[:start]
+    if item.comma is None and before is not None and before.comma is not None:
+        kept = text[: before.comma] + text[before.comma + 1 : start]
+    return kept + text[end:]
+
+
+def _nested(path: Path, value: Any) -> Any:
+    for key in reversed(path):
+        value = {key: value}
+    return value
+
+
+def _name(path: Path) -> str:
+    return ".".join(str(key) for key in path) or "the outermost value"
+
+
+def _checked(text: str, expected: Any) -> str:
+    with contextlib.suppress(NotJson):
+        if value_of(text) == expected:
+            return text
+    raise CannotSplice("it is laid out in an unusual way")

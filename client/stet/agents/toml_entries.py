@@ -4,10 +4,9 @@
     command = "/path/of/stet"
     args = ["mcp"]
 
-A new table is written behind everything else, after an empty line, which TOML allows in any file;
-:mod:`tomlkit` changes one that is there. It counts the comments before the next header to a table,
-so they are put back when it has taken one out. Each result is read with :mod:`tomllib` and compared
-with what should be in it, as :mod:`.json_splicing` does.
+A new table is written behind everything else; :mod:`tomlkit` changes one that is there. It takes
+the comments before the next header as a part of the table, so they are put back when it has taken
+one out. Each result is read with :mod:`tomllib` and compared with what should be in it.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from typing import Any
 
 from stet.agents import entries
 from stet.agents.entries import NAME, Entries
-from stet.agents.json_splicing import CannotSplice, has, newline_of
+from stet.agents.jsonc import CannotSplice, has, lookup, newline_of
 
 #: Empty lines and comments at the end of a table.
 _TRAILING = re.compile(r"(?<=\n)(?:[ \t]*(?:#[^\n]*)?\r?\n)*(?:[ \t]*#[^\n]*)?\Z")
@@ -31,27 +30,45 @@ def value_of(text: str) -> dict[str, Any]:
     return tomllib.loads(text.removeprefix("\ufeff"))
 
 
-def found(text: str, servers: str | None) -> Entries:
-    """The entry that is in a text."""
-    root = value_of(text)
-    if servers is None or not has(root, (servers, NAME)):
-        return Entries(servers)
-    value = root[servers][NAME]
-    return Entries(servers, value if entries.own_server(value) is not None else None)
+class Toml:
+    """The format."""
 
+    name = "toml"
 
-def written(text: str, wanted: Entries) -> str:
-    """The text with this server. Raises CannotSplice and TOMLDecodeError."""
-    if wanted.servers is None or wanted.server is None:
-        return text
-    root = value_of(text)
-    if not has(root, (wanted.servers, NAME)):
-        return put(text, wanted.servers, wanted.server)
-    found = root[wanted.servers][NAME]
-    if entries.own_server(found) is None:
-        raise CannotSplice(f"there is a server {NAME!r} that was not written by stet connect")
-    value = entries.merged(found, wanted.server)
-    return text if found == value else put(text, wanted.servers, value)
+    def check(self, text: str) -> None:
+        """Raises TOMLDecodeError for a text that entries can't be written into."""
+        value_of(text)
+
+    def written(self, text: str, wanted: Entries) -> str:
+        """The text with this server. Raises CannotSplice and TOMLDecodeError."""
+        if wanted.server_path is None or wanted.server is None:
+            return text
+        root = value_of(text)
+        value: Mapping[str, Any] = wanted.server
+        if has(root, wanted.server_path):
+            found = lookup(root, wanted.server_path)
+            value = entries.rewritten(found, value)
+            if found == value:
+                return text
+        return put(text, wanted.server_path[0], value)
+
+    def found(self, text: str, shape: Entries) -> Entries:
+        """The entry that is in a text."""
+        return Entries(shape.servers, shape.own_server(value_of(text)))
+
+    def commands(self, text: str, shape: Entries) -> list[tuple[str, ...]]:
+        """What the entry in a text starts."""
+        server = entries.own_server(self.found(text, shape).server)
+        return [server] if server else []
+
+    def removed(self, text: str, shape: Entries, _before: str | None) -> str:
+        """The text without the entry."""
+        assert shape.servers is not None, "BUG: something was found"
+        return removed(text, shape.servers)
+
+    def is_blank(self, text: str, _shape: Entries) -> bool:
+        """Whether nobody would miss a file with this text."""
+        return not text.removeprefix("\ufeff").strip()
 
 
 def put(text: str, servers: str, value: Mapping[str, Any]) -> str:

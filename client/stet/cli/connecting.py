@@ -156,7 +156,7 @@ def mcp(arguments: Arguments, _output: Output) -> None:
     """Serve one client until it is gone. Everything it asks for is done as an agent."""
     # Not at the top: no other command needs them.
     from stet.mcp import catalogue, server
-    from stet.mcp.callers import Options
+    from stet.mcp.tool_calls import Options
 
     directory = os.path.join(arguments.directory, arguments.workspace)
     options = Options(

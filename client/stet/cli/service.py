@@ -27,9 +27,8 @@ from stet.cli.output import Output
 from stet.cli.usage import Arguments, UsageError
 from stet.errors import DaemonUnreachable, StetError, TransportError
 from stet.service import systemd, unit_files
-from stet.service.installed_program import program_beside
 from stet.service.socket_path import config_path
-from stet.service.spawn import Endpoint, connect, holder, turn_to_start
+from stet.service.spawn import Endpoint, connect, holder, program_beside, turn_to_start
 from stet.service.unit_files import HARDENED, MARKER, NAMES, SERVICE, SOCKET, Installed
 from stet.session.connection import Connection
 from stet.session.conversation import outcome

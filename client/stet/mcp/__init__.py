@@ -4,8 +4,7 @@
     stdio        one JSON message a line, in and out, whatever comes in
     protocol     JSON-RPC, the handshake and the list of tools; no I/O
     catalogue    the tools and what is said of them; the definitions are the daemon's (tools.json)
-    tool_calls   a tool call as a call of stet; no I/O
-    callers      whose call it is: the client's conversation, the product's name
+    tool_calls   a tool call as a call of stet; whose call it is
     sessions     the connections to the daemon, and carrying out calls on them
     answers      results and errors as text for a model and as structured content; no I/O
 

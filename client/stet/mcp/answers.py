@@ -1,10 +1,10 @@
 """Results and errors as what a client is given: text for the model, and structured content.
 
 The text is short: what was done, the commit to name in ``undo`` or ``show``, and warnings. The
-structured content is the result as CONTRACT.md has it, except that an edit's diff is left out
-unless it is a preview: some clients give both to the model, and it has just written that text.
-For the same reason what is too long is cut in both, and both say how to get the rest: the text in
-its last line, the structured content in ``cut``. A page of the log is made a shorter page instead.
+structured content is the result as CONTRACT.md has it, without an edit's diff unless it is a
+preview: some clients give both to the model, and it has just written that text. What is too long is
+cut in both, and both say how to get the rest: the text in its last line, the structured content in
+``cut``. A page of the log is made a shorter page instead.
 
 An error's text is the daemon's, which says what to send instead; its structured content is
 ``{"error": {"kind", "message", ..}}`` with all details (``failures``, ``conflicts``). No I/O.
@@ -13,7 +13,7 @@ An error's text is the daemon's, which says what to send instead; its structured
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -21,14 +21,7 @@ import msgspec
 from stet.errors import Conflict, DaemonUnreachable, StetError, TransportError, WorkspaceNotAllowed
 from stet.terminal import log_lines, render
 from stet.terminal.spans import Line
-from stet.wire.results import (
-    DiffResult,
-    EditResult,
-    LogResult,
-    ReadResult,
-    ShowResult,
-    UpgradeResult,
-)
+from stet.wire import results
 
 #: Characters of text that a model is given at once; further ones are cut off, at a line's end.
 MOST_TEXT = 100_000
@@ -47,23 +40,21 @@ class Answer(NamedTuple):
 def answered(result: msgspec.Struct, given: Mapping[str, Any], session: str = "") -> Answer:
     """A result for the model and for programs; ``given`` are the call's parameters.
 
-    ``session``: whose call it is; in the text of a log it is called this conversation, which says
-    more to a model than an id, and which of the edits it may undo.
+    ``session``: whose call it is. A log's text calls it this conversation, so that the model knows
+    which edits it may undo. As much of a page is given as may be given at once.
     """
-    if isinstance(result, LogResult):
-        result = _shorter_page(result)
-        text = _logged(_named(result, session))
-    elif isinstance(result, ReadResult):
-        text = result.text
-    else:
-        text = _TEXTS[type(result)](result)
+    if isinstance(result, results.LogResult):
+        while len(result.commits) > 1 and len(_text(result, "")) > MOST_TEXT:
+            commits = result.commits[: len(result.commits) // 2]
+            result = results.LogResult(commits, cursor=commits[-1].commit)
+    text = _text(result, session)
     kept = _beginning(text)
     structured = msgspec.to_builtins(result)
-    if isinstance(result, EditResult) and result.commit is not None:
+    if isinstance(result, results.EditResult) and result.commit is not None:
         del structured["diff"]
     if kept == text:
         return Answer(text, structured)
-    if isinstance(result, ReadResult):
+    if isinstance(result, results.ReadResult):
         structured["text"] = kept
         cut = _how_to_read_on(result, kept, given)
     else:
@@ -77,7 +68,11 @@ def answered(result: msgspec.Struct, given: Mapping[str, Any], session: str = ""
 def refused(error: StetError) -> Answer:
     """An error for the model and for programs."""
     structured = {"error": {**error.data, "kind": error.kind, "message": error.message}}
-    return Answer(_cut("\n".join(_advice(error))), structured, is_error=True)
+    text = "\n".join(_advice(error))
+    kept = _beginning(text)
+    if kept != text:
+        text = f"{kept}\n[{_missing(text, kept)}]"
+    return Answer(text, structured, is_error=True)
 
 
 def _advice(error: StetError) -> Iterable[str]:
@@ -103,7 +98,24 @@ def _advice(error: StetError) -> Iterable[str]:
 # -- texts
 
 
-def _edited(result: EditResult) -> str:
+def _text(result: msgspec.Struct, session: str) -> str:
+    if isinstance(result, results.ReadResult):
+        return result.text
+    if isinstance(result, results.DiffResult):
+        return result.diff or "No difference."
+    if isinstance(result, results.ShowResult):
+        return _plain(render.show(result, None))
+    if isinstance(result, results.LogResult):
+        return _logged(result, session)
+    if isinstance(result, results.UpgradeResult):
+        note = [f"The person says: {result.note}"] if result.note else []
+        until = [] if result.until is None else [f"Until {result.until}."]
+        return "\n".join([f"{result.status.capitalize()}. {result.message}", *note, *until])
+    assert isinstance(result, results.EditResult), "BUG: a tool with another result"
+    return _edited(result)
+
+
+def _edited(result: results.EditResult) -> str:
     lines = [result.message] if result.message else []
     if result.commit is not None:
         lines.append(f"Commit {result.commit[:12]}")
@@ -120,57 +132,23 @@ def _edited(result: EditResult) -> str:
     return "\n".join(lines) or "Nothing was changed."
 
 
-def _logged(result: LogResult) -> str:
-    lines = _plain(log_lines.log(result.commits, None))
+def _logged(result: results.LogResult, session: str) -> str:
+    own = {"session": "this conversation"}
+    commits = [
+        msgspec.structs.replace(each, **own) if session and each.session == session else each
+        for each in result.commits
+    ]
+    lines = [_plain(log_lines.log(commits, None))] if commits else []
     if result.cursor is not None:
         lines.append(f'There are more: call log again with cursor "{result.cursor}".')
     return "\n".join(lines) or "No recorded edits."
 
 
-def _named(page: LogResult, session: str) -> LogResult:
-    own = {"session": "this conversation"}
-    commits = [
-        msgspec.structs.replace(each, **own) if session and each.session == session else each
-        for each in page.commits
-    ]
-    return LogResult(commits, page.cursor)
-
-
-def _shown(result: ShowResult) -> str:
-    return "\n".join(_plain(render.show(result, None)))
-
-
-def _compared(result: DiffResult) -> str:
-    return result.diff or "No difference."
-
-
-def _asked(result: UpgradeResult) -> str:
-    lines = [f"{result.status.capitalize()}. {result.message}"]
-    if result.note:
-        lines.append(f"The person says: {result.note}")
-    if result.until is not None:
-        lines.append(f"Until {result.until}.")
-    return "\n".join(lines)
-
-
-_TEXTS: dict[type[msgspec.Struct], Callable[[Any], str]] = {
-    EditResult: _edited,
-    ShowResult: _shown,
-    DiffResult: _compared,
-    UpgradeResult: _asked,
-}
-
-
-def _plain(lines: Iterable[Line]) -> list[str]:
-    return ["".join(span.text for span in line) for line in lines]
+def _plain(lines: Iterable[Line]) -> str:
+    return "\n".join("".join(span.text for span in line) for line in lines)
 
 
 # -- what is too long
-
-
-def _cut(text: str) -> str:
-    kept = _beginning(text)
-    return text if kept == text else f"{kept}\n[{_missing(text, kept)}]"
 
 
 def _missing(text: str, kept: str) -> str:
@@ -187,7 +165,7 @@ def _beginning(text: str) -> str:
     return text[: end + 1] if end >= 0 else text[:MOST_TEXT]
 
 
-def _how_to_read_on(result: ReadResult, kept: str, given: Mapping[str, Any]) -> str:
+def _how_to_read_on(result: results.ReadResult, kept: str, given: Mapping[str, Any]) -> str:
     start, end = given.get("start") or 1, given.get("end")
     whole_lines = len(_LINE_END.findall(kept))
     following = start + (whole_lines or 1)
@@ -202,10 +180,10 @@ def _how_to_read_on(result: ReadResult, kept: str, given: Mapping[str, Any]) -> 
 
 
 def _how_to_see_more(result: msgspec.Struct) -> str:
-    if isinstance(result, DiffResult):
+    if isinstance(result, results.DiffResult):
         several = len(result.files) > 1
         return "Give paths, to compare fewer files." if several else "Call read, to see the file."
-    if isinstance(result, ShowResult):
+    if isinstance(result, results.ShowResult):
         several, commit = len(result.files) > 1, result.commit[:12]
         if several and result.parent is not None:
             return (
@@ -214,12 +192,4 @@ def _how_to_see_more(result: msgspec.Struct) -> str:
             )
         files = "single files" if several else "the file"
         return f'Call read with at "{commit}", to see {files}.'
-    return "Preview fewer edits at once." if isinstance(result, EditResult) else ""
-
-
-def _shorter_page(page: LogResult) -> LogResult:
-    """As much of a page as is given at once; a cursor is the last commit that was given."""
-    while len(page.commits) > 1 and len(_logged(page)) > MOST_TEXT:
-        kept = page.commits[: len(page.commits) // 2]
-        page = LogResult(kept, kept[-1].commit)
-    return page
+    return "Preview fewer edits at once." if isinstance(result, results.EditResult) else ""

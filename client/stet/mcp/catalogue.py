@@ -1,14 +1,13 @@
 """The tools that ``stet mcp`` offers, and what it says of itself.
 
 The definitions are what ``stet tools --style mcp`` prints, kept in ``tools.json`` so that they
-are there before a daemon is; ``tests/mcp_server/test_catalogue.py`` fails when they differ.
+are there before a daemon is.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from functools import cache
 from typing import Any, Literal
 
 import msgspec
@@ -29,27 +28,26 @@ keeps what others changed since. Paths are relative to the workspace or absolute
 ALWAYS_OFFERED = ("read", "undo")
 _ALWAYS_KEY = "anthropic/alwaysLoad"
 
-#: How long, in milliseconds, a client may take the list of tools to be the same: it only changes
-#: with another version or other options, and then the process is another one.
+#: How long a client may keep the list of tools: with another version or other options the process
+#: is another one.
 LIST_TTL_MS = 3_600_000
-#: It is this person's alone, though nothing in it is secret.
 CACHE_SCOPE: Literal["private"] = "private"
 
 
 def definitions(
     dialects: Sequence[str] = DIALECTS, *, structured: bool = False
 ) -> list[dict[str, Any]]:
-    """The tools in the shape of MCP's Tool, with the edit tools named by ``dialects``.
-
-    ``structured``: with the schemas of their structured results.
-    """
+    """The tools as MCP has them, with these edit tools; ``structured``: and schemas of results."""
     at_once = (*ALWAYS_OFFERED, dialects[0])
+    # Not by importlib.resources, which takes as long to load as the rest of this.
+    with open(os.path.join(os.path.dirname(__file__), "tools.json"), "rb") as file:
+        tools = msgspec.json.decode(file.read(), type=list[dict[str, Any]])
     return [
         {
             **{key: each for key, each in tool.items() if structured or key != "outputSchema"},
             **({"_meta": {_ALWAYS_KEY: True}} if tool["name"] in at_once else {}),
         }
-        for tool in _all()
+        for tool in tools
         if tool["name"] not in DIALECTS or tool["name"] in dialects
     ]
 
@@ -64,10 +62,3 @@ def named_dialects(names: str) -> tuple[str, ...]:
             f"{', '.join(DIALECTS)}. All other tools are always offered"
         )
     return found
-
-
-@cache
-def _all() -> list[dict[str, Any]]:
-    # Not by importlib.resources, which takes as long to load as the rest of this.
-    with open(os.path.join(os.path.dirname(__file__), "tools.json"), "rb") as file:
-        return msgspec.json.decode(file.read(), type=list[dict[str, Any]])

@@ -72,7 +72,7 @@ class Protocol:
 
     def __init__(self, tools: Sequence[Mapping[str, Any]]) -> None:
         self._tools = tools
-        #: The version that the connection has taken, None before the first sound request.
+        #: The version of the connection, None before the first sound request.
         self._version: str | None = None
         self._client = ""
 
@@ -85,12 +85,16 @@ class Protocol:
         found = message.get("id") if isinstance(message, dict) else None
         request = found if isinstance(found, str | int) and not isinstance(found, bool) else None
         if not _is_message(message) or ("id" in message and request is None):
-            if isinstance(message, dict) and _is_reply(message):
-                return None  # an answer to it could begin a quarrel
+            is_object = isinstance(message, dict) and "method" not in message
+            if is_object and ("result" in message or "error" in message):
+                return None  # a reply: an answer to it could begin a quarrel
             return error_line(request, INVALID_REQUEST, _NO_REQUEST)
         method, params = message["method"], message.get("params") or {}
-        if request is None:
-            return _noticed(method, params)
+        if request is None:  # a notification
+            cancelled = params.get("requestId")
+            if method == "notifications/cancelled" and isinstance(cancelled, str | int):
+                return Cancelled(cancelled)
+            return None
         try:
             answer = self._answer(request, method, params)
         except _Refused as refusal:
@@ -151,12 +155,12 @@ class Protocol:
     def _initialized(self, params: Mapping[str, Any]) -> dict[str, Any]:
         asked, client = params.get("protocolVersion"), params.get("clientInfo")
         if self._version == MODERN_VERSION:
-            told = {"requested": asked} if isinstance(asked, str) else {}
+            requested = {"requested": asked} if isinstance(asked, str) else {}
             raise _Refused(
                 UNSUPPORTED_VERSION,
                 f"connection is serving the {MODERN_VERSION} protocol; the initialize handshake "
                 "is not accepted",
-                {"supported": [MODERN_VERSION], **told},
+                {"supported": [MODERN_VERSION], **requested},
             )
         _check(isinstance(asked, str) and _is_named(client))
         _check(_is_capabilities(params.get("capabilities")))
@@ -181,8 +185,8 @@ def _check_envelope(meta: object) -> None:
     if not isinstance(version, str):
         raise _Refused(INVALID_PARAMS, "the protocol-version envelope value must be a string")
     if version != MODERN_VERSION:
-        told = {"supported": [MODERN_VERSION], "requested": version}
-        raise _Refused(UNSUPPORTED_VERSION, "Unsupported protocol version", told)
+        versions = {"supported": [MODERN_VERSION], "requested": version}
+        raise _Refused(UNSUPPORTED_VERSION, "Unsupported protocol version", versions)
     if _CAPABILITIES_KEY not in meta:
         raise _Refused(
             INVALID_PARAMS,
@@ -225,18 +229,6 @@ def _is_message(message: object) -> bool:
         and isinstance(message.get("method"), str)
         and isinstance(message.get("params"), dict | None)
     )
-
-
-def _is_reply(message: Mapping[str, object]) -> bool:
-    return "method" not in message and bool({"result", "error"} & message.keys())
-
-
-def _noticed(method: str, params: Mapping[str, Any]) -> Cancelled | None:
-    """What a notification is about."""
-    request = params.get("requestId")
-    if method != "notifications/cancelled" or not isinstance(request, str | int):
-        return None
-    return Cancelled(request)
 
 
 def _decoded(line: bytes) -> Any:

@@ -4,12 +4,11 @@
     SIGTERM, SIGINT    the same, for at most STOP_S
     output breaks      the server ends at once; calls that were sent are carried out by the daemon
 
-A cancelled call (``notifications/cancelled``) is not sent if it still waits for its turn.
-One that was sent is one transaction in the daemon, which is carried out and recorded; only its
-answer is dropped, as the protocol has it.
+A cancelled call is not sent if it still waits for its turn. One that was sent is carried out and
+recorded; only its answer is dropped, as the protocol has it.
 
 Every failure of a call is a tool error, which a model reads and can act on: wrong arguments and
-unknown tools too, for which the protocol would have errors that clients keep from the model.
+unknown tools too, for which the protocol has errors that clients keep from the model.
 """
 
 from __future__ import annotations
@@ -18,12 +17,11 @@ import asyncio
 import os
 import signal
 import threading
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 from stet.errors import StetError
 from stet.mcp import catalogue
 from stet.mcp.answers import Answer, answered, refused
-from stet.mcp.callers import SESSION_KEY, Options, caller_of
 from stet.mcp.protocol import (
     INTERNAL,
     INVALID_REQUEST,
@@ -34,8 +32,8 @@ from stet.mcp.protocol import (
     error_line,
 )
 from stet.mcp.sessions import Sessions
-from stet.mcp.stdio import LONGEST_LINE, LineReader, LineWriter, NoLine, claim
-from stet.mcp.tool_calls import REQUEST_KEY, call_of
+from stet.mcp.stdio import LONGEST_LINE, NoLine, claim, next_line, write_line
+from stet.mcp.tool_calls import REQUEST_KEY, SESSION_KEY, Options, call_of, caller_of
 from stet.wire.results import EditResult
 
 DRAIN_S = 10.0
@@ -49,10 +47,10 @@ def run(options: Options) -> NoReturn:
     raise AssertionError("BUG: the process has not ended")
 
 
-async def _serve(reader: LineReader, writer: LineWriter, options: Options) -> None:
+async def _serve(reader: BinaryIO, writer: BinaryIO, options: Options) -> None:
     server = _Server(writer, options)
     loop = asyncio.get_running_loop()
-    #: Seconds that are left for the calls under way.
+    #: Seconds that the calls under way still have.
     ending: asyncio.Future[float] = loop.create_future()
 
     def end(seconds: float) -> None:
@@ -60,7 +58,7 @@ async def _serve(reader: LineReader, writer: LineWriter, options: Options) -> No
             ending.set_result(seconds)
 
     def read() -> None:
-        while (line := reader.next_line()) is not NoLine.END:
+        while (line := next_line(reader)) is not NoLine.END:
             asyncio.run_coroutine_threadsafe(server.receive(line), loop).result()
         loop.call_soon_threadsafe(end, DRAIN_S)
 
@@ -75,7 +73,7 @@ async def _serve(reader: LineReader, writer: LineWriter, options: Options) -> No
 
 
 class _Server:
-    def __init__(self, writer: LineWriter, options: Options) -> None:
+    def __init__(self, writer: BinaryIO, options: Options) -> None:
         self._writer = writer
         self._writing = asyncio.Lock()
         self._options = options
@@ -108,8 +106,7 @@ class _Server:
 
     async def _answer(self, call: ToolCall) -> None:
         try:
-            answer, meta = await self._carried_out(call)
-            line = self._protocol.answered(call, answer, meta)
+            line = self._protocol.answered(call, *await self._carried_out(call))
         except Exception as error:  # noqa: BLE001 - no request may stay without an answer
             line = error_line(call.request, INTERNAL, f"{type(error).__name__}: {error}")
         await self._write(line)
@@ -133,5 +130,5 @@ class _Server:
 
     async def _write(self, line: bytes) -> None:
         async with self._writing:
-            if not await asyncio.to_thread(self._writer.write, line):
+            if not await asyncio.to_thread(write_line, self._writer, line):
                 os._exit(0)  # nobody reads any more

@@ -1,14 +1,13 @@
 """The sessions of one MCP server: connections to the daemon, and carrying out calls on them.
 
-There is one session for each conversation and agent, opened at its first call and kept; the
-least recently used ones are closed when there are many, which costs them nothing but a new
-connection: the calls whose outcome is not known outlast it. A daemon that is gone is started
-again, and a call that lost its connection is sent again with the same request id
-(:mod:`stet.aio`).
+There is one session for each conversation and agent, opened at its first call and kept; the least
+recently used ones are closed when there are many, which costs them nothing but a new connection:
+the calls whose outcome is not known outlast it. A daemon that is gone is started again, and a call
+that lost its connection is sent again with the same request id (:mod:`stet.aio`).
 
-A call whose answer got lost may have been carried out. A model that sees the error makes the
-same call again, and does not know of request ids: so the id is kept, and used again if the
-session's next writing call is the same one. Then its outcome is told, and nothing done twice.
+A call whose answer got lost may have been carried out. A model that sees the error makes the same
+call again, and does not know of request ids: so the id is kept, and used again if the session's
+next writing call is the same one. Then its outcome is told, and nothing done twice.
 """
 
 from __future__ import annotations
@@ -22,21 +21,18 @@ import msgspec
 from stet import aio
 from stet.calls import Call
 from stet.errors import OutcomeUnknown, StetError, TransportError
-from stet.mcp.callers import Caller
+from stet.mcp.tool_calls import Caller
 from stet.wire.results import EditResult
 
 T = TypeVar("T")
 
 #: Sessions whose connections are kept open.
 MOST_OPEN = 8
-
 #: Sessions without a connection whose calls of unknown outcome are remembered.
 MOST_UNSETTLED = 1000
-
 #: Calls of a session that are sent at the same time; a later one waits, and one that is
 #: cancelled while it waits is never sent.
 MOST_UNDER_WAY = 16
-
 
 #: Request ids, by what was to be done.
 _Unsettled = dict[bytes, str]
@@ -54,7 +50,12 @@ class Sessions:
 
     async def perform(self, caller: Caller, call: Call[T]) -> T:
         """Carry out a call. Raises StetError."""
-        session = self._open.pop(caller, None) or self._opened(caller)
+        session = self._open.pop(caller, None)
+        if session is None:
+            connection = aio.connect(
+                self._workspace, caller.session, caller.agent, secret=self._secret
+            )
+            session = _Session(connection, self._unsettled.pop(caller, {}))
         self._open[caller] = session
         session.users += 1
         try:
@@ -62,10 +63,6 @@ class Sessions:
             return await session.perform(call)
         finally:
             session.users -= 1
-
-    def _opened(self, caller: Caller) -> _Session:
-        connection = aio.connect(self._workspace, caller.session, caller.agent, secret=self._secret)
-        return _Session(connection, self._unsettled.pop(caller, {}))
 
     async def _close_unused(self) -> None:
         """Close what was not used for longest, the first of the dict."""
@@ -83,8 +80,7 @@ class _Session:
     """A connection, how many use it, and the calls whose outcome is not known."""
 
     def __init__(self, connection: aio.AsyncSession, unsettled: _Unsettled) -> None:
-        self.connection = connection
-        self.unsettled = unsettled
+        self.connection, self.unsettled = connection, unsettled
         self.users = 0
         self._turns = asyncio.Semaphore(MOST_UNDER_WAY)
 

@@ -1,17 +1,18 @@
 """One JSON message a line, on two file descriptors: MCP's transport, without the protocol.
 
 The descriptors 0 and 1 are taken at once (:func:`claim`): from then on whatever prints in this
-process prints to standard error, and no child can read what the client sends.
-
-A line may have LONGEST_LINE bytes. A longer one is skipped as it comes, so it costs no memory,
-and reported as TOO_LONG in its place. A line that the end of the input cuts off is a line.
+process prints to standard error, and no child can read what the client sends. A line that is longer
+than LONGEST_LINE is skipped as it comes, so it costs no memory. A line that the end of the input
+cuts off is a line.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 from enum import Enum
+from typing import BinaryIO
 
 #: Several times what the daemon takes as one message (``max_frame``), so that what is too large
 #: for it is refused as an answer to its request.
@@ -27,44 +28,30 @@ class NoLine(Enum):
     END = "end"
 
 
-class LineReader:
-    """Lines from a descriptor; waits for them. For one thread at a time."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._file = open(descriptor, "rb", buffering=_BUFFER_BYTES)  # noqa: SIM115
-
-    def next_line(self) -> bytes | NoLine:
-        """The next line that is not blank."""
-        try:
-            while line := self._file.readline(LONGEST_LINE + 1):
-                if len(line) > LONGEST_LINE and line[-1:] != b"\n":
-                    while (rest := self._file.readline(_BUFFER_BYTES)) and rest[-1:] != b"\n":
-                        pass
-                    return NoLine.TOO_LONG
-                if line.strip():
-                    return line
-        except OSError:
-            pass
-        return NoLine.END
+def next_line(file: BinaryIO) -> bytes | NoLine:
+    """The next line that is not blank; waits for it. For one thread at a time."""
+    with contextlib.suppress(OSError):
+        while line := file.readline(LONGEST_LINE + 1):
+            if len(line) > LONGEST_LINE and line[-1:] != b"\n":
+                while (rest := file.readline(_BUFFER_BYTES)) and rest[-1:] != b"\n":
+                    pass
+                return NoLine.TOO_LONG
+            if line.strip():
+                return line
+    return NoLine.END
 
 
-class LineWriter:
-    """Lines to a descriptor; waits until they are taken. For one thread at a time."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._file = open(descriptor, "wb", buffering=_BUFFER_BYTES)  # noqa: SIM115
-
-    def write(self, line: bytes) -> bool:
-        """Write a line, which has no line end; False when nobody reads any more."""
-        try:
-            self._file.write(line + b"\n")
-            self._file.flush()
-        except OSError:
-            return False
-        return True
+def write_line(file: BinaryIO, line: bytes) -> bool:
+    """Write a line and wait until it is taken; False when nobody reads any more."""
+    try:
+        file.write(line + b"\n")
+        file.flush()
+    except OSError:
+        return False
+    return True
 
 
-def claim() -> tuple[LineReader, LineWriter]:
+def claim() -> tuple[BinaryIO, BinaryIO]:
     """Take standard input and output for the protocol alone."""
     nothing = fcntl.fcntl(os.open(os.devnull, os.O_RDWR), fcntl.F_DUPFD_CLOEXEC, 3)
     incoming, outgoing = (_private(fd, instead=nothing) for fd in (0, 1))
@@ -73,7 +60,7 @@ def claim() -> tuple[LineReader, LineWriter]:
         os.dup2(2, 1)
     except OSError:  # started without a standard error
         os.dup2(nothing, 1)
-    return LineReader(incoming), LineWriter(outgoing)
+    return open(incoming, "rb", _BUFFER_BYTES), open(outgoing, "wb", _BUFFER_BYTES)
 
 
 def _private(descriptor: int, *, instead: int) -> int:

@@ -1,37 +1,46 @@
-"""A tool call of MCP as a call of stet. No I/O.
+"""A tool call of MCP as a call of stet, and whose call it is.
 
 What a client may say beside the arguments, in ``_meta``:
 
-    stet/request_id   the call's own id: the same one twice, in one session, is carried out once
-    stet/session      the conversation that the call belongs to (stet.mcp.callers)
+    stet/request_id   the call's own id: the same one twice, in one session, is carried out once.
+                      Without it each call gets one of its own
+    stet/session      the conversation that the call belongs to
+    sessionId         the same, by Codex
     x-codex-turn-metadata
                       Codex: with ``sandbox_mode``. Where it is "read-only", Codex does not let
                       the model write, and the model shall not write by way of stet either
 
-Without a request id each call gets one of its own.
+The session is the conversation, so that what the agent does through stet and what its client's
+hooks record of its other tools is one session. The first of these that names it counts:
+stet/session; ``--session`` or $STET_SESSION of the server; sessionId; what a hook of the same
+client process has reported (:mod:`stet.agents.joining`, read at each call, since /clear begins
+another one); $CLAUDE_CODE_SESSION_ID, which Claude Code gives the server at its start. Else it is
+the process's own. With a ``secret``, which hooks do not know, only the first two count.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
+from stet.agents import joining
+from stet.agents.clients import CLIENTS
 from stet.calls import Call
 from stet.errors import InputTooLarge, InvalidParams, NotPermitted
-from stet.wire.results import (
-    DiffResult,
-    EditResult,
-    LogResult,
-    ReadResult,
-    ShowResult,
-    UpgradeResult,
-)
+from stet.wire import results
+from stet.wire.results import EditResult, UpgradeResult
 
 REQUEST_KEY = "stet/request_id"
+SESSION_KEY = "stet/session"
+_CODEX_SESSION_KEY = "sessionId"
 _CODEX_TURN_KEY = "x-codex-turn-metadata"
+_CLAUDE_SESSION = "CLAUDE_CODE_SESSION_ID"
+
+_PRODUCTS = {client.mcp_name: client.name for client in CLIENTS.values()}
 
 #: What each tool gives back.
 RESULTS: dict[str, type[msgspec.Struct]] = {
@@ -39,11 +48,11 @@ RESULTS: dict[str, type[msgspec.Struct]] = {
     "patch_file": EditResult,
     "patch_block": EditResult,
     "apply_patch": EditResult,
-    "read": ReadResult,
+    "read": results.ReadResult,
     "undo": EditResult,
-    "log": LogResult,
-    "show": ShowResult,
-    "diff": DiffResult,
+    "log": results.LogResult,
+    "show": results.ShowResult,
+    "diff": results.DiffResult,
     "request_mode_upgrade": UpgradeResult,
 }
 
@@ -61,7 +70,6 @@ def call_of(
     tool: str, arguments: object, meta: Mapping[str, Any], offered: Sequence[str]
 ) -> Call[Any]:
     """The call to be sent, with a request id only if the client gives one.
-
     Raises InvalidParams, InputTooLarge and NotPermitted, written for a model.
     """
     if tool not in offered:
@@ -72,14 +80,35 @@ def call_of(
             f"says; received {type(arguments).__name__}."
         )
     params = dict(arguments)
-    _check_size(tool, params)
+    try:
+        size = len(msgspec.json.encode(params))
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise InvalidParams(
+            f"The arguments of {tool} can't be sent: {error}. Send text, numbers, booleans, lists "
+            "and objects; text must be valid Unicode."
+        ) from error
+    if size > LARGEST_ARGUMENTS:
+        raise InputTooLarge(
+            f"The arguments of {tool} have {size:,} bytes; {LARGEST_ARGUMENTS:,} are the most. "
+            "Nothing was changed. Send the edit in several smaller calls."
+        )
     result = RESULTS[tool]
     if result is EditResult:
-        _check_sandbox(meta)
+        turn = meta.get(_CODEX_TURN_KEY)
+        if isinstance(turn, dict) and turn.get("sandbox_mode") == "read-only":
+            raise NotPermitted(
+                "Codex's sandbox is read-only, so nothing was changed. Reading works. Tell the "
+                "person what you want to edit: they can let you write with /permissions, or by "
+                "starting Codex with --sandbox workspace-write."
+            )
         given = label_in(meta, REQUEST_KEY)
         if given is not None:
             params["request_id"] = given
-    return Call(tool, params, result, wait=_wait(params) if result is UpgradeResult else 0.0)
+    # Seconds that the daemon will wait for a person; none for what it is going to refuse.
+    wait = params.get("wait") if result is UpgradeResult else 0.0
+    if not isinstance(wait, int | float) or not 0 <= wait <= _LONGEST_WAIT:
+        wait = 0.0
+    return Call(tool, params, result, wait=wait)
 
 
 def label_in(meta: Mapping[str, Any], key: str) -> str | None:
@@ -100,32 +129,45 @@ def label(text: str) -> str:
     return _NOT_IN_LABELS.sub("", text)[:_LONGEST_LABEL]
 
 
-def _check_sandbox(meta: Mapping[str, Any]) -> None:
-    turn = meta.get(_CODEX_TURN_KEY)
-    if isinstance(turn, dict) and turn.get("sandbox_mode") == "read-only":
-        raise NotPermitted(
-            "Codex's sandbox is read-only, so nothing was changed. Reading works. Tell the person "
-            "what you want to edit: they can let you write with /permissions, or by starting "
-            "Codex with --sandbox workspace-write."
-        )
+# -- whose call it is
 
 
-def _wait(params: Mapping[str, Any]) -> float:
-    """Seconds that the daemon will wait for a person; 0 for what it is going to refuse."""
-    wait = params.get("wait")
-    return wait if isinstance(wait, int | float) and 0 <= wait <= _LONGEST_WAIT else 0.0
+class Options(msgspec.Struct, frozen=True):
+    """What the command line of ``stet mcp`` and the environment say.
+
+    ``workspace``: an absolute directory. ``session``: that of calls that name none; None: the
+    conversation that the client holds, or ``own_session``, which is this process's alone.
+    ``agent``: instead of the name that the client gives itself. ``dialects``: the edit tools
+    offered. ``secret``: of the session (CONTRACT.md 2). ``structured``: results have structured
+    content beside the text.
+    """
+
+    workspace: str
+    session: str | None
+    own_session: str
+    agent: str | None
+    dialects: tuple[str, ...]
+    secret: str | None
+    structured: bool = False
 
 
-def _check_size(tool: str, params: Mapping[str, Any]) -> None:
-    try:
-        size = len(msgspec.json.encode(params))
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise InvalidParams(
-            f"The arguments of {tool} can't be sent: {error}. Send text, numbers, booleans, lists "
-            "and objects; text must be valid Unicode."
-        ) from error
-    if size > LARGEST_ARGUMENTS:
-        raise InputTooLarge(
-            f"The arguments of {tool} have {size:,} bytes; {LARGEST_ARGUMENTS:,} are the most. "
-            "Nothing was changed. Send the edit in several smaller calls."
-        )
+class Caller(NamedTuple):
+    """The session and the agent of a call."""
+
+    session: str
+    agent: str
+
+
+def caller_of(meta: Mapping[str, Any], options: Options, client: str) -> Caller:
+    """Whose call it is. ``client``: what the client calls itself. Raises InvalidParams."""
+    session = label_in(meta, SESSION_KEY) or options.session
+    agent = options.agent or _PRODUCTS.get(client) or label(client) or "mcp"
+    if session is None and options.secret is None:
+        named = meta.get(_CODEX_SESSION_KEY)
+        if isinstance(named, str):
+            return Caller(label(named) or options.own_session, agent)
+        joined = joining.joined()
+        if joined is not None:
+            return Caller(label(joined[0]), options.agent or label(joined[1]))
+        session = label(os.environ.get(_CLAUDE_SESSION, ""))
+    return Caller(session or options.own_session, agent)

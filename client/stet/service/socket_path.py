@@ -6,10 +6,9 @@
     config    $STET_CONFIG, else $XDG_CONFIG_HOME/stet/config.toml, else
               ~/.config/stet/config.toml
 
-An empty variable counts as unset, and a relative XDG_* variable is ignored, as the XDG
-base directory specification has it. A relative STET_* path is taken from the current
-directory. Client and daemon both ask here, so that they agree. Nothing here opens a
-socket or starts a process.
+An empty variable counts as unset, and a relative XDG_* variable is ignored, as the XDG base
+directory specification has it. A relative STET_* path is taken from the current directory. Client
+and daemon both ask here, so that they agree. Nothing here opens a socket or starts a process.
 """
 
 from __future__ import annotations
@@ -28,9 +27,7 @@ LONGEST_SOCKET_PATH = 107
 
 class UnsafeDirectory(Exception):
     """A directory that another user could tamper with, or that cannot hold a socket.
-
-    The message says what is wrong with it and what to do; ``mend`` is the command, if one
-    command mends it.
+    The message says what to do; ``mend`` is the command, if one command mends it.
     """
 
     def __init__(self, message: str, mend: str | None = None) -> None:
@@ -43,8 +40,8 @@ def runtime_directory(environ: Mapping[str, str] = os.environ) -> str:
     own = environ.get("STET_RUNTIME_DIR")
     if own:
         return os.path.abspath(own)
-    base = _absolute(environ.get("XDG_RUNTIME_DIR"))
-    if base:
+    base = environ.get("XDG_RUNTIME_DIR", "")
+    if os.path.isabs(base):
         return os.path.join(base, "stet")
     # Predictable and in a shared directory, which is why check_private() looks at the
     # owner and the mode before anything in it is trusted.
@@ -56,8 +53,7 @@ def state_directory(environ: Mapping[str, str] = os.environ) -> str:
     own = environ.get("STET_STATE_DIR")
     if own:
         return os.path.abspath(own)
-    base = _absolute(environ.get("XDG_STATE_HOME")) or os.path.join(_home(environ), ".local/state")
-    return os.path.join(base, "stet")
+    return os.path.join(xdg_directory(environ, "XDG_STATE_HOME", ".local/state"), "stet")
 
 
 def config_path(environ: Mapping[str, str] = os.environ) -> str:
@@ -65,8 +61,19 @@ def config_path(environ: Mapping[str, str] = os.environ) -> str:
     own = environ.get("STET_CONFIG")
     if own:
         return os.path.abspath(own)
-    base = _absolute(environ.get("XDG_CONFIG_HOME")) or os.path.join(_home(environ), ".config")
-    return os.path.join(base, "stet", "config.toml")
+    return os.path.join(config_home(environ), "stet", "config.toml")
+
+
+def config_home(environ: Mapping[str, str]) -> str:
+    """Where a user's programs keep their configuration, absolute."""
+    return xdg_directory(environ, "XDG_CONFIG_HOME", ".config")
+
+
+def xdg_directory(environ: Mapping[str, str], variable: str, default: str) -> str:
+    """The directory that a variable names, else the one of the XDG specification."""
+    base = environ.get(variable, "")
+    home = environ.get("HOME") or os.path.expanduser("~")
+    return base if os.path.isabs(base) else os.path.join(home, default)
 
 
 def socket_path(directory: str, *, control: bool) -> str:
@@ -77,9 +84,8 @@ def socket_path(directory: str, *, control: bool) -> str:
 def check_private(directory: str) -> None:
     """Refuse a directory that is not the user's alone.
 
-    Raises UnsafeDirectory unless it is a real directory (no symlink), owned by the
-    effective user, mode 0700, and short enough for socket paths in it; and
-    FileNotFoundError if there is none.
+    Raises UnsafeDirectory unless it is a real directory (no symlink), owned by the effective user,
+    mode 0700, and short enough for socket paths in it; and FileNotFoundError if there is none.
     """
     found = os.lstat(directory)
     quoted = f"'{directory}'"
@@ -117,20 +123,9 @@ def make_above(directory: str) -> None:
 
 
 def make_private(directory: str) -> None:
-    """Create a directory with mode 0700 if it is missing, then check_private().
-
-    The directory itself is never wider than 0700.
-    """
+    """Create a directory if it is missing, never wider than mode 0700; then check_private()."""
     make_above(directory)
     with contextlib.suppress(FileExistsError):
         os.mkdir(directory, 0o700)
         os.chmod(directory, 0o700)  # an umask may have taken more away than it should
     check_private(directory)
-
-
-def _absolute(path: str | None) -> str | None:
-    return path if path and os.path.isabs(path) else None
-
-
-def _home(environ: Mapping[str, str]) -> str:
-    return environ.get("HOME") or os.path.expanduser("~")

@@ -1,10 +1,9 @@
 """Reaching a daemon: connect to its socket, and start one when none answers.
 
-As gpg-agent and Watchman do it, so that nobody has to start anything by hand. The daemon
-that is started is ``stetd`` of the same installation, in a session of its own, with ``/``
-as its directory and ``<state>/stetd.log`` as standard output and error. Two clients that
-find none at the same time hold ``<runtime>/spawn.lock`` one after the other, and the
-second finds the first one's daemon. Nothing here knows the protocol.
+The daemon that is started is ``stetd`` of the same installation, in a session of its own, with
+``/`` as its directory and ``<state>/stetd.log`` as standard output and error. Two clients that
+find none at the same time hold ``<runtime>/spawn.lock`` one after the other, and the second finds
+the first one's daemon. Nothing here knows the protocol.
 """
 
 from __future__ import annotations
@@ -29,18 +28,15 @@ from stet.service.socket_path import (
     state_directory,
 )
 
-#: Seconds that a daemon may take from its start until its socket answers; recovery after
-#: a crash happens in that time.
+#: Seconds that a daemon may take from its start, with recovery, until its socket answers.
 START_SECONDS = 30.0
-
 #: The log is moved to ``stetd.log.1`` when it is larger than this at a start.
 LOG_BYTES = 1024 * 1024
-
 _POLL_SECONDS = 0.01
 
-# Runs in a process of its own: fork and exec once more, so that the daemon is nobody's
-# child here. A child would have to be waited for by programs that did not know they had
-# one. The daemon's process id is printed; its output goes where this process's errors go.
+# Runs in a process of its own, so that the daemon is nobody's child here: programs that did not
+# know they had a child would have to wait for it. Prints the daemon's process id; the daemon's
+# output goes where this process's errors go.
 _DETACH = """
 import os, sys
 to_log = [(os.POSIX_SPAWN_DUP2, 2, 1)]
@@ -71,9 +67,15 @@ class Endpoint(msgspec.Struct, frozen=True):
         return os.path.join(self.state, "stetd.log")
 
 
+def program_beside(python: str, name: str, module: str) -> tuple[str, ...]:
+    """The program of the same installation beside an interpreter, else that with the module."""
+    beside = os.path.join(os.path.dirname(python), name)
+    # -P: without it "-m" would put the current directory before the installed packages.
+    return (beside,) if os.access(beside, os.X_OK) else (python, "-P", "-m", module)
+
+
 def reach(endpoint: Endpoint, *, start: bool) -> socket.socket:
     """A connected, non-blocking socket; ``start`` a daemon if none answers.
-
     Raises DaemonUnreachable, which says what was tried and what to do.
     """
     connected = connect(endpoint)
@@ -89,7 +91,6 @@ def reach(endpoint: Endpoint, *, start: bool) -> socket.socket:
 
 def connect(endpoint: Endpoint) -> socket.socket | None:
     """A connected, non-blocking socket, or None when no daemon listens.
-
     Raises DaemonUnreachable when there is one that cannot or must not be used.
     """
     try:
@@ -100,45 +101,33 @@ def connect(endpoint: Endpoint) -> socket.socket | None:
         raise DaemonUnreachable(f"the runtime directory cannot be used: {error}") from error
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.setblocking(False)
-    try:
-        if _connect(connection, endpoint.path):
-            return connection
-    except OSError as error:
-        connection.close()
-        raise DaemonUnreachable(f"cannot connect to {endpoint.path}: {error.strerror}") from error
-    connection.close()
-    return None
-
-
-def _connect(connection: socket.socket, path: str) -> bool:
     deadline = time.monotonic() + START_SECONDS
     while True:
         try:
-            connection.connect(path)
-        except (FileNotFoundError, ConnectionRefusedError):
-            return False
-        except BlockingIOError:
+            connection.connect(endpoint.path)
+        except OSError as error:
             # The backlog is full: a Unix socket says so at once instead of waiting.
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(_POLL_SECONDS)
-        else:
-            return True
+            if isinstance(error, BlockingIOError) and time.monotonic() <= deadline:
+                time.sleep(_POLL_SECONDS)
+                continue
+            connection.close()
+            if isinstance(error, FileNotFoundError | ConnectionRefusedError):
+                return None
+            raise DaemonUnreachable(
+                f"cannot connect to {endpoint.path}: {error.strerror}"
+            ) from error
+        return connection
 
 
 @contextlib.contextmanager
 def turn_to_start(endpoint: Endpoint) -> Iterator[None]:
-    """Hold ``spawn.lock``: while this goes on no client starts a daemon; those that would, wait.
-
+    """Hold ``spawn.lock``: meanwhile no other client starts a daemon; those that would, wait.
     Raises DaemonUnreachable when the lock can't be had.
     """
     try:
         make_private(endpoint.runtime)
-        lock = os.open(
-            os.path.join(endpoint.runtime, "spawn.lock"),
-            os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW,
-            0o600,
-        )
+        path = os.path.join(endpoint.runtime, "spawn.lock")
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except (UnsafeDirectory, OSError) as error:
         raise DaemonUnreachable(f"no daemon runs and none can be started: {error}") from error
     try:
@@ -150,7 +139,15 @@ def turn_to_start(endpoint: Endpoint) -> Iterator[None]:
 
 def _start_and_connect(endpoint: Endpoint) -> socket.socket:
     deadline = time.monotonic() + START_SECONDS
-    _check_elsewhere(endpoint)
+    # Over ssh, in cron and with sudo other variables are set.
+    other = holder(endpoint)
+    where = _listens_in(other) if other is not None else None
+    if where is not None and where != os.path.realpath(endpoint.runtime):
+        raise DaemonUnreachable(
+            f"stetd (process {other}) uses the state directory {endpoint.state} and listens in "
+            f"{where}, but this command looks in {endpoint.runtime}. Set STET_RUNTIME_DIR={where}, "
+            f"or end that one: STET_RUNTIME_DIR={where} stet stop"
+        )
     while True:
         pid, log_start = _start(endpoint)
         connected = _wait_for(endpoint, pid, deadline)
@@ -197,23 +194,8 @@ def holder(endpoint: Endpoint) -> int | None:
     return None
 
 
-def _check_elsewhere(endpoint: Endpoint) -> None:
-    """Refuse at once where the daemon of this state directory listens in another directory.
-
-    So it is over ssh, in cron and with sudo, which set other variables.
-    """
-    other = holder(endpoint)
-    where = _listens_in(other) if other is not None else None
-    if where is not None and where != os.path.realpath(endpoint.runtime):
-        raise DaemonUnreachable(
-            f"stetd (process {other}) uses the state directory {endpoint.state} and listens in "
-            f"{where}, but this command looks in {endpoint.runtime}. Set STET_RUNTIME_DIR={where}, "
-            f"or end that one: STET_RUNTIME_DIR={where} stet stop"
-        )
-
-
 def _listens_in(pid: int) -> str | None:
-    """The directory of the sockets on which a process listens, as the kernel tells it."""
+    """The directory of the sockets on which a process listens, by the kernel's table."""
     try:
         descriptors = os.listdir(f"/proc/{pid}/fd")
         links = {os.readlink(f"/proc/{pid}/fd/{each}") for each in descriptors}
@@ -231,10 +213,10 @@ def _listens_in(pid: int) -> str | None:
 
 def _is_daemon(pid: int) -> bool:
     """Whether it looks like one: since a daemon was killed, its number may be another's."""
-    # Each thread is asked: the first one may have ended, and then tells nothing.
-    told = [_read(f"{each}/cmdline") for each in _threads(pid)]
-    if any(told):
-        return any(b"stetd" in each for each in told)
+    # Each thread is asked: the first one may have ended, and then it has no command line.
+    commands = [_read(f"{each}/cmdline") for each in _threads(pid)]
+    if any(commands):
+        return any(b"stetd" in each for each in commands)
     # One that ends gives back its memory first, and its locks after that; a process of the
     # kernel never had any memory.
     return _has_ended(f"/proc/{pid}")
@@ -249,7 +231,10 @@ def _start(endpoint: Endpoint) -> tuple[int, int]:
     daemon = [sys.executable, "-P", "-m", "stetd.cli"]
     try:
         os.makedirs(endpoint.state, mode=0o700, exist_ok=True)
-        log = _open_log(endpoint.log)
+        with contextlib.suppress(FileNotFoundError):
+            if os.stat(endpoint.log).st_size > LOG_BYTES:
+                os.replace(endpoint.log, endpoint.log + ".1")
+        log = os.open(endpoint.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             log_start = os.fstat(log).st_size
             started = subprocess.run(
@@ -268,18 +253,9 @@ def _start(endpoint: Endpoint) -> tuple[int, int]:
         raise DaemonUnreachable(f"no daemon runs and none can be started: {error}") from error
 
 
-def _open_log(path: str) -> int:
-    with contextlib.suppress(FileNotFoundError):
-        if os.stat(path).st_size > LOG_BYTES:
-            os.replace(path, path + ".1")
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-
-
 def is_running(pid: int) -> bool:
     """Whether a process has a thread that has not ended: till then it keeps locks and sockets.
-
     One that was killed may look like a zombie, by its first thread, while others are still ending.
-    A zombie that nobody has waited for does not run.
     """
     return not _has_ended(f"/proc/{pid}") or len(_threads(pid)) > 1
 
@@ -306,12 +282,7 @@ def _read(path: str) -> bytes:
 
 
 def _last_words(log: str, start: int) -> str:
-    try:
-        with open(log, encoding="utf-8", errors="replace") as lines:
-            lines.seek(start)
-            said = lines.read().strip()
-    except OSError:
-        said = ""
+    said = _read(log)[start:].decode("utf-8", "replace").strip()
     if not said:
         return f"It said nothing; its log is {log}"
     return f"Its log ({log}) ends with:\n" + "\n".join(said.splitlines()[-10:])

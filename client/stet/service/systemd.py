@@ -1,20 +1,12 @@
-"""Talking to the ``systemd --user`` manager, by ``systemctl``.
-
-What units say is :mod:`stet.service.unit_files`'; what a person asks for is
-:mod:`stet.cli.service`'s. Nothing here is needed where there is no systemd: see :func:`why_not`.
-"""
+"""Talking to the ``systemd --user`` manager, by ``systemctl``."""
 
 from __future__ import annotations
 
 import os
 import shutil
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from stet.errors import StetError
-
-if TYPE_CHECKING:
-    import subprocess
 
 #: Seconds that a job may take: the service's own time to stop, and a start after it.
 _JOB_S = 150
@@ -46,22 +38,19 @@ def why_not(environ: Mapping[str, str] = os.environ) -> str | None:
 
 def systemctl(*arguments: str) -> str:
     """What ``systemctl --user`` prints. Raises UnitTrouble with what it complains of."""
-    done = _run(["systemctl", "--user", "--no-pager", "--no-ask-password", *arguments])
-    if done.returncode != 0:
-        said = done.stderr.strip() or done.stdout.strip() or f"exit status {done.returncode}"
-        raise UnitTrouble(f"systemctl --user {' '.join(arguments)}: {said}")
-    return done.stdout
-
-
-def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
     import subprocess  # every stet command loads this module, and hardly any needs it
 
+    command = ["systemctl", "--user", "--no-pager", "--no-ask-password", *arguments]
     try:
-        return subprocess.run(
+        done = subprocess.run(
             command, capture_output=True, text=True, check=False, timeout=_JOB_S, errors="replace"
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UnitTrouble(f"{' '.join(command)}: {error}") from error
+    if done.returncode != 0:
+        said = done.stderr.strip() or done.stdout.strip() or f"exit status {done.returncode}"
+        raise UnitTrouble(f"systemctl --user {' '.join(arguments)}: {said}")
+    return done.stdout
 
 
 def properties(unit: str, *names: str) -> dict[str, str]:

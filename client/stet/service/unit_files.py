@@ -4,18 +4,18 @@ The templates ``stetd.socket``, ``stetd.service`` and ``hardened.conf`` are in `
 checkout and in ``stet/units/`` of a wheel. They are units that work as they stand, for packagers.
 Installed, they begin with MARKER and say which program it is and where it keeps its things, because
 a service has another environment than the shell it was installed from.
-
-No process is started and no socket opened here; :mod:`stet.service.systemd` does that.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from stet.errors import StetError
+from stet.service.socket_path import config_home
 
 SOCKET = "stetd.socket"
 SERVICE = "stetd.service"
@@ -47,30 +47,22 @@ class Installed(NamedTuple):
 
 def units_directory(environ: Mapping[str, str] = os.environ) -> str:
     """Where ``systemd --user`` looks for a person's own units."""
-    base = environ.get("XDG_CONFIG_HOME", "")
-    if not os.path.isabs(base):
-        base = os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".config")
-    return os.path.join(base, "systemd", "user")
+    return os.path.join(config_home(environ), "systemd", "user")
 
 
 def template(name: str) -> str:
     """The text of a unit as it is shipped."""
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    for directory in (
-        os.path.join(package, "units"),
-        os.path.join(package, os.pardir, os.pardir, "systemd"),
-    ):
-        try:
-            with open(os.path.join(directory, name), encoding="utf-8") as file:
-                return file.read()
-        except FileNotFoundError:
-            continue
+    for directory in ("units", "../../systemd"):
+        path = os.path.join(package, directory, name)
+        with contextlib.suppress(FileNotFoundError), open(path, encoding="utf-8") as file:
+            return file.read()
     raise StetError(f"{name} is missing in this installation ({package}). Install stetd again.")
 
 
 def rendered(installed: Installed, *, hardened: bool = False) -> dict[str, str]:
     """The units of an installation, by name. Raises UnusablePath."""
-    socket = _specifiers_escaped(_usable(installed.runtime, "runtime directory"))
+    socket = _usable(installed.runtime, "runtime directory").replace("%", "%%")
     variables = {
         "STET_RUNTIME_DIR": installed.runtime,
         "STET_STATE_DIR": _usable(installed.state, "state directory"),
@@ -78,35 +70,26 @@ def rendered(installed: Installed, *, hardened: bool = False) -> dict[str, str]:
     }
     program = [f"Environment={quoted(f'{name}={value}')}" for name, value in variables.items()]
     program.append(f"ExecStart={command_line(installed.program)}")
+    start = re.compile("^ExecStart=.*$", re.MULTILINE)
     units = {
-        SOCKET: f"{MARKER}\n{template(SOCKET).replace('%t/stet/', socket + '/')}",
-        SERVICE: f"{MARKER}\n"
-        + re.sub(
-            "^ExecStart=.*$", lambda _: "\n".join(program), template(SERVICE), flags=re.MULTILINE
-        ),
+        SOCKET: template(SOCKET).replace("%t/stet/", socket + "/"),
+        SERVICE: start.sub(lambda _: "\n".join(program), template(SERVICE)),
     }
     if hardened:
-        units[HARDENED] = f"{MARKER}\n{template(os.path.basename(HARDENED))}"
-    return units
+        units[HARDENED] = template(os.path.basename(HARDENED))
+    return {name: f"{MARKER}\n{text}" for name, text in units.items()}
 
 
 def command_line(program: tuple[str, ...]) -> str:
-    """A command for ExecStart=, which takes every argument as it is.
-
-    The colon keeps ``$`` from being replaced, in the path of the program too.
-    """
+    """A command for ExecStart=. The colon keeps ``$`` from being replaced, in the path too."""
     path, *arguments = program
     return " ".join([quoted(":" + _usable(path, "path of stetd")), *map(quoted, arguments)])
 
 
 def quoted(word: str) -> str:
     """A word for a line that systemd splits into words, with its specifiers escaped."""
-    escaped = word.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{_specifiers_escaped(escaped)}"'
-
-
-def _specifiers_escaped(text: str) -> str:
-    return text.replace("%", "%%")
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
+    return f'"{escaped}"'
 
 
 def _usable(path: str, what: str) -> str:

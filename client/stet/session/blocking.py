@@ -14,20 +14,19 @@ import os
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar, Unpack
 
 import msgspec
 
 from stet.calls import Call
 from stet.errors import ConnectionLost, ShuttingDown, StetError, TransportError
-from stet.service.spawn import Endpoint, reach
-from stet.session.connection import Connection
+from stet.service.spawn import Endpoint
+from stet.session.connection import Connection, greet
 from stet.session.conversation import outcome
-from stet.session.methods import TIMEOUT, LogFilters, Opening, SessionMethods, opening
+from stet.session.methods import TIMEOUT, LogFilters, Opening, SessionMethods
 from stet.session.retrying import Retrying
 from stet.wire.framing import Encoding
-from stet.wire.results import CommitInfo, HelloResult
+from stet.wire.results import CommitInfo
 
 if TYPE_CHECKING:
     from stet.session.event_stream import EventStream
@@ -59,9 +58,10 @@ def connect(
     Raises DaemonUnreachable, and what the daemon refuses in ``hello``
     (WorkspaceNotAllowed, NotPermitted, UnsupportedProtocol).
     """
-    opened = Session(
-        opening(workspace, session, agent, control, secret, encoding, timeout, start, endpoint)
-    )
+    place = endpoint or Endpoint.from_environment(control=control)
+    directory = None if workspace is None else os.path.abspath(workspace)
+    opening = Opening(place, directory, session, agent, secret, Encoding(encoding), timeout, start)
+    opened = Session(opening)
     opened.open()
     return opened
 
@@ -102,12 +102,7 @@ class Session(SessionMethods):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def history(
@@ -156,7 +151,11 @@ class Session(SessionMethods):
                 except StetError as error:
                     self._drop()
                     pause = retrying.pause_after(error, time.monotonic())
-                    settle(batch, outcomes, retrying.told(error), given_up=pause is None)
+                    reason = retrying.reason(error)
+                    for index in unanswered:
+                        lost = isinstance(reason, ConnectionLost) and not batch[index].repeatable
+                        if outcomes[index] is None and (pause is None or lost):
+                            outcomes[index] = with_request_id(reason, batch[index].request_id)
                     time.sleep(pause or 0)
                 except BaseException:
                     # Interrupted in the middle: replies to come would be taken for the
@@ -172,10 +171,8 @@ class Session(SessionMethods):
         outcomes: list[T | StetError | None],
         deadline: float | None,
     ) -> None:
-        """Ask for what is unanswered, once, and fill it in.
-
-        Raises what keeps the rest from being answered: transport errors, a refused hello,
-        and ShuttingDown, which says that the call was not carried out.
+        """Ask for what is unanswered, once, and fill it in. Raises what keeps the rest from being
+        answered: transport errors, a refused hello, and ShuttingDown (it was not carried out).
         """
         connection = self._connected(deadline)
         requests = [(batch[i].method, batch[i].params) for i in unanswered]
@@ -197,16 +194,8 @@ class Session(SessionMethods):
         if self._connection is not None and self._connection.ended:
             self._drop()
         if self._connection is None:
-            connection = Connection(
-                reach(self._opening.endpoint, start=self._opening.start), self._opening.encoding
-            )
-            try:
-                hello = Call("hello", self._opening.introduction.params(), HelloResult)
-                self._greeted(connection.ask(hello, deadline))
-            except BaseException:
-                connection.close()
-                raise
-            self._connection = connection
+            self._connection, hello = greet(self._opening, deadline)
+            self._greeted(hello)
         return self._connection
 
     def _drop(self) -> None:
@@ -216,20 +205,6 @@ class Session(SessionMethods):
 
     def _deadline(self, wait: float = 0.0) -> float | None:
         return None if self.timeout is None else time.monotonic() + self.timeout + wait
-
-
-def settle(
-    batch: Sequence[Call[T]],
-    outcomes: list[T | StetError | None],
-    error: StetError,
-    *,
-    given_up: bool,
-) -> None:
-    """Make the error the outcome of the unanswered calls that are not to be sent again."""
-    for index, call in enumerate(batch):
-        lost = isinstance(error, ConnectionLost) and not call.repeatable
-        if outcomes[index] is None and (given_up or lost):
-            outcomes[index] = with_request_id(error, call.request_id)
 
 
 def with_request_id(error: StetError, request_id: str | None) -> StetError:

@@ -1,8 +1,7 @@
 """A blocking connection: moves a conversation's bytes through one socket, with deadlines.
 
-Sending and receiving go on at the same time, so that neither side can block the other
-however much is pipelined. What is sent and what comes back is :mod:`stet.session.conversation`'s;
-reconnecting and trying again is :mod:`stet.session.blocking`'s.
+Sending and receiving go on at the same time, so that neither side can block the other however much
+is pipelined. Reconnecting and trying again is :mod:`stet.session.blocking`'s.
 """
 
 from __future__ import annotations
@@ -17,8 +16,11 @@ from typing import Any, TypeVar
 
 from stet.calls import Call
 from stet.errors import ConnectionLost, GarbledReply, InvalidParams, StetError, TimedOut
+from stet.service.spawn import reach
 from stet.session.conversation import Answer, Conversation, outcome
+from stet.session.methods import Opening
 from stet.wire.framing import Encoding
+from stet.wire.results import HelloResult
 
 T = TypeVar("T")
 
@@ -27,6 +29,16 @@ NO_ANSWER = (
     "the daemon did not answer in time. A call that changes something may still be carried out: "
     "ask again with the same request_id to learn its outcome"
 )
+
+
+def greet(opening: Opening, deadline: float | None) -> tuple[Connection, HelloResult]:
+    """A connection on which hello was said, and the answer. Raises StetError."""
+    connection = Connection(reach(opening.endpoint, start=opening.start), opening.encoding)
+    try:
+        return connection, connection.ask(opening.hello(), deadline)
+    except BaseException:
+        connection.close()
+        raise
 
 
 class Connection:
@@ -82,7 +94,6 @@ class Connection:
 
     def next_event(self, deadline: float | None) -> Mapping[str, Any] | None:
         """The params of the next notification; None when there is none by the deadline.
-
         Raises ConnectionLost and GarbledReply, after which the connection must be closed.
         """
         events = self._conversation.events

@@ -4,9 +4,9 @@
     received bytes  -> conversation.feed(data)
     answers         <- conversation.next_answer()   until it gives None
 
-Any number of requests may be under way; each answer carries the id of its request, and
-answers may overtake each other. Encoding is fixed for the connection (CONTRACT.md 2).
-Who opens sockets, waits and retries: :mod:`stet.session.connection` and :mod:`stet.aio`.
+Any number of requests may be under way; each answer carries the id of its request, and answers may
+overtake each other. Who opens sockets, waits and retries: :mod:`stet.session.connection` and
+:mod:`stet.aio`.
 """
 
 from __future__ import annotations
@@ -26,29 +26,16 @@ from stet.errors import (
     StetError,
     from_reply,
 )
-from stet.version import __version__
+from stet.wire import messages
 from stet.wire.framing import UNLIMITED_FRAME, Encoding, FrameError, Framer, enclose
-from stet.wire.messages import (
-    Event,
-    MalformedMessage,
-    Reply,
-    check_params,
-    decode_reply,
-    decode_result,
-    encode_request,
-)
 
 T = TypeVar("T")
 
-#: The version of the protocol that ``hello`` asks for.
-PROTOCOL = 1
-
 
 class Answer(msgspec.Struct, frozen=True):
-    """The reply to request ``id``: a still encoded result, or the error.
-
-    ``id`` None: no request was asked. Not ``named``: the daemon could not tell which request it
-    refuses, but this one was the only one; the connection is of no more use.
+    """The reply to request ``id`` (None: to none): a still encoded result, or the error.
+    Not ``named``: the daemon could not tell which request it refuses, but this one was the only
+    one; the connection is of no more use.
     """
 
     id: int | None
@@ -77,8 +64,8 @@ class Conversation:
         """
         number = self._last_id + 1
         try:
-            check_params(params)
-            payload = encode_request(self.encoding, number, method, params)
+            messages.check_params(params)
+            payload = messages.encode_request(self.encoding, number, method, params)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             # UnicodeEncodeError is a ValueError: text with a lone surrogate.
             raise InvalidParams(
@@ -105,15 +92,14 @@ class Conversation:
                 frame = self._framer.next_frame()
                 if frame is None:
                     return None
-                message = decode_reply(self.encoding, frame)
-            except (FrameError, MalformedMessage) as error:
+                message = messages.decode_reply(self.encoding, frame)
+            except (FrameError, messages.MalformedMessage) as error:
                 raise GarbledReply(f"the daemon's reply is garbled: {error.message}") from error
-            if isinstance(message, Event):
-                self.events.append(message.params)
-                continue
-            return self._answer(message)
+            if not isinstance(message, messages.Event):
+                return self._answer(message)
+            self.events.append(message.params)
 
-    def _answer(self, reply: Reply) -> Answer:
+    def _answer(self, reply: messages.Reply) -> Answer:
         error = reply.error
         refusal = None if error is None else from_reply(error.code, error.message, error.data)
         if reply.id is None and refusal is not None:
@@ -126,9 +112,8 @@ class Conversation:
     def _unnamed(self, refusal: StetError) -> Answer:
         if isinstance(refusal, Overloaded) and self.waiting:
             # About the connection, which is closed: a call that was sent wholly goes on.
-            raise ConnectionLost(
-                f"the daemon closed the connection: {refusal.message}"
-            ) from refusal
+            text = f"the daemon closed the connection: {refusal.message}"
+            raise ConnectionLost(text) from refusal
         if len(self.waiting) > 1:
             # All others may have been carried out: they are to be asked for again.
             raise ConnectionLost(
@@ -139,43 +124,17 @@ class Conversation:
 
 
 def outcome(call: Call[T], answer: Answer, encoding: Encoding) -> T | StetError:
-    """The typed result of a call, or the refusal; neither is raised here.
-
-    A result that is not of the call's type is a GarbledReply.
-    """
+    """The typed result of a call (GarbledReply for another type), or the refusal; not raised."""
     if answer.error is not None:
         return answer.error
     assert answer.result is not None, "BUG: an answer with neither result nor error"
     wanted: Any = Any if call.result is object else call.result
     try:
-        value: T = decode_result(encoding, answer.result, wanted)
-    except MalformedMessage as error:
+        value: T = messages.decode_result(encoding, answer.result, wanted)
+    except messages.MalformedMessage as error:
         return GarbledReply(
             f"the daemon's result of {call.method} has another shape than this version of "
             f"stet knows: {error.message}",
             request_id=call.request_id,
         )
     return value
-
-
-class Introduction(msgspec.Struct, frozen=True):
-    """Who says hello: what every connection of a session begins with.
-
-    ``workspace`` None is for the control socket only. ``session`` None lets the daemon
-    choose a name, which later connections of the same session must then give.
-    """
-
-    workspace: str | None
-    session: str | None
-    agent: str | None
-    secret: str | None
-
-    def params(self) -> dict[str, Any]:
-        """The params of ``hello``."""
-        named = {
-            name: value
-            for name in ("workspace", "session", "agent", "secret")
-            if (value := getattr(self, name)) is not None
-        }
-        client = {"name": "stet-python", "version": __version__}
-        return {"protocol": PROTOCOL, "client": client, **named}

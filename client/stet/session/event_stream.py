@@ -2,8 +2,7 @@
 
 A stream has a connection of its own, so that calls of the session go on beside it. It survives
 restarts of the daemon: it waits until one answers again (it starts none), and gives what happened
-meanwhile, from the log (:mod:`stet.session.following`). What is not taken from it waits in the
-daemon, which counts what becomes too much.
+meanwhile, from the log. What is not taken from it waits in the daemon.
 """
 
 from __future__ import annotations
@@ -12,33 +11,20 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self
 
 import msgspec
 
-from stet.calls import Call, subscribe
-from stet.errors import (
-    ConnectionLost,
-    DaemonUnreachable,
-    GarbledReply,
-    ShuttingDown,
-    StetError,
-    TimedOut,
-)
-from stet.service.spawn import reach
-from stet.session.connection import Connection
-from stet.session.conversation import Introduction
+from stet.calls import subscribe
+from stet.errors import ConnectionLost, DaemonUnreachable, GarbledReply, ShuttingDown, StetError
+from stet.session.connection import Connection, greet
 from stet.session.following import Follower, Gap, catch_up
 from stet.session.methods import Opening
 from stet.session.retrying import FIRST_PAUSE, LONGEST_PAUSE
 from stet.wire.events import EVENTS, AnyEvent, LostEvent, read_event
-from stet.wire.results import HelloResult
-
-T = TypeVar("T")
 
 #: The connection is gone; another one is worth a try.
-_GONE = (ConnectionLost, DaemonUnreachable, ShuttingDown, TimedOut)
+_GONE = (ConnectionLost, DaemonUnreachable, ShuttingDown)
 
 
 class EventStream:
@@ -49,7 +35,7 @@ class EventStream:
     """
 
     def __init__(self, opening: Opening, names: Sequence[str] = ()) -> None:
-        self._opening = opening
+        self._opening = msgspec.structs.replace(opening, start=False)
         self._names = tuple(names) or EVENTS
         self._follower = Follower(self._names)
         self._ready: deque[AnyEvent] = deque()
@@ -119,18 +105,13 @@ class EventStream:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _subscribe(self) -> dict[str, str | None]:
-        connection = self._greeted(self._opening.introduction)
+        connection, _ = greet(self._opening, self._deadline())
         try:
-            answer = self._ask(connection, subscribe(self._names))
+            answer = connection.ask(subscribe(self._names), self._deadline())
         except BaseException:
             connection.close()
             raise
@@ -162,34 +143,25 @@ class EventStream:
 
     def _missing(self, root: str) -> list[AnyEvent]:
         try:
-            elsewhere = msgspec.structs.replace(self._opening.introduction, workspace=root)
-            connection = self._greeted(elsewhere)
+            elsewhere = msgspec.structs.replace(self._opening, workspace=root)
+            connection, _ = greet(elsewhere, self._deadline())
         except _GONE:
             raise
         except StetError:  # no longer allowed, and so no longer to be read
             return [LostEvent(None)]
         try:
-            found = catch_up(lambda call: self._ask(connection, call), self._follower.last(root))
+            last = self._follower.last(root)
+            found = catch_up(lambda call: connection.ask(call, self._deadline()), last)
             return self._follower.filled(root, found)
         finally:
             connection.close()
 
-    def _greeted(self, introduction: Introduction) -> Connection:
-        connection = Connection(reach(self._opening.endpoint, start=False), self._opening.encoding)
-        try:
-            self._ask(connection, Call("hello", introduction.params(), HelloResult))
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    def _ask(self, connection: Connection, call: Call[T]) -> T:
+    def _deadline(self) -> float | None:
         timeout = self._opening.timeout
-        return connection.ask(call, None if timeout is None else time.monotonic() + timeout)
+        return None if timeout is None else time.monotonic() + timeout
 
     def _drop_if_closed(self) -> None:
         """Close the connection of a closed stream, unless somebody still waits with it.
-
         Who waits comes here after releasing the turn: one of the two finds it closed.
         """
         if self._closed.is_set() and self._turn.acquire(blocking=False):

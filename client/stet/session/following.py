@@ -1,9 +1,8 @@
 """Following a history without missing a commit, whatever happens to the connection; no I/O.
 
-``subscribe`` answers with the heads of the histories, and every commit event names its
-parent. So whoever remembers the last commit of each workspace sees at once where something
-is missing - after a reconnect, because the daemon left events out, or for any other reason -
-and asks ``log`` for it::
+``subscribe`` answers with the heads of the histories, and every commit event names its parent. So
+whoever remembers the last commit of each workspace sees at once where something is missing - after
+a reconnect, because the daemon left events out, or for any other reason - and asks ``log`` for it::
 
     gap = follower.began(heads)             after every subscribe
     event, None or gap = follower.take(event)

@@ -1,34 +1,23 @@
-"""What both sessions have: a method per request, and what they were opened with.
+"""What both sessions have: a method per request, and what they were opened with. No I/O.
 
-The methods are made of the functions of :mod:`stet.calls`. A method hands its call to
-``perform``, which gives the result in :class:`stet.Session` and a coroutine of the result in
-:class:`stet.aio.AsyncSession`: so one list of methods serves both, and type checkers see the
-right one. No I/O here.
+A method hands a call of :mod:`stet.calls` to ``perform``, which gives the result in
+:class:`stet.Session` and a coroutine of the result in :class:`stet.aio.AsyncSession`: so one list
+of methods serves both, and type checkers see the right one.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Coroutine
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Concatenate,
-    Generic,
-    ParamSpec,
-    TypedDict,
-    TypeVar,
-    cast,
-    overload,
-)
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypedDict, TypeVar, cast, overload
 
 import msgspec
 
 from stet import calls
 from stet.calls import Call
 from stet.service.spawn import Endpoint
-from stet.session.conversation import Introduction
+from stet.session.patches import given
+from stet.version import __version__
 from stet.wire.framing import Encoding
 from stet.wire.results import HelloResult
 
@@ -46,37 +35,27 @@ TIMEOUT = 120.0
 class Opening(msgspec.Struct, frozen=True):
     """How a session is opened: which daemon, who says hello, how, and how long to wait.
 
-    ``timeout``: seconds, None for no limit. ``start``: whether to start a daemon when none
-    answers.
+    ``workspace`` None is for the control socket only. ``session`` None lets the daemon choose a
+    name, which later connections of the same session must then give. ``timeout``: seconds, None
+    for no limit. ``start``: whether to start a daemon when none answers.
     """
 
     endpoint: Endpoint
-    introduction: Introduction
+    workspace: str | None
+    session: str | None
+    agent: str | None
+    secret: str | None
     encoding: Encoding
     timeout: float | None
     start: bool
 
-
-def opening(
-    workspace: str | os.PathLike[str] | None,
-    session: str | None,
-    agent: str | None,
-    control: bool,
-    secret: str | None,
-    encoding: str,
-    timeout: float | None,
-    start: bool,
-    endpoint: Endpoint | None,
-) -> Opening:
-    """The parameters of connect() as an Opening; a relative workspace is made absolute."""
-    directory = None if workspace is None else os.path.abspath(os.fspath(workspace))
-    return Opening(
-        endpoint or Endpoint.from_environment(control=control),
-        Introduction(directory, session, agent, secret),
-        Encoding(encoding),
-        timeout,
-        start,
-    )
+    def hello(self) -> Call[HelloResult]:
+        """What every connection of the session begins with."""
+        client = {"name": "stet-python", "version": __version__}
+        named = given(
+            workspace=self.workspace, session=self.session, agent=self.agent, secret=self.secret
+        )
+        return Call("hello", {"protocol": 1, "client": client, **named}, HelloResult)
 
 
 class LogFilters(TypedDict, total=False):
@@ -99,13 +78,7 @@ class Request(Generic[P, T_co]):
     if TYPE_CHECKING:
 
         @overload
-        def __get__(
-            self, instance: None, owner: type[Session]
-        ) -> Callable[Concatenate[Session, P], T_co]: ...
-        @overload
-        def __get__(
-            self, instance: None, owner: type[AsyncSession]
-        ) -> Callable[Concatenate[AsyncSession, P], Coroutine[Any, Any, T_co]]: ...
+        def __get__(self, instance: None, owner: type) -> Callable[..., Any]: ...
         @overload
         def __get__(self, instance: Session, owner: type[Session]) -> Callable[P, T_co]: ...
         @overload
@@ -121,28 +94,20 @@ def _sends(build: Callable[P, Call[T_co]]) -> Request[P, T_co]:
     def method(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> Any:
         return self.perform(build(*args, **kwargs))
 
-    _describe(method, build)
-    return cast("Request[P, T_co]", method)
-
-
-def _describe(method: Callable[..., Any], build: Callable[..., Call[Any]]) -> None:
-    """Give a made method the name, documentation and signature that help() shows.
-
-    No signature in programs of ours (:mod:`stet.quick_start`): inspect takes long to load.
-    """
     method.__name__ = method.__qualname__ = build.__name__
     method.__doc__ = build.__doc__
-    if "stet.quick_start" in sys.modules:
-        return
-    import inspect
+    # No signature for help() in programs of ours: inspect takes long to load.
+    if "stet.quick_start" not in sys.modules:
+        import inspect
 
-    own = inspect.signature(build)
-    this = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
-    # Annotations are text here: "Call[EditResult]" gives EditResult.
-    result = str(own.return_annotation).removeprefix("Call[").removesuffix("]")
-    method.__signature__ = own.replace(  # type: ignore[attr-defined]
-        parameters=[this, *own.parameters.values()], return_annotation=result
-    )
+        own = inspect.signature(build)
+        this = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+        # Annotations are text here: "Call[EditResult]" gives EditResult.
+        result = str(own.return_annotation).removeprefix("Call[").removesuffix("]")
+        method.__signature__ = own.replace(  # type: ignore[attr-defined]
+            parameters=[this, *own.parameters.values()], return_annotation=result
+        )
+    return cast("Request[P, T_co]", method)
 
 
 class SessionMethods:
@@ -206,8 +171,7 @@ class SessionMethods:
     def _greeted(self, hello: HelloResult) -> None:
         """Take the daemon's answer; a name that it made up is the session's from now on."""
         self.hello = hello
-        introduced = msgspec.structs.replace(self._opening.introduction, session=hello.session)
-        self._opening = msgspec.structs.replace(self._opening, introduction=introduced)
+        self._opening = msgspec.structs.replace(self._opening, session=hello.session)
 
     @property
     def session(self) -> str | None:

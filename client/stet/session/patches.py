@@ -117,10 +117,9 @@ def change(
 ) -> Change:
     r"""Put ``replace`` in the place of ``search``, which must stand exactly once.
 
-    ``occurrence``: the n-th place of several, from 1; ``near_line``: the one nearest to that
-    line. ``regex``: ``search`` is a pattern, ``\1`` and ``\g<name>`` work in ``replace``.
-    ``fuzzy``: the one passage that is at least so similar, 0.5 to 1. Without ``replace`` the
-    text is deleted.
+    ``occurrence``: the n-th place of several, from 1; ``near_line``: the one nearest to that line.
+    ``regex``: ``search`` is a pattern, ``\1`` and ``\g<name>`` work in ``replace``. ``fuzzy``: the
+    one passage that is at least so similar, 0.5 to 1. Without ``replace`` the text is deleted.
     """
     options = given(occurrence=occurrence, regex=regex or None, fuzzy=fuzzy, near_line=near_line)
     return cast("Change", {"search": search, "replace": replace, **options})

@@ -1,7 +1,6 @@
 """How often and how long a session tries again after a lost connection; no I/O, no clock.
 
-Trying again is safe because of what is tried: calls that only read, set a value, or carry
-a ``request_id`` (P6). The rules:
+What is tried again only reads, sets a value, or carries a ``request_id`` (P6). The rules:
 
 - a connection lost under a call: at most LOSSES times, for a call that kills the daemon
   must not kill it for ever;
@@ -9,10 +8,6 @@ a ``request_id`` (P6). The rules:
   seconds, which a restart under systemd fits into;
 - no daemon: the same if it is somebody else's task to start it (``patient``);
 - garbled replies, time-outs and refusals are never tried again.
-
-Once a connection was lost under a call, only the daemon's answer to that call can tell whether it
-was carried out. What keeps a later attempt from being made says nothing about an earlier one, and
-is told as the cause of a ConnectionLost (:meth:`Retrying.told`).
 """
 
 from __future__ import annotations
@@ -52,12 +47,13 @@ class Retrying:
         if not self._worth_it(error, now):
             return None
         pause, self._pause = self._pause, min(self._pause * 2, LONGEST_PAUSE)
-        if self.deadline is not None and now + pause >= self.deadline:
-            return None
-        return pause
+        late = self.deadline is not None and now + pause >= self.deadline
+        return None if late else pause
 
-    def told(self, error: StetError) -> StetError:
-        """What is told of a call that is given up because of an error that is no answer to it."""
+    def reason(self, error: StetError) -> StetError:
+        """Why a call was given up. Once a connection was lost under it, only the daemon's answer
+        can tell whether it was carried out: what prevents a later attempt is no more than a cause.
+        """
         if not self._losses or isinstance(error, ConnectionLost):
             return error
         lost = ConnectionLost(f"the connection was lost under this call; then: {error.message}")
@@ -70,10 +66,9 @@ class Retrying:
         if isinstance(error, ConnectionLost):
             self._losses += 1
             return self._losses < LOSSES
-        if isinstance(error, ShuttingDown) or (
-            isinstance(error, DaemonUnreachable) and self._patient
-        ):
-            if self._gone_since is None:
-                self._gone_since = now
-            return now - self._gone_since < PATIENCE
-        return False
+        gone = isinstance(error, DaemonUnreachable) and self._patient
+        if not gone and not isinstance(error, ShuttingDown):
+            return False
+        if self._gone_since is None:
+            self._gone_since = now
+        return now - self._gone_since < PATIENCE

@@ -1,12 +1,5 @@
 """Events as typed values: the ``params`` of the notifications that ``subscribe`` asks for.
 
-    {"event": "commit", "workspace": ROOT, "commit": CommitInfo}
-    {"event": "mode", "workspace": ROOT, "session": NAME | null, "mode": ..,
-     "session_mode": .. | null, "workspace_mode": .., "until"?: when a grant ends}
-    {"event": "upgrade_request", "workspace": ROOT, "request": .., "session": .., "agent": ..,
-     "reason": .., "time": .., "status": "pending" | "approved" | "denied", "note"?: ..}
-    {"event": "lost", "count": N | null}
-
 Commits come in the order of the history, each with its parent, so that a reader sees where
 one is missing. ``lost`` stands where events were left out, because the subscriber did not
 take them in time. Unknown events are to be ignored.
@@ -27,10 +20,8 @@ EVENTS = ("commit", "mode", "upgrade_request")
 
 
 class CommitEvent(msgspec.Struct, frozen=True, tag_field="event", tag="commit", omit_defaults=True):
-    """A commit was made in the workspace with this root.
-
-    ``files_left_out``: so many of its files are not listed, because they are too many;
-    ``show`` has them.
+    """A commit was made in the workspace with this root. ``files_left_out``: so many of its files
+    are not listed, because they are too many; ``show`` has them.
     """
 
     workspace: str
@@ -40,7 +31,6 @@ class CommitEvent(msgspec.Struct, frozen=True, tag_field="event", tag="commit", 
 
 class ModeEvent(msgspec.Struct, frozen=True, tag_field="event", tag="mode", omit_defaults=True):
     """The mode of a session was set, or (``session`` None) that of a workspace; or a grant ended.
-
     ``mode`` is the one that holds: the stricter of the other two. ``until``: when the grant that
     was given ends.
     """
@@ -54,14 +44,11 @@ class ModeEvent(msgspec.Struct, frozen=True, tag_field="event", tag="mode", omit
 
 
 class UpgradeRequestEvent(
-    msgspec.Struct,
-    frozen=True,
-    tag_field="event",
-    tag="upgrade_request",
-    kw_only=True,
-    omit_defaults=True,
+    msgspec.Struct, frozen=True, tag_field="event", tag="upgrade_request", omit_defaults=True
 ):
-    """A session asks for write access, or its request was decided (``status``, ``note``)."""
+    """A session asks for write access, or its request was decided: ``status`` is ``pending``,
+    ``approved`` or ``denied``, ``note`` the person's.
+    """
 
     workspace: str
     request: str
@@ -83,10 +70,9 @@ AnyEvent = CommitEvent | ModeEvent | UpgradeRequestEvent | LostEvent
 
 
 class Subscribed(msgspec.Struct, frozen=True):
-    """The answer to ``subscribe``: what is subscribed, and where the histories stand.
-
-    ``heads`` has the newest commit of each workspace by its root; every later commit will
-    come as an event. ``head`` is that of the connection's own workspace.
+    """The answer to ``subscribe``: what is subscribed, and where the histories stand. ``heads`` has
+    the newest commit of each workspace by its root; every later commit will come as an event.
+    ``head`` is that of the connection's own workspace.
     """
 
     events: list[str]
@@ -95,9 +81,8 @@ class Subscribed(msgspec.Struct, frozen=True):
 
 
 def read_event(params: Mapping[str, Any]) -> AnyEvent | None:
-    """A notification's params as a value; None for one that this version does not know.
-
-    Raises msgspec.ValidationError for a known event of another shape.
+    """A notification's params as a value; None for one that this version does not know. Raises
+    msgspec.ValidationError for a known event of another shape.
     """
     if params.get("event") not in (*EVENTS, "lost"):
         return None

@@ -1,7 +1,6 @@
 """What an error reply says: the kinds of CONTRACT.md 4 and the values that carry them.
 
-A failure is a value; the sentences for the model are written where the failure is
-noticed, and the kind is what programs branch on.
+The sentences for the model are written where the failure is noticed; programs branch on the kind.
 """
 
 from __future__ import annotations
@@ -58,12 +57,8 @@ class Kind(StrEnum):
 
 
 #: JSON-RPC 2.0 error codes; every kind of our own shares one.
-_CODES = {
-    Kind.PARSE_ERROR: -32700,
-    Kind.UNKNOWN_METHOD: -32601,
-    Kind.INVALID_PARAMS: -32602,
-    Kind.INTERNAL: -32603,
-}
+_CODES = {Kind.PARSE_ERROR: -32700, Kind.UNKNOWN_METHOD: -32601, Kind.INVALID_PARAMS: -32602,
+          Kind.INTERNAL: -32603}  # fmt: skip
 APPLICATION_ERROR = -32000
 
 
@@ -73,10 +68,9 @@ def code_of(kind: Kind) -> int:
 
 
 class Nearest(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The passage of the file closest to a text that was not found.
-
-    ``line`` and ``end_line`` count from 1, both inclusive. ``first_difference`` says
-    which line differs first and how, with tabs, trailing spaces and CR spelled out.
+    """The passage of the file closest to a text that was not found. ``line`` and ``end_line`` count
+    from 1, both inclusive. ``first_difference`` says which line differs first and how, with tabs,
+    trailing spaces and CR spelled out.
     """
 
     line: int
@@ -86,10 +80,9 @@ class Nearest(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ConflictingFile(msgspec.Struct, frozen=True):
-    """A file whose edits can't be taken back around later ones.
-
-    ``hunks``: the pieces of the file with Git's conflict markers, or one sentence that says what
-    else is in the way. ``commits``: who changed it since, newest first, as far as it is known.
+    """A file whose edits can't be taken back around later ones. ``hunks``: the pieces of the file
+    with Git's conflict markers, or one sentence that says what else is in the way. ``commits``: who
+    changed it since, newest first, as far as it is known.
     """
 
     path: str
@@ -98,11 +91,9 @@ class ConflictingFile(msgspec.Struct, frozen=True):
 
 
 class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing that was wrong with a call.
-
-    ``index`` counts the call's edits from 0; ``line`` counts from 1; ``candidates``
-    are the 1-based lines of the places where an ambiguous text stands; ``call`` counts the
-    calls of a transaction from 0.
+    """One thing that was wrong with a call. ``index`` counts the call's edits from 0; ``line``
+    counts from 1; ``candidates`` are the 1-based lines of the places where an ambiguous text
+    stands; ``call`` counts the calls of a transaction from 0.
     """
 
     kind: str
@@ -116,10 +107,9 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Refused(Exception):
-    """A call that is refused, with every reason; nothing has been changed.
-
-    ``extra`` goes into the reply's ``data`` beside ``kind`` and ``failures``
-    (``conflicts`` of an undo, ``result`` of ``patch_block``).
+    """A call that is refused, with every reason; nothing has been changed. ``extra`` goes into the
+    reply's ``data`` beside ``kind`` and ``failures`` (``conflicts`` of an undo, ``result`` of
+    ``patch_block``).
     """
 
     def __init__(self, *failures: Failure, extra: dict[str, Any] | None = None) -> None:

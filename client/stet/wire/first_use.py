@@ -1,10 +1,9 @@
 """Decoding into a class for the first time: one thread at a time.
 
-msgspec gathers what it has to know of a class when the class is decoded into for the first time.
-It keeps that before it is complete, because a class may refer to itself; a thread that decodes
-into the same class meanwhile follows pointers that are not there yet, and the process ends with
-SIGSEGV (seen with msgspec 0.22.0, in a program with four clients). What is decoded into by name
-while a module is imported needs nothing of this.
+msgspec keeps what it gathers about a class before that is complete, because a class may refer to
+itself. A thread that decodes into the same class meanwhile follows pointers that are not there
+yet, and the process ends with SIGSEGV (seen with msgspec 0.22.0, in a program with four clients).
+What is decoded into by name while a module is imported needs nothing of this.
 """
 
 from __future__ import annotations

@@ -7,9 +7,8 @@ Grammar of one direction of a connection::
     msgpack-stream = *( length payload )           ; any other first byte
     length      = 4 bytes, unsigned, big-endian    ; counts the payload only, 1..max_frame
 
-Both directions of a connection use one encoding; the side that speaks first chooses it.
-What the payload says is decided in :mod:`stet.wire.messages`; nothing here decodes it.
-Sockets, timeouts and replies live elsewhere (``stet.session.connection``, ``stetd.server.server``).
+Both directions of a connection use one encoding; the side that speaks first chooses it. What the
+payload says is decided in :mod:`stet.wire.messages`.
 """
 
 from __future__ import annotations
@@ -30,6 +29,12 @@ _LENGTH_BYTES = 4
 _LF = b"\n"
 _OPENING_BRACE = 0x7B
 _BLANK_LINE = re.compile(rb"[ \t\r]*\n")
+_JSON_FRAMES = "This connection speaks JSON: one JSON object a line, each ended by a newline."
+_MSGPACK_FRAMES = (
+    "This connection speaks MessagePack, because its first byte was not '{': each message is a "
+    "4-byte big-endian length and that many bytes of MessagePack. For JSON, let the first byte be "
+    "'{' and send one object a line."
+)
 
 
 class Encoding(StrEnum):
@@ -56,11 +61,9 @@ class Framer:
     """Cuts one direction of one connection into payloads.
 
     Feed what was received, then call :meth:`next_frame` until it returns None. At most
-    ``max_frame`` bytes of an unfinished frame are held, beside the last piece fed; memory
-    is taken for bytes that arrived, never for a length that was only announced. After a
-    FrameError the framer stays broken: every further call raises the same error.
-
-    ``encoding`` is None until the first byte was fed, unless it was given.
+    ``max_frame`` bytes of an unfinished frame are held, beside the last piece fed, and no memory
+    is taken for a length that was only announced. After a FrameError every further call raises
+    the same error. ``encoding`` is None until the first byte was fed, unless it was given.
     """
 
     def __init__(
@@ -84,8 +87,8 @@ class Framer:
     def next_frame(self) -> bytes | None:
         """The next payload, without its newline or length; None if more bytes are needed.
 
-        Raises FrameError for an empty frame and for one over ``max_frame`` bytes, which is
-        noticed as soon as the length, or that many bytes without a newline, are there.
+        Raises FrameError for an empty frame, and for one over ``max_frame`` bytes as soon as the
+        length, or that many bytes without a newline, are there.
         """
         bounds = self._bounds()
         if bounds is None:
@@ -103,7 +106,7 @@ class Framer:
             raise self._fail(
                 Kind.PARSE_ERROR,
                 f"The connection ended in the middle of a frame, after {len(self._buffer)} "
-                f"bytes of it. {self._how_to_frame()}",
+                "bytes of it.",
             )
 
     @property
@@ -137,13 +140,10 @@ class Framer:
         """Offsets of the first frame's payload (start, end) and of the byte after the frame."""
         if self._error is not None:
             raise self._error
+        if self.encoding is not Encoding.JSON:
+            return self._counted_bounds()
         if not self._buffer:
             return None
-        if self.encoding is Encoding.JSON:
-            return self._line_bounds()
-        return self._counted_bounds()
-
-    def _line_bounds(self) -> tuple[int, int, int] | None:
         newline = self._buffer.find(_LF, self._searched)
         length = len(self._buffer) if newline < 0 else newline
         if length > self._max_frame:
@@ -153,7 +153,7 @@ class Framer:
             return None
         self._searched = newline
         if _BLANK_LINE.match(self._buffer):
-            raise self._fail_empty()
+            raise self._fail(Kind.PARSE_ERROR, "Empty frame.")
         return 0, newline, newline + 1
 
     def _counted_bounds(self) -> tuple[int, int, int] | None:
@@ -161,41 +161,29 @@ class Framer:
             return None
         length = int.from_bytes(self._buffer[:_LENGTH_BYTES], "big")
         if length == 0:
-            raise self._fail_empty()
+            raise self._fail(Kind.PARSE_ERROR, "Empty frame.")
         if length > self._max_frame:
             raise self._fail_too_large(str(length))
         end = _LENGTH_BYTES + length
         return (_LENGTH_BYTES, end, end) if len(self._buffer) >= end else None
-
-    def _fail_empty(self) -> FrameError:
-        return self._fail(Kind.PARSE_ERROR, f"Empty frame. {self._how_to_frame()}")
 
     def _fail_too_large(self, length: str) -> FrameError:
         return self._fail(
             Kind.FRAME_TOO_LARGE,
             f"The frame has {length} bytes; the limit is {self._max_frame} bytes. Send less in "
             "one message, for example split the edit into several calls. (max_frame in the "
-            f"daemon's configuration) {self._how_to_frame()}",
+            "daemon's configuration)",
         )
 
     def _fail(self, kind: Kind, message: str) -> FrameError:
-        self._error = FrameError(kind, message)
+        how = _JSON_FRAMES if self.encoding is Encoding.JSON else _MSGPACK_FRAMES
+        self._error = FrameError(kind, f"{message} {how}")
         self._buffer.clear()
         return self._error
 
-    def _how_to_frame(self) -> str:
-        if self.encoding is Encoding.JSON:
-            return "This connection speaks JSON: one JSON object a line, each ended by a newline."
-        return (
-            "This connection speaks MessagePack, because its first byte was not '{': each "
-            "message is a 4-byte big-endian length and that many bytes of MessagePack. For "
-            "JSON, let the first byte be '{' and send one object a line."
-        )
-
 
 def enclose(encoding: Encoding, payload: bytes) -> bytes:
-    """``payload`` as one frame. A JSON payload must not contain a newline byte.
-
+    """``payload`` as one frame; one in JSON must not contain a newline byte.
     Raises ValueError for a MessagePack payload that the length field can't express.
     """
     if encoding is Encoding.JSON:

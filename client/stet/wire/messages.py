@@ -12,21 +12,19 @@ Every one may carry ``"jsonrpc": "2.0"``; it is never sent. ``params`` may be ab
 
 Whatever the encoding, params are the JSON data model and no more: null, booleans, 64-bit
 signed integers, finite floats, text, lists, maps with text keys, nested at most MAX_DEPTH
-deep, at most MAX_VALUES of them. So a MessagePack peer can't bring in byte strings, extension
-types, NaN or odd keys that the rest of the program would have to think about.
+deep, at most MAX_VALUES of them.
 
-Rules for later versions: unknown members of a *request's* envelope are refused (a misspelt
-``parms`` would otherwise run the method without its parameters); unknown members of
-replies and events are ignored, so the daemon may add some.
-
-What the methods' params mean is decided by the daemon's handlers, not here.
+Unknown members of a *request's* envelope are refused (a misspelt ``parms`` would otherwise run
+the method without its parameters). Those of replies and events are ignored, so that the daemon
+may add some.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache
 from typing import Annotated, Any, Final, NewType
 
@@ -54,12 +52,10 @@ _Finite = Annotated[float, msgspec.Meta(ge=-sys.float_info.max, le=sys.float_inf
 def _nested(depth: int) -> Any:
     """The type of a value whose lists and maps nest at most ``depth`` deep.
 
-    A type of limited depth rather than Any: deep nesting is then refused with its place,
-    long before it could exhaust the stack here or in whoever walks the params later.
-
-    Each level is a NewType because hashing a union walks all of it: without, naming the
-    type alone takes 2**depth steps. msgspec's own copy of the type has that many nodes
-    (2.5 ms at depth 8), so it is only made when a request is to be decoded.
+    Deep nesting is then refused with its place, long before it could exhaust the stack here or in
+    whoever walks the params later. Each level is a NewType because hashing a union walks all of
+    it: without, naming the type alone takes 2**depth steps. msgspec's own copy of the type has
+    that many nodes (2.5 ms at depth 8), so it is only made when a request is to be decoded.
     """
     opaque: Any = NewType  # type checkers know no types that are made in a loop
     scalar: Any = None | bool | _Integer | _Finite | str
@@ -68,6 +64,9 @@ def _nested(depth: int) -> Any:
         inner: Any = opaque(f"Level{level}", value)
         value = scalar | list[inner] | dict[str, inner]
     return value
+
+
+Id = str | int | None
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -87,10 +86,8 @@ class ErrorObject(msgspec.Struct, frozen=True):
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """The answer to the request with this ``id`` (None: to a message that had none).
-
-    Exactly one of ``result`` and ``error`` is set. ``result`` is still encoded: give it to
-    :func:`decode_result` with its type.
+    """The answer to the request with this ``id`` (None: to a message that had none): a ``result``,
+    still encoded (:func:`decode_result`), or an ``error``.
     """
 
     id: str | int | None
@@ -119,6 +116,9 @@ class MalformedMessage(Exception):
         self.id = id
 
 
+_MODULES: dict[Encoding, Any] = {Encoding.JSON: msgspec.json, Encoding.MSGPACK: msgspec.msgpack}
+
+
 @cache
 def _request_decoder(encoding: Encoding) -> Callable[[bytes], Any]:
     envelope = msgspec.defstruct(
@@ -132,13 +132,12 @@ def _request_decoder(encoding: Encoding) -> Callable[[bytes], Any]:
         frozen=True,
         forbid_unknown_fields=True,
     )
-    if encoding is Encoding.JSON:
-        return msgspec.json.Decoder(envelope).decode
-    return msgspec.msgpack.Decoder(envelope).decode
+    decode: Callable[[bytes], Any] = _MODULES[encoding].Decoder(envelope).decode
+    return decode
 
 
 class _OnlyId(msgspec.Struct, frozen=True):
-    """Any message, of which only the id is looked at; the rest is skipped, not made."""
+    """Any message, of which only the id is decoded."""
 
     id: str | _Integer | None = None
 
@@ -153,13 +152,11 @@ class _AnswerEnvelope(msgspec.Struct, frozen=True):
     params: dict[str, Any] = {}
 
 
-_ANSWER_DECODERS = {
-    Encoding.JSON: msgspec.json.Decoder(_AnswerEnvelope).decode,
-    Encoding.MSGPACK: msgspec.msgpack.Decoder(_AnswerEnvelope).decode,
+_ANSWER_DECODERS: dict[Encoding, Callable[[bytes], _AnswerEnvelope]] = {
+    encoding: module.Decoder(_AnswerEnvelope).decode for encoding, module in _MODULES.items()
 }
-_ENCODERS = {
-    Encoding.JSON: msgspec.json.Encoder().encode,
-    Encoding.MSGPACK: msgspec.msgpack.Encoder().encode,
+_ENCODERS: dict[Encoding, Callable[[object], bytes]] = {
+    encoding: module.Encoder().encode for encoding, module in _MODULES.items()
 }
 _NAMES = {Encoding.JSON: "JSON", Encoding.MSGPACK: "MessagePack"}
 
@@ -175,10 +172,13 @@ _REQUEST_SHAPE = (
 def decode_request(encoding: Encoding, frame: bytes) -> Request:
     """The request in a frame's payload. Raises MalformedMessage and nothing else."""
     if len(frame) > MAX_VALUES and holds_more_values_than(MAX_VALUES, encoding, frame):
+        request = None
+        with contextlib.suppress(*_UNDECODABLE):
+            request = _MODULES[encoding].decode(frame, type=known(_OnlyId)).id
         raise MalformedMessage(
             Kind.INPUT_TOO_LARGE,
             f"The message holds more than {MAX_VALUES:,} values. Send fewer edits in one call.",
-            _id_of(encoding, frame),
+            request,
         )
     try:
         envelope: Any = _request_decoder(encoding)(frame)
@@ -192,23 +192,15 @@ def decode_request(encoding: Encoding, frame: bytes) -> Request:
         )
     params = {} if envelope.params is None else envelope.params
     if not isinstance(params, dict):
+        types: dict[type, str] = {list: "a list", str: "text"}
         raise MalformedMessage(
             Kind.INVALID_PARAMS,
-            f"params must be an object with named members, not {_json_type(params)}. "
+            "params must be an object with named members, not "
+            f"{types.get(type(params), 'a single value')}. "
             'Send {"params": {"name": value, ..}}.',
             envelope.id,
         )
     return Request(envelope.method, params, envelope.id)
-
-
-def _id_of(encoding: Encoding, frame: bytes) -> str | int | None:
-    """The id of a message of which nothing else is to be decoded; None if it has none."""
-    try:
-        if encoding is Encoding.JSON:
-            return msgspec.json.decode(frame, type=known(_OnlyId)).id
-        return msgspec.msgpack.decode(frame, type=known(_OnlyId)).id
-    except _UNDECODABLE:
-        return None
 
 
 def _malformed_request(encoding: Encoding, error: Exception) -> MalformedMessage:
@@ -224,12 +216,6 @@ def _malformed_request(encoding: Encoding, error: Exception) -> MalformedMessage
     else:
         text = f"The message is not {name}: {error}. {_REQUEST_SHAPE}"
     return MalformedMessage(Kind.PARSE_ERROR, text)
-
-
-def _json_type(value: object) -> str:
-    if isinstance(value, list):
-        return "a list"
-    return "text" if isinstance(value, str) else "a single value"
 
 
 def decode_reply(encoding: Encoding, frame: bytes) -> Reply | Event:
@@ -253,84 +239,56 @@ def decode_reply(encoding: Encoding, frame: bytes) -> Reply | Event:
 
 def decode_result(encoding: Encoding, result: msgspec.Raw, type: Any) -> Any:  # noqa: A002
     """A reply's result as a value of ``type``. Raises MalformedMessage if it is none."""
-    decode = msgspec.json.decode if encoding is Encoding.JSON else msgspec.msgpack.decode
     try:
-        return decode(result, type=known(type))
+        return _MODULES[encoding].decode(result, type=known(type))
     except _UNDECODABLE as error:
         raise MalformedMessage(
             Kind.PARSE_ERROR, f"The daemon's result is not what was expected: {error}"
         ) from error
 
 
-_CONTAINERS = (dict, list, tuple)
-
-
-def check_params(params: object) -> None:
+def check_params(value: object, depth: int = MAX_DEPTH) -> None:
     """Raise ValueError for params that :func:`decode_request` would refuse, or not see as meant.
-
     The encoders write more than is taken, and JSON's writes an infinity as null.
     """
-    level: list[object] = [params]
-    for _ in range(MAX_DEPTH):
-        level = [inner for value in level for inner in _members(value)]
-    for value in level:
-        if isinstance(value, _CONTAINERS):
+    if isinstance(value, (dict, list, tuple)):
+        if not depth:
             raise ValueError(f"lists and objects nest more than {MAX_DEPTH} deep")
-        _members(value)
-
-
-def _members(value: object) -> Iterable[object]:
-    """What a value consists of, nothing for a scalar. Raises ValueError for what is neither."""
-    if isinstance(value, str) or value is None:
-        return ()
-    if isinstance(value, dict):
-        for key in value:
+        for key in value if isinstance(value, dict) else ():
             if not isinstance(key, str):
                 raise ValueError(f"{key!r} names a member, and is no text")
-        return value.values()
-    if isinstance(value, list | tuple):
-        return value
-    if isinstance(value, float):
+        for inner in value.values() if isinstance(value, dict) else value:
+            if type(inner) is not str:  # which most are
+                check_params(inner, depth - 1)
+    elif isinstance(value, float):
         if not math.isfinite(value):
             raise ValueError(f"{value} is not a finite number")
-    elif not isinstance(value, int):
+    elif isinstance(value, int):
+        if not _LEAST <= value <= _MOST:
+            raise ValueError("an integer has more than 64 bits")
+    elif not isinstance(value, str | None):
         raise ValueError(f"a value is of the type {type(value).__name__}")
-    elif not _LEAST <= value <= _MOST:
-        raise ValueError("an integer has more than 64 bits")
-    return ()
 
 
-def encode_request(
-    encoding: Encoding,
-    id: str | int | None,  # noqa: A002 - the name it has on the wire
-    method: str,
-    params: object,
-) -> bytes:
-    """A request's payload, not yet framed; ``id`` None makes it a notification."""
-    request: dict[str, object] = {"method": method, "params": params}
-    return _ENCODERS[encoding](request if id is None else {"id": id, **request})
+def encode_request(encoding: Encoding, request: Id, method: str, params: object) -> bytes:
+    """A request's payload, not yet framed; ``request``, its id, None makes it a notification."""
+    message: dict[str, object] = {"method": method, "params": params}
+    return _ENCODERS[encoding](message if request is None else {"id": request, **message})
 
 
-def encode_result(encoding: Encoding, id: str | int | None, result: object) -> bytes:  # noqa: A002
-    """A successful reply's payload; ``result`` is anything that msgspec can encode.
-
-    Raises what msgspec raises for a value that it can't (a lone surrogate, an integer of
-    more than 64 bits in MessagePack): a defect of whoever made the result.
+def encode_result(encoding: Encoding, request: Id, result: object) -> bytes:
+    """A successful reply's payload. Raises what msgspec raises for a value that it can't encode (a
+    lone surrogate, more than 64 bits in MessagePack): a defect of whoever made the result.
     """
-    return _ENCODERS[encoding]({"id": id, "result": result})
+    return _ENCODERS[encoding]({"id": request, "result": result})
 
 
 def encode_error(
-    encoding: Encoding,
-    id: str | int | None,  # noqa: A002 - the name it has on the wire
-    code: int,
-    message: str,
-    data: dict[str, Any],
+    encoding: Encoding, request: Id, code: int, message: str, data: dict[str, Any]
 ) -> bytes:
     """A refusal's payload; ``data`` holds ``kind`` and what goes with it."""
-    return _ENCODERS[encoding](
-        {"id": id, "error": {"code": code, "message": message, "data": data}}
-    )
+    error = {"code": code, "message": message, "data": data}
+    return _ENCODERS[encoding]({"id": request, "error": error})
 
 
 def encode_event(encoding: Encoding, params: object) -> bytes:

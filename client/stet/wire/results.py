@@ -12,11 +12,10 @@ import msgspec
 
 
 class FileChange(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One file of a commit. ``before``/``after`` are blob ids, None for no file.
-
-    ``status`` is A (added), M (modified), D (deleted) or R (renamed, with ``old_path``);
-    ``added``/``removed`` count lines. ``excluded``: the history does not keep this file, so
-    there is no diff of it, and in ``log`` and ``show`` neither ids nor counts.
+    """One file of a commit. ``before``/``after`` are blob ids, None for no file. ``status`` is A
+    (added), M (modified), D (deleted) or R (renamed, with ``old_path``); ``added``/``removed``
+    count lines. ``excluded``: the history does not keep this file, so there is no diff of it, and
+    in ``log`` and ``show`` neither ids nor counts.
     """
 
     path: str
@@ -30,10 +29,9 @@ class FileChange(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class EditReport(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where one edit of a call landed: lines ``line``..``end_line`` of the new file.
-
-    ``rung`` names the rung of the matching ladder (DIALECTS.md 0); ``score`` is given
-    for ``fuzzy`` only; ``call`` tells which call of a ``transaction``.
+    """Where one edit of a call landed: lines ``line``..``end_line`` of the new file. ``rung`` names
+    the rung of the matching ladder (DIALECTS.md 0); ``score`` is given for ``fuzzy`` only; ``call``
+    tells which call of a ``transaction``.
     """
 
     index: int
@@ -53,11 +51,10 @@ class ClipboardNote(msgspec.Struct, frozen=True):
 
 
 class BlockResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``patch_block`` did to one file, in the structure that its seed prescribes.
-
-    ``filepath`` is the path as the block spells it (null where none could be read),
-    ``result`` says ``Applied N changes``; ``exitCode`` is 0 and ``error`` null, or 1 and the
-    reason. ``call`` tells which call of a ``transaction``.
+    """What ``patch_block`` did to one file, in the structure that its seed prescribes. ``filepath``
+    is the path as the block spells it (null where none could be read), ``result`` says ``Applied N
+    changes``; ``exitCode`` is 0 and ``error`` null, or 1 and the reason. ``call`` tells which call
+    of a ``transaction``.
     """
 
     filepath: str | None
@@ -68,10 +65,9 @@ class BlockResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EditResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of every method that writes files. ``commit`` is null for a preview.
-
-    ``result`` is there for ``patch_block`` only: an object for one file, a list for several,
-    and always a list in a ``transaction``, over all its calls of that dialect.
+    """The outcome of every method that writes files. ``commit`` is null for a preview. ``result``
+    is there for ``patch_block`` only: an object for one file, a list for several, and always a list
+    in a ``transaction``, over all its calls of that dialect.
     """
 
     commit: str | None
@@ -96,9 +92,8 @@ class Peer(msgspec.Struct, frozen=True):
 
 
 class CommitInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """One commit of the shadow repository, read back from its trailers.
-
-    ``subagent``: which of the session's agents it was, where the client has told.
+    """One commit of the shadow repository, read back from its trailers. ``subagent``: which of the
+    session's agents it was, where the client has told.
     """
 
     commit: str
@@ -129,9 +124,8 @@ class Dropped(msgspec.Struct, frozen=True):
 
 
 class LogResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A page of history, newest first; ``cursor`` is None at the end.
-
-    ``dropped`` is there at the end of a history that does not begin with its first commit.
+    """A page of history, newest first; ``cursor`` is None at the end. ``dropped`` is there at the
+    end of a history that does not begin with its first commit.
     """
 
     commits: list[CommitInfo]
@@ -154,9 +148,8 @@ class DiffResult(msgspec.Struct, frozen=True):
 
 class BlameLines(msgspec.Struct, frozen=True, kw_only=True):
     """A run of lines that one commit wrote: ``count`` lines from ``line`` on, and their text.
-
-    ``kind`` is ``outside`` without a commit for what stands on disk and no commit has, and
-    with one for what was found there.
+    ``kind`` is ``outside`` without a commit for what stands on disk and no commit has, and with one
+    for what was found there.
     """
 
     line: int
@@ -177,11 +170,10 @@ class BlameResult(msgspec.Struct, frozen=True):
 
 
 class ReadResult(msgspec.Struct, frozen=True):
-    """A file or a range of its lines.
-
-    ``mode``: octal digits; ``lines``: number of lines of the whole file; ``eol``: one of
-    lf, crlf, cr, mixed, none; ``bom``: whether the file starts with a UTF-8 BOM (which
-    ``text`` leaves out). ``oid`` is the blob id of the whole file (for ``if_match``).
+    """A file or a range of its lines. ``mode``: octal digits; ``lines``: number of lines of the
+    whole file; ``eol``: one of lf, crlf, cr, mixed, none; ``bom``: whether the file starts with a
+    UTF-8 BOM (which ``text`` leaves out). ``oid`` is the blob id of the whole file (for
+    ``if_match``).
     """
 
     text: str
@@ -244,9 +236,8 @@ class ClipboardName(msgspec.Struct, frozen=True):
 
 
 class ModeResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``mode`` is the stricter of the two; each is ``restricted`` or ``unrestricted``.
-
-    ``until``: when a grant ends and ``mode`` is restricted again; the other two likewise.
+    """``mode`` is the stricter of the two; each is ``restricted`` or ``unrestricted``. ``until``:
+    when a grant ends and ``mode`` is restricted again; the other two likewise.
     """
 
     mode: str
@@ -258,10 +249,9 @@ class ModeResult(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class UpgradeResult(msgspec.Struct, frozen=True):
-    """What became of asking for write access: ``pending``, ``approved`` or ``denied``.
-
-    ``request`` is None where the session may write already. ``note`` is the person's; ``until``
-    the end of what was approved, if it has one; ``message`` the text for the model.
+    """What became of asking for write access: ``pending``, ``approved`` or ``denied``. ``request``
+    is None where the session may write already. ``note`` is the person's; ``until`` the end of what
+    was approved, if it has one; ``message`` the text for the model.
     """
 
     request: str | None
@@ -272,10 +262,8 @@ class UpgradeResult(msgspec.Struct, frozen=True):
 
 
 class UpgradeInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A request for write access, by a session of the workspace with this root.
-
-    ``time`` is when it was made, ``decided`` when the person decided, ``until`` when what was
-    approved ends.
+    """A request for write access, by a session of the workspace with this root. ``time`` is when it
+    was made, ``decided`` when the person decided, ``until`` when what was approved ends.
     """
 
     request: str
@@ -298,7 +286,6 @@ class UpgradeList(msgspec.Struct, frozen=True):
 
 class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A session of the workspace with this root. ``mode`` is the one that holds for it now.
-
     ``last_seen``: when it was opened or has edited last; ``commits``: how many edits it made;
     ``until``: when the grant of its own ends that lifts its mode.
     """
@@ -321,7 +308,6 @@ class SessionList(msgspec.Struct, frozen=True):
 
 class EndedSession(msgspec.Struct, frozen=True, kw_only=True):
     """A session that was ended: how many clipboards went, and the request that was denied by it.
-
     ``next_mode``: what would hold for a session that is opened under its name now.
     """
 
@@ -333,9 +319,8 @@ class EndedSession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkspaceInfo(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One allowed workspace; ``head`` is None while nothing has been recorded.
-
-    ``trouble``: why no call works in it (its directory is away, its history damaged, ..).
+    """One allowed workspace; ``head`` is None while nothing has been recorded. ``trouble``: why no
+    call works in it (its directory is away, its history damaged, ..).
     """
 
     root: str
@@ -353,11 +338,9 @@ class WorkspaceList(msgspec.Struct, frozen=True):
 
 
 class ExportResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A piece of an export, to be appended to the pieces before it.
-
-    ``commits``: how many are in it; ``context``: how many of these are there only because later
-    ones are made on them; ``skipped``: how many were left out because they change no file.
-    ``cursor`` is None at the end.
+    """A piece of an export, to be appended to the pieces before it. ``commits``: how many are in
+    it; ``context``: how many of these are there only because later ones are made on them;
+    ``skipped``: how many were left out because they change no file. ``cursor`` is None at the end.
     """
 
     format: str
@@ -369,10 +352,8 @@ class ExportResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PinInfo(msgspec.Struct, frozen=True):
-    """A name for a commit, and the commit's time and message.
-
-    ``commit`` is None for a reference that is damaged, ``time`` and ``message`` for a commit
-    that can't be read.
+    """A name for a commit, and the commit's time and message. ``commit`` is None for a reference
+    that is damaged, ``time`` and ``message`` for a commit that can't be read.
     """
 
     name: str
@@ -388,12 +369,11 @@ class PinList(msgspec.Struct, frozen=True):
 
 
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Something that is wrong with a history; ``message`` is a sentence for a person.
-
-    ``kind``: damaged_object, missing_object, wrong_object, damaged_pack, damaged_index,
-    missing_pack, missing_index, malformed, reverts, count, reference, journal, pin, replaced,
-    expect, deferred, more. ``what``: the file or reference concerned, relative to the repository;
-    ``commit``: the one that needs it; ``path``: in the workspace.
+    """Something that is wrong with a history; ``message`` is a sentence for a person. ``kind``:
+    damaged_object, missing_object, wrong_object, damaged_pack, damaged_index, missing_pack,
+    missing_index, malformed, reverts, count, reference, journal, pin, replaced, expect, deferred,
+    more. ``what``: the file or reference concerned, relative to the repository; ``commit``: the one
+    that needs it; ``path``: in the workspace.
     """
 
     kind: str
@@ -406,10 +386,9 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class VerifyResult(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a history is whole. ``objects`` counts those that were read and found whole.
-
-    ``changed_outside``: how many files of the workspace are other than the newest commit has
-    them, which is no problem; None if the directory is away. ``warnings``: what is odd and may
-    have a good reason.
+    ``changed_outside``: how many files of the workspace are other than the newest commit has them,
+    which is no problem; None if the directory is away. ``warnings``: what is odd and may have a
+    good reason.
     """
 
     ok: bool
@@ -447,7 +426,6 @@ class SkippedPath(msgspec.Struct, frozen=True):
 
 class SnapshotResult(msgspec.Struct, frozen=True, kw_only=True):
     """``commit`` is null when nothing has changed. ``files`` and ``bytes`` are the workspace's.
-
     ``skipped`` has the first hundred of ``skipped_count``.
     """
 
@@ -469,12 +447,11 @@ class ClipboardRef(msgspec.Struct, frozen=True):
 
 
 class ForgetResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What was forgotten (or, with ``commit`` null, would be).
-
-    ``commits`` changed the ``paths``; ``rewritten`` have a new id; ``contents`` counts the
-    versions that are gone, ``contents_left`` those that other paths keep in the history, of
-    which ``also_at`` have one now. ``in_workspace``: paths where a file still stands; it is
-    recorded again when it is edited. ``clipboards`` hold a part of it.
+    """What was forgotten (or, with ``commit`` null, would be). ``commits`` changed the ``paths``;
+    ``rewritten`` have a new id; ``contents`` counts the versions that are gone, ``contents_left``
+    those that other paths keep in the history, of which ``also_at`` have one now. ``in_workspace``:
+    paths where a file still stands; it is recorded again when it is edited. ``clipboards`` hold a
+    part of it.
     """
 
     commit: str | None
@@ -490,10 +467,8 @@ class ForgetResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkInfo(msgspec.Struct, frozen=True):
-    """Long work that is being done or waits: ``what`` is the method's name.
-
-    ``done`` of ``total`` steps of this ``phase``; total None: not known. A piece of work that
-    waits has no phase.
+    """Long work that is being done or waits: ``what`` is the method's name. ``done`` of ``total``
+    steps of this ``phase``; total None: not known. A piece of work that waits has no phase.
     """
 
     what: str
@@ -519,10 +494,8 @@ class OptionChange(msgspec.Struct, frozen=True):
 
 
 class ReloadResult(msgspec.Struct, frozen=True):
-    """What reading the configuration again has come to.
-
-    ``restart``: options that were changed in the file and need a restart. ``error``: why nothing
-    was taken over; the old configuration stays.
+    """What reading the configuration again has come to. ``restart``: options that were changed in
+    the file and need a restart. ``error``: why nothing was taken over; the old configuration stays.
     """
 
     path: str
@@ -576,12 +549,10 @@ class ObservedFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class ObserveResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of ``observe``.
-
-    ``outside``: the newest commit of what had been there and the history did not know. ``commit``
-    and ``files``: what the tool has changed, after it has run. ``complete``: of the whole
-    workspace all could be looked at; true where paths were named. ``untold``: nobody told before
-    the tool ran, so nothing is attributed to it.
+    """The outcome of ``observe``. ``outside``: the newest commit of what had been there and the
+    history did not know. ``commit`` and ``files``: what the tool has changed, after it has run.
+    ``complete``: of the whole workspace all could be looked at; true where paths were named.
+    ``untold``: nobody told before the tool ran, so nothing is attributed to it.
     """
 
     commit: str | None = None

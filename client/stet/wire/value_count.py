@@ -1,10 +1,9 @@
 """How many values a message holds, found out before they are made.
 
-16 MiB of MessagePack can be 16 million empty lists, which as Python objects take 1.3 GB and
-several seconds. Honest messages are large because their texts are, and hold few values; both
-counters skip texts at the speed of C and stop counting at the limit. They understand just
-enough of the formats for that: a malformed message is counted somehow, and refused later by
-whoever decodes it.
+16 MiB of MessagePack can be 16 million empty lists, which as Python objects take 1.3 GB and several
+seconds. Honest messages are large because of their texts, and hold few values. Both counters skip
+texts at the speed of C and stop at the limit. A malformed message is counted somehow, and refused
+later by whoever decodes it.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ _WINDOW = 1 << 18
 
 def _msgpack_sizes() -> tuple[list[int], dict[int, int]]:
     """Bytes to skip for each first byte, and the size of the length that may follow it.
-
     Of a list or map only the head is skipped: what is in it follows and is counted too.
     """
     skip = [1] * 256
@@ -52,26 +50,16 @@ _SKIP, _LENGTH_SIZE = _msgpack_sizes()
 
 def holds_more_values_than(limit: int, encoding: Encoding, message: bytes) -> bool:
     """Whether a message holds more than ``limit`` values, keys and containers included."""
-    if encoding is Encoding.JSON:
-        return _json_holds_more(limit, message)
-    return _msgpack_holds_more(limit, message)
-
-
-def _json_holds_more(limit: int, message: bytes) -> bool:
-    if not _json_may_hold_more(limit, message):
-        return False
-    found = next(islice(_JSON_VALUE.finditer(message), limit, None), None)
-    return found is not None and found[1] is not None
-
-
-def _json_may_hold_more(limit: int, message: bytes) -> bool:
-    # Every value but the first stands behind one of these, so this is never too few.
+    if encoding is not Encoding.JSON:
+        return _msgpack_holds_more(limit, message)
+    # Every value but the first stands behind one of these marks, so this is never too few.
     marks = 1
     for start in range(0, len(message), _WINDOW):
         end = start + _WINDOW
         marks += sum(message.count(mark, start, end) for mark in (b",", b":", b"[", b"{"))
         if marks > limit:
-            return True
+            found = next(islice(_JSON_VALUE.finditer(message), limit, None), None)
+            return found is not None and found[1] is not None
     return False
 
 
