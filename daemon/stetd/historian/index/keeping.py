@@ -20,7 +20,7 @@ from contextlib import closing, contextmanager
 
 from stet.wire.failures import Kind, Refused, refuse
 from stetd.historian.index.history_index import HistoryIndex
-from stetd.historian.index.schema import remove
+from stetd.historian.index.schema import remove, transaction
 from stetd.historian.index.writer import GrowingIndex, is_damage
 from stetd.historian.queries.commit_changes import commit_parts, commit_row
 from stetd.repository.priority import BEHIND_EDITS, give_way
@@ -60,7 +60,7 @@ def catch_up(index: GrowingIndex, repository: StoredObjects, head: str | None) -
     for _ in _find_missing(index, repository, head, missing):
         yield len(missing) // _ID
     while missing:
-        with index.adding():
+        with transaction(index.db):
             commits = text = 0
             while missing and commits < _BATCH_COMMITS and text < _BATCH_TEXT:
                 commit = repository.commit(bytes(missing[-_ID:]).hex())

@@ -21,13 +21,12 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
+from stetd.historian.index.schema import is_corrupt, primary_code, transaction
 from stetd.storage.disk import SyncFailed
 from stetd.storage.request_record import VERSION, RequestRecord, check_version
 
 _log = logging.getLogger(__name__)
-_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _SYNC_FAILED = (sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC)
-_PRIMARY = 0xFF  # of an extended result code
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS requests (
     workspace TEXT NOT NULL, session TEXT NOT NULL, request TEXT NOT NULL,
@@ -46,7 +45,7 @@ def _as_os_error(path: str) -> Iterator[None]:
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
         if code in _SYNC_FAILED:
             raise SyncFailed(errno.EIO, f"{path}: {error}") from error
-        full = code & _PRIMARY == sqlite3.SQLITE_FULL
+        full = primary_code(error) == sqlite3.SQLITE_FULL
         raise OSError(errno.ENOSPC if full else errno.EIO, str(error), path) from error
 
 
@@ -62,7 +61,7 @@ class RequestStore:
             try:
                 self._db = _opened(path)
             except sqlite3.DatabaseError as error:
-                if error.sqlite_errorcode & _PRIMARY not in _DAMAGED:
+                if not is_corrupt(error):
                     raise
                 _log.error("%s: %s; it is set aside, and old requests are forgotten", path, error)
                 for suffix in ("", "-wal", "-shm"):
@@ -95,7 +94,7 @@ class RequestStore:
 
         Forgotten is what is both older than the time and not among the newest calls.
         """
-        with _as_os_error(self._path), _transaction(self._db) as db:
+        with _as_os_error(self._path), transaction(self._db) as db:
             db.executemany(
                 "INSERT OR REPLACE INTO requests VALUES (?, ?, ?, ?, ?, ?, ?)",
                 [
@@ -116,7 +115,7 @@ class RequestStore:
             rows = self._db.execute(
                 "SELECT session, request, reply FROM requests WHERE workspace = ?", (workspace,)
             ).fetchall()
-            with _transaction(self._db) as db:
+            with transaction(self._db) as db:
                 db.executemany(
                     "UPDATE requests SET reply = ?"
                     " WHERE workspace = ? AND session = ? AND request = ?",
@@ -144,15 +143,3 @@ def _opened(path: str) -> sqlite3.Connection:
         db.close()
         raise
     return db
-
-
-@contextmanager
-def _transaction(db: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        yield db
-        db.execute("COMMIT")
-    except BaseException:
-        if db.in_transaction:  # SQLite may have rolled back by itself
-            db.execute("ROLLBACK")
-        raise

@@ -3,11 +3,7 @@
 Commits are numbered by ``n`` from 1 at the root. Tables:
 
     commits       n, id, time, kind, method, agent, session, request, subject;
-                  latest    the greatest time of this and all older commits: clocks may be set
-                            back, this never is, so a time can be looked up in it
-                  edit      1 if ``undo last: n`` counts it
-                  standing  1 for such an edit that is not undone, else 0
-                  undone    1 if a commit that takes it back stands
+                  edit: 1 if ``undo last: n`` counts it
     paths         a number for each path
     files         what a commit did to a path: as in CONTRACT.md 3; ``hunks`` for blame: a
                   MessagePack list of four numbers a hunk (lines counted from 0: first old
@@ -25,29 +21,25 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
-VERSION = 2
+VERSION = 3
 #: Seconds that a connection waits for another one's lock.
 BUSY_S = 5.0
 _CACHE_KIB = 4096
 _SCHEMA = """
 CREATE TABLE commits (
     n INTEGER PRIMARY KEY, oid BLOB NOT NULL UNIQUE,
-    time INTEGER NOT NULL, latest INTEGER NOT NULL, kind TEXT NOT NULL, method TEXT,
-    agent TEXT, session TEXT, request TEXT, subject TEXT NOT NULL,
-    edit INTEGER NOT NULL, standing INTEGER NOT NULL, undone INTEGER NOT NULL DEFAULT 0
+    time INTEGER NOT NULL, kind TEXT NOT NULL, method TEXT,
+    agent TEXT, session TEXT, request TEXT, subject TEXT NOT NULL, edit INTEGER NOT NULL
 );
-CREATE INDEX commits_latest ON commits (latest);
-CREATE INDEX commits_late ON commits (time) WHERE time < latest;
+CREATE INDEX commits_time ON commits (time);
 CREATE INDEX commits_kind ON commits (kind);
 CREATE INDEX commits_method ON commits (method) WHERE method IS NOT NULL;
 CREATE INDEX commits_agent ON commits (agent) WHERE agent IS NOT NULL;
 CREATE INDEX commits_session ON commits (session) WHERE session IS NOT NULL;
 CREATE INDEX commits_request ON commits (request) WHERE request IS NOT NULL;
-CREATE INDEX standing ON commits (standing) WHERE standing = 1;
-CREATE INDEX standing_agent ON commits (agent) WHERE standing = 1;
-CREATE INDEX standing_session ON commits (session) WHERE standing = 1;
 CREATE TABLE paths (id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE);
 CREATE TABLE files (
     path INTEGER NOT NULL, n INTEGER NOT NULL, status TEXT NOT NULL, before BLOB, after BLOB,
@@ -66,13 +58,34 @@ CREATE INDEX parts_scanned ON parts (n) WHERE scanned = 1;
 CREATE TABLE reverts (
     target INTEGER NOT NULL, by_n INTEGER NOT NULL, PRIMARY KEY (target, by_n)
 ) WITHOUT ROWID;
-CREATE INDEX reverts_by ON reverts (by_n);
 """
 _TEXT_SCHEMA = """
 CREATE VIRTUAL TABLE changed_text USING fts5 (
     text, content = '', detail = none, columnsize = 0, tokenize = 'trigram case_sensitive 1'
 );
 """
+
+
+def is_corrupt(error: sqlite3.Error) -> bool:
+    """Whether a file is no database, or a damaged one."""
+    return primary_code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def primary_code(error: sqlite3.Error) -> int:
+    """SQLite's code of an error, without its extension."""
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+
+
+@contextmanager
+def transaction(db: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """One transaction; nothing of it is there if it is not finished."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield db
+        db.execute("COMMIT")
+    finally:
+        if db.in_transaction:  # SQLite may have rolled back by itself
+            db.execute("ROLLBACK")
 
 
 def remove(path: str) -> None:

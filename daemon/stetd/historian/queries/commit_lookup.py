@@ -7,11 +7,10 @@ to the head by then; what a commit did to the bytes of its files is read from Gi
 from __future__ import annotations
 
 import errno
-import heapq
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
@@ -20,14 +19,9 @@ from msgspec.structs import replace
 
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import FileChange
-from stetd.historian.index.history_index import HistoryIndex
+from stetd.historian.index.history_index import HistoryIndex, newest_first
 from stetd.historian.index.keeping import PATIENCE_S, opened, replaced
-from stetd.historian.queries.commit_changes import (
-    changes_of,
-    counted,
-    has_text,
-    trees_around,
-)
+from stetd.historian.queries.commit_changes import changes_of, counted, has_text, trees_around
 from stetd.history.commit_rows import FileRow, Wanted, meets
 from stetd.history.commits import StoredCommit
 from stetd.history.file_undoing import Version
@@ -216,7 +210,9 @@ class CommitLookup:
         """The edits that are not undone, newest first; None, no paths, or "" among them: of all."""
         wanted = Wanted(session=session, agent=agent)
         if paths and "" not in paths:
-            numbers = self._touching(wanted, paths)
+            select = self.index.select
+            each = (select(replace(wanted, path=path), self.count) for path in set(paths))
+            numbers = newest_first(*each)
         else:
             numbers = self.index.edits(session=session, agent=agent, upto=self.count)
         for n in numbers:
@@ -224,15 +220,6 @@ class CommitLookup:
                 commit = self.commit(n)
                 if is_edit(commit.meta) and meets(commit.meta, wanted):
                     yield commit
-
-    def _touching(self, wanted: Wanted, paths: Iterable[str]) -> Iterator[int]:
-        """The commits that touched one of these paths, newest first, each once."""
-        each = [self.index.select(replace(wanted, path=path), self.count) for path in set(paths)]
-        last = None
-        for n in heapq.merge(*each, reverse=True):
-            if n != last:
-                yield n
-            last = n
 
     def candidates(self, wanted: Wanted, after: str | None) -> Iterator[Found]:
         """The commits that may be wanted, newest first; each must be checked again.

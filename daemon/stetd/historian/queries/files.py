@@ -18,13 +18,7 @@ from stetd.historian.queries.commit_lookup import CommitLookup, look_back
 from stetd.historian.queries.renames import with_renames
 from stetd.history.commits import rfc3339
 from stetd.history.line_diffs import line_diff
-from stetd.history.objects import (
-    EMPTY_TREE,
-    Image,
-    Tree,
-    files_under,
-    stored_tree,
-)
+from stetd.history.objects import EMPTY_TREE, Image, Tree, files_under, stored_tree
 from stetd.planning.file_reading import canonical, read_now, told
 from stetd.repository.stored_objects import StoredObjects
 from stetd.state.reading_place import Place

@@ -23,13 +23,7 @@ import msgspec
 
 from stet.wire.failures import Kind, Refused
 from stet.wire.results import Problem, VerifyResult
-from stetd.history.checking import (
-    TREE_MODE,
-    CheckedCommit,
-    RawTree,
-    check_commit,
-    check_tree,
-)
+from stetd.history.checking import TREE_MODE, CheckedCommit, RawTree, check_commit, check_tree
 from stetd.history.commits import rfc3339
 from stetd.processes.verify_claims import Claim, Claimed, Claiming, Verifying
 from stetd.repository.object_checking import Fault, ObjectCheck
