@@ -160,7 +160,7 @@ MUTANTS = [
         "verify-trusts-the-reference",
         "a history that was moved back passes",
         "historian/queries/verify.py",
-        "        elif subject.reference is not None and not chain.reference_in_place:",
+        "        elif asked.reference is not None and not self._is_reference_in_place():",
         "        elif False:",
         ("tests/e2e/test_corruption.py",),
     ),
