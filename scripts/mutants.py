@@ -206,9 +206,9 @@ MUTANTS = [
     Mutant(
         "forgotten-text-in-replies",
         "the answers to forgotten calls are kept as they were",
-        "historian/maintenance/rewritten_replies.py",
-        "        if self.paths & touched:",
-        "        if False:",
+        "historian/maintenance/forget_scan.py",
+        "    if not touched.isdisjoint(forgotten):",
+        "    if False:",
         ("tests/e2e/test_forget.py::test_retries_are_answered_without_the_secret",),
     ),
     Mutant(

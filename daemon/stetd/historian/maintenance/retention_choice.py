@@ -4,6 +4,8 @@ many.
 
 from __future__ import annotations
 
+from contextlib import closing
+
 from stetd.failpoints import failpoint
 from stetd.historian.maintenance.gc import collected, directory_bytes
 from stetd.processes.works import Choice, Choosing, named_commits
@@ -26,20 +28,16 @@ _SPARE = 0.9
 
 def has_remains(shadow: str) -> bool:
     """Whether a history was cut, and what was dropped has not been collected."""
-    repository = StoredObjects(shadow)
-    try:
+    with closing(StoredObjects(shadow)) as repository:
         parents = (repository.raw_parent(oid) for oid in read_shallow(shadow))
         return any(parent is not None and repository.is_commit(parent) for parent in parents)
-    finally:
-        repository.close()
 
 
 def choose(
     shadow: str, asked: Choosing, background: Background, disk: Disk, progress: Progress
 ) -> Choice | None:
     """What goes; None: nothing. Raises BrokenHistory, Damaged, MissingObject, OSError."""
-    repository = StoredObjects(shadow)
-    try:
+    with closing(StoredObjects(shadow)) as repository:
         chain = bytearray()
         by_age, worth = _follow(repository, asked, progress, chain)
         if worth is None:
@@ -58,8 +56,6 @@ def choose(
             return None
         oldest, parent = (chain[start : start + 20].hex() for start in (20 * at, 20 * at + 20))
         return Choice(oldest, parent, len(chain) // 20 - 1 - at, why, named)
-    finally:
-        repository.close()
 
 
 def _follow(
@@ -92,13 +88,12 @@ def _fitting(
     progress.begin("measuring", len(chain) // 20)
     ids, sizes = stored_sizes(repository.path)
     marks = Marks(ids)
-    files = ObjectFiles(repository.path)
     total, room = 0, int(asked.bytes * _SPARE)
     # Each object is counted where it is first met: with the newest commit that has it.
     marks.on_mark = lambda number: sizes_met.append(sizes[number])
     sizes_met: list[int] = []
-    marking = Marking(files, marks, read_shallow(repository.path))
-    try:
+    with closing(ObjectFiles(repository.path)) as files:
+        marking = Marking(files, marks, read_shallow(repository.path))
         for number in range(len(chain) // 20):
             marking.mark_one_commit(bytes(chain[20 * number : 20 * number + 20]))
             total += sum(sizes_met)
@@ -107,23 +102,15 @@ def _fitting(
             if total > room:
                 return max(number - 1, 0)
         return len(chain) // 20 - 1
-    finally:
-        files.close()
 
 
 def _oldest_named(named: list[str], chain: bytearray) -> int:
     """Where in the chain the oldest of these commits is."""
+    sought = {bytes.fromhex(oid) for oid in named}
     oldest = 0
-    for oid in named:
-        place = _place_of(bytes.fromhex(oid), chain)
-        if place is None:  # not of this chain: nothing is known of what it needs
-            return len(chain) // 20 - 1
-        oldest = max(oldest, place)
-    return oldest
-
-
-def _place_of(oid: bytes, chain: bytearray) -> int | None:
-    at = chain.find(oid)
-    while at > 0 and at % 20:
-        at = chain.find(oid, at + 1)
-    return None if at < 0 else at // 20
+    for at in range(0, len(chain), 20):
+        if bytes(chain[at : at + 20]) in sought:
+            sought.discard(bytes(chain[at : at + 20]))
+            oldest = at // 20
+    # Of one that is not in this chain nothing is known: not what it needs, either.
+    return len(chain) // 20 - 1 if sought else oldest

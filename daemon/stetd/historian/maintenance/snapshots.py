@@ -185,12 +185,10 @@ class _Snapshot:
         path = folder.path + name
         worktree = self._place.worktree
         try:
-            target = worktree.resolver.locate(path)
+            target = worktree.resolve_exactly(path)
         except Refused:
             return None
         try:
-            if target.path != path:
-                return None
             return worktree.read(target, self._asked.max_file_bytes)
         except Refused as refusal:
             if refusal.kind != Kind.NOT_A_FILE:
@@ -202,11 +200,11 @@ class _Snapshot:
     def _stamp(self, folder: Folder, name: str) -> Stamp | None:
         path = folder.path + name
         try:
-            target = self._place.worktree.resolver.locate(path)
+            target = self._place.worktree.resolve_exactly(path)
         except Refused:
             return None
         try:
-            if target.missing or target.path != path:
+            if target.missing:
                 return None
             return Stamp.of(os.stat(target.name, dir_fd=target.dir_fd, follow_symlinks=False))
         except OSError:

@@ -1,14 +1,12 @@
-"""Reading files, and what differs between them. Runs beside the writer.
+"""Reading files, and what differs between them.
 
-Every call opens its own handle on the shadow repository, so nothing here blocks the
-writer or shares state with it. The caller has waited until the commits it may have been
-told of are in the repository.
+The caller has waited until the commits that it may have been told of are in the repository.
 """
 
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from stet.wire.failures import Kind, Refused, refuse
@@ -18,10 +16,11 @@ from stetd.historian.queries.commit_lookup import CommitLookup, look_back
 from stetd.historian.queries.renames import with_renames
 from stetd.history.commits import rfc3339
 from stetd.history.line_diffs import line_diff
-from stetd.history.objects import EMPTY_TREE, Image, Tree, files_under, stored_tree
+from stetd.history.objects import EMPTY_TREE, files_under, stored_tree
 from stetd.planning.file_reading import canonical, read_now, told
 from stetd.repository.stored_objects import StoredObjects
 from stetd.state.reading_place import Place
+from stetd.storage.worktree import OnDisk
 from stetd.transaction.parameters import Diff, Read
 from stetd.transaction.refusals import after_dropping
 
@@ -42,23 +41,18 @@ def looking_back(place: Place, run: Callable[[CommitLookup], T]) -> T:
 
 def read_file(place: Place, params: Read) -> ReadResult:
     """A file of the workspace, or as it was right after a commit."""
-    if params.at:
-        return told(params, *_content_at(place, params))
-    return read_now(place, params)
+    if not params.at:
+        return read_now(place, params)
+    path, at = canonical(place, params.path), params.at
 
-
-def _content_at(place: Place, params: Read) -> tuple[bytes, str]:
-    path = canonical(place, params.path)
-
-    def look(lookup: CommitLookup) -> tuple[bytes, str]:
-        assert params.at is not None, "BUG: no commit to read at"
-        oid = lookup.resolve(params.at)
+    def content(lookup: CommitLookup) -> tuple[bytes, str]:
+        oid = lookup.resolve(at)
         version = lookup.file_at(oid, path)
         if version is None:
             raise no_such_file_at(params.path, oid)
         return version.data, f"{stat.S_IMODE(version.git_mode):o}"
 
-    return looking_back(place, look)
+    return told(params, *looking_back(place, content))
 
 
 def no_such_file_at(path: str, oid: str) -> Refused:
@@ -75,8 +69,7 @@ def no_such_file_at(path: str, oid: str) -> Refused:
 def diff(place: Place, params: Diff) -> DiffResult:
     """What differs between two commits, or between a commit and the workspace.
 
-    Against the workspace only the files of the commit are compared: the history knows no
-    others.
+    Against the workspace only the files of the commit are compared: the history knows no others.
     """
     return looking_back(place, lambda lookup: _diff(lookup, place, params))
 
@@ -85,28 +78,23 @@ def _diff(lookup: CommitLookup, place: Place, params: Diff) -> DiffResult:
     repository = lookup.repository
     before = _tree_of(lookup, params.from_ or "HEAD")
     paths = [canonical(place, path) for path in params.paths or []]
-
-    def wanted(path: str | None) -> bool:
-        return path is not None and (
-            not paths or any(path == p or path.startswith(p + "/") or not p for p in paths)
-        )
-
     if params.to is not None:
         changed = repository.trees.changed(before, _tree_of(lookup, params.to))
         changes = with_renames(repository, [PathChange(*change) for change in changed])
         found = [
             described(repository, change)
             for change in changes
-            if wanted(change.path) or wanted(change.old_path)
+            if concerns(paths, change.path)
+            or (change.old_path is not None and concerns(paths, change.old_path))
         ]
     else:
-        tree = stored_tree(before, repository.load_tree)
-        found = [
-            _describe_workspace(repository, place, path, old)
-            for path, old, _ in _against_workspace(repository, place, tree)
-            if wanted(path)
-        ]
+        found = _against_workspace(repository, place, before, paths)
     return DiffResult("".join(text for _, text in found), [told for told, _ in found])
+
+
+def concerns(paths: Sequence[str], path: str) -> bool:
+    """Whether a path is one of these or below one; none are given: any."""
+    return not paths or any(not p or path == p or path.startswith(p + "/") for p in paths)
 
 
 def _tree_of(lookup: CommitLookup, name: str) -> str:
@@ -115,49 +103,44 @@ def _tree_of(lookup: CommitLookup, name: str) -> str:
     return lookup.repository.commit(lookup.resolve(name)).tree
 
 
-def _present(place: Place, path: str) -> tuple[Image | None, bytes | None]:
+def _against_workspace(
+    repository: StoredObjects, place: Place, before: str, paths: Sequence[str]
+) -> list[tuple[FileChange, str]]:
+    found = []
+    load = repository.load_tree
+    for path, mode, oid in files_under(stored_tree(before, load), load):
+        if place.excludes(path) or not concerns(paths, path):
+            continue
+        now = _present(place, path)
+        image = now.image if now is not None else None
+        if image is not None and (image.git_mode, image.oid) == (mode, oid):
+            continue
+        data = now.data if now is not None else None
+        modes = mode, image.git_mode if image is not None else None
+        diff = line_diff(path, repository.blob(oid), data, modes=modes)
+        change = FileChange(
+            path=path,
+            status="M" if image is not None else "D",
+            before=oid,
+            after=image.oid if image is not None else None,
+            added=diff.added,
+            removed=diff.removed,
+        )
+        found.append((change, diff.text))
+    return found
+
+
+def _present(place: Place, path: str) -> OnDisk | None:
+    """The regular file or link at a path of the history; None if there is none."""
     try:
-        target = place.worktree.resolver.locate(path)
+        target = place.worktree.resolve_exactly(path)
     except Refused:
-        return None, None
+        return None
     try:
-        if target.path != path:
-            return None, None
-        found = place.worktree.read(target, place.max_file_bytes)
+        return place.worktree.read(target, place.max_file_bytes)
     except Refused as refusal:
         if refusal.kind != Kind.NOT_A_FILE:
             raise
-        return None, None
+        return None
     finally:
         target.close()
-    return (found.image, found.data) if found else (None, None)
-
-
-def _against_workspace(
-    repository: StoredObjects, place: Place, tree: Tree
-) -> Iterator[tuple[str, tuple[int, str] | None, tuple[int, str] | None]]:
-    for path, mode, oid in files_under(tree, repository.load_tree):
-        if place.excludes(path):
-            continue
-        image, _ = _present(place, path)
-        now = (image.git_mode, image.oid) if image else None
-        if now != (mode, oid):
-            yield path, (mode, oid), now
-
-
-def _describe_workspace(
-    repository: StoredObjects, place: Place, path: str, before: tuple[int, str] | None
-) -> tuple[FileChange, str]:
-    image, data = _present(place, path)
-    old = repository.blob(before[1]) if before else None
-    modes = (before[0] if before else None, image.git_mode if image else None)
-    text = line_diff(path, old, data, modes=modes)
-    change = FileChange(
-        path=path,
-        status="D" if image is None else "M",
-        before=before[1] if before else None,
-        after=image.oid if image else None,
-        added=text.added,
-        removed=text.removed,
-    )
-    return change, text.text

@@ -5,8 +5,7 @@ from __future__ import annotations
 from stetd.failpoints import failpoint
 from stetd.historian.queries.commit_lookup import look_back
 from stetd.historian.undo.restore import plan_restore
-from stetd.historian.undo.rollback import plan_rollback
-from stetd.historian.undo.undo import plan_redo, plan_undo
+from stetd.historian.undo.undo import plan_redo, plan_rollback, plan_undo
 from stetd.history.objects import EMPTY_TREE, Tree
 from stetd.planning.proposals import Proposal, ProposedFile, Proposing
 from stetd.planning.world import CallWorld
@@ -16,7 +15,7 @@ from stetd.session.modes import UNRESTRICTED, Standing
 from stetd.state.reading_place import Place
 from stetd.state.workspace import Base, Workspace
 from stetd.storage.disk import Disk
-from stetd.transaction.drafts import Draft
+from stetd.transaction.drafts import DraftFile
 from stetd.transaction.heads import Head
 
 _PLANNERS = {
@@ -42,37 +41,26 @@ def proposed(place: Place, told: Told, asked: Proposing, disk: Disk) -> Proposal
             lambda lookup: plan(lookup, workspace, asked.call, world),
             place.on_lag,
         )
-        try:
-            proposal = _as_data(draft, told.number)
-            failpoint("historian.proposed")
-            return proposal
-        finally:
-            for item in draft.files:
-                item.target.close()
+        for item in draft.files:
+            item.target.close()
+        proposal = Proposal(
+            kind=draft.kind,
+            subject=draft.subject,
+            files=[_proposed_file(item) for item in draft.files],
+            message=draft.message,
+            warnings=list(draft.warnings),
+            reverts=draft.reverts,
+            leftover_directories=list(draft.leftover_directories),
+            record_always=draft.record_always,
+            number=told.number,
+        )
+        failpoint("historian.proposed")
+        return proposal
     finally:
         world.close()
         workspace.close()
 
 
-def _as_data(draft: Draft, number: int) -> Proposal:
-    files = [
-        ProposedFile(
-            item.target.path,
-            item.found.image if item.found is not None else None,
-            item.after,
-            item.mode,
-            item.old_path,
-        )
-        for item in draft.files
-    ]
-    return Proposal(
-        kind=draft.kind,
-        subject=draft.subject,
-        files=files,
-        message=draft.message,
-        warnings=list(draft.warnings),
-        reverts=draft.reverts,
-        leftover_directories=list(draft.leftover_directories),
-        record_always=draft.record_always,
-        number=number,
-    )
+def _proposed_file(item: DraftFile) -> ProposedFile:
+    found = item.found.image if item.found is not None else None
+    return ProposedFile(item.target.path, found, item.after, item.mode, item.old_path)
