@@ -12,10 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stetd.historian.index import schema as index_schema
-from stetd.historian.index.history_index import HistoryIndex
-from stetd.historian.index.schema import transaction
-from stetd.historian.index.writer import GrowingIndex
+from stetd.historian.index import history_index as index_schema
+from stetd.historian.index.history_index import GrowingIndex, HistoryIndex, transaction
 from stetd.history.commit_rows import CommitRow, FileRow, Hunk, Part, Wanted
 
 

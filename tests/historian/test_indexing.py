@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from stetd.historian.index import keeping as indexing
-from stetd.historian.index.history_index import HistoryIndex
+from stetd.historian.index.history_index import GrowingIndex, HistoryIndex
 from stetd.historian.index.keeping import Indexer, catch_up
-from stetd.historian.index.writer import GrowingIndex
 from stetd.historian.queries.commit_lookup import look_back
 from stetd.repository.shallow import write_shallow
 from stetd.state.workspace import head_at

@@ -1,10 +1,23 @@
 """The index of a workspace's history: an SQLite file that is derived from Git alone.
 
-``<state>/index/<workspace name>.sqlite3`` answers in milliseconds what would else take a
-walk over the whole history. :mod:`stetd.historian.index.keeping` brings it up to date; the
-tables are in :mod:`stetd.historian.index.schema`.
+``<state>/index/<workspace name>.sqlite3`` answers in milliseconds what would else take a walk over
+the whole history. :mod:`stetd.historian.index.keeping` brings it up to date. This module knows SQL
+and nothing of Git. Any method may raise sqlite3.DatabaseError.
 
-This module knows SQL and nothing of Git. Any method may raise sqlite3.DatabaseError.
+Commits are numbered by ``n`` from 1 at the root. Tables:
+
+    commits       n, id, time, kind, method, agent, session, request, subject;
+                  edit: 1 if ``undo last: n`` counts it
+    paths         a number for each path
+    files         what a commit did to a path: as in CONTRACT.md 3; ``hunks``: a MessagePack list of
+                  four numbers a hunk (first old line, counted from 0, number of old ones, first new
+                  one, number of new ones); NULL where the file was too large to be compared
+    parts         of a commit with many files, or much text, the pieces in which they are kept;
+                  scanned: 1 if the text is too large to be indexed: a search has to look into it
+    touched       the commits that changed a path, or something below it
+    reverts       the commits that a commit took back (both by n)
+    changed_text  (FTS5, trigrams, without content) message, added and removed lines of a part;
+                  the row is n * 2^20 + part
 """
 
 from __future__ import annotations
@@ -12,15 +25,56 @@ from __future__ import annotations
 import heapq
 import os
 import sqlite3
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import groupby
 from typing import Any
 
 import msgspec
 
-from stetd.historian.index.schema import BUSY_S, VERSION, version_of
-from stetd.history.commit_rows import FileRow, Hunk, Wanted
+from stetd.editing.paths import directories_above
+from stetd.history.commit_rows import CommitRow, FileRow, Hunk, Part, Wanted
 
+_VERSION = 3
+#: Seconds that a connection waits for another one's lock.
+_BUSY_S = 5.0
+_CACHE_KIB = 4096
+_SCHEMA = """
+CREATE TABLE commits (
+    n INTEGER PRIMARY KEY, oid BLOB NOT NULL UNIQUE,
+    time INTEGER NOT NULL, kind TEXT NOT NULL, method TEXT,
+    agent TEXT, session TEXT, request TEXT, subject TEXT NOT NULL, edit INTEGER NOT NULL
+);
+CREATE INDEX commits_time ON commits (time);
+CREATE INDEX commits_kind ON commits (kind);
+CREATE INDEX commits_method ON commits (method) WHERE method IS NOT NULL;
+CREATE INDEX commits_agent ON commits (agent) WHERE agent IS NOT NULL;
+CREATE INDEX commits_session ON commits (session) WHERE session IS NOT NULL;
+CREATE INDEX commits_request ON commits (request) WHERE request IS NOT NULL;
+CREATE TABLE paths (id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE);
+CREATE TABLE files (
+    path INTEGER NOT NULL, n INTEGER NOT NULL, status TEXT NOT NULL, before BLOB, after BLOB,
+    added INTEGER, removed INTEGER, old_path INTEGER, hunks BLOB, part INTEGER NOT NULL,
+    PRIMARY KEY (path, n)
+) WITHOUT ROWID;
+CREATE INDEX files_of_commit ON files (n, part);
+CREATE INDEX files_moved ON files (n) WHERE old_path IS NOT NULL;
+CREATE TABLE touched (
+    path INTEGER NOT NULL, n INTEGER NOT NULL, PRIMARY KEY (path, n)
+) WITHOUT ROWID;
+CREATE TABLE parts (
+    n INTEGER NOT NULL, part INTEGER NOT NULL, scanned INTEGER NOT NULL, PRIMARY KEY (n, part)
+) WITHOUT ROWID;
+CREATE INDEX parts_scanned ON parts (n) WHERE scanned = 1;
+CREATE TABLE reverts (
+    target INTEGER NOT NULL, by_n INTEGER NOT NULL, PRIMARY KEY (target, by_n)
+) WITHOUT ROWID;
+"""
+_TEXT_SCHEMA = """
+CREATE VIRTUAL TABLE changed_text USING fts5 (
+    text, content = '', detail = none, columnsize = 0, tokenize = 'trigram case_sensitive 1'
+);
+"""
 #: Trigrams of a search that are looked up; what they find is verified anyway.
 _MOST_TRIGRAMS = 32
 #: The rows of texts: the number of the commit, then so many bits for the number of the part.
@@ -30,19 +84,22 @@ _FILES = (
     " FROM files JOIN paths AS new ON new.id = files.path"
     " LEFT JOIN paths AS old ON old.id = files.old_path"
 )
-_NOT_SURELY_UNDONE = (
-    "edit = 1 AND n <= ? AND NOT EXISTS (SELECT 1 FROM reverts AS taken"
-    " WHERE taken.target = n AND taken.by_n <= ? AND NOT EXISTS (SELECT 1 FROM reverts AS again"
-    " WHERE again.target = taken.by_n AND again.by_n <= ?))"
+#: A commit whose text is too large to be indexed.
+_SCANNED = "commits.n IN (SELECT n FROM parts INDEXED BY parts_scanned WHERE scanned = 1)"
+#: An edit that was not taken back by what nothing took back.
+_MAY_STAND = (
+    "edit = 1 AND NOT EXISTS (SELECT 1 FROM reverts AS taken"
+    " WHERE taken.target = n AND taken.by_n <= {upto} AND NOT EXISTS (SELECT 1"
+    " FROM reverts AS again WHERE again.target = taken.by_n AND again.by_n <= {upto}))"
 )
 
 
-def first_row(n: int) -> int:
+def _first_row(n: int) -> int:
     """The row of the first text of a commit."""
     return n << _PART_BITS
 
 
-def searchable(text: str | None) -> str:
+def _searchable(text: str | None) -> str:
     """A text as both sides of a search have it: the tokenizer stops at a NUL."""
     return (_plain(text) or "").replace("\0", "\ufffd")
 
@@ -73,10 +130,10 @@ class HistoryIndex:
         """The index as a reader uses it; None if there is none of this version."""
         if not os.path.exists(path):
             return None
-        db = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+        db = _connected(path)
         try:
             db.execute("PRAGMA query_only = ON")
-            if version_of(db) == VERSION:
+            if _version_of(db) == _VERSION:
                 return cls(path, db)
         except sqlite3.DatabaseError:
             db.close()
@@ -102,13 +159,12 @@ class HistoryIndex:
 
     def position(self, oid: str) -> int | None:
         """The number of a commit, by its full id; None if it is not indexed."""
-        number: int | None = self._one("SELECT n FROM commits WHERE oid = ?", bytes.fromhex(oid))
-        return number
+        return self._number("SELECT n FROM commits WHERE oid = ?", bytes.fromhex(oid))
 
     def oid(self, n: int) -> str | None:
         """The id of the n-th commit."""
-        oid = self._one("SELECT oid FROM commits WHERE n = ?", n)
-        return oid.hex() if oid is not None else None
+        row = self.db.execute("SELECT oid FROM commits WHERE n = ?", (n,)).fetchone()
+        return row[0].hex() if row else None
 
     def with_prefix(self, prefix: str, upto: int, limit: int) -> list[str]:
         """Ids that begin so (4 to 40 hex digits), of the first ``upto`` commits."""
@@ -121,8 +177,7 @@ class HistoryIndex:
 
     def path_number(self, path: str) -> int | None:
         """The number of a path; None if no commit touched it, or anything below it."""
-        number: int | None = self._one("SELECT id FROM paths WHERE path = ?", _plain(path))
-        return number
+        return self._number("SELECT id FROM paths WHERE path = ?", _plain(path))
 
     def files(self, n: int) -> list[FileRow]:
         """What a commit did to its files, by path."""
@@ -156,18 +211,13 @@ class HistoryIndex:
 
     def last_with(self, path: str, blob: str, upto: int) -> int | None:
         """The newest commit among the first ``upto`` that left this content at a path."""
-        number: int | None = self._one(
-            "SELECT max(n) FROM files WHERE path = ? AND after = ? AND n <= ?",
-            self.path_number(path),
-            bytes.fromhex(blob),
-            upto,
-        )
-        return number
+        sql = "SELECT max(n) FROM files WHERE path = ? AND after = ? AND n <= ?"
+        return self._number(sql, self.path_number(path), bytes.fromhex(blob), upto)
 
     def kind(self, n: int) -> str | None:
         """The kind of the n-th commit."""
-        kind: str | None = self._one("SELECT kind FROM commits WHERE n = ?", n)
-        return kind
+        row = self.db.execute("SELECT kind FROM commits WHERE n = ?", (n,)).fetchone()
+        return row[0] if row else None
 
     def taken_back_by(self, n: int, upto: int) -> list[int]:
         """The commits among the first ``upto`` that took this one back, newest first."""
@@ -177,26 +227,24 @@ class HistoryIndex:
     def select(self, wanted: Wanted, upto: int) -> Iterator[int]:
         """The commits among the first ``upto`` that may be wanted, newest first.
 
-        All that are, and some that are not: texts are found by their trigrams, so they must
-        be verified. A text that has no trigram leaves every commit to be verified.
+        All that are, and some that are not: texts are found by their trigrams, if they have any.
         """
         sought = _trigrams(wanted.text) if wanted.text is not None and self.has_text else ""
         if not sought:
             return self._selected(wanted, upto)
         found = self._selected(wanted, upto, match=sought)
-        # What is too large to be indexed.
-        return newest_first(found, self._selected(wanted, upto, scanned=True))
+        return newest_first(found, self._selected(wanted, upto, _SCANNED))
 
     def _selected(
-        self, wanted: Wanted, upto: int, *, match: str | None = None, scanned: bool = False
+        self, wanted: Wanted, upto: int, *only: str, match: str | None = None
     ) -> Iterator[int]:
-        """What passes the filters; with a text that matches, or only with one to be scanned.
+        """What passes the filters and meets conditions, and has a text that matches.
 
         What the order is taken from comes first: texts, a path, or the commits.
         """
         tables, order = "commits", "commits.n"
         first, last = 1, upto
-        conditions: list[str] = []
+        conditions = list(only)
         values: list[object] = []
         if match is not None:
             order = "changed_text.rowid"
@@ -211,10 +259,6 @@ class HistoryIndex:
                 tables = f"touched CROSS JOIN commits ON commits.n = {order}"
             conditions.append("touched.path = ?")
             values.append(self.path_number(wanted.path))
-        if scanned:
-            conditions.append(
-                "commits.n IN (SELECT n FROM parts INDEXED BY parts_scanned WHERE scanned = 1)"
-            )
         for column in ("session", "agent", "method", "kind"):
             value = getattr(wanted, column)
             if value is not None:
@@ -223,16 +267,15 @@ class HistoryIndex:
         if wanted.since is not None:
             conditions.append("commits.time >= ?")
             values.append(wanted.since)
-            first = (
-                self._one("SELECT min(n) FROM commits WHERE time >= ?", wanted.since) or last + 1
-            )
+            oldest = self._number("SELECT min(n) FROM commits WHERE time >= ?", wanted.since)
+            first = oldest or last + 1
         if wanted.until is not None:
             conditions.append("commits.time <= ?")
             values.append(wanted.until)
-            newest = self._one("SELECT max(n) FROM commits WHERE time <= ?", wanted.until)
+            newest = self._number("SELECT max(n) FROM commits WHERE time <= ?", wanted.until)
             last = min(last, newest or 0)
         if match is not None:
-            first, last = first_row(first), first_row(last + 1) - 1
+            first, last = _first_row(first), _first_row(last + 1) - 1
         return self._numbers(
             f"SELECT commits.n FROM {tables}"  # noqa: S608 - made of the above
             f" WHERE {' AND '.join([*conditions, f'{order} BETWEEN ? AND ?'])}"
@@ -243,10 +286,9 @@ class HistoryIndex:
     def _numbers(self, sql: str, parameters: Sequence[object]) -> Iterator[int]:
         return (n for (n,) in self.db.execute(sql, parameters))
 
-    def _one(self, sql: str, *parameters: object) -> Any:
-        """The one value that a statement gives; None if it gives none."""
-        row = self.db.execute(sql, parameters).fetchone()
-        return row[0] if row else None
+    def _number(self, sql: str, *parameters: object) -> int | None:
+        """The one number that a statement gives, if it gives one."""
+        return next(self._numbers(sql, parameters), None)
 
     def files_with(self, n: int, text: str) -> list[FileRow] | None:
         """The files of a commit that may have a text in their changed lines.
@@ -261,54 +303,126 @@ class HistoryIndex:
             rows = self._numbers(
                 "SELECT rowid FROM changed_text WHERE changed_text MATCH ?"
                 " AND rowid BETWEEN ? AND ?",
-                (sought, first_row(n), first_row(n + 1) - 1),
+                (sought, _first_row(n), _first_row(n + 1) - 1),
             )
-            found = {row - first_row(n) for row in rows}
+            found = {row - _first_row(n) for row in rows}
             parts = {part: scanned for part, scanned in parts.items() if scanned or part in found}
-        return [
-            row
-            for part in sorted(parts)
-            for row in self._files("files.n = ? AND files.part = ?", n, part)
-        ]
+        only = "files.n = ? AND files.part = ?"
+        return [row for part in sorted(parts) for row in self._files(only, n, part)]
 
     def edits(self, *, session: str | None, agent: str | None, upto: int) -> Iterator[int]:
         """The edits among the first ``upto`` that may stand as of the last of these, newest first.
 
-        All that do. Left out are those that were taken back by what nothing took back.
+        All that do, and some that don't.
         """
-        conditions = [_NOT_SURELY_UNDONE]
-        parameters: list[object] = [upto, upto, upto]
-        for column, value in (("session", session), ("agent", agent)):
-            if value is not None:
-                conditions.append(f"{column} = ?")
-                parameters.append(_plain(value))
-        return self._numbers(
-            f"SELECT n FROM commits WHERE {' AND '.join(conditions)} ORDER BY n DESC",  # noqa: S608
-            parameters,
-        )
+        wanted = Wanted(session=session, agent=agent)
+        return self._selected(wanted, upto, _MAY_STAND.format(upto=upto))
 
     def moving(self, after: int, upto: int) -> list[int]:
         """The commits after one, among the first ``upto``, that moved files, newest first."""
-        rows = self._numbers(
+        sql = (
             "SELECT DISTINCT n FROM files INDEXED BY files_moved"
-            " WHERE old_path IS NOT NULL AND n > ? AND n <= ? ORDER BY n DESC",
-            (after, upto),
+            " WHERE old_path IS NOT NULL AND n > ? AND n <= ? ORDER BY n DESC"
         )
-        return list(rows)
+        return list(self._numbers(sql, (after, upto)))
 
     def of_request(self, request: str, upto: int) -> Iterator[int]:
         """The commits with this request id, newest first."""
-        return self._numbers(
-            "SELECT n FROM commits WHERE request = ? AND n <= ? ORDER BY n DESC",
-            (_plain(request), upto),
-        )
+        sql = "SELECT n FROM commits WHERE request = ? AND n <= ? ORDER BY n DESC"
+        return self._numbers(sql, (_plain(request), upto))
 
     def touches(self, n: int, paths: Sequence[str]) -> bool:
         """Whether a commit changed one of these files, or one below them; "" is the root."""
-        if "" in paths and self._one("SELECT 1 FROM files WHERE n = ?", n):
+        if "" in paths and self._number("SELECT 1 FROM files WHERE n = ?", n):
             return True
         sql = "SELECT 1 FROM touched WHERE path = ? AND n = ?"
-        return any(self._one(sql, self.path_number(path), n) for path in paths)
+        return any(self._number(sql, self.path_number(path), n) for path in paths)
+
+
+class GrowingIndex(HistoryIndex):
+    """A connection that adds commits. One thread."""
+
+    @classmethod
+    def open(cls, path: str) -> GrowingIndex:
+        """The index as the indexing thread uses it; made anew if it is of no use."""
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        try:
+            return cls(path, _open_index(path))
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error):
+                raise
+            remove(path)
+            return cls(path, _open_index(path))
+
+    @classmethod
+    def temporary(cls) -> GrowingIndex:
+        """An index for one question; SQLite keeps it in a file without a name."""
+        return cls("", _open_index(""))
+
+    def add(self, row: CommitRow, parts: Iterable[Part]) -> Iterator[Part]:
+        """Put a commit on top of the last one; gives each part when it has been added.
+
+        Call it inside a transaction, and take all that it gives.
+        """
+        last = self.last()
+        n = last[0] + 1 if last else 1
+        fields = (
+            n, bytes.fromhex(row.oid), row.time, row.kind, row.method, row.agent, row.session,
+            row.request, row.subject, int(row.edit),
+        )  # fmt: skip
+        self.db.execute("INSERT INTO commits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", fields)
+        targets = {target for oid in row.reverts if (target := self.position(oid)) is not None}
+        self.db.executemany(
+            "INSERT INTO reverts VALUES (?, ?)", [(target, n) for target in targets]
+        )
+        touched: set[int] = set()
+        for number, part in enumerate(parts):
+            scanned = part.text is None or not self.has_text
+            if number:  # there are several
+                self.db.execute("INSERT OR IGNORE INTO parts VALUES (?, 0, 0)", (n,))
+            if number or scanned:
+                values = (n, number, int(scanned))
+                self.db.execute("INSERT INTO parts VALUES (?, ?, ?)", values)
+            if not scanned:
+                self.db.execute(
+                    "INSERT INTO changed_text (rowid, text) VALUES (?, ?)",
+                    (_first_row(n) + number, _searchable(part.text)),
+                )
+            self._add_files(n, number, part.files, touched)
+            yield part
+
+    def _add_files(self, n: int, part: int, files: Iterable[FileRow], touched: set[int]) -> None:
+        named = [path for file in files for path in (file.path, file.old_path) if path is not None]
+        paths = [each for path in named for each in (path, *directories_above(path))]
+        ids = {path: self._path_id(path) for path in dict.fromkeys(paths)}
+        new = set(ids.values()) - touched
+        touched |= new
+        self.db.executemany("INSERT INTO touched VALUES (?, ?)", [(number, n) for number in new])
+        rows = []
+        for file in files:
+            old_path = ids[file.old_path] if file.old_path is not None else None
+            hunks = None if file.hunks is None else _packed(file.hunks)
+            rows.append((
+                ids[file.path], n, file.status, _id(file.before), _id(file.after), file.added,
+                file.removed, old_path, hunks, part,
+            ))  # fmt: skip
+        self.db.executemany("INSERT INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+
+    def _path_id(self, path: str) -> int:
+        found = self.path_number(path)
+        if found is not None:
+            return found
+        number = self.db.execute("INSERT INTO paths (path) VALUES (?)", (path,)).lastrowid
+        assert number is not None, "BUG: an insertion without a row"
+        return number
+
+    def clear(self) -> None:
+        """Forget everything: the history is another one."""
+        with transaction(self.db):
+            for table in ("commits", "paths", "files", "parts", "touched", "reverts"):
+                self.db.execute(f"DELETE FROM {table}")  # noqa: S608 - names from above
+            if self.has_text:
+                self.db.execute("INSERT INTO changed_text (changed_text) VALUES ('delete-all')")
 
 
 def _plain(text: str | None) -> str | None:
@@ -318,25 +432,98 @@ def _plain(text: str | None) -> str | None:
 
 def _trigrams(text: str) -> str:
     """The trigrams to look up for a text, as FTS5 takes them; "" if it is too short."""
-    sought = searchable(text)
+    sought = _searchable(text)
     found = list(dict.fromkeys(sought[at : at + 3] for at in range(len(sought) - 2)))
     step = -(-len(found) // _MOST_TRIGRAMS) or 1
     return " AND ".join('"' + trigram.replace('"', '""') + '"' for trigram in found[::step])
 
 
-def _file_row(row: Sequence[object]) -> FileRow:
+def _file_row(row: Sequence[Any]) -> FileRow:
     path, status, before, after, old_path, added, removed, packed, _ = row
     hunks = None
     if isinstance(packed, bytes):
         numbers = msgspec.msgpack.decode(packed, type=list[int])
         hunks = tuple(Hunk(*numbers[at : at + 4]) for at in range(0, len(numbers), 4))
-    return FileRow(
-        path=str(path),
-        status=str(status),
-        before=before.hex() if isinstance(before, bytes) else None,
-        after=after.hex() if isinstance(after, bytes) else None,
-        old_path=None if old_path is None else str(old_path),
-        added=added if isinstance(added, int) else None,
-        removed=removed if isinstance(removed, int) else None,
-        hunks=hunks,
-    )
+    before, after = (oid.hex() if isinstance(oid, bytes) else None for oid in (before, after))
+    return FileRow(path, status, before, after, old_path, added, removed, hunks)
+
+
+def _packed(hunks: Iterable[Hunk]) -> bytes:
+    return msgspec.msgpack.encode([number for hunk in hunks for number in hunk])
+
+
+def _id(oid: str | None) -> bytes | None:
+    return bytes.fromhex(oid) if oid is not None else None
+
+
+# -- files
+
+
+def is_corrupt(error: sqlite3.Error) -> bool:
+    """Whether a file is no database, or a damaged one."""
+    return primary_code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether it is the file that is wrong, and not the disk that is full or slow."""
+    return is_corrupt(error) or primary_code(error) == sqlite3.SQLITE_ERROR
+
+
+def primary_code(error: sqlite3.Error) -> int:
+    """SQLite's code of an error, without its extension."""
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+
+
+@contextmanager
+def transaction(db: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """One transaction; nothing of it is there if it is not finished."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield db
+        db.execute("COMMIT")
+    finally:
+        if db.in_transaction:  # SQLite may have rolled back by itself
+            db.execute("ROLLBACK")
+
+
+def remove(path: str) -> None:
+    """Remove an index; readers that have it open keep what they have."""
+    for suffix in ("", "-wal", "-shm"):
+        if os.path.exists(path + suffix):
+            os.unlink(path + suffix)
+
+
+def _connected(path: str) -> sqlite3.Connection:
+    return sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+
+
+def _version_of(db: sqlite3.Connection) -> int:
+    """Which version's tables the file holds; 0 if none."""
+    version: int = db.execute("PRAGMA user_version").fetchone()[0]
+    return version
+
+
+def _open_index(path: str) -> sqlite3.Connection:
+    """A connection that may write, with the tables made if there are none.
+
+    Raises sqlite3.DatabaseError, also for a file of another version.
+    """
+    db = _connected(path)
+    try:
+        db.execute("PRAGMA journal_mode = WAL")
+        # A power cut may take the newest commits of the index, and leaves it sound.
+        db.execute("PRAGMA synchronous = NORMAL")
+        db.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+        if _version_of(db) != _VERSION:
+            if db.execute("SELECT 1 FROM sqlite_master").fetchone():
+                raise sqlite3.DatabaseError(f"{path}: an index of another version")
+            db.executescript(f"BEGIN; {_SCHEMA}")
+            # Without FTS5 or trigrams, texts are looked for in Git.
+            with suppress(sqlite3.OperationalError):
+                db.execute(_TEXT_SCHEMA)
+            db.execute(f"PRAGMA user_version = {_VERSION}")
+            db.execute("COMMIT")
+    except BaseException:
+        db.close()
+        raise
+    return db

@@ -19,9 +19,13 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 
 from stet.wire.failures import Kind, Refused, refuse
-from stetd.historian.index.history_index import HistoryIndex
-from stetd.historian.index.schema import remove, transaction
-from stetd.historian.index.writer import GrowingIndex, is_damage
+from stetd.historian.index.history_index import (
+    GrowingIndex,
+    HistoryIndex,
+    is_damage,
+    remove,
+    transaction,
+)
 from stetd.historian.queries.commit_changes import commit_parts, commit_row
 from stetd.repository.priority import BEHIND_EDITS, give_way
 from stetd.repository.shallow import read_shallow

@@ -21,7 +21,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-from stetd.historian.index.schema import is_corrupt, primary_code, transaction
+from stetd.historian.index.history_index import is_corrupt, primary_code, transaction
 from stetd.storage.disk import SyncFailed
 from stetd.storage.request_record import VERSION, RequestRecord, check_version
 
