@@ -36,7 +36,6 @@ def histories(tmp_path: Path) -> Histories:
 @pytest.fixture
 def indexer(tmp_path: Path) -> Iterator[Indexer]:
     started = Indexer()
-    started.start()
     yield started
     started.close()
 
@@ -136,7 +135,6 @@ def test_it_stops_in_the_middle_of_its_work(tmp_path: Path, histories: Histories
     for number in range(300):
         histories.commit({"a": f"{number}\n"})
     slow = Indexer()
-    slow.start()
     slow.follow(histories.path)
     time.sleep(0.1)
     slow.close()

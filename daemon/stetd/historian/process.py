@@ -108,7 +108,6 @@ class Historian:
         self._indexer = Indexer()
         for name in begin.starts:
             self._indexer.follow(os.path.join(begin.state, "workspaces", name))
-        self._indexer.start()
         self._library = Library(
             self._disk, self._background, begin.options, self._indexer.follow,
             self._following.trouble_of, self._open_requests, Excludes(begin.options.exclude),
