@@ -15,8 +15,14 @@ from stet.wire.results import EditResult, FileChange
 from stetd.historian.index.keeping import discard
 from stetd.historian.index.request_store import RequestStore
 from stetd.historian.maintenance.forget_scan import finish, left_out, rewritten, still_there
-from stetd.historian.maintenance.gc import collected, directory_bytes, is_due, tidied
-from stetd.historian.maintenance.retention_choice import choose, has_remains
+from stetd.historian.maintenance.gc import (
+    choose,
+    collected,
+    directory_bytes,
+    has_remains,
+    is_due,
+    tidied,
+)
 from stetd.historian.maintenance.snapshots import taken
 from stetd.historian.queries.blame import blame_file
 from stetd.historian.queries.commit_changes import changes_of, counted
@@ -24,7 +30,7 @@ from stetd.historian.queries.export import exported
 from stetd.historian.queries.files import diff, read_file
 from stetd.historian.queries.log import described_pin, log, pinned_commits, show
 from stetd.historian.queries.verify import claimed, verified
-from stetd.historian.undo.proposals import proposed
+from stetd.historian.undo.undo import proposed
 from stetd.history.excluding import Excludes
 from stetd.observing.changed_files import KnownFiles, look_at_workspace
 from stetd.observing.current_content import Differing, Looking

@@ -22,7 +22,6 @@ import msgspec
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import ExportResult
 from stetd import __version__
-from stetd.historian.queries.commit_changes import trees_around
 from stetd.historian.queries.commit_lookup import CommitLookup, Known
 from stetd.historian.queries.files import concerns, looking_back
 from stetd.historian.queries.log import filters, show_found
@@ -135,8 +134,7 @@ class _Plan:
 
     def changes(self, commit: StoredCommit) -> Iterator[tuple[str, Known, Known]]:
         """What a commit did to the paths that are asked for."""
-        repository = self.lookup.repository
-        for path, before, after in repository.trees.changed(*trees_around(repository, commit)):
+        for path, before, after in self.lookup.tree_changes(commit):
             if concerns(self._paths, path):
                 yield path, before, after
 

@@ -6,17 +6,18 @@ The caller has waited until the commits that it may have been told of are in the
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import DiffResult, FileChange, ReadResult
 from stetd.historian.queries.commit_changes import PathChange, described
 from stetd.historian.queries.commit_lookup import CommitLookup, look_back
-from stetd.historian.queries.renames import with_renames
 from stetd.history.commits import rfc3339
+from stetd.history.git_patch import likeness, lines
 from stetd.history.line_diffs import line_diff
-from stetd.history.objects import EMPTY_TREE, files_under, stored_tree
+from stetd.history.objects import EMPTY_TREE, LINK, files_under, stored_tree
 from stetd.planning.file_reading import canonical, read_now, told
 from stetd.repository.stored_objects import StoredObjects
 from stetd.state.reading_place import Place
@@ -25,6 +26,11 @@ from stetd.transaction.parameters import Diff, Read
 from stetd.transaction.refusals import after_dropping
 
 T = TypeVar("T")
+_LEAST_ALIKE = 0.5
+#: Pairs of files whose contents are compared at most, and the bytes of such a file.
+_MOST_PAIRS, _MOST_BYTES = 2_500, 1 << 20
+#: Path to mode and blob id.
+_Files = dict[str, tuple[int, str]]
 
 
 def looking_back(place: Place, run: Callable[[CommitLookup], T]) -> T:
@@ -80,7 +86,7 @@ def _diff(lookup: CommitLookup, place: Place, params: Diff) -> DiffResult:
     paths = [canonical(place, path) for path in params.paths or []]
     if params.to is not None:
         changed = repository.trees.changed(before, _tree_of(lookup, params.to))
-        changes = with_renames(repository, [PathChange(*change) for change in changed])
+        changes = _with_renames(repository, [PathChange(*change) for change in changed])
         found = [
             described(repository, change)
             for change in changes
@@ -144,3 +150,54 @@ def _present(place: Place, path: str) -> OnDisk | None:
         return None
     finally:
         target.close()
+
+
+# -- renames
+
+
+def _with_renames(repository: StoredObjects, changes: Sequence[PathChange]) -> list[PathChange]:
+    """The changes, by their paths; a deletion and an addition that are a rename are one.
+
+    As in Git, half of the content must be the same; what is exactly the same goes first. Commits
+    know what they have moved (``Stet-Moved``); two trees with commits between them don't.
+    """
+    found = {change.path: change for change in changes}
+    gone = {c.path: c.before for c in changes if c.after is None and c.before is not None}
+    new = {c.path: c.after for c in changes if c.before is None and c.after is not None}
+    for pairs in (_same, _alike):
+        for old_path, path in list(pairs(repository, gone, new)):
+            if old_path in gone and path in new:
+                found[path] = PathChange(path, gone.pop(old_path), new.pop(path), old_path)
+                del found[old_path]
+    return [found[path] for path in sorted(found)]
+
+
+def _same(_: StoredObjects, gone: _Files, new: _Files) -> Iterator[tuple[str, str]]:
+    """The paths of files that are exactly the same."""
+    by_content: dict[tuple[int, str], list[str]] = {}
+    for path, version in gone.items():
+        by_content.setdefault(version, []).append(path)
+    for path, version in new.items():
+        yield from [(by_content[version].pop(0), path)] if by_content.get(version) else []
+
+
+def _alike(repository: StoredObjects, gone: _Files, new: _Files) -> Iterator[tuple[str, str]]:
+    """The paths of the others that are alike, most alike first."""
+    if not 0 < len(gone) * len(new) <= _MOST_PAIRS:
+        return
+    before = {path: _lines(repository, version) for path, version in gone.items()}
+    after = {path: _lines(repository, version) for path, version in new.items()}
+    pairs = [
+        (alike, old, path)
+        for old in before
+        for path in after
+        if (alike := likeness(before[old], after[path])) >= _LEAST_ALIKE
+    ]
+    for _, old, path in sorted(pairs, reverse=True):
+        yield old, path
+
+
+def _lines(repository: StoredObjects, version: tuple[int, str]) -> Counter[bytes]:
+    """The lines of a file; none of what is no text file of a sensible size."""
+    content = repository.blob(version[1]) if version[0] != LINK else b""
+    return lines(content) if len(content) <= _MOST_BYTES else Counter()

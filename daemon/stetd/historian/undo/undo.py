@@ -1,4 +1,4 @@
-"""Planning ``undo``, ``redo`` and ``rollback``: which commits they take back.
+"""Planning ``undo``, ``redo`` and ``rollback``: which commits they take back. And proposing it.
 
 What stands, and what a rollback chooses, is defined in :mod:`stetd.history.undoing`; what becomes
 of the files in :mod:`stetd.historian.undo.reverting`.
@@ -11,7 +11,9 @@ from functools import partial
 from itertools import islice
 
 from stet.wire.failures import Kind, refuse
-from stetd.historian.queries.commit_lookup import CommitLookup, Found
+from stetd.failpoints import failpoint
+from stetd.historian.queries.commit_lookup import CommitLookup, Found, look_back
+from stetd.historian.undo.restore import plan_restore
 from stetd.historian.undo.reverting import (
     counted,
     listed,
@@ -22,6 +24,7 @@ from stetd.historian.undo.reverting import (
 )
 from stetd.history.commit_rows import Wanted
 from stetd.history.commits import StoredCommit
+from stetd.history.objects import EMPTY_TREE, Tree
 from stetd.history.undoing import (
     ABOUT_HISTORY,
     FOUND,
@@ -30,9 +33,16 @@ from stetd.history.undoing import (
     choose_for_rollback,
     is_edit,
 )
+from stetd.planning.proposals import Proposal, ProposedFile, Proposing
 from stetd.planning.world import CallWorld, EditCall
-from stetd.state.workspace import Workspace
-from stetd.transaction.drafts import Draft
+from stetd.processes.historian_messages import Place as Told
+from stetd.repository.stored_objects import StoredObjects
+from stetd.session.modes import UNRESTRICTED, Standing
+from stetd.state.reading_place import Place
+from stetd.state.workspace import Base, Workspace
+from stetd.storage.disk import Disk
+from stetd.transaction.drafts import Draft, DraftFile
+from stetd.transaction.heads import Head
 
 
 def plan_undo(
@@ -232,3 +242,54 @@ def _check_may_redo(call: EditCall, found: Found) -> None:
         raise refuse(
             Kind.NOTHING_TO_UNDO, f"{commit.oid[:8]} is redone already, by {undone_by[:8]}."
         )
+
+
+# -- proposals
+
+
+_PLANNERS = {
+    "undo": plan_undo,
+    "redo": plan_redo,
+    "rollback": plan_rollback,
+    "restore": plan_restore,
+}
+
+
+def proposed(place: Place, told: Told, asked: Proposing, disk: Disk) -> Proposal:
+    """Plan it. Raises Refused, MissingObject."""
+    repository = StoredObjects(told.shadow)
+    workspace = Workspace(told.name, told.root, repository, Standing(UNRESTRICTED), disk)
+    workspace.excludes = place.excludes
+    base = Base(Head(told.head, Tree({}, EMPTY_TREE), 0))
+    world = CallWorld(workspace, base, asked.call, None, asked.limits)
+    plan = _PLANNERS[asked.call.method]
+    try:
+        draft = look_back(
+            repository,
+            told.head,
+            lambda lookup: plan(lookup, workspace, asked.call, world),
+            place.on_lag,
+        )
+        for item in draft.files:
+            item.target.close()
+        proposal = Proposal(
+            kind=draft.kind,
+            subject=draft.subject,
+            files=[_proposed_file(item) for item in draft.files],
+            message=draft.message,
+            warnings=list(draft.warnings),
+            reverts=draft.reverts,
+            leftover_directories=list(draft.leftover_directories),
+            record_always=draft.record_always,
+            number=told.number,
+        )
+        failpoint("historian.proposed")
+        return proposal
+    finally:
+        world.close()
+        workspace.close()
+
+
+def _proposed_file(item: DraftFile) -> ProposedFile:
+    found = item.found.image if item.found is not None else None
+    return ProposedFile(item.target.path, found, item.after, item.mode, item.old_path)
