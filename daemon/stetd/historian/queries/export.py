@@ -99,7 +99,7 @@ class _Plan:
     ) -> None:
         self.lookup = lookup
         self.limit = asked.limit or _DEFAULT_LIMIT
-        self._wanted, self._paths, self._with_context = wanted, paths, asked.outside
+        self._paths, self._with_context = paths, asked.outside
         after = None if asked.from_ is None else lookup.resolve(asked.from_)
         self.to = to = lookup.resolve(to)
         first = 0 if after is None else lookup.number(after)

@@ -43,6 +43,7 @@ from stetd.storage.worktree import Worktree
 
 #: More problems are only counted.
 _MOST_PROBLEMS = 1000
+_MOST_WARNINGS = 100
 _TREES = 512
 #: Seconds by which a clock may go back without being mentioned.
 _CLOCK_STEP_S = 300
@@ -60,30 +61,27 @@ def read_history_reference(shadow: str) -> str | None:
 def claimed(asked: Claiming) -> Claimed:
     """What the daemon says of a history, in its memory and in its journal, and the reference."""
     now, directory = asked.moment, os.path.join(asked.state, "journal")
+    journal = trouble = None
     try:
-        position = Position(now.segment, now.offset)
-        journal = read_heads(directory, position, asked.name)
-        claim = Claim(now.head, now.commits, journal, None, now.cut, now.recorded)
+        journal = read_heads(directory, Position(now.segment, now.offset), asked.name)
     except OSError as error:
         trouble = f"{os.path.basename(error.filename or '')}: {error.strerror}"
-        claim = Claim(now.head, now.commits, None, trouble, now.cut, now.recorded)
+    claim = Claim(now.head, now.commits, journal, trouble, now.cut, now.recorded)
     return Claimed(claim, read_history_reference(shadow_path(asked.state, asked.name)))
 
 
 def verified(asked: Verifying, disk: Disk) -> VerifyResult:
     """Verify a history."""
-    run = _Verification(asked, shadow_path(asked.state, asked.name))
-    try:
-        run.everything(disk)
-        return run.result()
-    finally:
-        run.check.close()
+    shadow = shadow_path(asked.state, asked.name)
+    with closing(ObjectCheck(shadow)) as check:
+        return _Verification(asked, shadow, check).result(disk)
 
 
 @dataclass
 class _Verification:
     asked: Verifying
     shadow: str
+    check: ObjectCheck
     problems: list[Problem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     commits: int = 0
@@ -102,15 +100,12 @@ class _Verification:
     #: How many commits are newer than what the reference names, and than the head before that.
     reference_at: int | None = None
     before_at: int | None = None
+    _faults: dict[str, Fault] = field(default_factory=dict)
+    #: Objects that a problem names already.
+    _named: set[str] = field(default_factory=set)
+    _trees: OrderedDict[str, tuple[RawTree, list[str]]] = field(default_factory=OrderedDict)
 
-    def __post_init__(self) -> None:
-        self.check = ObjectCheck(self.shadow)
-        self._faults: dict[str, Fault] = {}
-        #: Objects that a problem names already.
-        self._named: set[str] = set()
-        self._trees: OrderedDict[str, tuple[RawTree, list[str]]] = OrderedDict()
-
-    def everything(self, disk: Disk) -> None:
+    def result(self, disk: Disk) -> VerifyResult:
         self.check.scan()
         self._faults = {fault.oid: fault for fault in self.check.faults if fault.oid is not None}
         self._read_pins()
@@ -121,8 +116,6 @@ class _Verification:
         self._check_what_replaces()
         self._tell_trouble()
         self._compare_workspace(disk)
-
-    def result(self) -> VerifyResult:
         if self.uncounted:
             self.problems.append(Problem("more", f"and {self.uncounted} more problems"))
         return VerifyResult(
@@ -155,8 +148,12 @@ class _Verification:
             if self._is_recorded_end(oid, current):
                 break
             parent = self._commit(current.parent, oid) if current.parent is not None else None
-            if parent is not None and parent.time - current.time > _CLOCK_STEP_S:
-                self._warn_of_clock(oid, current.time, parent.time)
+            step = parent.time - current.time if parent is not None else 0
+            if parent is not None and step > _CLOCK_STEP_S and len(self.warnings) < _MOST_WARNINGS:
+                self.warnings.append(
+                    f"commit {oid} is of {rfc3339(current.time)}, its parent of "
+                    f"{rfc3339(parent.time)}: the clock was set back between them"
+                )
             self._compare_trees(oid, current.tree, parent.tree if parent else None)
             oid, child, current = current.parent, oid, parent
         if self.ended_at is not None and current is not None:
@@ -195,13 +192,6 @@ class _Verification:
         if commit is None:
             self._add("malformed", f"commit {oid} can't be read as a commit", commit=oid)
         return commit
-
-    def _warn_of_clock(self, oid: str, time: int, before: int) -> None:
-        if len(self.warnings) < 100:
-            self.warnings.append(
-                f"commit {oid} is of {rfc3339(time)}, its parent of {rfc3339(before)}: the clock "
-                "was set back between them"
-            )
 
     def _read_pins(self) -> None:
         for name in pin_names(self.shadow):
@@ -360,12 +350,10 @@ class _Verification:
             )
 
     def _tell_trouble(self) -> None:
-        trouble = self.asked.trouble
-        if trouble is None:
-            return
-        well = "Nothing is damaged by now; it is tried again when a call comes. "
-        well = "" if self.problems else well
-        self._add("put_off", f"{well}The workspace was deferred: {trouble}")
+        if self.asked.trouble is not None:
+            well = "Nothing is damaged by now; it is tried again when a call comes. "
+            well = "" if self.problems else well
+            self._add("put_off", f"{well}The workspace was deferred: {self.asked.trouble}")
 
     # -- trees
 
@@ -420,9 +408,8 @@ class _Verification:
         claim = self.asked.claim
         journal = claim.journal
         if journal is None:
-            self._add(
-                "journal", f"the journal can't be read: {claim.journal_trouble}", what="journal"
-            )
+            message = f"the journal can't be read: {claim.journal_trouble}"
+            self._add("journal", message, what="journal")
             return
         for sentence in journal.damage:
             self._add("journal", sentence, what="journal")
@@ -441,30 +428,27 @@ class _Verification:
         """What makes plain git show another history than the one that is stored."""
         shadow = self.shadow
         for name in references_below(shadow, "refs/replace"):
+            oid = name.rsplit("/", 1)[1]
             self._add(
                 "replaced",
-                f"{name} makes git show another object in the place of {name.rsplit('/', 1)[1]}. "
-                f"Remove it: git --git-dir {shadow} replace -d {name.rsplit('/', 1)[1]}",
+                f"{name} makes git show another object in the place of {oid}. "
+                f"Remove it: git --git-dir {shadow} replace -d {oid}",
                 what=name,
             )
         for name in _REPLACING_FILES:
             if name == "shallow" and self.ended_at is not None:
                 continue
             if os.path.lexists(os.path.join(shadow, name)):
-                self._add(
-                    "replaced", f"{name} makes git show another history; stetd makes no such file",
-                    what=name,
-                )  # fmt: skip
+                message = f"{name} makes git show another history; stetd makes no such file"
+                self._add("replaced", message, what=name)
         try:
             with open(os.path.join(shadow, "HEAD"), "rb") as file:
                 whole = file.read(100) == b"ref: " + HISTORY.encode() + b"\n"
         except OSError:
             whole = False
         if not whole:
-            self._add(
-                "reference", f"HEAD does not point to {HISTORY}; stetd writes it anew when it "
-                "starts", what="HEAD",
-            )  # fmt: skip
+            message = f"HEAD does not point to {HISTORY}; stetd writes it anew when it starts"
+            self._add("reference", message, what="HEAD")
 
     # -- the workspace
 
