@@ -86,9 +86,8 @@ class Following:
             if place < mark and getattr(record, "workspace", None) not in self.begin.held:
                 continue
             if isinstance(record, WorkspaceAllowed) and record.anew:
-                self._lines[record.name] = _Line(
-                    shadow_path(self.begin.state, record.name), Reached(None, 0)
-                )
+                shadow = shadow_path(self.begin.state, record.name)
+                self._lines[record.name] = _Line(shadow, Reached(None, 0))
             elif isinstance(record, Abort):
                 self._take(record)
             elif isinstance(record, Change) and record.number not in voided:
@@ -121,9 +120,8 @@ class Following:
         return self._trouble(line for name, line in self._lines.items() if name not in names)
 
     def _trouble(self, lines: Iterable[_Line]) -> str | None:
-        return self.damage or next(
-            (line.trouble for line in lines if line.trouble is not None), None
-        )
+        troubles = [self.damage, *(line.trouble for line in lines)]
+        return next((each for each in troubles if each is not None), None)
 
     def close(self) -> None:
         """Let the repositories go."""

@@ -1,12 +1,10 @@
 """Replies by request id, for retries: the part of a checkpoint that is kept for long.
 
-A call's reply is in its journal record; a checkpoint moves it here before that record
-may be dropped, so that a retry is answered for at least ``keep_calls`` calls and
-``keep_seconds`` (whichever is longer). SQLite, because a checkpoint then costs what is
-new, not what is kept. Losing the file loses only the memory of old requests; so a damaged
-one is set aside (``.damaged``) and begun anew. What SQLite says of the disk is raised as
-OSError or SyncFailed, which it means. A file with a higher ``user_version`` is a newer stetd's,
-and refused (FormatError): begun anew, it would apply calls twice that were answered before.
+A checkpoint moves replies here before their journal records may be dropped. SQLite, because a
+checkpoint then costs what is new, not what is kept. Losing the file loses only the memory of old
+requests; so a damaged one is set aside (``.damaged``) and begun anew. A file with a higher
+``user_version`` is a newer stetd's, and refused (FormatError): begun anew, it would apply calls
+twice that were answered before.
 
 One table, ``requests``: workspace, session, request, digest (SHA-256 of the call), reply
 (MessagePack EditResult without its diff), time (seconds), seq (counts up).
@@ -50,12 +48,9 @@ def _as_os_error(path: str) -> Iterator[None]:
 
 
 class RequestStore:
-    """The table, on one connection (one thread). Methods raise OSError, SyncFailed.
+    """The table, on one connection (one thread). Methods raise OSError, SyncFailed."""
 
-    ``cache_kib``: what SQLite may keep of it in memory.
-    """
-
-    def __init__(self, path: str, cache_kib: int = 2048) -> None:
+    def __init__(self, path: str) -> None:
         self._path = path
         with _as_os_error(path):
             try:
@@ -68,7 +63,6 @@ class RequestStore:
                     if os.path.exists(path + suffix):
                         os.replace(path + suffix, f"{path}{suffix}.damaged")
                 self._db = _opened(path)
-            self._db.execute(f"PRAGMA cache_size = -{cache_kib}")
 
     def close(self) -> None:
         """Close the connection."""
@@ -76,12 +70,12 @@ class RequestStore:
 
     def find(self, workspace: str, session: str, request: str) -> RequestRecord | None:
         """The record of a request, None if it is not (or no longer) remembered."""
+        sql = (
+            "SELECT workspace, session, request, digest, reply, time, seq FROM requests"
+            " WHERE workspace = ? AND session = ? AND request = ?"
+        )
         with _as_os_error(self._path):
-            row = self._db.execute(
-                "SELECT workspace, session, request, digest, reply, time, seq FROM requests"
-                " WHERE workspace = ? AND session = ? AND request = ?",
-                (workspace, session, request),
-            ).fetchone()
+            row = self._db.execute(sql, (workspace, session, request)).fetchone()
         return RequestRecord(*row) if row else None
 
     def keys(self) -> Iterator[tuple[str, str, str]]:
@@ -115,16 +109,12 @@ class RequestStore:
             rows = self._db.execute(
                 "SELECT session, request, reply FROM requests WHERE workspace = ?", (workspace,)
             ).fetchall()
+            sql = (
+                "UPDATE requests SET reply = ? WHERE workspace = ? AND session = ? AND request = ?"
+            )
             with transaction(self._db) as db:
-                db.executemany(
-                    "UPDATE requests SET reply = ?"
-                    " WHERE workspace = ? AND session = ? AND request = ?",
-                    [
-                        (new, workspace, session, request)
-                        for session, request, reply in rows
-                        if (new := change(reply)) != reply
-                    ],
-                )
+                for session, request, reply in rows:
+                    db.execute(sql, (change(reply), workspace, session, request))
             self._db.execute("VACUUM")
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 

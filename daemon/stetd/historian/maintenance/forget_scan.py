@@ -43,14 +43,15 @@ def left_out(place: Place, asked: LeavingOut, disk: Disk, progress: Progress) ->
     if place.head is None:
         raise _unknown(asked.path)
     with closing(StoredObjects(place.shadow)) as repository:
-        unwanted = Unwanted(asked.path)
+        unwanted: set[str] = set()
         if asked.contents:
             progress.begin("looking for its contents")
-            looking = _Rewriting(repository, unwanted, None, progress)
+            looking = _Rewriting(repository, asked.path, unwanted, None, progress)
             looking.follow(place.head)
-            unwanted = Unwanted(asked.path, frozenset(looking.blobs))
+            unwanted = looking.blobs
         packs = PackStream(place.shadow, disk, "forget")
-        rewriting = _Rewriting(repository, unwanted, None if asked.preview else packs, progress)
+        used = None if asked.preview else packs
+        rewriting = _Rewriting(repository, asked.path, unwanted, used, progress)
         progress.begin("rewriting")
         rewriting.follow(place.head)
         if not rewriting.blobs:
@@ -91,8 +92,13 @@ def finish(shadow: str, asked: Finishing, disk: Disk) -> dict[str, str]:
 
 def still_there(shadow: str, blobs: list[str]) -> int:
     """How many of these contents the history holds, because other paths have them."""
+    there = 0
     with closing(StoredObjects(shadow)) as repository:
-        return sum(_has(repository, oid) for oid in blobs)
+        for oid in blobs:
+            with suppress(MissingObject):
+                repository.blob(oid)
+                there += 1
+    return there
 
 
 def _unknown(path: str) -> Exception:
@@ -141,21 +147,13 @@ def _telling_lines(text: str) -> set[str]:
 
 def _elsewhere(repository: StoredObjects, rewriting: _Rewriting, head: str) -> list[str]:
     """Other paths of the newest commit with the same contents."""
-    if rewriting.unwanted.blobs:
+    if rewriting.unwanted:
         return []
     load = repository.load_tree
     files = files_under(stored_tree(repository.commit(head).tree, load), load)
     blobs, paths = rewriting.blobs, rewriting.paths
     found = (path for path, _, oid in files if oid in blobs and path not in paths)
     return list(islice(found, _MOST_TOLD))
-
-
-def _has(repository: StoredObjects, oid: str) -> bool:
-    try:
-        repository.blob(oid)
-    except MissingObject:
-        return False
-    return True
 
 
 def rewritten(reply: bytes, names: Mapping[str, str], forgotten: Collection[str]) -> bytes:
@@ -182,19 +180,16 @@ def rewritten(reply: bytes, names: Mapping[str, str], forgotten: Collection[str]
 # -- the history without a path
 
 
-class Unwanted(msgspec.Struct, frozen=True):
-    """What goes: one path (a file, or a directory and all below it); and these blobs anywhere."""
-
-    path: str
-    blobs: frozenset[str] = frozenset()
-
-
 @dataclass(slots=True)
 class _Rewriting:
-    """Rewrites commits, oldest first. ``packs`` None: only looks what there would be to do."""
+    """Rewrites commits, oldest first. ``packs`` None: only finds out what there would be to do.
+
+    What goes is one path (a file, or a directory and all below it), and these blobs anywhere.
+    """
 
     repository: StoredObjects
-    unwanted: Unwanted
+    path: str
+    unwanted: Collection[str]
     packs: PackStream | None
     progress: Progress
     #: Old ids to new ones, of the commits that are other ones now.
@@ -204,18 +199,16 @@ class _Rewriting:
     paths: set[str] = field(default_factory=set)
     #: How many commits changed what is left out.
     touched: int = 0
-    #: The last commit that was looked at.
-    last: str | None = None
-    #: The tree of the last one, as it is now.
+    #: The tree of the last commit, as it is now.
     tree: str = EMPTY_TREE
     _removed: Mapping[str, str] = field(default_factory=dict)
     _known: dict[tuple[str, str], tuple[str, Mapping[str, str]]] = field(default_factory=dict)
 
     def follow(self, head: str) -> None:
-        """Rewrite all commits up to this one that were not looked at yet."""
+        """Rewrite all commits up to this one."""
         chain = bytearray()
         oid: str | None = head
-        while oid is not None and oid != self.last:
+        while oid is not None:
             chain += bytes.fromhex(oid)
             self.progress.step()
             oid = self.repository.commit(oid).parent
@@ -239,7 +232,7 @@ class _Rewriting:
             if removed.get(path) != self._removed.get(path)
         )
         self._removed = removed
-        self.last, self.tree = oid, new_tree
+        self.tree = new_tree
         self.blobs.update(removed.values())
         self.paths.update(removed)
         self.touched += bool(changed)
@@ -265,13 +258,14 @@ class _Rewriting:
                 line = key + space + self.new_name(value.decode()).encode()
             lines.append(line)
         known = set(lines)
-        told = [b"Stet-Forgotten: " + path.encode() for path in changed]
-        lines += [line for line in told if line not in known]
+        forgotten = (b"Stet-Forgotten: " + path.encode() for path in changed)
+        lines += [line for line in forgotten if line not in known]
         return body + gap + b"\n".join(lines) + b"\n"
 
     def _without(self, tree: str, prefix: str) -> tuple[str, Mapping[str, str]]:
         """A tree without what is left out, and what that was: path to blob."""
-        if tree == EMPTY_TREE or not self._may_hold(prefix):
+        may_hold = self.unwanted or (self.path + "/").startswith(prefix)
+        if tree == EMPTY_TREE or not may_hold:
             return tree, {}
         key = (tree, prefix)
         if key not in self._known:
@@ -280,22 +274,19 @@ class _Rewriting:
             self._known[key] = self._made_without(tree, prefix)
         return self._known[key]
 
-    def _may_hold(self, prefix: str) -> bool:
-        return bool(self.unwanted.blobs) or (self.unwanted.path + "/").startswith(prefix)
-
     def _made_without(self, tree: str, prefix: str) -> tuple[str, Mapping[str, str]]:
         entries: dict[str, Entry] = {}
         removed: dict[str, str] = {}
         for name, entry in self.repository.load_tree(tree).items():
             path = prefix + name
-            if path == self.unwanted.path:
+            if path == self.path:
                 removed.update(self._all_of(path, entry))
             elif entry.mode == TREE:
                 oid, below = self._without(entry.oid, path + "/")
                 removed.update(below)
                 if oid != EMPTY_TREE:
                     entries[name] = Entry(TREE, oid)
-            elif entry.oid in self.unwanted.blobs:
+            elif entry.oid in self.unwanted:
                 removed[path] = entry.oid
             else:
                 entries[name] = entry

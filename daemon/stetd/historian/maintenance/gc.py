@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 
 from stetd.failpoints import failpoint
 from stetd.processes.works import Choice, Choosing, Collected, named_commits
@@ -79,10 +79,8 @@ def directory_bytes(path: str) -> int:
     total = 0
     for folder, _, names in os.walk(path):
         for name in names:
-            try:
+            with suppress(OSError):
                 total += os.lstat(os.path.join(folder, name)).st_size
-            except OSError:
-                continue
     return total
 
 
