@@ -27,7 +27,7 @@ from stetd.config import logs
 from stetd.historian.following import Following
 from stetd.historian.index.keeping import Indexer
 from stetd.historian.index.request_store import RequestStore
-from stetd.historian.questions import Library, answer, is_work
+from stetd.historian.questions import LONG_WORK, Library, answer
 from stetd.history.excluding import Excludes
 from stetd.processes import historian_messages as messages
 from stetd.processes.remembered import IdFilter
@@ -165,7 +165,7 @@ class Historian:
     # -- questions
 
     def _ask(self, asked: messages.Ask) -> None:
-        if not is_work(asked.question):
+        if asked.question not in LONG_WORK:
             self._readers.submit(self._answer, asked, Progress())
             return
         progress = self._works[asked.id] = Progress()

@@ -89,15 +89,10 @@ class About(msgspec.Struct, frozen=True):
     progress: Progress
 
 
-def is_work(question: str) -> bool:
-    """Whether it takes long, and one is answered after the other."""
-    return question in _LONG_WORK
-
-
 def answer(library: Library, asked: messages.Ask, progress: Progress) -> object:
     """The answer. Raises Refused."""
-    about_place = asked.place is not None
-    expected, run = (_ABOUT_A_PLACE if about_place else _ABOUT_ALL)[asked.question]
+    table = _ABOUT_ALL if asked.place is None else _ABOUT_A_PLACE
+    expected, run = table[asked.question]
     params = msgspec.msgpack.decode(asked.params, type=expected)
     try:
         if asked.place is None:
@@ -252,4 +247,5 @@ _ABOUT_ALL: dict[str, tuple[Any, Callable[..., object]]] = {
     "tidy": (str, partial(_packed, drop=False)),
     "collect": (str, partial(_packed, drop=True)),
 }
-_LONG_WORK = {"tidy", "collect", "what goes", "snapshot", "leave out", "finish forgetting"}
+#: What takes long; one is answered after the other.
+LONG_WORK = {"tidy", "collect", "what goes", "snapshot", "leave out", "finish forgetting"}

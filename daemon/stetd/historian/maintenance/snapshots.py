@@ -9,6 +9,7 @@ from contextlib import closing
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import SkippedPath
 from stetd.failpoints import failpoint
+from stetd.historian.queries.files import present
 from stetd.history.objects import (
     EMPTY_TREE,
     TREE,
@@ -180,19 +181,11 @@ class _Snapshot:
 
     def _look(self, scan: Scan, folder: Folder, name: str) -> OnDisk | None:
         path = folder.path + name
-        worktree = self._place.worktree
         try:
-            target = worktree.resolve_exactly(path)
-        except Refused:
-            return None
-        try:
-            return worktree.read(target, self._asked.max_file_bytes)
+            return present(self._place.worktree, path, self._asked.max_file_bytes)
         except Refused as refusal:
-            if refusal.kind != Kind.NOT_A_FILE:
-                scan.skip(path, refusal.message)
+            scan.skip(path, refusal.message)
             return None
-        finally:
-            target.close()
 
     def _stamp(self, folder: Folder, name: str) -> Stamp | None:
         path = folder.path + name

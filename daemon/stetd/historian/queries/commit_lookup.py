@@ -11,6 +11,7 @@ import re
 import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import closing
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
@@ -58,7 +59,6 @@ class Touch(NamedTuple):
     """A commit that touched one path, and what it made of it."""
 
     commit: StoredCommit
-    before: Version | None
     after: Version | None
 
 
@@ -87,11 +87,8 @@ def look_back(
     deadline = time.monotonic() + PATIENCE_S
 
     def ask() -> T:
-        index = opened(repository, head, deadline, on_lag)
-        try:
+        with closing(opened(repository, head, deadline, on_lag)) as index:
             return run(CommitLookup(repository, head, index))
-        finally:
-            index.close()
 
     try:
         try:
@@ -282,7 +279,7 @@ class CommitLookup:
             commit = self.commit(n)
             before, after = self.entry(commit.parent, path), self.entry(commit.oid, path)
             if before != after:
-                touch = Touch(commit, self._version(before), self._version(after))
+                touch = Touch(commit, self._version(after))
                 if n <= reached:
                     return Touches(later, touch)
                 later.append(touch)
@@ -290,13 +287,9 @@ class CommitLookup:
 
     # -- what commits did
 
-    def file_at(self, oid: str, path: str) -> Version | None:
+    def file_at(self, oid: str | None, path: str) -> Version | None:
         """A file as a commit left it; None if the history has none there."""
         return self._version(self.entry(oid, path))
-
-    def file_now(self, path: str) -> Version | None:
-        """A file as the newest commit has it; None if it has none there."""
-        return self._version(self.entry(self.head, path))
 
     def deltas(self, commit: StoredCommit) -> list[FileDelta]:
         """What a commit did to each of its files."""

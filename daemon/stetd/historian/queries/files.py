@@ -21,7 +21,7 @@ from stetd.history.objects import EMPTY_TREE, LINK, files_under, stored_tree
 from stetd.planning.file_reading import canonical, read_now, told
 from stetd.repository.stored_objects import StoredObjects
 from stetd.state.reading_place import Place
-from stetd.storage.worktree import OnDisk
+from stetd.storage.worktree import OnDisk, Worktree
 from stetd.transaction.parameters import Diff, Read
 from stetd.transaction.refusals import after_dropping
 
@@ -117,7 +117,7 @@ def _against_workspace(
     for path, mode, oid in files_under(stored_tree(before, load), load):
         if place.excludes(path) or not concerns(paths, path):
             continue
-        now = _present(place, path)
+        now = present(place.worktree, path, place.max_file_bytes)
         image = now.image if now is not None else None
         if image is not None and (image.git_mode, image.oid) == (mode, oid):
             continue
@@ -136,14 +136,17 @@ def _against_workspace(
     return found
 
 
-def _present(place: Place, path: str) -> OnDisk | None:
-    """The regular file or link at a path of the history; None if there is none."""
+def present(worktree: Worktree, path: str, limit: int) -> OnDisk | None:
+    """The regular file or link at a path of the history; None if there is none.
+
+    Raises Refused: file_too_large (over ``limit`` bytes), io_error.
+    """
     try:
-        target = place.worktree.resolve_exactly(path)
+        target = worktree.resolve_exactly(path)
     except Refused:
         return None
     try:
-        return place.worktree.read(target, place.max_file_bytes)
+        return worktree.read(target, limit)
     except Refused as refusal:
         if refusal.kind != Kind.NOT_A_FILE:
             raise

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 
 from stet.wire.failures import Kind, Refused
 from stet.wire.results import Problem, VerifyResult
+from stetd.historian.queries.files import present
 from stetd.history.checking import TREE_MODE, CheckedCommit, RawTree, check_commit, check_tree
 from stetd.history.commits import rfc3339
 from stetd.processes.verify_claims import Claim, Claimed, Claiming, Verifying
@@ -377,7 +378,11 @@ class _Verification:
         """The entries of a tree; ``commit`` None: of one that is judged another time."""
         known = self._trees.get(oid)
         if known is None:
-            content = self._tree_content(oid, commit, path)
+            if commit is not None:
+                content = self._need(oid, "tree", commit, path.rstrip("/") or None)
+            else:
+                kind, content = self.check.read(oid) or ("", None)
+                content = content if kind == "tree" else None
             if content is None:
                 return None
             known = self._trees[oid] = check_tree(content)
@@ -395,12 +400,6 @@ class _Verification:
                     object=oid,
                 )
         return entries
-
-    def _tree_content(self, oid: str, commit: str | None, path: str) -> bytes | None:
-        if commit is not None:
-            return self._need(oid, "tree", commit, path.rstrip("/") or None)
-        found = self.check.read(oid)
-        return found[1] if found and found[0] == "tree" else None
 
     # -- the journal, and what git would show instead
 
@@ -477,19 +476,13 @@ class _Verification:
 
     def _present(self, worktree: Worktree, path: str) -> tuple[bytes, bytes] | None:
         try:
-            target = worktree.resolve_exactly(path)
-        except Refused:
-            return None
-        try:
-            found = worktree.read(target, self.asked.max_file_bytes)
+            found = present(worktree, path, self.asked.max_file_bytes)
         except Refused as refusal:
-            if refusal.kind not in (Kind.NOT_A_FILE, Kind.FILE_TOO_LARGE):
+            if refusal.kind != Kind.FILE_TOO_LARGE:
                 raise
             return None
         except OSError:
             return None
-        finally:
-            target.close()
         image = found.image if found else None
         return (b"%o" % image.git_mode, bytes.fromhex(image.oid)) if image else None
 

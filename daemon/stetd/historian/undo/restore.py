@@ -118,7 +118,7 @@ def _check_own(
     if others:
         newest = others[0].commit
         reason = f"{newest.oid[:8]} ({newest.meta.subject}) is not of this session"
-    elif now != lookup.file_now(path):
+    elif now != lookup.file_at(lookup.head, path):
         reason = "it was changed outside"
     else:
         return

@@ -215,7 +215,7 @@ def _in_the_way(
         found = lookup.find(others) if others else []
         standing[path] = [each.commit for each in found if each.undone_by is None]
         try:
-            differs = look(world, path) != lookup.file_now(path)
+            differs = look(world, path) != lookup.file_at(lookup.head, path)
         except InTheWay:
             differs = True
         if differs:
