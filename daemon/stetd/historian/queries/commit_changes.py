@@ -61,28 +61,17 @@ def changes_of(repository: StoredObjects, commit: StoredCommit) -> Iterator[Path
         yield from changed
         return
     changes = {change.path: change for change in changed}
-    if before is not None:
-        _join_moved(repository, changes, before, after, meta.moves)
-    for status, path in meta.excluded:
-        changes[path] = PathChange(path, None, None, excluded=status)
-    yield from (changes[path] for path in sorted(changes))
-
-
-def _join_moved(
-    repository: StoredObjects,
-    changes: dict[str, PathChange],
-    before: str,
-    after: str,
-    moves: Sequence[tuple[str, str]],
-) -> None:
-    """Make one change of what a commit has moved."""
-    for old, new in moves:
-        stood, now = repository.trees.find(before, old), repository.trees.find(after, new)
+    find = repository.trees.find
+    for old, new in meta.moves:
+        stood, now = find(before, old) if before else None, find(after, new)
         if stood is None or now is None:
             continue
         if old in changes and changes[old].after is None:
             del changes[old]
         changes[new] = PathChange(new, stood, now, old)
+    for status, path in meta.excluded:
+        changes[path] = PathChange(path, None, None, excluded=status)
+    yield from (changes[path] for path in sorted(changes))
 
 
 def counted(repository: StoredObjects, change: PathChange) -> FileChange:

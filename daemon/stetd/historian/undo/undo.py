@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice
 
-from stet.wire.failures import Kind, refuse
+from stet.wire.failures import Kind, Refused, refuse
 from stetd.failpoints import failpoint
 from stetd.historian.queries.commit_lookup import CommitLookup, Found, look_back
 from stetd.historian.undo.restore import plan_restore
@@ -22,7 +22,7 @@ from stetd.historian.undo.reverting import (
     take_back,
     would_undo_twice,
 )
-from stetd.history.commit_rows import Wanted
+from stetd.history.commit_rows import Wanted, meets
 from stetd.history.commits import StoredCommit
 from stetd.history.objects import EMPTY_TREE, Tree
 from stetd.history.undoing import (
@@ -97,32 +97,26 @@ def plan_rollback(
     not recorded yet when the call came is kept, as after every undo. Raises as :func:`plan_undo`.
     """
     to = lookup.resolve(call.params["to"])
-    session, agent = _session_of(call), call.params.get("agent")
+    session = _session_of(call)
+    wanted = Wanted(session=session, agent=call.params.get("agent"))
     include_outside = bool(call.params.get("include_outside"))
     paths = _paths_of(workspace, call)
 
     def passes(commit: StoredCommit) -> bool:
         meta = commit.meta
-        return (
-            (session is None or meta.session == session)
-            and (agent is None or meta.agent == agent)
-            and (not paths or lookup.is_touching(commit, paths))
-            and (
-                include_outside and not lookup.found_only(commit)
-                if meta.kind in FOUND
-                else is_edit(meta) or meta.kind in TAKES_BACK
-            )
-        )
+        if not meets(meta, wanted) or (paths and not lookup.is_touching(commit, paths)):
+            return False
+        if meta.kind in FOUND:
+            return include_outside and not lookup.found_only(commit)
+        return is_edit(meta) or meta.kind in TAKES_BACK
 
     chosen = choose_for_rollback(lookup.after(to), passes)
     if would_undo_twice(lookup, chosen) is not None:
         chosen = choose_for_rollback(lookup.after(to), passes, sparing=False)
     if not chosen:
-        raise refuse(
-            Kind.NOTHING_TO_UNDO,
-            f"nothing after {to[:8]} is left to take back"
-            + _in_session(session)
-            + ("." if include_outside else ". Edits made outside are not counted."),
+        outside = "" if include_outside else " Edits made outside are not counted."
+        raise _nothing(
+            f"nothing after {to[:8]} is left to take back{_in_session(session)}.{outside}"
         )
     subject = f"rollback to {to[:8]}: {counted(chosen)}"
     draft = take_back(lookup, world, chosen, "rollback", subject)
@@ -134,6 +128,10 @@ def _session_of(call: EditCall) -> str | None:
     """The session whose commits a call is about; None: all of them (the person's call)."""
     named_session: str | None = call.params.get("session")
     return named_session if call.control else call.session
+
+
+def _nothing(message: str) -> Refused:
+    return refuse(Kind.NOTHING_TO_UNDO, message)
 
 
 def _in_session(session: str | None, word: str = "in") -> str:
@@ -155,11 +153,9 @@ def _newest_edits(lookup: CommitLookup, workspace: Workspace, call: EditCall) ->
     last = 1 if params.get("last") is None else params["last"]
     chosen = list(islice(lookup.standing_edits(session, agent, _paths_of(workspace, call)), last))
     if not chosen:
-        raise refuse(
-            Kind.NOTHING_TO_UNDO,
-            "there is no edit left to undo"
-            + _in_session(session)
-            + ". Undos and edits made outside are not counted.",
+        raise _nothing(
+            f"there is no edit left to undo{_in_session(session)}. Undos and edits made outside "
+            "are not counted."
         )
     return chosen
 
@@ -170,9 +166,8 @@ def _commit_of_request(lookup: CommitLookup, call: EditCall, request: str) -> St
     if found is None or (call.control and session not in (None, found.commit.meta.session)):
         raise refuse(
             Kind.UNKNOWN_REQUEST,
-            f"no commit was made by request {request!r}"
-            + _in_session(session, "of")
-            + ". `log` lists the commits with their requests.",
+            f"no commit was made by request {request!r}{_in_session(session, 'of')}. `log` lists "
+            "the commits with their requests.",
         )
     _check_may_undo(lookup, call, found)
     return found.commit
@@ -182,20 +177,16 @@ def _check_may_undo(lookup: CommitLookup, call: EditCall, found: Found) -> None:
     commit, undone_by = found
     _check_own(call, commit, "undo")
     if undone_by is not None:
-        raise refuse(
-            Kind.NOTHING_TO_UNDO, f"{commit.oid[:8]} is undone already, by {undone_by[:8]}."
-        )
+        raise _nothing(f"{commit.oid[:8]} is undone already, by {undone_by[:8]}.")
     if commit.meta.kind in ABOUT_HISTORY:
-        raise refuse(
-            Kind.NOTHING_TO_UNDO,
+        raise _nothing(
             f"{commit.oid[:8]} records what was done to the history ({commit.meta.kind}); it "
-            "changed no file, and what is gone from the history can't be brought back.",
+            "changed no file, and what is gone from the history can't be brought back."
         )
     if commit.meta.kind in FOUND and lookup.found_only(commit):
-        raise refuse(
-            Kind.NOTHING_TO_UNDO,
+        raise _nothing(
             f"{commit.oid[:8]} records what stood there before the first edit; "
-            "there is nothing earlier to go back to.",
+            "there is nothing earlier to go back to."
         )
 
 
@@ -220,9 +211,8 @@ def _newest_undo(lookup: CommitLookup, call: EditCall) -> StoredCommit:
         newest.update(islice(standing, 1))
     if newest:
         return lookup.find(newest)[0].commit
-    raise refuse(
-        Kind.NOTHING_TO_UNDO,
-        "there is no undo left to redo" + _in_session(session) + ". Each undo is redone once.",
+    raise _nothing(
+        f"there is no undo left to redo{_in_session(session)}. Each undo is redone once."
     )
 
 
@@ -239,9 +229,7 @@ def _check_may_redo(call: EditCall, found: Found) -> None:
             f"{advice}.",
         )
     if undone_by is not None:
-        raise refuse(
-            Kind.NOTHING_TO_UNDO, f"{commit.oid[:8]} is redone already, by {undone_by[:8]}."
-        )
+        raise _nothing(f"{commit.oid[:8]} is redone already, by {undone_by[:8]}.")
 
 
 # -- proposals
