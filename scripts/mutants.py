@@ -160,7 +160,7 @@ MUTANTS = [
         "verify-trusts-the-reference",
         "a history that was moved back passes",
         "historian/queries/verify.py",
-        "        elif subject.reference is not None and not chain.reference_in_place:",
+        "        elif asked.reference is not None and not self._is_reference_in_place():",
         "        elif False:",
         ("tests/e2e/test_corruption.py",),
     ),
@@ -205,9 +205,9 @@ MUTANTS = [
     Mutant(
         "forgotten-text-in-replies",
         "the answers to forgotten calls are kept as they were",
-        "historian/maintenance/rewritten_replies.py",
-        "        if self.paths & touched:",
-        "        if False:",
+        "historian/maintenance/forget_scan.py",
+        "    if not touched.isdisjoint(forgotten):",
+        "    if False:",
         ("tests/e2e/test_forget.py::test_retries_are_answered_without_the_secret",),
     ),
     Mutant(

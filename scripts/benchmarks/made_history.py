@@ -18,9 +18,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from stetd import __version__
-from stetd.historian.index.history_index import HistoryIndex
+from stetd.historian.index.history_index import GrowingIndex, HistoryIndex
 from stetd.historian.index.keeping import catch_up
-from stetd.historian.index.writer import GrowingIndex
 from stetd.history.commits import CommitMeta
 from stetd.history.objects import EMPTY_TREE, Image, NewObject, Tree, object_id
 from stetd.repository.making_repository import create_repository

@@ -35,7 +35,7 @@ from in_process import InProcess
 from own_peer import own_peer
 from stetd.config.directories import Directories
 from stetd.config.settings import Settings
-from stetd.historian.maintenance import retention_choice as choosing
+from stetd.historian.maintenance import gc as choosing
 from stetd.storage.progress import Progress
 from stetd.upkeep.retention import Policy, retain
 

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from historian.walked_history import WalkedHistory
 from stet.wire.failures import Refused
-from stetd.historian.index.history_index import HistoryIndex
+from stetd.historian.index.history_index import GrowingIndex, HistoryIndex
 from stetd.historian.index.keeping import catch_up, release
-from stetd.historian.index.writer import GrowingIndex
 from stetd.historian.queries import commit_changes, commit_lookup
 from stetd.historian.queries.commit_lookup import CommitLookup, UnknownCursor, look_back
 from stetd.history.commit_rows import Wanted

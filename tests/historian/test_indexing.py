@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from stetd.historian.index import keeping as indexing
-from stetd.historian.index.history_index import HistoryIndex
+from stetd.historian.index.history_index import GrowingIndex, HistoryIndex
 from stetd.historian.index.keeping import Indexer, catch_up
-from stetd.historian.index.writer import GrowingIndex
 from stetd.historian.queries.commit_lookup import look_back
 from stetd.repository.shallow import write_shallow
 from stetd.state.workspace import head_at
@@ -37,7 +36,6 @@ def histories(tmp_path: Path) -> Histories:
 @pytest.fixture
 def indexer(tmp_path: Path) -> Iterator[Indexer]:
     started = Indexer()
-    started.start()
     yield started
     started.close()
 
@@ -137,7 +135,6 @@ def test_it_stops_in_the_middle_of_its_work(tmp_path: Path, histories: Histories
     for number in range(300):
         histories.commit({"a": f"{number}\n"})
     slow = Indexer()
-    slow.start()
     slow.follow(histories.path)
     time.sleep(0.1)
     slow.close()

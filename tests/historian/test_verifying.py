@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from stet.wire.results import VerifyResult
-from stetd.historian.queries.verify import Subject, read_history_reference, verify
+from stetd.historian.queries.verify import read_history_reference, verified
 from stetd.history.commits import CommitMeta, commit_object
 from stetd.history.objects import EMPTY_TREE, NewObject, object_id
-from stetd.processes.verify_claims import Claim
+from stetd.processes.verify_claims import Claim, Verifying
 from stetd.repository.packing import write_pack
 from stetd.repository.references import set_pin
 from stetd.storage.disk import Disk
@@ -39,19 +39,20 @@ def worktree(tmp_path: Path) -> Iterator[Worktree]:
     opened.close()
 
 
-def verified(made: Histories, worktree: Worktree, **changed: Any) -> VerifyResult:
+def verify(made: Histories, worktree: Worktree, **changed: Any) -> VerifyResult:
     head, count = made.head.commit, made.head.commits
     claim = Claim(head, count, JournalHead(head, count, head, [], []))
     fields: dict[str, Any] = {
-        "shadow": made.path,
-        "worktree": worktree,
+        "state": os.path.dirname(os.path.dirname(made.path)),
+        "name": os.path.basename(made.path),
+        "root": worktree.root,
         "max_file_bytes": 1 << 20,
         "before": claim,
         "reference": read_history_reference(made.path),
         "claim": claim,
         **changed,
     }
-    return verify(Subject(**fields))
+    return verified(Verifying(**fields), Disk())
 
 
 def told(result: VerifyResult) -> list[tuple[str, str]]:
@@ -60,7 +61,7 @@ def told(result: VerifyResult) -> list[tuple[str, str]]:
 
 
 def test_a_whole_history_is_counted(made: Histories, worktree: Worktree) -> None:
-    result = verified(made, worktree)
+    result = verify(made, worktree)
     assert told(result) == []
     # A commit, a root, a directory and a blob each.
     assert (result.commits, result.objects, result.head) == (12, 48, made.oids[-1])
@@ -71,7 +72,7 @@ def test_a_whole_history_is_counted(made: Histories, worktree: Worktree) -> None
 def test_an_empty_history_is_whole(tmp_path: Path, worktree: Worktree) -> None:
     (tmp_path / "x").mkdir()
     empty = Histories(tmp_path / "x")
-    result = verified(empty, worktree)
+    result = verify(empty, worktree)
     assert (told(result), result.commits, result.changed_outside) == ([], 0, 0)
     empty.repository.close()
 
@@ -81,15 +82,15 @@ def test_files_as_the_history_has_them_are_not_counted(made: Histories, worktree
         path = Path(worktree.root, f"d{number % 3}/f.txt")
         path.parent.mkdir()
         path.write_text(f"{number}\n")
-    assert verified(made, worktree).changed_outside == 1
+    assert verify(made, worktree).changed_outside == 1
     Path(worktree.root, "d0/f.txt").chmod(0o755)
-    assert verified(made, worktree).changed_outside == 2
+    assert verify(made, worktree).changed_outside == 2
 
 
 def test_an_expected_commit_must_be_in_the_chain(made: Histories, worktree: Worktree) -> None:
     for oid in (made.oids[0], made.oids[5][:12], made.oids[-1]):
-        assert told(verified(made, worktree, expect=oid)) == []
-    [(kind, message)] = told(verified(made, worktree, expect="ab" * 20))
+        assert told(verify(made, worktree, expect=oid)) == []
+    [(kind, message)] = told(verify(made, worktree, expect="ab" * 20))
     assert kind == "expect"
     assert "cut off, or replaced by another" in message
 
@@ -100,15 +101,15 @@ def test_a_history_that_was_cut_off_with_its_journal_lacks_what_is_expected(
     head = made.oids[7]
     made.repository.set_head(head)
     claim = Claim(head, 8, JournalHead(head, 8, head, [], []))
-    assert told(verified(made, worktree, before=claim, claim=claim)) == []
-    [(kind, _)] = told(verified(made, worktree, before=claim, claim=claim, expect=made.oids[11]))
+    assert told(verify(made, worktree, before=claim, claim=claim)) == []
+    [(kind, _)] = told(verify(made, worktree, before=claim, claim=claim, expect=made.oids[11]))
     assert kind == "expect"
 
 
 def test_another_number_of_commits_is_told(made: Histories, worktree: Worktree) -> None:
     head = made.head.commit
     claim = Claim(head, 13, JournalHead(head, 13, head, [], []))
-    assert told(verified(made, worktree, before=claim, claim=claim)) == [
+    assert told(verify(made, worktree, before=claim, claim=claim)) == [
         ("count", "the history has 12 commits, but 13 were made in it")
     ]
 
@@ -116,13 +117,13 @@ def test_another_number_of_commits_is_told(made: Histories, worktree: Worktree) 
 def test_a_journal_that_disagrees_is_told(made: Histories, worktree: Worktree) -> None:
     head = made.head.commit
     claim = Claim(head, 12, JournalHead(made.oids[3], 4, None, [], []))
-    [(kind, message)] = told(verified(made, worktree, claim=claim))
+    [(kind, message)] = told(verify(made, worktree, claim=claim))
     assert kind == "journal"
     assert made.oids[3] in message
     claim = Claim(head, 12, JournalHead(head, 12, None, [], ["a sentence"]))
-    assert told(verified(made, worktree, claim=claim)) == [("journal", "a sentence")]
+    assert told(verify(made, worktree, claim=claim)) == [("journal", "a sentence")]
     claim = Claim(head, 12, None, "00000001.wal: No such file or directory")
-    [(kind, _)] = told(verified(made, worktree, claim=claim))
+    [(kind, _)] = told(verify(made, worktree, claim=claim))
     assert kind == "journal"
 
 
@@ -133,8 +134,8 @@ def test_a_reference_between_the_two_heads_is_in_place(made: Histories, worktree
     head = made.oids[8]
     before = Claim(head, 9, JournalHead(head, 9, head, [], []))
     for oid in made.oids[8:]:
-        assert told(verified(made, worktree, before=before, reference=oid)) == []
-    [(kind, message)] = told(verified(made, worktree, before=before, reference=made.oids[7]))
+        assert told(verify(made, worktree, before=before, reference=oid)) == []
+    [(kind, message)] = told(verify(made, worktree, before=before, reference=made.oids[7]))
     assert kind == "reference"
     assert f"names {made.oids[7]} (4 commits back)" in message
 
@@ -143,7 +144,7 @@ def test_a_reference_between_the_two_heads_is_in_place(made: Histories, worktree
 def test_a_reference_that_names_no_commit_of_the_history_is_told(
     made: Histories, worktree: Worktree, reference: str | None
 ) -> None:
-    [(kind, _)] = told(verified(made, worktree, reference=reference))
+    [(kind, _)] = told(verify(made, worktree, reference=reference))
     assert kind == "reference"
 
 
@@ -153,7 +154,7 @@ def test_a_packed_reference_counts(made: Histories, worktree: Worktree) -> None:
     )
     os.unlink(made.repository.reference_path)
     assert read_history_reference(made.path) == made.head.commit
-    assert told(verified(made, worktree)) == []
+    assert told(verify(made, worktree)) == []
 
 
 # -- objects
@@ -168,7 +169,7 @@ def test_a_missing_object_names_the_commit_and_the_path(
 ) -> None:
     blob = object_id("blob", b"4\n")
     os.unlink(made.repository.loose_path(blob))
-    result = verified(made, worktree)
+    result = verify(made, worktree)
     assert told(result) == [
         (
             "missing_object",
@@ -186,7 +187,7 @@ def test_a_damaged_commit_ends_the_chain_and_only_it_is_told(
     path = Path(made.repository.loose_path(made.oids[6]))
     path.chmod(0o600)
     path.write_bytes(b"x")
-    result = verified(made, worktree)
+    result = verify(made, worktree)
     [(kind, message)] = told(result)
     assert kind == "damaged_object"
     assert message.startswith(f"commit {made.oids[6]}, which commit {made.oids[7]} needs")
@@ -197,7 +198,7 @@ def test_the_same_content_missing_is_told_once(made: Histories, worktree: Worktr
     for number in range(3):
         made.commit({f"same{number}": "same\n"}, method="patch")
     os.unlink(made.repository.loose_path(object_id("blob", b"same\n")))
-    assert len(told(verified(made, worktree))) == 1
+    assert len(told(verify(made, worktree))) == 1
 
 
 def test_a_tree_in_the_place_of_a_file_is_told(made: Histories, worktree: Worktree) -> None:
@@ -208,7 +209,7 @@ def test_a_tree_in_the_place_of_a_file_is_told(made: Histories, worktree: Worktr
     commit = commit_object(meta, root.oid, made.oids[-1])
     made.repository.write([root, commit])
     claim = Claim(commit.oid, 13, JournalHead(commit.oid, 13, None, [], []))
-    result = verified(made, worktree, before=claim, claim=claim, reference=commit.oid)
+    result = verify(made, worktree, before=claim, claim=claim, reference=commit.oid)
     assert told(result) == [
         (
             "wrong_object",
@@ -220,11 +221,11 @@ def test_a_tree_in_the_place_of_a_file_is_told(made: Histories, worktree: Worktr
 def test_damage_to_what_nobody_needs_is_told_as_such(made: Histories, worktree: Worktree) -> None:
     item = NewObject("blob", object_id("blob", b"unused"), b"unused")
     made.repository.write([item])
-    assert told(verified(made, worktree)) == []
+    assert told(verify(made, worktree)) == []
     path = Path(made.repository.loose_path(item.oid))
     path.chmod(0o600)
     path.write_bytes(b"")
-    assert told(verified(made, worktree)) == [
+    assert told(verify(made, worktree)) == [
         (
             "damaged_object",
             f"object {item.oid} is damaged (no commit is known to need it): "
@@ -239,7 +240,7 @@ def test_damage_beside_a_whole_copy_is_told_as_such(made: Histories, worktree: W
     path = Path(made.repository.loose_path(item.oid))
     path.chmod(0o600)
     path.write_bytes(b"")
-    [(kind, message)] = told(verified(made, worktree))
+    [(kind, message)] = told(verify(made, worktree))
     assert kind == "damaged_object"
     assert "(another copy of it is whole)" in message
 
@@ -250,9 +251,9 @@ def test_a_pack_that_a_kill_left_without_its_index_is_no_problem_until_something
     item = NewObject("blob", object_id("blob", b"4\n"), b"4\n")
     _, index = write_pack(made.path, [item], Disk())
     os.unlink(index)
-    assert told(verified(made, worktree)) == []
+    assert told(verify(made, worktree)) == []
     os.unlink(made.repository.loose_path(item.oid))
-    kinds = [kind for kind, _ in told(verified(made, worktree))]
+    kinds = [kind for kind, _ in told(verify(made, worktree))]
     assert kinds == ["missing_object", "missing_index"]
 
 
@@ -264,7 +265,7 @@ def on_top(made: Histories, worktree: Worktree, content: bytes) -> list[tuple[st
     commit = NewObject("commit", object_id("commit", content), content)
     made.repository.write([commit])
     claim = Claim(commit.oid, 13, JournalHead(commit.oid, 13, None, [], []))
-    return told(verified(made, worktree, before=claim, claim=claim, reference=commit.oid))
+    return told(verify(made, worktree, before=claim, claim=claim, reference=commit.oid))
 
 
 def commit_content(made: Histories, **meta: Any) -> bytes:
@@ -304,9 +305,9 @@ def test_a_trailer_of_somebody_else_is_told(made: Histories, worktree: Worktree)
 def test_a_clock_that_went_back_is_a_warning(made: Histories, worktree: Worktree) -> None:
     made.commit({"a": "1"}, method="patch", time=900_000)
     made.commit({"a": "2"}, method="patch", time=900_000 - 299)
-    assert verified(made, worktree).warnings == []
+    assert verify(made, worktree).warnings == []
     made.commit({"a": "3"}, method="patch", time=100_000)
-    result = verified(made, worktree)
+    result = verify(made, worktree)
     assert told(result) == []
     assert len(result.warnings) == 1
     assert result.warnings[0].startswith(f"commit {made.oids[-1]} is of 1970-01-02T03:46:40Z")
@@ -318,10 +319,10 @@ def test_a_clock_that_went_back_is_a_warning(made: Histories, worktree: Worktree
 def test_pins_must_point_into_the_history(made: Histories, worktree: Worktree) -> None:
     set_pin(made.path, "first", made.oids[0], Disk())
     set_pin(made.path, "last", made.oids[-1], Disk())
-    assert told(verified(made, worktree)) == []
+    assert told(verify(made, worktree)) == []
     set_pin(made.path, "nowhere", "ab" * 20, Disk())
     Path(made.path, "refs/pins/torn").write_bytes(b"")
-    assert [kind for kind, _ in told(verified(made, worktree))] == ["pin", "pin"]
+    assert [kind for kind, _ in told(verify(made, worktree))] == ["pin", "pin"]
 
 
 @pytest.mark.parametrize("name", ["info/grafts", "objects/info/alternates", "shallow"])
@@ -330,7 +331,7 @@ def test_what_makes_git_show_another_history_is_told(
 ) -> None:
     Path(made.path, name).parent.mkdir(exist_ok=True)
     Path(made.path, name).write_text("")
-    assert [kind for kind, _ in told(verified(made, worktree))] == ["replaced"]
+    assert [kind for kind, _ in told(verify(made, worktree))] == ["replaced"]
 
 
 def test_an_empty_tree_is_an_object_like_others(tmp_path: Path, worktree: Worktree) -> None:
@@ -338,7 +339,7 @@ def test_an_empty_tree_is_an_object_like_others(tmp_path: Path, worktree: Worktr
     histories = Histories(tmp_path / "x")
     histories.commit({"a": "1"}, method="patch")
     histories.commit({"a": None}, method="patch")
-    assert told(verified(histories, worktree)) == []
+    assert told(verify(histories, worktree)) == []
     os.unlink(histories.repository.loose_path(EMPTY_TREE))
-    assert [kind for kind, _ in told(verified(histories, worktree))] == ["missing_object"]
+    assert [kind for kind, _ in told(verify(histories, worktree))] == ["missing_object"]
     histories.repository.close()

@@ -106,7 +106,7 @@ class WalkedHistory(CommitLookup):
             reached = reached or commit.oid == since
             before, after = self.entry(commit.parent, path), self.entry(commit.oid, path)
             if before != after:
-                touch = Touch(commit, self._version(before), self._version(after))
+                touch = Touch(commit, self._version(after))
                 if reached:
                     return Touches(later, touch)
                 later.append(touch)

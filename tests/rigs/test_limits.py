@@ -21,8 +21,7 @@ import pytest
 
 from e2e.running_daemon import DaemonProcess, Refusal, Site
 from rigs import findings
-from stetd.historian.index.history_index import HistoryIndex
-from stetd.historian.index.schema import remove
+from stetd.historian.index.history_index import HistoryIndex, remove
 
 COMPLETE = bool(os.environ.get("STET_TEST_ALL"))
 CALLS = 50_000 if COMPLETE else 5_000

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Collection, Iterator
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 
 from stetd.history.objects import NewObject
@@ -41,15 +41,16 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Line:
-    """One history: how far it has come here."""
+    """One history: how far it has come here. ``head`` and ``repository`` are set at its first use.
+
+    ``begun``: a commit was made; ``trouble``: why it can't be continued.
+    """
 
     shadow: str
     start: Reached
     head: Head | None = None
     repository: StoredObjects | None = None
-    #: A commit was made.
     begun: bool = False
-    #: Why it can't be gone on with.
     trouble: str | None = None
 
 
@@ -85,14 +86,13 @@ class Following:
             if place < mark and getattr(record, "workspace", None) not in self.begin.held:
                 continue
             if isinstance(record, WorkspaceAllowed) and record.anew:
-                self._lines[record.name] = _Line(
-                    shadow_path(self.begin.state, record.name), Reached(None, 0)
-                )
-            elif isinstance(record, Abort) or (
-                isinstance(record, Change) and record.number not in voided
-            ):
+                shadow = shadow_path(self.begin.state, record.name)
+                self._lines[record.name] = _Line(shadow, Reached(None, 0))
+            elif isinstance(record, Abort):
                 self._take(record)
-                if place >= mark and isinstance(record, Change) and record.request is not None:
+            elif isinstance(record, Change) and record.number not in voided:
+                self._take(record)
+                if place >= mark and record.request is not None:
                     self.requests.append(answered(record))
 
     def set_references(self, disk: Disk) -> None:
@@ -101,35 +101,27 @@ class Following:
             if start.head is None or name in self.begin.held:
                 continue
             shadow = shadow_path(self.begin.state, name)
-            repository = StoredObjects(shadow)
-            head = None
-            with suppress(MissingObject):  # the reference is damaged
-                head = repository.head()
-            try:
-                if head != start.head and repository.is_commit(start.head):
-                    write_reference(shadow, HISTORY, start.head, disk)
-            except OSError as error:
-                _log.error("the reference of %s can't be written: %s", shadow, error)
-            finally:
-                repository.close()
+            with closing(StoredObjects(shadow)) as repository:
+                head = None
+                with suppress(MissingObject):  # the reference is damaged
+                    head = repository.head()
+                try:
+                    if head != start.head and repository.is_commit(start.head):
+                        write_reference(shadow, HISTORY, start.head, disk)
+                except OSError as error:
+                    _log.error("the reference of %s can't be written: %s", shadow, error)
 
     def trouble_of(self, shadow: str) -> str | None:
         """Why a history can't be gone on with; None if it can."""
-        troubles = (each.trouble for each in self._lines.values() if each.shadow == shadow)
-        return self.damage or next(troubles, None)
+        return self._trouble(line for line in self._lines.values() if line.shadow == shadow)
 
     def trouble_but_of(self, names: Collection[str]) -> str | None:
         """The same of any, but for the workspaces of these names."""
-        if self.damage is not None:
-            return self.damage
-        found = (line.trouble for name, line in self._lines.items() if name not in names)
-        return next((each for each in found if each is not None), None)
+        return self._trouble(line for name, line in self._lines.items() if name not in names)
 
-    def reload(self, shadow: str) -> None:
-        """The repository's files are others by now."""
-        for line in self._lines.values():
-            if line.shadow == shadow and line.repository is not None:
-                line.repository.reopen()
+    def _trouble(self, lines: Iterable[_Line]) -> str | None:
+        troubles = [self.damage, *(line.trouble for line in lines)]
+        return next((each for each in troubles if each is not None), None)
 
     def close(self) -> None:
         """Let the repositories go."""

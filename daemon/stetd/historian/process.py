@@ -1,9 +1,7 @@
 """The historian's end: it listens to the engine, and does what it says.
 
-Following the journal is quick and done as it is told. What takes longer has threads: one writes
-Git (:mod:`stetd.repository.git_writer`), one keeps the index
-(:mod:`stetd.historian.index.keeping`), some answer questions. None of them can delay an edit:
-the engine is another process.
+Following the journal is quick and done at once. What takes longer has threads: one writes Git
+(:mod:`stetd.repository.git_writer`), one keeps the index, some answer questions.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from stetd.config import logs
 from stetd.historian.following import Following
 from stetd.historian.index.keeping import Indexer
 from stetd.historian.index.request_store import RequestStore
-from stetd.historian.questions import Library, answer, is_work
+from stetd.historian.questions import LONG_WORK, Library, answer
 from stetd.history.excluding import Excludes
 from stetd.processes import historian_messages as messages
 from stetd.processes.remembered import IdFilter
@@ -74,10 +72,6 @@ class Historian:
         self._speaking = threading.Lock()
         #: How far long work has come, by its question's id.
         self._works: dict[int, Progress] = {}
-        self._background: Background
-        self._following: Following
-        self._indexer: Indexer
-        self._library: Library
         self._requests: RequestStore | None = None
         self._opening = threading.Lock()
         self._readers = ThreadPoolExecutor(_ANSWERING, thread_name_prefix="stet-read")
@@ -114,12 +108,10 @@ class Historian:
         self._indexer = Indexer()
         for name in begin.starts:
             self._indexer.follow(os.path.join(begin.state, "workspaces", name))
-        self._indexer.start()
         self._library = Library(
             self._disk, self._background, begin.options, self._indexer.follow,
-            self._following.trouble_of, Excludes(begin.options.exclude),
+            self._following.trouble_of, self._open_requests, Excludes(begin.options.exclude),
         )  # fmt: skip
-        self._library.requests = self._open_requests
         try:
             self._open_requests()
         except OSError as error:
@@ -132,8 +124,7 @@ class Historian:
                 path = os.path.join(self._following.begin.state, "requests.sqlite3")
                 store = RequestStore(path)
                 expected = 2 * self._library.options.request_record_calls
-                ids = IdFilter.of(store.keys(), expected)
-                self._say(messages.Answered(bits=bytes(ids)))
+                self._say(messages.Answered(bits=bytes(IdFilter.of(store.keys(), expected))))
                 self._requests = store
             return self._requests
 
@@ -174,7 +165,7 @@ class Historian:
     # -- questions
 
     def _ask(self, asked: messages.Ask) -> None:
-        if not is_work(asked.question):
+        if asked.question not in LONG_WORK:
             self._readers.submit(self._answer, asked, Progress())
             return
         progress = self._works[asked.id] = Progress()
@@ -191,13 +182,11 @@ class Historian:
         try:
             found = msgspec.msgpack.encode(answer(self._library, asked, progress))
         except Refused as refusal:
-            declined = messages.Declined(
-                id=asked.id, failures=refusal.failures, extra=refusal.extra
-            )
-            self._say(declined)
+            failures, extra = refusal.failures, refusal.extra
+            self._say(messages.Declined(id=asked.id, failures=failures, extra=extra))
         except BaseException as error:  # noqa: BLE001 - the engine logs it, and answers
-            reason, trace = repr(error), traceback.format_exc()
-            self._say(messages.Failed(id=asked.id, reason=reason, traceback=trace))
+            trace = traceback.format_exc()
+            self._say(messages.Failed(id=asked.id, reason=repr(error), traceback=trace))
         else:
             self._say(messages.Answer(id=asked.id, result=msgspec.Raw(found)))
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any
 
 import msgspec
 
@@ -13,23 +14,27 @@ from stet.wire.failures import Kind, refuse
 from stet.wire.results import EditResult, FileChange
 from stetd.historian.index.keeping import discard
 from stetd.historian.index.request_store import RequestStore
-from stetd.historian.maintenance.forget_scan import finish, left_out, still_there
-from stetd.historian.maintenance.gc import collected, directory_bytes, is_due, tidied
-from stetd.historian.maintenance.retention_choice import choose, has_remains
-from stetd.historian.maintenance.rewritten_replies import Replies
+from stetd.historian.maintenance.forget_scan import finish, left_out, rewritten, still_there
+from stetd.historian.maintenance.gc import (
+    choose,
+    collected,
+    directory_bytes,
+    has_remains,
+    is_due,
+    tidied,
+)
 from stetd.historian.maintenance.snapshots import taken
-from stetd.historian.queries import blame as blame_reading
-from stetd.historian.queries import files as reading
-from stetd.historian.queries import log as history_reading
+from stetd.historian.queries.blame import blame_file
 from stetd.historian.queries.commit_changes import changes_of, counted
 from stetd.historian.queries.export import exported
-from stetd.historian.queries.pins import described_pin, pinned_commits
+from stetd.historian.queries.files import diff, read_file
+from stetd.historian.queries.log import described_pin, log, pinned_commits, show
 from stetd.historian.queries.verify import claimed, verified
-from stetd.historian.undo.proposals import proposed
+from stetd.historian.undo.undo import proposed
 from stetd.history.excluding import Excludes
 from stetd.observing.changed_files import KnownFiles, look_at_workspace
 from stetd.observing.current_content import Differing, Looking
-from stetd.planning.proposals import Proposal, Proposing
+from stetd.planning.proposals import Proposing
 from stetd.processes import historian_messages as messages
 from stetd.processes.verify_claims import Claimed, Claiming, Verifying
 from stetd.processes.works import (
@@ -38,15 +43,13 @@ from stetd.processes.works import (
     Collected,
     Finishing,
     LeavingOut,
-    LeftOut,
-    Taken,
     Taking,
 )
 from stetd.repository.git_writer import Background, Unwritten
 from stetd.repository.kept_handles import KeptHandles
 from stetd.repository.object_files import Damaged
 from stetd.repository.reachable import BrokenHistory
-from stetd.repository.stored_objects import MissingObject, StoredObjects
+from stetd.repository.stored_objects import MissingObject
 from stetd.state.reading_place import Place
 from stetd.state.replies import recorded_diff
 from stetd.storage.disk import Disk
@@ -56,8 +59,6 @@ from stetd.storage.stat_cache import stat_cache_path
 from stetd.storage.worktree import Worktree
 from stetd.transaction.parameters import Blame, Diff, Export, Log, Read, Show
 from stetd.transaction.refusals import damaged_history, history_unwritable, io_failure
-
-T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -71,18 +72,12 @@ class Library:
     follow: Callable[[str], None]
     #: Why a repository's history can't be gone on with.
     trouble_of: Callable[[str], str | None]
-    excludes: Excludes = field(default_factory=Excludes)
-    #: Opens the replies that are kept; set by the historian.
-    requests: Callable[[], RequestStore] = field(init=False)
+    #: Opens the replies that are kept.
+    requests: Callable[[], RequestStore]
+    excludes: Excludes
     handles: KeptHandles = field(default_factory=KeptHandles)
-    #: What is known of the files of each workspace.
+    #: What earlier scans have learnt of the files of each workspace.
     files: dict[str, KnownFiles] = field(default_factory=dict)
-
-    def known_files(self, shadow: str) -> KnownFiles:
-        """What earlier looks at a workspace have learnt."""
-        if shadow not in self.files:
-            self.files[shadow] = KnownFiles(stat_cache_path(shadow))
-        return self.files[shadow]
 
 
 class About(msgspec.Struct, frozen=True):
@@ -94,20 +89,16 @@ class About(msgspec.Struct, frozen=True):
     progress: Progress
 
 
-def is_work(question: str) -> bool:
-    """Whether it takes long, and one is answered after the other."""
-    return question in _WORKS
-
-
 def answer(library: Library, asked: messages.Ask, progress: Progress) -> object:
     """The answer. Raises Refused."""
-    question = _WORKS.get(asked.question) or _QUESTIONS[asked.question]
-    params = msgspec.msgpack.decode(asked.params, type=question.params)
+    table = _ABOUT_ALL if asked.place is None else _ABOUT_A_PLACE
+    expected, run = table[asked.question]
+    params = msgspec.msgpack.decode(asked.params, type=expected)
     try:
         if asked.place is None:
-            return question.answer(library, params, progress)
+            return run(library, params, progress)
         with _opened(library, asked.place) as place:
-            return question.answer(About(library, asked.place, place, progress), params)
+            return run(About(library, asked.place, place, progress), params)
     except MissingObject as error:
         raise damaged_history(str(error)) from error
     except (BrokenHistory, Damaged) as error:
@@ -136,17 +127,10 @@ def _opened(library: Library, told: messages.Place) -> Iterator[Place]:
         ) from error
     try:
         yield Place(
-            worktree,
-            told.shadow,
-            told.head,
-            told.directory,
-            library.options.max_file_bytes,
-            library.handles,
-            lambda: library.follow(told.shadow),
-            told.cut,
-            library.excludes,
+            worktree, told.shadow, told.head, told.directory, library.options.max_file_bytes,
+            library.handles, lambda: library.follow(told.shadow), told.cut, library.excludes,
             frozenset(told.inner),
-        )
+        )  # fmt: skip
     finally:
         worktree.close()
 
@@ -159,53 +143,32 @@ def _require(library: Library, number: int) -> None:
         raise history_unwritable(*error.args) from error
 
 
-class _Question(msgspec.Struct, frozen=True):
-    params: Any
-    answer: Callable[..., object]
-
-
-def _on_place(params: Any, run: Callable[[Place, Any], object]) -> _Question:
-    return _Question(params, lambda about, given: run(about.place, given))
-
-
-def _in_all(params: Any, run: Callable[[Library, Any], object]) -> _Question:
-    return _Question(params, lambda library, given, _: run(library, given))
-
-
 def _files_of(about: About, oid: str) -> list[FileChange]:
-    repository = StoredObjects(about.told.shadow)
-    try:
+    with about.place.handles.opened(about.place.shadow) as repository:
         changes = changes_of(repository, repository.commit(oid))
         return [counted(repository, change) for change in changes]
-    finally:
-        repository.close()
 
 
 def _diff_of(about: About, result: EditResult) -> str:
-    repository = StoredObjects(about.told.shadow)
-    try:
+    with about.place.handles.opened(about.place.shadow) as repository:
         return recorded_diff(repository, result)
-    finally:
-        repository.close()
 
 
 def _differing(about: About, asked: Looking) -> Differing:
-    known = about.library.known_files(about.told.shadow)
-    return look_at_workspace(about.place, known, asked)
+    files, shadow = about.library.files, about.place.shadow
+    if shadow not in files:
+        files[shadow] = KnownFiles(stat_cache_path(shadow))
+    return look_at_workspace(about.place, files[shadow], asked)
 
 
-def _answered(library: Library, key: tuple[str, str, str]) -> list[RequestRecord]:
+def _answered(library: Library, key: tuple[str, str, str], _: Progress) -> list[RequestRecord]:
     found = library.requests().find(*key)
     return [found] if found is not None else []
 
 
-def _claimed(library: Library, asked: Claiming) -> Claimed:
+def _claimed(library: Library, asked: Claiming, _: Progress) -> Claimed:
     _require(library, library.background.handed_over)
     return claimed(asked)
-
-
-def _proposed(about: About, asked: Proposing) -> Proposal:
-    return proposed(about.place, about.told, asked, about.library.disk)
 
 
 def _rebuild(library: Library, shadow: str) -> None:
@@ -214,70 +177,75 @@ def _rebuild(library: Library, shadow: str) -> None:
     library.follow(shadow)
 
 
-def _tidied(library: Library, shadow: str, progress: Progress) -> Collected:
+def _packed(library: Library, shadow: str, progress: Progress, *, drop: bool) -> Collected:
+    pack = partial(collected, drop=True) if drop else tidied
     try:
-        return tidied(shadow, library.background, library.disk, progress)
-    finally:
-        library.handles.drop(shadow)
-
-
-def _collected(library: Library, shadow: str, progress: Progress) -> Collected:
-    try:
-        return collected(shadow, library.background, library.disk, progress, drop=True)
+        return pack(shadow, library.background, library.disk, progress)
     finally:
         library.handles.drop(shadow)
 
 
 def _chosen(about: About, asked: Choosing) -> list[Choice]:
-    library, shadow = about.library, about.told.shadow
+    library, shadow = about.library, about.place.shadow
     found = choose(shadow, asked, library.background, library.disk, about.progress)
     return [found] if found is not None else []
 
 
-def _taken(about: About, asked: Taking) -> Taken:
-    return taken(about.place, asked, about.library.disk, about.progress)
-
-
-def _left_out(about: About, asked: LeavingOut) -> LeftOut:
-    return left_out(about.place, asked, about.library.disk, about.progress)
-
-
 def _finished(about: About, asked: Finishing) -> None:
-    library, shadow = about.library, about.told.shadow
-    replies = Replies(finish(shadow, asked, library.disk), frozenset(asked.paths))
+    library, shadow = about.library, about.place.shadow
+    names, paths = finish(shadow, asked, library.disk), frozenset(asked.paths)
     requests = library.requests()
-    library.background.run(lambda: requests.rewrite(asked.workspace, replies.changed)).result()
+
+    def rewrite() -> None:
+        requests.rewrite(asked.workspace, lambda reply: rewritten(reply, names, paths))
+
+    library.background.run(rewrite).result()
     _rebuild(library, shadow)
 
 
-_QUESTIONS: dict[str, _Question] = {
-    "read": _on_place(Read, reading.read_file),
-    "log": _on_place(Log, history_reading.log),
-    "show": _on_place(Show, lambda place, asked: history_reading.show(place, asked.commit)),
-    "blame": _on_place(Blame, blame_reading.blame_file),
-    "diff": _on_place(Diff, reading.diff),
-    "export": _on_place(Export, exported),
-    "pin": _on_place(list[str], lambda place, asked: described_pin(place, *asked)),
-    "pins": _on_place(None, lambda place, _: pinned_commits(place)),
-    "files of a commit": _Question(str, _files_of),
-    "diff of a reply": _Question(EditResult, _diff_of),
-    "look at the workspace": _Question(Looking, _differing),
-    "claim": _in_all(Claiming, _claimed),
-    "verify": _in_all(Verifying, lambda library, asked: verified(asked, library.disk)),
-    "answered call": _in_all(tuple[str, str, str], _answered),
-    "reached": _in_all(int, _require),
-    "sizes": _in_all(list[str], lambda _, shadows: sum(map(directory_bytes, shadows))),
-    "rebuild": _in_all(str, _rebuild),
-    "is due": _in_all(str, lambda _, shadow: is_due(shadow)),
-    "has remains": _in_all(str, lambda _, shadow: has_remains(shadow)),
-    "still there": _in_all(tuple[str, list[str]], lambda _, asked: still_there(*asked)),
-    "take back": _Question(Proposing, _proposed),
+def _on(run: Callable[[Place, Any], object]) -> Callable[[About, Any], object]:
+    return lambda about, asked: run(about.place, asked)
+
+
+def _long(run: Callable[[Place, Any, Disk, Progress], object]) -> Callable[[About, Any], object]:
+    return lambda about, asked: run(about.place, asked, about.library.disk, about.progress)
+
+
+#: Each with the type of its parameters, and what answers it: of :class:`About` and these, ..
+_ABOUT_A_PLACE: dict[str, tuple[Any, Callable[..., object]]] = {
+    "read": (Read, _on(read_file)),
+    "log": (Log, _on(log)),
+    "show": (Show, _on(show)),
+    "blame": (Blame, _on(blame_file)),
+    "diff": (Diff, _on(diff)),
+    "export": (Export, _on(exported)),
+    "pin": (list[str], _on(described_pin)),
+    "pins": (None, _on(pinned_commits)),
+    "files of a commit": (str, _files_of),
+    "diff of a reply": (EditResult, _diff_of),
+    "look at the workspace": (Looking, _differing),
+    "take back": (
+        Proposing,
+        lambda about, asked: proposed(about.place, about.told, asked, about.library.disk),
+    ),
+    "what goes": (Choosing, _chosen),
+    "snapshot": (Taking, _long(taken)),
+    "leave out": (LeavingOut, _long(left_out)),
+    "finish forgetting": (Finishing, _finished),
 }
-_WORKS: dict[str, _Question] = {
-    "tidy": _Question(str, _tidied),
-    "collect": _Question(str, _collected),
-    "what goes": _Question(Choosing, _chosen),
-    "snapshot": _Question(Taking, _taken),
-    "leave out": _Question(LeavingOut, _left_out),
-    "finish forgetting": _Question(Finishing, _finished),
+#: .. or of the library, these, and the progress.
+_ABOUT_ALL: dict[str, tuple[Any, Callable[..., object]]] = {
+    "claim": (Claiming, _claimed),
+    "verify": (Verifying, lambda library, asked, _: verified(asked, library.disk)),
+    "answered call": (tuple[str, str, str], _answered),
+    "reached": (int, lambda library, number, _: _require(library, number)),
+    "sizes": (list[str], lambda _, shadows, __: sum(map(directory_bytes, shadows))),
+    "rebuild": (str, lambda library, shadow, _: _rebuild(library, shadow)),
+    "is due": (str, lambda _, shadow, __: is_due(shadow)),
+    "has remains": (str, lambda _, shadow, __: has_remains(shadow)),
+    "still there": (tuple[str, list[str]], lambda _, asked, __: still_there(*asked)),
+    "tidy": (str, partial(_packed, drop=False)),
+    "collect": (str, partial(_packed, drop=True)),
 }
+#: What takes long; one is answered after the other.
+LONG_WORK = {"tidy", "collect", "what goes", "snapshot", "leave out", "finish forgetting"}

@@ -5,7 +5,7 @@ commit that becomes the oldest one keeps its parent's id, and the file ``shallow
 parent is not there, as in a shallow clone of plain git. Never dropped: the newest commit, any
 commit that a pin or another reference names, and all after it.
 
-    choose    the oldest commit that stays (:mod:`stetd.historian.maintenance.retention_choice`)
+    choose    the oldest commit that stays (:mod:`stetd.historian.maintenance.gc`)
     record    a commit of kind ``retention`` that says what is dropped, when and why;
               its journal record has the same (:class:`Cut`), and so has every checkpoint
     wait      for a checkpoint: recovery must not start from a commit that is gone

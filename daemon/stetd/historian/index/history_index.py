@@ -1,11 +1,23 @@
 """The index of a workspace's history: an SQLite file that is derived from Git alone.
 
-``<state>/index/<workspace name>.sqlite3`` answers in milliseconds what would else take a
-walk over the whole history. :mod:`stetd.historian.index.keeping` brings it up to date; the
-tables are in :mod:`stetd.historian.index.schema`.
+``<state>/index/<workspace name>.sqlite3`` answers in milliseconds what would else take a walk over
+the whole history. :mod:`stetd.historian.index.keeping` brings it up to date. This module knows SQL
+and nothing of Git. Any method may raise sqlite3.DatabaseError.
 
-This module knows SQL and nothing of Git. A connection belongs to one thread. Any method
-may raise sqlite3.DatabaseError.
+Commits are numbered by ``n`` from 1 at the root. Tables:
+
+    commits       n, id, time, kind, method, agent, session, request, subject;
+                  edit: 1 if ``undo last: n`` counts it
+    paths         a number for each path
+    files         what a commit did to a path: as in CONTRACT.md 3; ``hunks``: a MessagePack list of
+                  four numbers a hunk (first old line, counted from 0, number of old ones, first new
+                  one, number of new ones); NULL where the file was too large to be compared
+    parts         of a commit with many files, or much text, the pieces in which they are kept;
+                  scanned: 1 if the text is too large to be indexed: a search has to look into it
+    touched       the commits that changed a path, or something below it
+    reverts       the commits that a commit took back (both by n)
+    changed_text  (FTS5, trigrams, without content) message, added and removed lines of a part;
+                  the row is n * 2^20 + part
 """
 
 from __future__ import annotations
@@ -13,13 +25,88 @@ from __future__ import annotations
 import heapq
 import os
 import sqlite3
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import groupby
+from typing import Any
 
 import msgspec
 
-from stetd.historian.index.query import Query, first_row, matching, plain, trigrams
-from stetd.historian.index.schema import BUSY_S, VERSION, version_of
-from stetd.history.commit_rows import FileRow, Hunk, Wanted
+from stetd.editing.paths import directories_above
+from stetd.history.commit_rows import CommitRow, FileRow, Hunk, Part, Wanted
+
+_VERSION = 3
+#: Seconds that a connection waits for another one's lock.
+_BUSY_S = 5.0
+_CACHE_KIB = 4096
+_SCHEMA = """
+CREATE TABLE commits (
+    n INTEGER PRIMARY KEY, oid BLOB NOT NULL UNIQUE,
+    time INTEGER NOT NULL, kind TEXT NOT NULL, method TEXT,
+    agent TEXT, session TEXT, request TEXT, subject TEXT NOT NULL, edit INTEGER NOT NULL
+);
+CREATE INDEX commits_time ON commits (time);
+CREATE INDEX commits_kind ON commits (kind);
+CREATE INDEX commits_method ON commits (method) WHERE method IS NOT NULL;
+CREATE INDEX commits_agent ON commits (agent) WHERE agent IS NOT NULL;
+CREATE INDEX commits_session ON commits (session) WHERE session IS NOT NULL;
+CREATE INDEX commits_request ON commits (request) WHERE request IS NOT NULL;
+CREATE TABLE paths (id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE);
+CREATE TABLE files (
+    path INTEGER NOT NULL, n INTEGER NOT NULL, status TEXT NOT NULL, before BLOB, after BLOB,
+    added INTEGER, removed INTEGER, old_path INTEGER, hunks BLOB, part INTEGER NOT NULL,
+    PRIMARY KEY (path, n)
+) WITHOUT ROWID;
+CREATE INDEX files_of_commit ON files (n, part);
+CREATE INDEX files_moved ON files (n) WHERE old_path IS NOT NULL;
+CREATE TABLE touched (
+    path INTEGER NOT NULL, n INTEGER NOT NULL, PRIMARY KEY (path, n)
+) WITHOUT ROWID;
+CREATE TABLE parts (
+    n INTEGER NOT NULL, part INTEGER NOT NULL, scanned INTEGER NOT NULL, PRIMARY KEY (n, part)
+) WITHOUT ROWID;
+CREATE INDEX parts_scanned ON parts (n) WHERE scanned = 1;
+CREATE TABLE reverts (
+    target INTEGER NOT NULL, by_n INTEGER NOT NULL, PRIMARY KEY (target, by_n)
+) WITHOUT ROWID;
+"""
+_TEXT_SCHEMA = """
+CREATE VIRTUAL TABLE changed_text USING fts5 (
+    text, content = '', detail = none, columnsize = 0, tokenize = 'trigram case_sensitive 1'
+);
+"""
+#: Trigrams of a search that are looked up; what they find is verified anyway.
+_MOST_TRIGRAMS = 32
+#: The rows of texts: the number of the commit, then so many bits for the number of the part.
+_PART_BITS = 20
+_FILES = (
+    "SELECT new.path, status, before, after, old.path, added, removed, hunks, files.n"
+    " FROM files JOIN paths AS new ON new.id = files.path"
+    " LEFT JOIN paths AS old ON old.id = files.old_path"
+)
+#: A commit whose text is too large to be indexed.
+_SCANNED = "commits.n IN (SELECT n FROM parts INDEXED BY parts_scanned WHERE scanned = 1)"
+#: An edit that was not taken back by what nothing took back.
+_MAY_STAND = (
+    "edit = 1 AND NOT EXISTS (SELECT 1 FROM reverts AS taken"
+    " WHERE taken.target = n AND taken.by_n <= {upto} AND NOT EXISTS (SELECT 1"
+    " FROM reverts AS again WHERE again.target = taken.by_n AND again.by_n <= {upto}))"
+)
+
+
+def _first_row(n: int) -> int:
+    """The row of the first text of a commit."""
+    return n << _PART_BITS
+
+
+def _searchable(text: str | None) -> str:
+    """A text as both sides of a search have it: the tokenizer stops at a NUL."""
+    return (_plain(text) or "").replace("\0", "\ufffd")
+
+
+def newest_first(*each: Iterator[int]) -> Iterator[int]:
+    """Numbers that come in descending order, merged; each once."""
+    return (n for n, _ in groupby(heapq.merge(*each, reverse=True)))
 
 
 class HistoryIndex:
@@ -43,10 +130,10 @@ class HistoryIndex:
         """The index as a reader uses it; None if there is none of this version."""
         if not os.path.exists(path):
             return None
-        db = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+        db = _connected(path)
         try:
             db.execute("PRAGMA query_only = ON")
-            if version_of(db) == VERSION:
+            if _version_of(db) == _VERSION:
                 return cls(path, db)
         except sqlite3.DatabaseError:
             db.close()
@@ -72,10 +159,7 @@ class HistoryIndex:
 
     def position(self, oid: str) -> int | None:
         """The number of a commit, by its full id; None if it is not indexed."""
-        row = self.db.execute(
-            "SELECT n FROM commits WHERE oid = ?", (bytes.fromhex(oid),)
-        ).fetchone()
-        return row[0] if row else None
+        return self._number("SELECT n FROM commits WHERE oid = ?", bytes.fromhex(oid))
 
     def oid(self, n: int) -> str | None:
         """The id of the n-th commit."""
@@ -93,12 +177,14 @@ class HistoryIndex:
 
     def path_number(self, path: str) -> int | None:
         """The number of a path; None if no commit touched it, or anything below it."""
-        row = self.db.execute("SELECT id FROM paths WHERE path = ?", (plain(path),)).fetchone()
-        return row[0] if row else None
+        return self._number("SELECT id FROM paths WHERE path = ?", _plain(path))
 
     def files(self, n: int) -> list[FileRow]:
         """What a commit did to its files, by path."""
-        rows = self.db.execute(_FILES + " WHERE files.n = ? ORDER BY new.path", (n,))
+        return self._files("files.n = ? ORDER BY new.path", n)
+
+    def _files(self, condition: str, *values: object) -> list[FileRow]:
+        rows = self.db.execute(f"{_FILES} WHERE {condition}", values)
         return [_file_row(row) for row in rows]
 
     def last_change(self, path: str, upto: int) -> tuple[int, FileRow] | None:
@@ -106,12 +192,9 @@ class HistoryIndex:
 
         A file that was moved away is not a change of the old path.
         """
-        number = self.path_number(path)
-        if number is None:
-            return None
         row = self.db.execute(
             _FILES + " WHERE files.path = ? AND files.n <= ? ORDER BY files.n DESC LIMIT 1",
-            (number, upto),
+            (self.path_number(path), upto),
         ).fetchone()
         return (row[-1], _file_row(row)) if row else None
 
@@ -119,21 +202,17 @@ class HistoryIndex:
         """The newest commit after one, among the first ``upto``, that moved a file to a path;
         and where from.
         """
-        number = self.path_number(path)
         row = self.db.execute(
             "SELECT n, paths.path FROM files JOIN paths ON paths.id = files.old_path"
             " WHERE files.path = ? AND n > ? AND n <= ? ORDER BY n DESC LIMIT 1",
-            (number, after, upto),
+            (self.path_number(path), after, upto),
         ).fetchone()
         return (row[0], row[1]) if row else None
 
     def last_with(self, path: str, blob: str, upto: int) -> int | None:
         """The newest commit among the first ``upto`` that left this content at a path."""
-        row = self.db.execute(
-            "SELECT n FROM files WHERE path = ? AND after = ? AND n <= ? ORDER BY n DESC LIMIT 1",
-            (self.path_number(path), bytes.fromhex(blob), upto),
-        ).fetchone()
-        return row[0] if row else None
+        sql = "SELECT max(n) FROM files WHERE path = ? AND after = ? AND n <= ?"
+        return self._number(sql, self.path_number(path), bytes.fromhex(blob), upto)
 
     def kind(self, n: int) -> str | None:
         """The kind of the n-th commit."""
@@ -142,59 +221,74 @@ class HistoryIndex:
 
     def taken_back_by(self, n: int, upto: int) -> list[int]:
         """The commits among the first ``upto`` that took this one back, newest first."""
-        rows = self.db.execute(
-            "SELECT by_n FROM reverts WHERE target = ? AND by_n <= ? ORDER BY by_n DESC", (n, upto)
-        )
-        return [by for (by,) in rows]
-
-    def took_back(self, n: int) -> list[int]:
-        """The commits that this one took back, newest first."""
-        rows = self.db.execute(
-            "SELECT target FROM reverts WHERE by_n = ? ORDER BY target DESC", (n,)
-        )
-        return [target for (target,) in rows]
+        sql = "SELECT by_n FROM reverts WHERE target = ? AND by_n <= ? ORDER BY by_n DESC"
+        return list(self._numbers(sql, (n, upto)))
 
     def select(self, wanted: Wanted, upto: int) -> Iterator[int]:
         """The commits among the first ``upto`` that may be wanted, newest first.
 
-        All that are, and some that are not: texts are found by their trigrams, so they must
-        be verified. A text that has no trigram leaves every commit to be verified.
+        All that are, and some that are not: texts are found by their trigrams, if they have any.
         """
-        query = Query(upto)
+        sought = _trigrams(wanted.text) if wanted.text is not None and self.has_text else ""
+        if not sought:
+            return self._selected(wanted, upto)
+        found = self._selected(wanted, upto, match=sought)
+        return newest_first(found, self._selected(wanted, upto, _SCANNED))
+
+    def _selected(
+        self, wanted: Wanted, upto: int, *only: str, match: str | None = None
+    ) -> Iterator[int]:
+        """What passes the filters and meets conditions, and has a text that matches.
+
+        What the order is taken from comes first: texts, a path, or the commits.
+        """
+        tables, order = "commits", "commits.n"
+        first, last = 1, upto
+        conditions = list(only)
+        values: list[object] = []
+        if match is not None:
+            order = "changed_text.rowid"
+            tables = f"changed_text CROSS JOIN commits ON commits.n = ({order} >> {_PART_BITS})"
+            conditions.append("changed_text MATCH ?")
+            values.append(match)
+        if wanted.path:
+            if match is not None:
+                tables += " CROSS JOIN touched ON touched.n = commits.n"
+            else:
+                order = "touched.n"
+                tables = f"touched CROSS JOIN commits ON commits.n = {order}"
+            conditions.append("touched.path = ?")
+            values.append(self.path_number(wanted.path))
         for column in ("session", "agent", "method", "kind"):
             value = getattr(wanted, column)
             if value is not None:
-                query.where(f"commits.{column} = ?", plain(value))
-        if wanted.path:
-            number = self.path_number(wanted.path)
-            if number is None:
-                return
-            query.of_path(number)
+                conditions.append(f"commits.{column} = ?")
+                values.append(_plain(value))
         if wanted.since is not None:
-            query.where("commits.time >= ?", wanted.since)
-            query.above(self._first_since(wanted.since))
+            conditions.append("commits.time >= ?")
+            values.append(wanted.since)
+            oldest = self._number("SELECT min(n) FROM commits WHERE time >= ?", wanted.since)
+            first = oldest or last + 1
         if wanted.until is not None:
-            query.where("commits.time <= ?", wanted.until)
-            query.below(self._last_until(wanted.until))
-        sought = trigrams(wanted.text) if wanted.text is not None and self.has_text else []
-        if sought:
-            yield from self._with_text(query, sought)
-        else:
-            yield from self._numbers(*query.build())
+            conditions.append("commits.time <= ?")
+            values.append(wanted.until)
+            newest = self._number("SELECT max(n) FROM commits WHERE time <= ?", wanted.until)
+            last = min(last, newest or 0)
+        if match is not None:
+            first, last = _first_row(first), _first_row(last + 1) - 1
+        return self._numbers(
+            f"SELECT commits.n FROM {tables}"  # noqa: S608 - made of the above
+            f" WHERE {' AND '.join([*conditions, f'{order} BETWEEN ? AND ?'])}"
+            f" ORDER BY {order} DESC",
+            (*values, first, last),
+        )
 
     def _numbers(self, sql: str, parameters: Sequence[object]) -> Iterator[int]:
         return (n for (n,) in self.db.execute(sql, parameters))
 
-    def _with_text(self, query: Query, sought: list[str]) -> Iterator[int]:
-        """What the trigrams find, merged with what is too large to be indexed."""
-        found = self._numbers(*query.build(matching(sought)))
-        query.where("commits.n IN (SELECT n FROM parts INDEXED BY parts_scanned WHERE scanned = 1)")
-        scanned = self._numbers(*query.build())
-        last = None
-        for n in heapq.merge(found, scanned, reverse=True):
-            if n != last:  # several parts of it may match
-                yield n
-            last = n
+    def _number(self, sql: str, *parameters: object) -> int | None:
+        """The one number that a statement gives, if it gives one."""
+        return next(self._numbers(sql, parameters), None)
 
     def files_with(self, n: int, text: str) -> list[FileRow] | None:
         """The files of a commit that may have a text in their changed lines.
@@ -204,102 +298,232 @@ class HistoryIndex:
         parts = dict(self.db.execute("SELECT part, scanned FROM parts WHERE n = ?", (n,)))
         if not parts:
             return None
-        sought = trigrams(text) if self.has_text else []
+        sought = _trigrams(text) if self.has_text else ""
         if sought:
-            rows = self.db.execute(
+            rows = self._numbers(
                 "SELECT rowid FROM changed_text WHERE changed_text MATCH ?"
                 " AND rowid BETWEEN ? AND ?",
-                (matching(sought), first_row(n), first_row(n + 1) - 1),
+                (sought, _first_row(n), _first_row(n + 1) - 1),
             )
-            found = {row - first_row(n) for (row,) in rows}
+            found = {row - _first_row(n) for row in rows}
             parts = {part: scanned for part, scanned in parts.items() if scanned or part in found}
-        return [row for part in sorted(parts) for row in self._files_of(n, part)]
-
-    def _files_of(self, n: int, part: int) -> list[FileRow]:
-        rows = self.db.execute(_FILES + " WHERE files.n = ? AND files.part = ?", (n, part))
-        return [_file_row(row) for row in rows]
-
-    def _first_since(self, time: float) -> int:
-        """No commit before this number was made at this time or later."""
-        row = self.db.execute(
-            "SELECT n FROM commits WHERE latest >= ? ORDER BY latest, n LIMIT 1", (time,)
-        ).fetchone()
-        return row[0] if row else _BEYOND
-
-    def _last_until(self, time: float) -> int:
-        """No commit after this number was made at this time or earlier."""
-        row = self.db.execute(
-            "SELECT n FROM commits WHERE latest <= ? ORDER BY latest DESC, n DESC LIMIT 1", (time,)
-        ).fetchone()
-        late = self.db.execute(
-            "SELECT max(n) FROM commits INDEXED BY commits_late WHERE time < latest AND time <= ?",
-            (time,),
-        ).fetchone()
-        return max(row[0] if row else 0, late[0] or 0)
+        only = "files.n = ? AND files.part = ?"
+        return [row for part in sorted(parts) for row in self._files(only, n, part)]
 
     def edits(self, *, session: str | None, agent: str | None, upto: int) -> Iterator[int]:
         """The edits among the first ``upto`` that may stand as of the last of these, newest first.
 
-        All that do. The flag in the table is as of the newest commit, which may be a later one.
+        All that do, and some that don't.
         """
-        last = self.last()
-        conditions = ["standing = 1" if last and last[0] == upto else "edit = 1", "n <= ?"]
-        parameters: list[object] = [upto]
-        for column, value in (("session", session), ("agent", agent)):
-            if value is not None:
-                conditions.append(f"{column} = ?")
-                parameters.append(plain(value))
-        return self._numbers(
-            f"SELECT n FROM commits WHERE {' AND '.join(conditions)} ORDER BY n DESC",  # noqa: S608
-            parameters,
-        )
+        wanted = Wanted(session=session, agent=agent)
+        return self._selected(wanted, upto, _MAY_STAND.format(upto=upto))
 
     def moving(self, after: int, upto: int) -> list[int]:
         """The commits after one, among the first ``upto``, that moved files, newest first."""
-        rows = self.db.execute(
+        sql = (
             "SELECT DISTINCT n FROM files INDEXED BY files_moved"
-            " WHERE old_path IS NOT NULL AND n > ? AND n <= ? ORDER BY n DESC",
-            (after, upto),
+            " WHERE old_path IS NOT NULL AND n > ? AND n <= ? ORDER BY n DESC"
         )
-        return [n for (n,) in rows]
+        return list(self._numbers(sql, (after, upto)))
 
     def of_request(self, request: str, upto: int) -> Iterator[int]:
         """The commits with this request id, newest first."""
-        return self._numbers(
-            "SELECT n FROM commits WHERE request = ? AND n <= ? ORDER BY n DESC",
-            (plain(request), upto),
-        )
+        sql = "SELECT n FROM commits WHERE request = ? AND n <= ? ORDER BY n DESC"
+        return self._numbers(sql, (_plain(request), upto))
 
     def touches(self, n: int, paths: Sequence[str]) -> bool:
         """Whether a commit changed one of these files, or one below them; "" is the root."""
-        numbers = [number for path in paths if (number := self.path_number(path)) is not None]
-        if "" in paths and self.db.execute("SELECT 1 FROM files WHERE n = ?", (n,)).fetchone():
+        if "" in paths and self._number("SELECT 1 FROM files WHERE n = ?", n):
             return True
         sql = "SELECT 1 FROM touched WHERE path = ? AND n = ?"
-        return any(self.db.execute(sql, (number, n)).fetchone() for number in numbers)
+        return any(self._number(sql, self.path_number(path), n) for path in paths)
 
 
-_BEYOND = (1 << 62) - 1
-_FILES = (
-    "SELECT new.path, status, before, after, old.path, added, removed, hunks, files.n"
-    " FROM files JOIN paths AS new ON new.id = files.path"
-    " LEFT JOIN paths AS old ON old.id = files.old_path"
-)
+class GrowingIndex(HistoryIndex):
+    """A connection that adds commits. One thread."""
+
+    @classmethod
+    def open(cls, path: str) -> GrowingIndex:
+        """The index as the indexing thread uses it; made anew if it is of no use."""
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        try:
+            return cls(path, _open_index(path))
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error):
+                raise
+            remove(path)
+            return cls(path, _open_index(path))
+
+    @classmethod
+    def temporary(cls) -> GrowingIndex:
+        """An index for one question; SQLite keeps it in a file without a name."""
+        return cls("", _open_index(""))
+
+    def add(self, row: CommitRow, parts: Iterable[Part]) -> Iterator[Part]:
+        """Put a commit on top of the last one; gives each part when it has been added.
+
+        Call it inside a transaction, and take all that it gives.
+        """
+        last = self.last()
+        n = last[0] + 1 if last else 1
+        fields = (
+            n, bytes.fromhex(row.oid), row.time, row.kind, row.method, row.agent, row.session,
+            row.request, row.subject, int(row.edit),
+        )  # fmt: skip
+        self.db.execute("INSERT INTO commits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", fields)
+        targets = {target for oid in row.reverts if (target := self.position(oid)) is not None}
+        self.db.executemany(
+            "INSERT INTO reverts VALUES (?, ?)", [(target, n) for target in targets]
+        )
+        touched: set[int] = set()
+        for number, part in enumerate(parts):
+            scanned = part.text is None or not self.has_text
+            if number:  # there are several
+                self.db.execute("INSERT OR IGNORE INTO parts VALUES (?, 0, 0)", (n,))
+            if number or scanned:
+                values = (n, number, int(scanned))
+                self.db.execute("INSERT INTO parts VALUES (?, ?, ?)", values)
+            if not scanned:
+                self.db.execute(
+                    "INSERT INTO changed_text (rowid, text) VALUES (?, ?)",
+                    (_first_row(n) + number, _searchable(part.text)),
+                )
+            self._add_files(n, number, part.files, touched)
+            yield part
+
+    def _add_files(self, n: int, part: int, files: Iterable[FileRow], touched: set[int]) -> None:
+        named = [path for file in files for path in (file.path, file.old_path) if path is not None]
+        paths = [each for path in named for each in (path, *directories_above(path))]
+        ids = {path: self._path_id(path) for path in dict.fromkeys(paths)}
+        new = set(ids.values()) - touched
+        touched |= new
+        self.db.executemany("INSERT INTO touched VALUES (?, ?)", [(number, n) for number in new])
+        rows = []
+        for file in files:
+            old_path = ids[file.old_path] if file.old_path is not None else None
+            hunks = None if file.hunks is None else _packed(file.hunks)
+            rows.append((
+                ids[file.path], n, file.status, _id(file.before), _id(file.after), file.added,
+                file.removed, old_path, hunks, part,
+            ))  # fmt: skip
+        self.db.executemany("INSERT INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+
+    def _path_id(self, path: str) -> int:
+        found = self.path_number(path)
+        if found is not None:
+            return found
+        number = self.db.execute("INSERT INTO paths (path) VALUES (?)", (path,)).lastrowid
+        assert number is not None, "BUG: an insertion without a row"
+        return number
+
+    def clear(self) -> None:
+        """Forget everything: the history is another one."""
+        with transaction(self.db):
+            for table in ("commits", "paths", "files", "parts", "touched", "reverts"):
+                self.db.execute(f"DELETE FROM {table}")  # noqa: S608 - names from above
+            if self.has_text:
+                self.db.execute("INSERT INTO changed_text (changed_text) VALUES ('delete-all')")
 
 
-def _file_row(row: Sequence[object]) -> FileRow:
+def _plain(text: str | None) -> str | None:
+    """Text as SQLite can take it: what is not UTF-8 is nowhere in it."""
+    return text.encode("utf-8", "replace").decode() if text is not None else None
+
+
+def _trigrams(text: str) -> str:
+    """The trigrams to look up for a text, as FTS5 takes them; "" if it is too short."""
+    sought = _searchable(text)
+    found = list(dict.fromkeys(sought[at : at + 3] for at in range(len(sought) - 2)))
+    step = -(-len(found) // _MOST_TRIGRAMS) or 1
+    return " AND ".join('"' + trigram.replace('"', '""') + '"' for trigram in found[::step])
+
+
+def _file_row(row: Sequence[Any]) -> FileRow:
     path, status, before, after, old_path, added, removed, packed, _ = row
     hunks = None
     if isinstance(packed, bytes):
         numbers = msgspec.msgpack.decode(packed, type=list[int])
         hunks = tuple(Hunk(*numbers[at : at + 4]) for at in range(0, len(numbers), 4))
-    return FileRow(
-        path=str(path),
-        status=str(status),
-        before=before.hex() if isinstance(before, bytes) else None,
-        after=after.hex() if isinstance(after, bytes) else None,
-        old_path=None if old_path is None else str(old_path),
-        added=added if isinstance(added, int) else None,
-        removed=removed if isinstance(removed, int) else None,
-        hunks=hunks,
-    )
+    before, after = (oid.hex() if isinstance(oid, bytes) else None for oid in (before, after))
+    return FileRow(path, status, before, after, old_path, added, removed, hunks)
+
+
+def _packed(hunks: Iterable[Hunk]) -> bytes:
+    return msgspec.msgpack.encode([number for hunk in hunks for number in hunk])
+
+
+def _id(oid: str | None) -> bytes | None:
+    return bytes.fromhex(oid) if oid is not None else None
+
+
+# -- files
+
+
+def is_corrupt(error: sqlite3.Error) -> bool:
+    """Whether a file is no database, or a damaged one."""
+    return primary_code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether it is the file that is wrong, and not the disk that is full or slow."""
+    return is_corrupt(error) or primary_code(error) == sqlite3.SQLITE_ERROR
+
+
+def primary_code(error: sqlite3.Error) -> int:
+    """SQLite's code of an error, without its extension."""
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+
+
+@contextmanager
+def transaction(db: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """One transaction; nothing of it is there if it is not finished."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield db
+        db.execute("COMMIT")
+    finally:
+        if db.in_transaction:  # SQLite may have rolled back by itself
+            db.execute("ROLLBACK")
+
+
+def remove(path: str) -> None:
+    """Remove an index; readers that have it open keep what they have."""
+    for suffix in ("", "-wal", "-shm"):
+        if os.path.exists(path + suffix):
+            os.unlink(path + suffix)
+
+
+def _connected(path: str) -> sqlite3.Connection:
+    return sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+
+
+def _version_of(db: sqlite3.Connection) -> int:
+    """Which version's tables the file holds; 0 if none."""
+    version: int = db.execute("PRAGMA user_version").fetchone()[0]
+    return version
+
+
+def _open_index(path: str) -> sqlite3.Connection:
+    """A connection that may write, with the tables made if there are none.
+
+    Raises sqlite3.DatabaseError, also for a file of another version.
+    """
+    db = _connected(path)
+    try:
+        db.execute("PRAGMA journal_mode = WAL")
+        # A power cut may take the newest commits of the index, and leaves it sound.
+        db.execute("PRAGMA synchronous = NORMAL")
+        db.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+        if _version_of(db) != _VERSION:
+            if db.execute("SELECT 1 FROM sqlite_master").fetchone():
+                raise sqlite3.DatabaseError(f"{path}: an index of another version")
+            db.executescript(f"BEGIN; {_SCHEMA}")
+            # Without FTS5 or trigrams, texts are looked for in Git.
+            with suppress(sqlite3.OperationalError):
+                db.execute(_TEXT_SCHEMA)
+            db.execute(f"PRAGMA user_version = {_VERSION}")
+            db.execute("COMMIT")
+    except BaseException:
+        db.close()
+        raise
+    return db

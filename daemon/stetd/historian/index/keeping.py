@@ -2,9 +2,7 @@
 
 An index that is missing, damaged, of another version, or not on the chain of the head is made
 anew. One that can't be kept (a full disk, no permission) is made for each question, in a file
-without a name.
-
-Additions are not synced: a power cut may take the newest commits of an index, and leaves it sound.
+without a name. A power cut may take the newest commits of an index, and leaves it sound.
 """
 
 from __future__ import annotations
@@ -19,9 +17,13 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 
 from stet.wire.failures import Kind, Refused, refuse
-from stetd.historian.index.history_index import HistoryIndex
-from stetd.historian.index.schema import remove
-from stetd.historian.index.writer import GrowingIndex, is_damage
+from stetd.historian.index.history_index import (
+    GrowingIndex,
+    HistoryIndex,
+    is_damage,
+    remove,
+    transaction,
+)
 from stetd.historian.queries.commit_changes import commit_parts, commit_row
 from stetd.repository.priority import BEHIND_EDITS, give_way
 from stetd.repository.shallow import read_shallow
@@ -56,28 +58,7 @@ def catch_up(index: GrowingIndex, repository: StoredObjects, head: str | None) -
 
     Raises MissingObject, sqlite3.DatabaseError.
     """
-    missing = bytearray()
-    for _ in _find_missing(index, repository, head, missing):
-        yield len(missing) // _ID
-    while missing:
-        with index.adding():
-            commits = text = 0
-            while missing and commits < _BATCH_COMMITS and text < _BATCH_TEXT:
-                commit = repository.commit(bytes(missing[-_ID:]).hex())
-                del missing[-_ID:]
-                commits += 1
-                for part in index.add(commit_row(commit), commit_parts(repository, commit)):
-                    text += len(part.text or "")
-                    yield len(missing) // _ID
-
-
-def _find_missing(
-    index: GrowingIndex, repository: StoredObjects, head: str | None, missing: bytearray
-) -> Iterator[None]:
-    """The ids of the commits that are not indexed, newest first, one after the other.
-
-    Clears an index that is on no chain of this head, or begins before it.
-    """
+    missing = bytearray()  # the ids of the commits that are not indexed, newest first
     if not index.begins_at(read_shallow(repository.path)):
         index.clear()
     last = index.last()
@@ -86,14 +67,25 @@ def _find_missing(
         position = index.position(oid)
         if position is not None:
             if not missing or (last is not None and position == last[0]):
-                return
-            index.clear()
+                break
+            index.clear()  # it is on no chain of this head
             last = None
         missing += bytes.fromhex(oid)
         oid = repository.commit(oid).parent
-        yield
-    if last is not None and missing:
-        index.clear()
+        yield len(missing) // _ID
+    else:
+        if last is not None and missing:
+            index.clear()
+    while missing:
+        with transaction(index.db):
+            commits = text = 0
+            while missing and commits < _BATCH_COMMITS and text < _BATCH_TEXT:
+                commit = repository.commit(bytes(missing[-_ID:]).hex())
+                del missing[-_ID:]
+                commits += 1
+                for part in index.add(commit_row(commit), commit_parts(repository, commit)):
+                    text += len(part.text or "")
+                    yield len(missing) // _ID
 
 
 def opened(
@@ -105,10 +97,8 @@ def opened(
     MissingObject, sqlite3.Error.
     """
     path = HistoryIndex.path_for(repository.path)
-    if head is not None:
-        index = _up_to_date(path, repository, head)
-        if index is not None:
-            return index
+    index = _up_to_date(path, repository, head)
+    if index is None and head is not None:
         _wanted[path] += 1
         try:
             if not _writing[path].acquire(timeout=max(0.0, deadline - time.monotonic())):
@@ -125,14 +115,15 @@ def opened(
             _log.warning("the index of %s can't be kept: %r", repository.path, error)
         finally:
             _writing[path].release()
-        if index is not None:
-            return index
-    index = GrowingIndex.temporary()
-    _add_all(index, repository, head, deadline)
+    if index is None:
+        index = GrowingIndex.temporary()
+        _add_all(index, repository, head, deadline)
     return index
 
 
-def _up_to_date(path: str, repository: StoredObjects, head: str) -> HistoryIndex | None:
+def _up_to_date(path: str, repository: StoredObjects, head: str | None) -> HistoryIndex | None:
+    if head is None:
+        return None
     try:
         index = HistoryIndex.for_reading(path)
         if index is None:
@@ -249,9 +240,6 @@ class Indexer:
         self._busy = False
         self._complained: set[str] = set()
         self._thread = threading.Thread(target=self._run, name="stet-index", daemon=True)
-
-    def start(self) -> None:
-        """Begin to work."""
         self._thread.start()
 
     def follow(self, repository: str) -> None:
@@ -270,8 +258,7 @@ class Indexer:
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._thread.join()
         release()
 
     def _run(self) -> None:

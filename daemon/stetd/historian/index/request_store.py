@@ -1,12 +1,10 @@
 """Replies by request id, for retries: the part of a checkpoint that is kept for long.
 
-A call's reply is in its journal record; a checkpoint moves it here before that record
-may be dropped, so that a retry is answered for at least ``keep_calls`` calls and
-``keep_seconds`` (whichever is longer). SQLite, because a checkpoint then costs what is
-new, not what is kept. Losing the file loses only the memory of old requests; so a damaged
-one is set aside (``.damaged``) and begun anew. What SQLite says of the disk is raised as
-OSError or SyncFailed, which it means. A file with a higher ``user_version`` is a newer stetd's,
-and refused (FormatError): begun anew, it would apply calls twice that were answered before.
+A checkpoint moves replies here before their journal records may be dropped. SQLite, because a
+checkpoint then costs what is new, not what is kept. Losing the file loses only the memory of old
+requests; so a damaged one is set aside (``.damaged``) and begun anew. A file with a higher
+``user_version`` is a newer stetd's, and refused (FormatError): begun anew, it would apply calls
+twice that were answered before.
 
 One table, ``requests``: workspace, session, request, digest (SHA-256 of the call), reply
 (MessagePack EditResult without its diff), time (seconds), seq (counts up).
@@ -21,13 +19,12 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
+from stetd.historian.index.history_index import is_corrupt, primary_code, transaction
 from stetd.storage.disk import SyncFailed
 from stetd.storage.request_record import VERSION, RequestRecord, check_version
 
 _log = logging.getLogger(__name__)
-_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _SYNC_FAILED = (sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC)
-_PRIMARY = 0xFF  # of an extended result code
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS requests (
     workspace TEXT NOT NULL, session TEXT NOT NULL, request TEXT NOT NULL,
@@ -46,30 +43,26 @@ def _as_os_error(path: str) -> Iterator[None]:
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
         if code in _SYNC_FAILED:
             raise SyncFailed(errno.EIO, f"{path}: {error}") from error
-        full = code & _PRIMARY == sqlite3.SQLITE_FULL
+        full = primary_code(error) == sqlite3.SQLITE_FULL
         raise OSError(errno.ENOSPC if full else errno.EIO, str(error), path) from error
 
 
 class RequestStore:
-    """The table, on one connection (one thread). Methods raise OSError, SyncFailed.
+    """The table, on one connection (one thread). Methods raise OSError, SyncFailed."""
 
-    ``cache_kib``: what SQLite may keep of it in memory.
-    """
-
-    def __init__(self, path: str, cache_kib: int = 2048) -> None:
+    def __init__(self, path: str) -> None:
         self._path = path
         with _as_os_error(path):
             try:
                 self._db = _opened(path)
             except sqlite3.DatabaseError as error:
-                if error.sqlite_errorcode & _PRIMARY not in _DAMAGED:
+                if not is_corrupt(error):
                     raise
                 _log.error("%s: %s; it is set aside, and old requests are forgotten", path, error)
                 for suffix in ("", "-wal", "-shm"):
                     if os.path.exists(path + suffix):
                         os.replace(path + suffix, f"{path}{suffix}.damaged")
                 self._db = _opened(path)
-            self._db.execute(f"PRAGMA cache_size = -{cache_kib}")
 
     def close(self) -> None:
         """Close the connection."""
@@ -77,12 +70,12 @@ class RequestStore:
 
     def find(self, workspace: str, session: str, request: str) -> RequestRecord | None:
         """The record of a request, None if it is not (or no longer) remembered."""
+        sql = (
+            "SELECT workspace, session, request, digest, reply, time, seq FROM requests"
+            " WHERE workspace = ? AND session = ? AND request = ?"
+        )
         with _as_os_error(self._path):
-            row = self._db.execute(
-                "SELECT workspace, session, request, digest, reply, time, seq FROM requests"
-                " WHERE workspace = ? AND session = ? AND request = ?",
-                (workspace, session, request),
-            ).fetchone()
+            row = self._db.execute(sql, (workspace, session, request)).fetchone()
         return RequestRecord(*row) if row else None
 
     def keys(self) -> Iterator[tuple[str, str, str]]:
@@ -95,7 +88,7 @@ class RequestStore:
 
         Forgotten is what is both older than the time and not among the newest calls.
         """
-        with _as_os_error(self._path), _transaction(self._db) as db:
+        with _as_os_error(self._path), transaction(self._db) as db:
             db.executemany(
                 "INSERT OR REPLACE INTO requests VALUES (?, ?, ?, ?, ?, ?, ?)",
                 [
@@ -116,16 +109,12 @@ class RequestStore:
             rows = self._db.execute(
                 "SELECT session, request, reply FROM requests WHERE workspace = ?", (workspace,)
             ).fetchall()
-            with _transaction(self._db) as db:
-                db.executemany(
-                    "UPDATE requests SET reply = ?"
-                    " WHERE workspace = ? AND session = ? AND request = ?",
-                    [
-                        (new, workspace, session, request)
-                        for session, request, reply in rows
-                        if (new := change(reply)) != reply
-                    ],
-                )
+            sql = (
+                "UPDATE requests SET reply = ? WHERE workspace = ? AND session = ? AND request = ?"
+            )
+            with transaction(self._db) as db:
+                for session, request, reply in rows:
+                    db.execute(sql, (change(reply), workspace, session, request))
             self._db.execute("VACUUM")
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
@@ -144,15 +133,3 @@ def _opened(path: str) -> sqlite3.Connection:
         db.close()
         raise
     return db
-
-
-@contextmanager
-def _transaction(db: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        yield db
-        db.execute("COMMIT")
-    except BaseException:
-        if db.in_transaction:  # SQLite may have rolled back by itself
-            db.execute("ROLLBACK")
-        raise

@@ -1,14 +1,25 @@
-"""What forgetting a path needs of a history (:mod:`stetd.upkeep.forget`)."""
+"""What forgetting a path needs of a history (:mod:`stetd.upkeep.forget`).
+
+Every commit that had it, and all after it, is written anew without it. Who did what, when and why
+stays as it was. A commit that changed what is left out says so with ``Stet-Forgotten``, a line for
+each path; ``Stet-Reverts`` follows the commits that it names.
+"""
 
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from collections.abc import Collection, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from itertools import islice
+
+import msgspec
 
 from stet.wire.failures import Kind, refuse
+from stet.wire.first_use import known
+from stet.wire.results import EditResult
 from stetd.failpoints import failpoint
-from stetd.historian.maintenance.rewriting import Rewriting, Unwanted
-from stetd.history.objects import files_under, stored_tree
+from stetd.history.objects import EMPTY_TREE, TREE, Entry, Tree, files_under, object_id, stored_tree
 from stetd.processes.works import Finishing, LeavingOut, LeftOut
 from stetd.repository.packing import PackStream
 from stetd.repository.references import HISTORY, read_reference, references_below, write_reference
@@ -23,22 +34,24 @@ from stetd.storage.stat_cache import stat_cache_path
 #: A line of a forgotten content that is as long tells a clipboard that holds some of it.
 _TELLING = 8
 _MOST_TOLD = 50
+#: Trees of which it is remembered what they become.
+_MOST_REMEMBERED = 20_000
 
 
 def left_out(place: Place, asked: LeavingOut, disk: Disk, progress: Progress) -> LeftOut:
     """The history without the path, in packs, with the file of new ids. Raises Refused."""
     if place.head is None:
         raise _unknown(asked.path)
-    repository = StoredObjects(place.shadow)
-    try:
-        unwanted = Unwanted(asked.path)
+    with closing(StoredObjects(place.shadow)) as repository:
+        unwanted: set[str] = set()
         if asked.contents:
             progress.begin("looking for its contents")
-            looking = Rewriting(repository, unwanted, None, progress)
+            looking = _Rewriting(repository, asked.path, unwanted, None, progress)
             looking.follow(place.head)
-            unwanted = Unwanted(asked.path, frozenset(looking.blobs))
+            unwanted = looking.blobs
         packs = PackStream(place.shadow, disk, "forget")
-        rewriting = Rewriting(repository, unwanted, None if asked.preview else packs, progress)
+        used = None if asked.preview else packs
+        rewriting = _Rewriting(repository, asked.path, unwanted, used, progress)
         progress.begin("rewriting")
         rewriting.follow(place.head)
         if not rewriting.blobs:
@@ -59,33 +72,33 @@ def left_out(place: Place, asked: LeavingOut, disk: Disk, progress: Progress) ->
             holding=_holding(repository, rewriting, asked.texts),
             also_at=_elsewhere(repository, rewriting, place.head),
         )
-    finally:
-        repository.close()
 
 
-def finish(workspace_shadow: str, asked: Finishing, disk: Disk) -> dict[str, str]:
+def finish(shadow: str, asked: Finishing, disk: Disk) -> dict[str, str]:
     """Let all that names the old history name the new one; the new ids by the old."""
-    names = read_pending(workspace_shadow)
-    for name in references_below(workspace_shadow, "refs"):
-        oid = read_reference(workspace_shadow, name) if name != HISTORY else None
+    names = read_pending(shadow)
+    for name in references_below(shadow, "refs"):
+        oid = read_reference(shadow, name) if name != HISTORY else None
         if oid in names:
-            write_reference(workspace_shadow, name, names[oid], disk)
+            write_reference(shadow, name, names[oid], disk)
     if asked.oldest is not None:
-        write_shallow(workspace_shadow, asked.oldest, disk)
+        write_shallow(shadow, asked.oldest, disk)
     failpoint("forget.references_moved")
-    take_next(workspace_shadow, disk)
+    take_next(shadow, disk)
     with suppress(FileNotFoundError):
-        os.unlink(stat_cache_path(workspace_shadow))
+        os.unlink(stat_cache_path(shadow))
     return names
 
 
 def still_there(shadow: str, blobs: list[str]) -> int:
     """How many of these contents the history holds, because other paths have them."""
-    repository = StoredObjects(shadow)
-    try:
-        return sum(_has(repository, oid) for oid in blobs)
-    finally:
-        repository.close()
+    there = 0
+    with closing(StoredObjects(shadow)) as repository:
+        for oid in blobs:
+            with suppress(MissingObject):
+                repository.blob(oid)
+                there += 1
+    return there
 
 
 def _unknown(path: str) -> Exception:
@@ -97,7 +110,7 @@ def _unknown(path: str) -> Exception:
     )
 
 
-def _check_references(repository: StoredObjects, rewriting: Rewriting, head: str) -> None:
+def _check_references(repository: StoredObjects, rewriting: _Rewriting, head: str) -> None:
     """Refuse while something keeps the old history that can't be moved."""
     for name in references_below(repository.path, "refs"):
         oid = read_reference(repository.path, name)
@@ -112,7 +125,7 @@ def _check_references(repository: StoredObjects, rewriting: Rewriting, head: str
             )
 
 
-def _holding(repository: StoredObjects, rewriting: Rewriting, texts: list[str]) -> list[int]:
+def _holding(repository: StoredObjects, rewriting: _Rewriting, texts: list[str]) -> list[int]:
     """The numbers of the texts that have something in common with what was left out."""
     holding: set[int] = set()
     for oid in sorted(rewriting.blobs) if texts else ():
@@ -132,24 +145,164 @@ def _telling_lines(text: str) -> set[str]:
     return {line.strip() for line in text.split("\n") if len(line.strip()) >= _TELLING}
 
 
-def _elsewhere(repository: StoredObjects, rewriting: Rewriting, head: str) -> list[str]:
+def _elsewhere(repository: StoredObjects, rewriting: _Rewriting, head: str) -> list[str]:
     """Other paths of the newest commit with the same contents."""
-    found: list[str] = []
-    if rewriting.unwanted.blobs:
-        return found
+    if rewriting.unwanted:
+        return []
     load = repository.load_tree
-    tree = stored_tree(repository.commit(head).tree, load)
-    for path, _, oid in files_under(tree, load):
-        if oid in rewriting.blobs and path not in rewriting.paths:
-            found.append(path)
-            if len(found) == _MOST_TOLD:
-                break
-    return found
+    files = files_under(stored_tree(repository.commit(head).tree, load), load)
+    blobs, paths = rewriting.blobs, rewriting.paths
+    found = (path for path, _, oid in files if oid in blobs and path not in paths)
+    return list(islice(found, _MOST_TOLD))
 
 
-def _has(repository: StoredObjects, oid: str) -> bool:
-    try:
-        repository.blob(oid)
-    except MissingObject:
-        return False
-    return True
+def rewritten(reply: bytes, names: Mapping[str, str], forgotten: Collection[str]) -> bytes:
+    """A stored reply with the ids that its commits have now, and no text about these paths."""
+    result = msgspec.msgpack.decode(reply, type=known(EditResult))
+    result = msgspec.structs.replace(
+        result,
+        commit=names.get(result.commit or "", result.commit),
+        outside=names.get(result.outside or "", result.outside),
+    )
+    touched = {path for file in result.files for path in (file.path, file.old_path)}
+    if not touched.isdisjoint(forgotten):
+        result = msgspec.structs.replace(
+            result,
+            message="This call was carried out. It changed a path that was forgotten since.",
+            files=[file for file in result.files if file.path not in forgotten],
+            edits=[edit for edit in result.edits if edit.path not in forgotten],
+            warnings=[],
+            result=msgspec.UNSET,
+        )
+    return msgspec.msgpack.encode(result)
+
+
+# -- the history without a path
+
+
+@dataclass(slots=True)
+class _Rewriting:
+    """Rewrites commits, oldest first. ``packs`` None: only finds out what there would be to do.
+
+    What goes is one path (a file, or a directory and all below it), and these blobs anywhere.
+    """
+
+    repository: StoredObjects
+    path: str
+    unwanted: Collection[str]
+    packs: PackStream | None
+    progress: Progress
+    #: Old ids to new ones, of the commits that are other ones now.
+    names: dict[str, str] = field(default_factory=dict)
+    #: The blobs that were left out, and where.
+    blobs: set[str] = field(default_factory=set)
+    paths: set[str] = field(default_factory=set)
+    #: How many commits changed what is left out.
+    touched: int = 0
+    #: The tree of the last commit, as it is now.
+    tree: str = EMPTY_TREE
+    _removed: Mapping[str, str] = field(default_factory=dict)
+    _known: dict[tuple[str, str], tuple[str, Mapping[str, str]]] = field(default_factory=dict)
+
+    def follow(self, head: str) -> None:
+        """Rewrite all commits up to this one."""
+        chain = bytearray()
+        oid: str | None = head
+        while oid is not None:
+            chain += bytes.fromhex(oid)
+            self.progress.step()
+            oid = self.repository.commit(oid).parent
+        for at in range(len(chain) - 20, -1, -20):
+            self._rewrite(chain[at : at + 20].hex())
+            self.progress.step()
+
+    def new_name(self, oid: str) -> str:
+        """What a commit is called now."""
+        return self.names.get(oid, oid)
+
+    def _rewrite(self, oid: str) -> None:
+        content = self.repository.raw_commit(oid)
+        header, _, message = content.partition(b"\n\n")
+        lines = header.split(b"\n")
+        tree = lines[0][5:].decode()
+        new_tree, removed = self._without(tree, "")
+        changed = sorted(
+            path
+            for path in {*removed, *self._removed}
+            if removed.get(path) != self._removed.get(path)
+        )
+        self._removed = removed
+        self.tree = new_tree
+        self.blobs.update(removed.values())
+        self.paths.update(removed)
+        self.touched += bool(changed)
+        lines[0] = b"tree " + new_tree.encode()
+        if len(lines) > 1 and lines[1].startswith(b"parent "):
+            lines[1] = b"parent " + self.new_name(lines[1][7:].decode()).encode()
+        new = b"\n".join(lines) + b"\n\n" + self._message(message, changed)
+        if new == content:
+            return
+        new_oid = object_id("commit", new)
+        self.names[oid] = new_oid
+        if self.packs is not None:
+            self.packs.add("commit", new_oid, new)
+
+    def _message(self, message: bytes, changed: list[str]) -> bytes:
+        body, gap, trailers = message.rstrip(b"\n").rpartition(b"\n\n")
+        if not gap:
+            return message
+        lines = []
+        for line in trailers.split(b"\n"):
+            key, space, value = line.partition(b" ")
+            if key == b"Stet-Reverts:" and len(value) == 40:
+                line = key + space + self.new_name(value.decode()).encode()
+            lines.append(line)
+        known = set(lines)
+        forgotten = (b"Stet-Forgotten: " + path.encode() for path in changed)
+        lines += [line for line in forgotten if line not in known]
+        return body + gap + b"\n".join(lines) + b"\n"
+
+    def _without(self, tree: str, prefix: str) -> tuple[str, Mapping[str, str]]:
+        """A tree without what is left out, and what that was: path to blob."""
+        may_hold = self.unwanted or (self.path + "/").startswith(prefix)
+        if tree == EMPTY_TREE or not may_hold:
+            return tree, {}
+        key = (tree, prefix)
+        if key not in self._known:
+            if len(self._known) >= _MOST_REMEMBERED:
+                self._known.clear()
+            self._known[key] = self._made_without(tree, prefix)
+        return self._known[key]
+
+    def _made_without(self, tree: str, prefix: str) -> tuple[str, Mapping[str, str]]:
+        entries: dict[str, Entry] = {}
+        removed: dict[str, str] = {}
+        for name, entry in self.repository.load_tree(tree).items():
+            path = prefix + name
+            if path == self.path:
+                removed.update(self._all_of(path, entry))
+            elif entry.mode == TREE:
+                oid, below = self._without(entry.oid, path + "/")
+                removed.update(below)
+                if oid != EMPTY_TREE:
+                    entries[name] = Entry(TREE, oid)
+            elif entry.oid in self.unwanted:
+                removed[path] = entry.oid
+            else:
+                entries[name] = entry
+        if not removed:
+            return tree, {}
+        if not entries and prefix:
+            return EMPTY_TREE, removed
+        content = Tree(entries).serialize()
+        oid = object_id("tree", content)
+        if self.packs is not None:
+            self.packs.add("tree", oid, content)
+        return oid, removed
+
+    def _all_of(self, path: str, entry: Entry) -> dict[str, str]:
+        if entry.mode != TREE:
+            return {path: entry.oid}
+        load = self.repository.load_tree
+        below = files_under(stored_tree(entry.oid, load), load, path + "/")
+        return {inner: oid for inner, _, oid in below}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import closing
 
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import SkippedPath
 from stetd.failpoints import failpoint
+from stetd.historian.queries.files import present
 from stetd.history.objects import (
     EMPTY_TREE,
     TREE,
@@ -37,20 +39,14 @@ _RESERVE = 64 << 20
 
 def taken(place: Place, asked: Taking, disk: Disk, progress: Progress) -> Taken:
     """Read the workspace, and write its contents and trees. Raises Refused, OSError."""
-    repository = StoredObjects(place.shadow)
-    try:
+    with closing(StoredObjects(place.shadow)) as repository:
         return _Snapshot(place, asked, disk, progress).take(repository)
-    finally:
-        repository.close()
 
 
 class _Snapshot:
     def __init__(self, place: Place, asked: Taking, disk: Disk, progress: Progress) -> None:
-        self._place = place
-        self._shadow = place.shadow
-        self._asked = asked
-        self._disk = disk
-        self._progress = progress
+        self._place, self._shadow, self._asked = place, place.shadow, asked
+        self._disk, self._progress = disk, progress
         self._permissions: list[tuple[str, int]] = []
 
     def take(self, repository: StoredObjects) -> Taken:
@@ -74,16 +70,16 @@ class _Snapshot:
         self._read(scan, packs)
         new = self._write_trees(scan, packs)
         packs.flush()
-        counts = self._count(repository, tree, new)
+        added, modified, removed = self._count(repository, tree, new)
         cached = ((folder.path, folder.cached) for folder in scan.folders)
         write_stat_cache(stat_cache_path(self._shadow), cached, self._disk)
         return Taken(
             tree=new,
             files=scan.files,
             bytes=scan.bytes,
-            added=counts[0],
-            modified=counts[1],
-            removed=counts[2],
+            added=added,
+            modified=modified,
+            removed=removed,
             permissions=self._permissions,
             skipped=[SkippedPath(path, why) for path, why in scan.skipped],
             skipped_count=scan.skipped_count,
@@ -149,17 +145,17 @@ class _Snapshot:
         waiting = scan.unknown
         self._progress.begin("reading", len(waiting))
         for round_number in range(_ROUNDS):
-            again: list[tuple[Folder, str]] = []
             for folder, name in waiting:
                 self._read_one(scan, packs, folder, name)
                 self._progress.done += not round_number
             failpoint("snapshot.read")
-            for folder, name in waiting:
-                if self._has_changed(folder, name):
-                    again.append((folder, name))
-            if not again:
+            waiting = [
+                (folder, name)
+                for folder, name in waiting
+                if self._stamp(folder, name) != folder.stamps.get(name)
+            ]
+            if not waiting:
                 return
-            waiting = again
 
     def _read_one(self, scan: Scan, packs: PackStream, folder: Folder, name: str) -> None:
         """Read a file as it is now, and put its content into a pack if the history lacks it."""
@@ -178,50 +174,33 @@ class _Snapshot:
             folder.cached[name] = before, bytes.fromhex(found.oid)
         tracked = folder.tracked.get(name)
         if tracked is None or (tracked.mode, tracked.oid) != (image.git_mode, found.oid):
-            self._note_permissions(folder.path + name, found.mode)
+            permissions = unusual_permissions(found.mode)
+            if permissions is not None:
+                self._permissions.append((folder.path + name, permissions))
             packs.add("blob", found.oid, found.data)
 
     def _look(self, scan: Scan, folder: Folder, name: str) -> OnDisk | None:
         path = folder.path + name
-        worktree = self._place.worktree
         try:
-            target = worktree.resolver.locate(path)
-        except Refused:
-            return None
-        try:
-            if target.path != path:
-                return None
-            return worktree.read(target, self._asked.max_file_bytes)
+            return present(self._place.worktree, path, self._asked.max_file_bytes)
         except Refused as refusal:
-            if refusal.kind != Kind.NOT_A_FILE:
-                scan.skip(path, refusal.message)
+            scan.skip(path, refusal.message)
             return None
-        finally:
-            target.close()
 
     def _stamp(self, folder: Folder, name: str) -> Stamp | None:
         path = folder.path + name
         try:
-            target = self._place.worktree.resolver.locate(path)
+            target = self._place.worktree.resolve_exactly(path)
         except Refused:
             return None
         try:
-            if target.missing or target.path != path:
+            if target.missing:
                 return None
             return Stamp.of(os.stat(target.name, dir_fd=target.dir_fd, follow_symlinks=False))
         except OSError:
             return None
         finally:
             target.close()
-
-    def _has_changed(self, folder: Folder, name: str) -> bool:
-        now = self._stamp(folder, name)
-        return now != folder.stamps.get(name)
-
-    def _note_permissions(self, path: str, mode: int) -> None:
-        permissions = unusual_permissions(mode)
-        if permissions is not None:
-            self._permissions.append((path, permissions))
 
     # -- trees
 

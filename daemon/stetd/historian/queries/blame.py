@@ -1,4 +1,4 @@
-"""Reading who wrote each line of a file. Runs beside the writer.
+"""Reading who wrote each line of a file.
 
 The rule is pure (:mod:`stetd.history.blaming`); here its versions come from the query index, and
 their hunks with them: nothing is compared but what was too large for the index, and what
@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+
+from msgspec.structs import replace
 
 from stet.wire.failures import Kind, refuse
 from stet.wire.results import BlameLines, BlameResult
@@ -37,13 +39,10 @@ def blame_file(workspace: Workspace, params: Blame) -> BlameResult:
 
 
 def _blamed(lookup: CommitLookup, params: Blame, path: str, now: bytes | None) -> BlameResult:
-    upto = lookup.count
-    if params.at is not None:
-        at = lookup.resolve(params.at)
-        found = lookup.number(at)
-        if found is None:
-            raise unknown_commit(params.at)  # it is another history's
-        upto = found
+    at = lookup.count if params.at is None else lookup.number(lookup.resolve(params.at))
+    if at is None:
+        raise unknown_commit(str(params.at))  # it is another history's
+    upto = at
     known = lookup.file_at(lookup.oid(upto), path) if upto else None
     data = now if params.at is None else known.data if known else None
     if data is None:
@@ -70,25 +69,15 @@ def _told(lookup: CommitLookup, runs: Sequence[Run], lines: Sequence[bytes]) -> 
     for run in runs:
         text = b"".join(lines[run.line : run.line + run.length]).decode("utf-8", "replace")
         text = text.removeprefix(_BOM) if run.line == 0 else text
-        line = run.line + 1
-        if run.n is None:
-            told.append(BlameLines(line=line, count=run.length, text=text))
-            continue
-        if run.n not in commits:
-            commits[run.n] = lookup.commit(run.n)
-        meta = commits[run.n].meta
-        told.append(
-            BlameLines(
-                line=line,
-                count=run.length,
-                text=text,
-                commit=commits[run.n].oid,
-                kind=meta.kind,
-                agent=meta.agent,
-                session=meta.session,
-                time=rfc3339(meta.time),
-            )
-        )
+        written = BlameLines(line=run.line + 1, count=run.length, text=text)
+        if run.n is not None:
+            commit = commits[run.n] = commits.get(run.n) or lookup.commit(run.n)
+            meta = commit.meta
+            written = replace(
+                written, commit=commit.oid, kind=meta.kind, agent=meta.agent,
+                session=meta.session, time=rfc3339(meta.time),
+            )  # fmt: skip
+        told.append(written)
     return told
 
 

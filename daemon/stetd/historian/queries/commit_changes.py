@@ -3,9 +3,6 @@
 A file that a commit moved (``Stet-Moved``) is one change with status R, as in the reply of the
 call that moved it: its ``before`` is what stood at the old path, and the old path has no entry
 of its own unless something new stands there.
-
-Contents over a limit, or damaged, are not compared for the index. Their rows have no counts and
-no hunks; :func:`counted` counts them when somebody asks.
 """
 
 from __future__ import annotations
@@ -16,7 +13,7 @@ from typing import NamedTuple
 from stet.wire.results import FileChange
 from stetd.history.commit_rows import CommitRow, FileRow, Part
 from stetd.history.commits import StoredCommit
-from stetd.history.line_diffs import LineDiff, compare_lines, count_lines, line_diff
+from stetd.history.line_diffs import compare_lines, count_lines, line_diff
 from stetd.history.objects import Change
 from stetd.history.undoing import TAKES_BACK, is_edit
 from stetd.repository.stored_objects import MissingObject, StoredObjects
@@ -64,70 +61,59 @@ def changes_of(repository: StoredObjects, commit: StoredCommit) -> Iterator[Path
         yield from changed
         return
     changes = {change.path: change for change in changed}
-    if before is not None:
-        _join_moved(repository, changes, before, after, meta.moves)
-    for status, path in meta.excluded:
-        changes[path] = PathChange(path, None, None, excluded=status)
-    yield from (changes[path] for path in sorted(changes))
-
-
-def _join_moved(
-    repository: StoredObjects,
-    changes: dict[str, PathChange],
-    before: str,
-    after: str,
-    moves: Sequence[tuple[str, str]],
-) -> None:
-    """Make one change of what a commit has moved."""
-    for old, new in moves:
-        stood, now = repository.trees.find(before, old), repository.trees.find(after, new)
+    find = repository.trees.find
+    for old, new in meta.moves:
+        stood, now = find(before, old) if before else None, find(after, new)
         if stood is None or now is None:
             continue
         if old in changes and changes[old].after is None:
             del changes[old]
         changes[new] = PathChange(new, stood, now, old)
+    for status, path in meta.excluded:
+        changes[path] = PathChange(path, None, None, excluded=status)
+    yield from (changes[path] for path in sorted(changes))
 
 
 def counted(repository: StoredObjects, change: PathChange) -> FileChange:
     """One file as results tell it."""
-    before, after = (side[1] if side else None for side in (change.before, change.after))
-    counts = count_lines(
-        repository.blob(before) if before else None, repository.blob(after) if after else None
-    )
-    return _told(change, *counts)
+    row = _uncompared(change)
+    added, removed = count_lines(*_contents(repository, row))
+    return file_change(row._replace(added=added, removed=removed))
 
 
 def described(repository: StoredObjects, change: PathChange) -> tuple[FileChange, str]:
     """One file as results tell it, and its unified diff."""
-    diff = diff_of(repository, change)
-    return _told(change, diff.added, diff.removed), diff.text
+    row = _uncompared(change)
+    old_mode, mode = (side[0] if side else None for side in (change.before, change.after))
+    diff = line_diff(
+        row.path,
+        *_contents(repository, row),
+        old_path=row.old_path,
+        modes=(old_mode, mode),
+        ids=(row.before, row.after),
+    )
+    return file_change(row._replace(added=diff.added, removed=diff.removed)), diff.text
 
 
-def _told(change: PathChange, added: int, removed: int) -> FileChange:
-    before, after = (side[1] if side else None for side in (change.before, change.after))
+def file_change(row: FileRow) -> FileChange:
+    """One file whose lines were counted, as results tell it."""
+    assert row.added is not None, "BUG: a row without counts"
+    assert row.removed is not None, "BUG: a row without counts"
     return FileChange(
-        path=change.path,
-        status=change.status,
-        before=before,
-        after=after,
-        added=added,
-        removed=removed,
-        old_path=change.old_path,
-        excluded=bool(change.excluded),
+        path=row.path,
+        status=row.status,
+        before=row.before,
+        after=row.after,
+        added=row.added,
+        removed=row.removed,
+        old_path=row.old_path,
+        excluded=row.before is None and row.after is None,
     )
 
 
-def diff_of(repository: StoredObjects, change: PathChange) -> LineDiff:
-    """The unified diff of one file."""
-    before, after = change.before, change.after
-    return line_diff(
-        change.path,
-        repository.blob(before[1]) if before else None,
-        repository.blob(after[1]) if after else None,
-        old_path=change.old_path,
-        modes=(before[0] if before else None, after[0] if after else None),
-        ids=(before[1] if before else None, after[1] if after else None),
-    )
+def _contents(repository: StoredObjects, row: FileRow) -> tuple[bytes | None, bytes | None]:
+    before = repository.blob(row.before) if row.before else None
+    return before, repository.blob(row.after) if row.after else None
 
 
 def commit_row(commit: StoredCommit) -> CommitRow:
@@ -167,7 +153,7 @@ def commit_parts(repository: StoredObjects, commit: StoredCommit) -> Iterator[Pa
     yield Part(tuple(files), "\n".join(texts))
 
 
-def uncompared(change: PathChange) -> FileRow:
+def _uncompared(change: PathChange) -> FileRow:
     """A file's row without counts and hunks."""
     before, after = (side[1] if side else None for side in (change.before, change.after))
     return FileRow(change.path, change.status, before, after, change.old_path)
@@ -175,11 +161,11 @@ def uncompared(change: PathChange) -> FileRow:
 
 def _file_row(repository: StoredObjects, change: PathChange) -> tuple[FileRow, str | None]:
     """A file's row, and its added and removed lines (None: too much to be compared, or damaged)."""
-    row = uncompared(change)
+    row = _uncompared(change)
     if row.before == row.after:
         return row._replace(added=0, removed=0, hunks=()), ""
     try:
-        before, after = (repository.blob(oid) if oid else None for oid in (row.before, row.after))
+        before, after = _contents(repository, row)
     except MissingObject:
         return row, None
     if len(before or b"") + len(after or b"") > _COMPARED_BYTES:
@@ -205,9 +191,10 @@ def has_text(
         return False
     sought = text.encode("utf-8", "replace")
     if files is None:
-        files = [uncompared(change) for change in changes_of(repository, commit)]
+        files = [_uncompared(change) for change in changes_of(repository, commit)]
     return any(
-        _side_has(repository, file, sought) and text in _changed_text(repository, file)
+        _side_has(repository, file, sought)
+        and text in compare_lines(*_contents(repository, file)).text
         for file in files
     )
 
@@ -219,8 +206,3 @@ def _side_has(repository: StoredObjects, file: FileRow, sought: bytes) -> bool:
     if b"\xef\xbf\xbd" in sought:  # stands for any byte that is no UTF-8
         return True
     return any(sought in repository.blob(oid) for oid in (file.before, file.after) if oid)
-
-
-def _changed_text(repository: StoredObjects, file: FileRow) -> str:
-    before, after = (repository.blob(oid) if oid else None for oid in (file.before, file.after))
-    return compare_lines(before, after).text

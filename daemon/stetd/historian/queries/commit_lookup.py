@@ -7,11 +7,11 @@ to the head by then; what a commit did to the bytes of its files is read from Gi
 from __future__ import annotations
 
 import errno
-import heapq
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import closing
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
@@ -20,15 +20,16 @@ from msgspec.structs import replace
 
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import FileChange
-from stetd.historian.index.history_index import HistoryIndex
+from stetd.historian.index.history_index import HistoryIndex, newest_first
 from stetd.historian.index.keeping import PATIENCE_S, opened, replaced
 from stetd.historian.queries.commit_changes import (
     changes_of,
     counted,
+    file_change,
     has_text,
     trees_around,
 )
-from stetd.history.commit_rows import FileRow, Wanted, meets
+from stetd.history.commit_rows import Wanted, meets
 from stetd.history.commits import StoredCommit
 from stetd.history.file_undoing import Version
 from stetd.history.taking_back import FileDelta
@@ -38,7 +39,7 @@ from stetd.repository.shallow import read_shallow
 from stetd.repository.stored_objects import MissingObject, StoredObjects
 
 T = TypeVar("T")
-_FROM_HEAD = re.compile(r"HEAD(?:~([0-9]{0,9}))?")
+_PREFIX = re.compile(r"[0-9a-fA-F]{4,40}")
 _STEPS = re.compile(r"[0-9]{0,9}")
 _FULL_ID = re.compile(r"[0-9a-fA-F]{40}")
 #: Commits with a prefix that are looked for: enough to tell that it is ambiguous.
@@ -58,7 +59,6 @@ class Touch(NamedTuple):
     """A commit that touched one path, and what it made of it."""
 
     commit: StoredCommit
-    before: Version | None
     after: Version | None
 
 
@@ -87,11 +87,8 @@ def look_back(
     deadline = time.monotonic() + PATIENCE_S
 
     def ask() -> T:
-        index = opened(repository, head, deadline, on_lag)
-        try:
+        with closing(opened(repository, head, deadline, on_lag)) as index:
             return run(CommitLookup(repository, head, index))
-        finally:
-            index.close()
 
     try:
         try:
@@ -126,15 +123,8 @@ class CommitLookup:
 
     def resolve(self, name: str) -> str:
         """The full id of a commit parameter. Raises Refused (unknown_commit)."""
-        from_head = _FROM_HEAD.fullmatch(name)
-        if from_head:
-            steps = 0 if from_head[1] is None else int(from_head[1] or 1)
-            found = self.ancestor(steps)
-            if found is None:
-                raise unknown_commit(name)
-            return found
-        if not 4 <= len(name) <= 40 or not set(name.lower()) <= set("0123456789abcdef"):
-            return self._resolve_pin(name)
+        if not _PREFIX.fullmatch(name):
+            return self._resolve_steps(name)
         # What was called so may have another id since a path was forgotten.
         named = self.with_prefix(name.lower()) or successors(self.repository.path, name.lower())
         if len(named) > 1:
@@ -147,13 +137,13 @@ class CommitLookup:
             raise unknown_commit(name)
         return named[0]
 
-    def _resolve_pin(self, name: str) -> str:
-        """The commit that a pin names, or with ``~n`` after it, the n-th before that one."""
-        pin, tilde, count = name.partition("~")
-        oid = self.repository.pinned(pin)
-        if oid is None or not _STEPS.fullmatch(count):
-            raise unknown_commit(name)
-        found = self.ancestor(int(count or 1) if tilde else 0, oid)
+    def _resolve_steps(self, name: str) -> str:
+        """HEAD or the commit that a pin names; with ``~n`` after it, the n-th before that one."""
+        base, tilde, count = name.partition("~")
+        oid = None if base == "HEAD" else self.repository.pinned(base)
+        found = None
+        if (oid is not None or base == "HEAD") and _STEPS.fullmatch(count):
+            found = self.ancestor(int(count or 1) if tilde else 0, oid)
         if found is None:
             raise unknown_commit(name)
         return found
@@ -162,6 +152,12 @@ class CommitLookup:
         """A commit's number, by its full id; None if it is not part of the history."""
         number = self.index.position(oid) if _FULL_ID.fullmatch(oid) else None
         return number if number is not None and number <= self.count else None
+
+    def _known(self, oid: str) -> int:
+        number = self.number(oid)
+        if number is None:
+            raise unknown_commit(oid)
+        return number
 
     def oid(self, n: int) -> str:
         """The id of the n-th commit."""
@@ -216,7 +212,9 @@ class CommitLookup:
         """The edits that are not undone, newest first; None, no paths, or "" among them: of all."""
         wanted = Wanted(session=session, agent=agent)
         if paths and "" not in paths:
-            numbers = self._touching(wanted, paths)
+            select = self.index.select
+            each = (select(replace(wanted, path=path), self.count) for path in set(paths))
+            numbers = newest_first(*each)
         else:
             numbers = self.index.edits(session=session, agent=agent, upto=self.count)
         for n in numbers:
@@ -224,15 +222,6 @@ class CommitLookup:
                 commit = self.commit(n)
                 if is_edit(commit.meta) and meets(commit.meta, wanted):
                     yield commit
-
-    def _touching(self, wanted: Wanted, paths: Iterable[str]) -> Iterator[int]:
-        """The commits that touched one of these paths, newest first, each once."""
-        each = [self.index.select(replace(wanted, path=path), self.count) for path in set(paths)]
-        last = None
-        for n in heapq.merge(*each, reverse=True):
-            if n != last:
-                yield n
-            last = n
 
     def candidates(self, wanted: Wanted, after: str | None) -> Iterator[Found]:
         """The commits that may be wanted, newest first; each must be checked again.
@@ -274,10 +263,7 @@ class CommitLookup:
 
     def after(self, oid: str) -> Iterator[StoredCommit]:
         """The commits after this one, newest first. Raises Refused (unknown_commit)."""
-        number = self.number(oid)
-        if number is None:
-            raise unknown_commit(oid)
-        return islice(self.repository.walk(self.head), self.count - number)
+        return islice(self.repository.walk(self.head), self.count - self._known(oid))
 
     def steps_back(self, chosen: Sequence[StoredCommit]) -> list[StoredCommit]:
         """The chosen commits (newest first) among those that moved files since, newest first."""
@@ -287,15 +273,13 @@ class CommitLookup:
 
     def touches(self, path: str, since: str) -> Touches:
         """What happened to a path. Raises Refused (unknown_commit) if ``since`` is none."""
-        reached = self.number(since)
-        if reached is None:
-            raise unknown_commit(since)
+        reached = self._known(since)
         later: list[Touch] = []
         for n in self.index.select(Wanted(path=path), self.count):
             commit = self.commit(n)
             before, after = self.entry(commit.parent, path), self.entry(commit.oid, path)
             if before != after:
-                touch = Touch(commit, self._version(before), self._version(after))
+                touch = Touch(commit, self._version(after))
                 if n <= reached:
                     return Touches(later, touch)
                 later.append(touch)
@@ -303,50 +287,45 @@ class CommitLookup:
 
     # -- what commits did
 
-    def file_at(self, oid: str, path: str) -> Version | None:
+    def file_at(self, oid: str | None, path: str) -> Version | None:
         """A file as a commit left it; None if the history has none there."""
         return self._version(self.entry(oid, path))
-
-    def file_now(self, path: str) -> Version | None:
-        """A file as the newest commit has it; None if it has none there."""
-        return self._version(self.entry(self.head, path))
 
     def deltas(self, commit: StoredCommit) -> list[FileDelta]:
         """What a commit did to each of its files."""
         return [
             FileDelta(path, self._version(before), self._version(after))
-            for path, before, after in self._changes(commit)
+            for path, before, after in self.tree_changes(commit)
         ]
 
     def changes(self, commit: StoredCommit) -> list[FileChange]:
         """What a commit did to its files, as results tell it, in the order of their paths."""
         number = self.number(commit.oid)
         rows = self.index.files(number) if number is not None else []
-        if number is not None and all(row.added is not None for row in rows):
-            return [_told(row) for row in rows]
+        counts = {row.path: file_change(row) for row in rows if row.added is not None}
+        if number is not None and len(counts) == len(rows):
+            return list(counts.values())
         # Some files were too large to be compared for the index.
-        known = {row.path: row for row in rows if row.added is not None}
-        return [
-            _told(known[change.path]) if change.path in known else counted(self.repository, change)
-            for change in changes_of(self.repository, commit)
-        ]
+        changes = changes_of(self.repository, commit)
+        return [counts.get(each.path) or counted(self.repository, each) for each in changes]
 
     def has_text(self, commit: StoredCommit, text: str) -> bool:
         """Whether a commit's message, or a line that it added or removed, has this text."""
         number = self.number(commit.oid)
-        files = None if number is None else self.index.files_with(number, text)
+        files = self.index.files_with(number, text) if number is not None else None
         return has_text(self.repository, commit, text, files)
 
     def found_only(self, commit: StoredCommit) -> bool:
         """Whether all that a commit did was to record files that the history had not."""
-        return all(before is None for _, before, _ in self._changes(commit))
+        return all(before is None for _, before, _ in self.tree_changes(commit))
 
     def is_touching(self, commit: StoredCommit, paths: Sequence[str]) -> bool:
         """Whether a commit changed one of these files, or one below; "" is the root."""
         number = self.number(commit.oid)
         return number is not None and self.index.touches(number, paths)
 
-    def _changes(self, commit: StoredCommit) -> Iterator[tuple[str, Known, Known]]:
+    def tree_changes(self, commit: StoredCommit) -> Iterator[tuple[str, Known, Known]]:
+        """What a commit changed in its parent's tree: path, before and after."""
         return self.repository.trees.changed(*trees_around(self.repository, commit))
 
     def entry(self, oid: str | None, path: str) -> Known:
@@ -357,21 +336,6 @@ class CommitLookup:
 
     def _version(self, known: Known) -> Version | None:
         return Version(self.repository.blob(known[1]), known[0]) if known else None
-
-
-def _told(row: FileRow) -> FileChange:
-    assert row.added is not None, "BUG: a row without counts"
-    assert row.removed is not None, "BUG: a row without counts"
-    return FileChange(
-        path=row.path,
-        status=row.status,
-        before=row.before,
-        after=row.after,
-        added=row.added,
-        removed=row.removed,
-        old_path=row.old_path,
-        excluded=row.before is None and row.after is None,
-    )
 
 
 def unknown_commit(name: str) -> Refused:

@@ -5,17 +5,16 @@ only if a filter asks for them. A patch is made on what stood there before, so w
 the same files *between* two selected commits has to be part of a series that applies. It is put
 in as commits of its own, with their own authors and marked (``Stet-Context``), restricted to the
 files that are concerned; or with ``outside: false`` becomes part of the next selected commit.
-What stood there before the first selected commit of a file is what the series is made on: the
-user's own files.
+The series is made on what stood there before the first selected commit of a file.
 
-Nothing is kept between two pages: each begins with a look
-at the whole range, which says for each path in which commits it is touched first and last.
+Nothing is kept between two pages: each begins with a walk over the whole range, which says for
+each path in which commits it is touched first and last.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -23,10 +22,9 @@ import msgspec
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import ExportResult
 from stetd import __version__
-from stetd.historian.queries.commit_changes import trees_around
 from stetd.historian.queries.commit_lookup import CommitLookup, Known
-from stetd.historian.queries.files import looking_back
-from stetd.historian.queries.log import seconds, show_found
+from stetd.historian.queries.files import concerns, looking_back
+from stetd.historian.queries.log import filters, show_found
 from stetd.history.commit_rows import Wanted, meets
 from stetd.history.commits import StoredCommit
 from stetd.history.git_patch import FileState, file_patch
@@ -46,72 +44,26 @@ _DEFAULT_LIMIT = 500
 _CURSOR = re.compile(r"([0-9a-f]{40})\.([0-9a-f]{40})")
 
 
-class Order(msgspec.Struct, frozen=True):
-    """What is to be exported; commits and paths are resolved already."""
-
-    format: str
-    after: str | None
-    to: str
-    wanted: Wanted
-    paths: tuple[str, ...] = ()
-    context: bool = True
-    limit: int = _DEFAULT_LIMIT
-    #: The last commit of the page before.
-    cursor: str | None = None
-
-    def concerns(self, path: str) -> bool:
-        """Whether this path is asked for."""
-        return not self.paths or any(
-            not asked or path == asked or path.startswith(asked + "/") for asked in self.paths
-        )
-
-    def selects(self, commit: StoredCommit) -> bool:
-        """Whether a commit passes the filters, but for the paths."""
-        found = commit.meta.kind in FOUND and self.wanted.kind is None
-        return not found and meets(commit.meta, self.wanted)
-
-
-def exported(place: Place, wanted: Export) -> ExportResult:
+def exported(place: Place, asked: Export) -> ExportResult:
     """A page of an export. Raises Refused, MissingObject."""
-    if place.head is None and wanted.from_ is None and wanted.to is None:
-        return ExportResult(format=wanted.format, content="", commits=0)
-    to, cursor = parse_cursor(wanted.cursor) if wanted.cursor is not None else (wanted.to, None)
-    filters = Wanted(
-        session=wanted.session,
-        agent=wanted.agent,
-        method=wanted.method,
-        kind=wanted.kind,
-        since=seconds(wanted.since, "since"),
-        until=seconds(wanted.until, "until"),
-    )
-    paths = tuple(canonical(place, path) for path in wanted.paths or ())
+    if place.head is None and asked.from_ is None and asked.to is None:
+        return ExportResult(format=asked.format, content="", commits=0)
+    to, cursor = asked.to or "HEAD", None
+    if asked.cursor is not None:
+        page = _CURSOR.fullmatch(asked.cursor)
+        if page is None:
+            raise _bad_cursor(asked.cursor)
+        to, cursor = page.groups()
+    wanted = filters(asked)
+    paths = [canonical(place, path) for path in asked.paths or ()]
 
     def run(lookup: CommitLookup) -> ExportResult:
-        more = {} if wanted.limit is None else {"limit": wanted.limit}
-        order = Order(
-            format=wanted.format,
-            after=None if wanted.from_ is None else lookup.resolve(wanted.from_),
-            to=lookup.resolve(to or "HEAD"),
-            wanted=filters,
-            paths=paths,
-            context=wanted.outside,
-            cursor=cursor,
-            **more,
-        )
-        plan = _Plan(lookup, order)
-        if order.format == "diff":
-            return _combined(lookup.repository, plan)
-        return _json_lines(plan) if order.format == "jsonl" else _mbox(plan)
+        plan = _Plan(lookup, asked, wanted, paths, to, cursor)
+        if asked.format == "diff":
+            return _combined(plan)
+        return _json_lines(plan) if asked.format == "jsonl" else _mbox(plan)
 
     return looking_back(place, run)
-
-
-def parse_cursor(cursor: str) -> tuple[str, str]:
-    """The end of the range and the last commit of the page. Raises Refused."""
-    found = _CURSOR.fullmatch(cursor)
-    if found is None:
-        raise _bad_cursor(cursor)
-    return found[1], found[2]
 
 
 def _bad_cursor(cursor: str) -> Refused:
@@ -131,28 +83,43 @@ class _Touch(NamedTuple):
 
 
 class _Plan:
-    """The range: its commits by their numbers, and what the selected ones touch."""
+    """The range: its commits by their numbers, and what the selected ones touch.
 
-    def __init__(self, lookup: CommitLookup, order: Order) -> None:
-        self.lookup, self.order = lookup, order
-        first = 0 if order.after is None else lookup.number(order.after)
-        last = lookup.number(order.to)
+    ``to``: the newest commit; ``cursor``: the last one of the page before.
+    """
+
+    def __init__(
+        self,
+        lookup: CommitLookup,
+        asked: Export,
+        wanted: Wanted,
+        paths: Sequence[str],
+        to: str,
+        cursor: str | None,
+    ) -> None:
+        self.lookup = lookup
+        self.limit = asked.limit or _DEFAULT_LIMIT
+        self._paths, self._with_context = paths, asked.outside
+        after = None if asked.from_ is None else lookup.resolve(asked.from_)
+        self.to = to = lookup.resolve(to)
+        first = 0 if after is None else lookup.number(after)
+        last = lookup.number(to)
         if first is None or last is None or first > last:
             raise refuse(
                 Kind.INVALID_PARAMS,
-                f"export: {order.after or order.to} is not before {order.to} in the history; "
-                "from is the older one",
+                f"export: {after or to} is not before {to} in the history; from is the older one",
             )
         self.first, self.last = first + 1, last
         #: The last commit of the pages before.
-        self.done = first if order.cursor is None else lookup.number(order.cursor) or 0
-        if order.cursor is not None and not first < self.done <= last:
-            raise _bad_cursor(f"{order.to}.{order.cursor}")
+        self.done = first if cursor is None else lookup.number(cursor) or 0
+        if cursor is not None and not first < self.done <= last:
+            raise _bad_cursor(f"{to}.{cursor}")
         self.selected: set[int] = set()
         self.touches: dict[str, _Touch] = {}
-        walk = lookup.repository.walk(order.to)
-        for n, commit in zip(range(self.last, first, -1), walk, strict=False):
-            if order.selects(commit):
+        walk = lookup.repository.walk(to)
+        for n, commit in zip(range(last, first, -1), walk, strict=False):
+            found = commit.meta.kind in FOUND and wanted.kind is None
+            if not found and meets(commit.meta, wanted):
                 self._add(n, commit)
 
     def _add(self, n: int, commit: StoredCommit) -> None:
@@ -162,15 +129,18 @@ class _Plan:
             last, end = (n, after) if newer is None else (newer.last, newer.after)
             self.touches[path] = _Touch(last, n, before, end)
         # One that changes no file passes unless files are asked for; it is left out later.
-        if changes or not self.order.paths:
+        if changes or not self._paths:
             self.selected.add(n)
 
     def changes(self, commit: StoredCommit) -> Iterator[tuple[str, Known, Known]]:
         """What a commit did to the paths that are asked for."""
-        repository = self.lookup.repository
-        for path, before, after in repository.trees.changed(*trees_around(repository, commit)):
-            if self.order.concerns(path):
+        for path, before, after in self.lookup.tree_changes(commit):
+            if concerns(self._paths, path):
                 yield path, before, after
+
+    def cursor_after(self, oid: str) -> str:
+        """What the next page begins with, if this commit ends one."""
+        return f"{self.to}.{oid}"
 
     def series(self) -> Iterator[tuple[int, StoredCommit, list[tuple[str, Known, Known]]]]:
         """All commits, oldest first, each with what it does to files of the series."""
@@ -179,9 +149,8 @@ class _Plan:
             selected = n in self.selected
             commit = self.lookup.commit(n)
             steps = []
-            for path, before, after in (
-                self.changes(commit) if selected or self.order.context else ()
-            ):
+            concerned = selected or self._with_context
+            for path, before, after in self.changes(commit) if concerned else ():
                 touch = self.touches.get(path)
                 if not selected and (touch is None or not touch.first < n < touch.last):
                     continue
@@ -199,8 +168,8 @@ def _mbox(plan: _Plan) -> ExportResult:
     for n, commit, steps in plan.series():
         if n <= plan.done or not (steps or n in plan.selected):
             continue
-        if last is not None and (size >= _PAGE or len(messages) >= plan.order.limit):
-            cursor = f"{plan.order.to}.{last}"
+        if last is not None and (size >= _PAGE or len(messages) >= plan.limit):
+            cursor = plan.cursor_after(last)
             break
         last = commit.oid
         patch = b"".join(_patches(plan.lookup.repository, steps, commit.meta.moves, utf8=False))
@@ -209,9 +178,7 @@ def _mbox(plan: _Plan) -> ExportResult:
             continue
         selected = n in plan.selected
         _check_size(len(patch), f"commit {commit.oid}")
-        text = message(
-            commit.oid, commit.meta, patch, context=not selected, version=__version__
-        )  # fmt: skip
+        text = message(commit.oid, commit.meta, patch, context=not selected, version=__version__)
         messages.append(text)
         size += len(text)
         context += not selected
@@ -221,7 +188,7 @@ def _mbox(plan: _Plan) -> ExportResult:
     )  # fmt: skip
 
 
-def _combined(repository: StoredObjects, plan: _Plan) -> ExportResult:
+def _combined(plan: _Plan) -> ExportResult:
     steps = [
         (path, touch.before, touch.after)
         for path, touch in sorted(plan.touches.items())
@@ -229,7 +196,7 @@ def _combined(repository: StoredObjects, plan: _Plan) -> ExportResult:
     ]
     pieces: list[bytes] = []
     size = 0
-    for piece in _patches(repository, steps, (), utf8=True):
+    for piece in _patches(plan.lookup.repository, steps, (), utf8=True):
         pieces.append(piece)
         size += len(piece)
         _check_size(size, "the diff")
@@ -258,8 +225,8 @@ def _json_lines(plan: _Plan) -> ExportResult:
         _check_size(len(line), f"commit {found.commit.oid}")
         lines.append(line)
         size += len(line)
-        if (size >= _PAGE or len(lines) >= plan.order.limit) and n != numbers[-1]:
-            cursor = f"{plan.order.to}.{found.commit.oid}"
+        if (size >= _PAGE or len(lines) >= plan.limit) and n != numbers[-1]:
+            cursor = plan.cursor_after(found.commit.oid)
             break
     return ExportResult(format="jsonl", content="".join(lines), commits=len(lines), cursor=cursor)
 

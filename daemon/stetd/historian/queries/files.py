@@ -1,37 +1,36 @@
-"""Reading files, and what differs between them. Runs beside the writer.
+"""Reading files, and what differs between them.
 
-Every call opens its own handle on the shadow repository, so nothing here blocks the
-writer or shares state with it. The caller has waited until the commits it may have been
-told of are in the repository.
+The caller has waited until the commits that it may have been told of are in the repository.
 """
 
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import DiffResult, FileChange, ReadResult
 from stetd.historian.queries.commit_changes import PathChange, described
 from stetd.historian.queries.commit_lookup import CommitLookup, look_back
-from stetd.historian.queries.renames import with_renames
 from stetd.history.commits import rfc3339
+from stetd.history.git_patch import likeness, lines
 from stetd.history.line_diffs import line_diff
-from stetd.history.objects import (
-    EMPTY_TREE,
-    Image,
-    Tree,
-    files_under,
-    stored_tree,
-)
+from stetd.history.objects import EMPTY_TREE, LINK, files_under, stored_tree
 from stetd.planning.file_reading import canonical, read_now, told
 from stetd.repository.stored_objects import StoredObjects
 from stetd.state.reading_place import Place
+from stetd.storage.worktree import OnDisk, Worktree
 from stetd.transaction.parameters import Diff, Read
 from stetd.transaction.refusals import after_dropping
 
 T = TypeVar("T")
+_LEAST_ALIKE = 0.5
+#: Pairs of files whose contents are compared at most, and the bytes of such a file.
+_MOST_PAIRS, _MOST_BYTES = 2_500, 1 << 20
+#: Path to mode and blob id.
+_Files = dict[str, tuple[int, str]]
 
 
 def looking_back(place: Place, run: Callable[[CommitLookup], T]) -> T:
@@ -48,23 +47,18 @@ def looking_back(place: Place, run: Callable[[CommitLookup], T]) -> T:
 
 def read_file(place: Place, params: Read) -> ReadResult:
     """A file of the workspace, or as it was right after a commit."""
-    if params.at:
-        return told(params, *_content_at(place, params))
-    return read_now(place, params)
+    if not params.at:
+        return read_now(place, params)
+    path, at = canonical(place, params.path), params.at
 
-
-def _content_at(place: Place, params: Read) -> tuple[bytes, str]:
-    path = canonical(place, params.path)
-
-    def look(lookup: CommitLookup) -> tuple[bytes, str]:
-        assert params.at is not None, "BUG: no commit to read at"
-        oid = lookup.resolve(params.at)
+    def content(lookup: CommitLookup) -> tuple[bytes, str]:
+        oid = lookup.resolve(at)
         version = lookup.file_at(oid, path)
         if version is None:
             raise no_such_file_at(params.path, oid)
         return version.data, f"{stat.S_IMODE(version.git_mode):o}"
 
-    return looking_back(place, look)
+    return told(params, *looking_back(place, content))
 
 
 def no_such_file_at(path: str, oid: str) -> Refused:
@@ -81,8 +75,7 @@ def no_such_file_at(path: str, oid: str) -> Refused:
 def diff(place: Place, params: Diff) -> DiffResult:
     """What differs between two commits, or between a commit and the workspace.
 
-    Against the workspace only the files of the commit are compared: the history knows no
-    others.
+    Against the workspace only the files of the commit are compared: the history knows no others.
     """
     return looking_back(place, lambda lookup: _diff(lookup, place, params))
 
@@ -91,28 +84,23 @@ def _diff(lookup: CommitLookup, place: Place, params: Diff) -> DiffResult:
     repository = lookup.repository
     before = _tree_of(lookup, params.from_ or "HEAD")
     paths = [canonical(place, path) for path in params.paths or []]
-
-    def wanted(path: str | None) -> bool:
-        return path is not None and (
-            not paths or any(path == p or path.startswith(p + "/") or not p for p in paths)
-        )
-
     if params.to is not None:
         changed = repository.trees.changed(before, _tree_of(lookup, params.to))
-        changes = with_renames(repository, [PathChange(*change) for change in changed])
+        changes = _with_renames(repository, [PathChange(*change) for change in changed])
         found = [
             described(repository, change)
             for change in changes
-            if wanted(change.path) or wanted(change.old_path)
+            if concerns(paths, change.path)
+            or (change.old_path is not None and concerns(paths, change.old_path))
         ]
     else:
-        tree = stored_tree(before, repository.load_tree)
-        found = [
-            _describe_workspace(repository, place, path, old)
-            for path, old, _ in _against_workspace(repository, place, tree)
-            if wanted(path)
-        ]
+        found = _against_workspace(repository, place, before, paths)
     return DiffResult("".join(text for _, text in found), [told for told, _ in found])
+
+
+def concerns(paths: Sequence[str], path: str) -> bool:
+    """Whether a path is one of these or below one; none are given: any."""
+    return not paths or any(not p or path == p or path.startswith(p + "/") for p in paths)
 
 
 def _tree_of(lookup: CommitLookup, name: str) -> str:
@@ -121,49 +109,98 @@ def _tree_of(lookup: CommitLookup, name: str) -> str:
     return lookup.repository.commit(lookup.resolve(name)).tree
 
 
-def _present(place: Place, path: str) -> tuple[Image | None, bytes | None]:
+def _against_workspace(
+    repository: StoredObjects, place: Place, before: str, paths: Sequence[str]
+) -> list[tuple[FileChange, str]]:
+    found = []
+    load = repository.load_tree
+    for path, mode, oid in files_under(stored_tree(before, load), load):
+        if place.excludes(path) or not concerns(paths, path):
+            continue
+        now = present(place.worktree, path, place.max_file_bytes)
+        image = now.image if now is not None else None
+        if image is not None and (image.git_mode, image.oid) == (mode, oid):
+            continue
+        data = now.data if now is not None else None
+        modes = mode, image.git_mode if image is not None else None
+        diff = line_diff(path, repository.blob(oid), data, modes=modes)
+        change = FileChange(
+            path=path,
+            status="M" if image is not None else "D",
+            before=oid,
+            after=image.oid if image is not None else None,
+            added=diff.added,
+            removed=diff.removed,
+        )
+        found.append((change, diff.text))
+    return found
+
+
+def present(worktree: Worktree, path: str, limit: int) -> OnDisk | None:
+    """The regular file or link at a path of the history; None if there is none.
+
+    Raises Refused: file_too_large (over ``limit`` bytes), io_error.
+    """
     try:
-        target = place.worktree.resolver.locate(path)
+        target = worktree.resolve_exactly(path)
     except Refused:
-        return None, None
+        return None
     try:
-        if target.path != path:
-            return None, None
-        found = place.worktree.read(target, place.max_file_bytes)
+        return worktree.read(target, limit)
     except Refused as refusal:
         if refusal.kind != Kind.NOT_A_FILE:
             raise
-        return None, None
+        return None
     finally:
         target.close()
-    return (found.image, found.data) if found else (None, None)
 
 
-def _against_workspace(
-    repository: StoredObjects, place: Place, tree: Tree
-) -> Iterator[tuple[str, tuple[int, str] | None, tuple[int, str] | None]]:
-    for path, mode, oid in files_under(tree, repository.load_tree):
-        if place.excludes(path):
-            continue
-        image, _ = _present(place, path)
-        now = (image.git_mode, image.oid) if image else None
-        if now != (mode, oid):
-            yield path, (mode, oid), now
+# -- renames
 
 
-def _describe_workspace(
-    repository: StoredObjects, place: Place, path: str, before: tuple[int, str] | None
-) -> tuple[FileChange, str]:
-    image, data = _present(place, path)
-    old = repository.blob(before[1]) if before else None
-    modes = (before[0] if before else None, image.git_mode if image else None)
-    text = line_diff(path, old, data, modes=modes)
-    change = FileChange(
-        path=path,
-        status="D" if image is None else "M",
-        before=before[1] if before else None,
-        after=image.oid if image else None,
-        added=text.added,
-        removed=text.removed,
-    )
-    return change, text.text
+def _with_renames(repository: StoredObjects, changes: Sequence[PathChange]) -> list[PathChange]:
+    """The changes, by their paths; a deletion and an addition that are a rename are one.
+
+    As in Git, half of the content must be the same; what is exactly the same goes first. Commits
+    know what they have moved (``Stet-Moved``); two trees with commits between them don't.
+    """
+    found = {change.path: change for change in changes}
+    gone = {c.path: c.before for c in changes if c.after is None and c.before is not None}
+    new = {c.path: c.after for c in changes if c.before is None and c.after is not None}
+    for pairs in (_same, _alike):
+        for old_path, path in list(pairs(repository, gone, new)):
+            if old_path in gone and path in new:
+                found[path] = PathChange(path, gone.pop(old_path), new.pop(path), old_path)
+                del found[old_path]
+    return [found[path] for path in sorted(found)]
+
+
+def _same(_: StoredObjects, gone: _Files, new: _Files) -> Iterator[tuple[str, str]]:
+    """The paths of files that are exactly the same."""
+    by_content: dict[tuple[int, str], list[str]] = {}
+    for path, version in gone.items():
+        by_content.setdefault(version, []).append(path)
+    for path, version in new.items():
+        yield from [(by_content[version].pop(0), path)] if by_content.get(version) else []
+
+
+def _alike(repository: StoredObjects, gone: _Files, new: _Files) -> Iterator[tuple[str, str]]:
+    """The paths of the others that are alike, most alike first."""
+    if not 0 < len(gone) * len(new) <= _MOST_PAIRS:
+        return
+    before = {path: _lines(repository, version) for path, version in gone.items()}
+    after = {path: _lines(repository, version) for path, version in new.items()}
+    pairs = [
+        (alike, old, path)
+        for old in before
+        for path in after
+        if (alike := likeness(before[old], after[path])) >= _LEAST_ALIKE
+    ]
+    for _, old, path in sorted(pairs, reverse=True):
+        yield old, path
+
+
+def _lines(repository: StoredObjects, version: tuple[int, str]) -> Counter[bytes]:
+    """The lines of a file; none of what is no text file of a sensible size."""
+    content = repository.blob(version[1]) if version[0] != LINK else b""
+    return lines(content) if len(content) <= _MOST_BYTES else Counter()

@@ -1,20 +1,23 @@
-"""Reading the history: log and show. Runs beside the writer."""
+"""Reading the history: log, show and pins."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from stet.wire.failures import Kind, Refused, refuse
-from stet.wire.results import CommitInfo, Dropped, LogResult, ShowResult
+from msgspec.structs import replace
+
+from stet.wire.failures import Kind, refuse
+from stet.wire.results import CommitInfo, Dropped, LogResult, PinInfo, PinList, ShowResult
 from stetd.historian.queries.commit_changes import changes_of, described
 from stetd.historian.queries.commit_lookup import CommitLookup, Found, UnknownCursor
 from stetd.historian.queries.files import looking_back
 from stetd.history.commit_rows import Wanted, meets
 from stetd.history.commits import commit_info, rfc3339
 from stetd.planning.file_reading import canonical
+from stetd.repository.references import named, pin_names
+from stetd.repository.stored_objects import MissingObject
 from stetd.state.reading_place import Place
-from stetd.transaction.parameters import Log
+from stetd.transaction.parameters import Export, Log, Show
 
 _DEFAULT_LIMIT = 50
 #: Commits that are searched for a text before a page is given as it is.
@@ -23,14 +26,14 @@ _MOST_SEARCHED = 2000
 _MOST_FILES = 20_000
 
 
-def show(place: Place, name: str) -> ShowResult:
+def show(place: Place, asked: Show) -> ShowResult:
     """One commit with its diff."""
-    return looking_back(place, lambda lookup: _show(lookup, name))
 
+    def run(lookup: CommitLookup) -> ShowResult:
+        [found] = lookup.find([lookup.resolve(asked.commit)])
+        return show_found(lookup, found)
 
-def _show(lookup: CommitLookup, name: str) -> ShowResult:
-    [found] = lookup.find([lookup.resolve(name)])
-    return show_found(lookup, found)
+    return looking_back(place, run)
 
 
 def show_found(lookup: CommitLookup, found: Found) -> ShowResult:
@@ -50,26 +53,20 @@ def log(place: Place, params: Log) -> LogResult:
     """A page of the history, newest first.
 
     The cursor is the id of the last commit that was looked at: it stays valid while history
-    grows, because nothing before it ever changes. A search for a text that is found rarely,
-    and not through the index, gives short or empty pages with a cursor: it has to look into
-    the commits themselves, and nobody should wait long for an answer. So does one whose commits
-    changed very many files.
+    grows. A search for a text that is found rarely, and not through the index, gives short or
+    empty pages with a cursor, as do commits with very many files: nobody should wait long.
     """
-    wanted = Wanted(
-        path=canonical(place, params.path) or None if params.path is not None else None,
-        session=params.session,
-        agent=params.agent,
-        method=params.method,
-        kind=params.kind,
-        since=seconds(params.since, "since"),
-        until=seconds(params.until, "until"),
-        text=params.text or None,
-    )
+    path = canonical(place, params.path) or None if params.path is not None else None
+    wanted = replace(filters(params), path=path, text=params.text or None)
     limit = params.limit or _DEFAULT_LIMIT
     try:
         page = looking_back(place, lambda lookup: _page(lookup, wanted, limit, params.cursor))
     except UnknownCursor as error:
-        raise _unknown_cursor(params.cursor) from error
+        raise refuse(
+            Kind.INVALID_PARAMS,
+            f"cursor {params.cursor!r} is not from this workspace's log; "
+            "start again without a cursor",
+        ) from error
     cut = place.cut
     if cut is None or page.cursor is not None:
         return page
@@ -82,7 +79,11 @@ def _page(lookup: CommitLookup, wanted: Wanted, limit: int, cursor: str | None) 
     page: list[CommitInfo] = []
     searched = files = 0
     last = cursor
-    for found in _without_other_paths(lookup, wanted, cursor):
+    for found in lookup.candidates(wanted, cursor):
+        if not meets(found.commit.meta, wanted):
+            continue
+        if wanted.path is not None and not lookup.is_touching(found.commit, [wanted.path]):
+            continue
         if searched == _MOST_SEARCHED:
             return LogResult(page, last)
         if wanted.text is not None:
@@ -98,25 +99,19 @@ def _page(lookup: CommitLookup, wanted: Wanted, limit: int, cursor: str | None) 
     return LogResult(page, None)
 
 
-def _without_other_paths(
-    lookup: CommitLookup, wanted: Wanted, cursor: str | None
-) -> Iterator[Found]:
-    """What is wanted but for its text."""
-    for found in lookup.candidates(wanted, cursor):
-        if meets(found.commit.meta, wanted) and (
-            wanted.path is None or lookup.is_touching(found.commit, [wanted.path])
-        ):
-            yield found
-
-
-def _unknown_cursor(cursor: str | None) -> Refused:
-    return refuse(
-        Kind.INVALID_PARAMS,
-        f"cursor {cursor!r} is not from this workspace's log; start again without a cursor",
+def filters(asked: Log | Export) -> Wanted:
+    """The filters that a log and an export have. Raises Refused."""
+    return Wanted(
+        session=asked.session,
+        agent=asked.agent,
+        method=asked.method,
+        kind=asked.kind,
+        since=_seconds(asked.since, "since"),
+        until=_seconds(asked.until, "until"),
     )
 
 
-def seconds(value: str | float | None, name: str) -> float | None:
+def _seconds(value: str | float | None, name: str) -> float | None:
     """A time in seconds since 1970. One that is written without an offset is in UTC."""
     if value is None or isinstance(value, int | float):
         return value
@@ -129,3 +124,40 @@ def seconds(value: str | float | None, name: str) -> float | None:
             f"{name}: {value!r} is no time; send RFC 3339 (2026-11-21T12:00:00Z; without an "
             "offset it is in UTC) or seconds since 1970",
         ) from error
+
+
+# -- pins
+
+
+def described_pin(place: Place, asked: list[str]) -> PinInfo:
+    """A pin of a name on a commit, as it would be. Raises Refused (unknown_commit)."""
+    name, commit = asked
+
+    def look(lookup: CommitLookup) -> PinInfo:
+        oid = lookup.resolve(commit)
+        lookup.find([oid])  # what git holds besides the history is none of it
+        return _described(lookup, name, oid)
+
+    return looking_back(place, look)
+
+
+def pinned_commits(place: Place, _: None) -> PinList:
+    """All pins of a history."""
+
+    def look(lookup: CommitLookup) -> PinList:
+        names = pin_names(place.shadow)
+        return PinList(
+            [_described(lookup, name, named(place.shadow, name) or None) for name in names]
+        )
+
+    return looking_back(place, look)
+
+
+def _described(lookup: CommitLookup, name: str, oid: str | None) -> PinInfo:
+    if oid is None:
+        return PinInfo(name, None)
+    try:
+        meta = lookup.repository.commit(oid).meta
+    except (MissingObject, KeyError, ValueError):  # pinned with plain git, or damaged
+        return PinInfo(name, oid)
+    return PinInfo(name, oid, rfc3339(meta.time), meta.message)

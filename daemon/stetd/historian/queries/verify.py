@@ -7,8 +7,7 @@ must be those of the journal, so a history that was cut off, moved back or repla
 noticed; the journal can be forged together with it, and against that helps only a commit's id
 noted elsewhere, ``expect``.
 
-Everything here yields between small steps, so that whoever runs it can let others run. At
-100,000 commits it holds the ids of all objects (some ten megabytes), and nothing else that
+At 100,000 commits this holds the ids of all objects (some ten megabytes), and nothing else that
 grows with the history.
 """
 
@@ -16,20 +15,13 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from contextlib import suppress
+from contextlib import closing
 from dataclasses import dataclass, field
-
-import msgspec
 
 from stet.wire.failures import Kind, Refused
 from stet.wire.results import Problem, VerifyResult
-from stetd.history.checking import (
-    TREE_MODE,
-    CheckedCommit,
-    RawTree,
-    check_commit,
-    check_tree,
-)
+from stetd.historian.queries.files import present
+from stetd.history.checking import TREE_MODE, CheckedCommit, RawTree, check_commit, check_tree
 from stetd.history.commits import rfc3339
 from stetd.processes.verify_claims import Claim, Claimed, Claiming, Verifying
 from stetd.repository.object_checking import Fault, ObjectCheck
@@ -52,26 +44,11 @@ from stetd.storage.worktree import Worktree
 
 #: More problems are only counted.
 _MOST_PROBLEMS = 1000
+_MOST_WARNINGS = 100
 _TREES = 512
 #: Seconds by which a clock may go back without being mentioned.
 _CLOCK_STEP_S = 300
 _REPLACING_FILES = ("info/grafts", "objects/info/alternates", "shallow")
-
-
-class Subject(msgspec.Struct, frozen=True):
-    """What is to be verified. ``before`` and ``claim``: heads before and after the reference
-    was read, so that one that moves meanwhile is found between them. ``worktree`` None: the
-    directory is away. ``trouble``: why the workspace is deferred.
-    """
-
-    shadow: str
-    worktree: Worktree | None
-    max_file_bytes: int
-    before: Claim
-    reference: str | None
-    claim: Claim
-    expect: str | None = None
-    trouble: str | None = None
 
 
 def read_history_reference(shadow: str) -> str | None:
@@ -85,51 +62,27 @@ def read_history_reference(shadow: str) -> str | None:
 def claimed(asked: Claiming) -> Claimed:
     """What the daemon says of a history, in its memory and in its journal, and the reference."""
     now, directory = asked.moment, os.path.join(asked.state, "journal")
+    journal = trouble = None
     try:
-        position = Position(now.segment, now.offset)
-        journal = read_heads(directory, position, asked.name)
-        claim = Claim(now.head, now.commits, journal, None, now.cut, now.recorded)
+        journal = read_heads(directory, Position(now.segment, now.offset), asked.name)
     except OSError as error:
         trouble = f"{os.path.basename(error.filename or '')}: {error.strerror}"
-        claim = Claim(now.head, now.commits, None, trouble, now.cut, now.recorded)
+    claim = Claim(now.head, now.commits, journal, trouble, now.cut, now.recorded)
     return Claimed(claim, read_history_reference(shadow_path(asked.state, asked.name)))
 
 
 def verified(asked: Verifying, disk: Disk) -> VerifyResult:
     """Verify a history."""
-    worktree = None
-    with suppress(OSError):
-        worktree = Worktree(asked.root, disk)
-    subject = Subject(
-        shadow=shadow_path(asked.state, asked.name),
-        worktree=worktree,
-        max_file_bytes=asked.max_file_bytes,
-        before=asked.before,
-        reference=asked.reference,
-        claim=asked.claim,
-        expect=asked.expect,
-        trouble=asked.trouble,
-    )
-    try:
-        return verify(subject)
-    finally:
-        if worktree is not None:
-            worktree.close()
-
-
-def verify(subject: Subject) -> VerifyResult:
-    """Verify a history."""
-    run = _Verification(subject)
-    try:
-        run.everything()
-        return run.result()
-    finally:
-        run.check.close()
+    shadow = shadow_path(asked.state, asked.name)
+    with closing(ObjectCheck(shadow)) as check:
+        return _Verification(asked, shadow, check).result(disk)
 
 
 @dataclass
 class _Verification:
-    subject: Subject
+    asked: Verifying
+    shadow: str
+    check: ObjectCheck
     problems: list[Problem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     commits: int = 0
@@ -139,27 +92,31 @@ class _Verification:
     broken_at: str | None = None
     #: The oldest commit, where the journal says that those before it were dropped.
     ended_at: str | None = None
+    #: The tree of the newest commit.
+    tree: str | None = None
+    #: What is still looked for along the chain: taken back by a newer commit, or pinned.
+    reverts: dict[str, list[str]] = field(default_factory=dict)
+    pins: dict[str, list[str]] = field(default_factory=dict)
+    expected: bool = False
+    #: How many commits are newer than what the reference names, and than the head before that.
+    reference_at: int | None = None
+    before_at: int | None = None
+    _faults: dict[str, Fault] = field(default_factory=dict)
+    #: Objects that a problem names already.
+    _named: set[str] = field(default_factory=set)
+    _trees: OrderedDict[str, tuple[RawTree, list[str]]] = field(default_factory=OrderedDict)
 
-    def __post_init__(self) -> None:
-        self.check = ObjectCheck(self.subject.shadow)
-        self._faults: dict[str, Fault] = {}
-        #: Objects that a problem names already.
-        self._named: set[str] = set()
-        self._trees: OrderedDict[str, tuple[RawTree, list[str]]] = OrderedDict()
-
-    def everything(self) -> None:
+    def result(self, disk: Disk) -> VerifyResult:
         self.check.scan()
-        for fault in self.check.faults:
-            if fault.oid is not None:
-                self._faults[fault.oid] = fault
+        self._faults = {fault.oid: fault for fault in self.check.faults if fault.oid is not None}
+        self._read_pins()
         self._follow_chain()
+        self._judge()
         self._add_other_faults()
         self._check_journal()
         self._check_what_replaces()
         self._tell_trouble()
-        self._compare_workspace()
-
-    def result(self) -> VerifyResult:
+        self._compare_workspace(disk)
         if self.uncounted:
             self.problems.append(Problem("more", f"and {self.uncounted} more problems"))
         return VerifyResult(
@@ -167,57 +124,63 @@ class _Verification:
             commits=self.commits,
             objects=self.check.objects,
             problems=self.problems,
-            head=self.subject.claim.head,
+            head=self.asked.claim.head,
             changed_outside=self.changed_outside,
             warnings=self.warnings,
         )
 
-    def _add(
-        self,
-        kind: str,
-        message: str,
-        *,
-        what: str | None = None,
-        commit: str | None = None,
-        object: str | None = None,  # noqa: A002 - the contract's word
-        path: str | None = None,
-    ) -> None:
-        if len(self.problems) >= _MOST_PROBLEMS:
+    def _add(self, kind: str, message: str, **where: str | None) -> None:
+        if len(self.problems) < _MOST_PROBLEMS:
+            self.problems.append(Problem(kind, message, **where))
+        else:
             self.uncounted += 1
-            return
-        self.problems.append(Problem(kind, message, what, commit, object, path))
 
     # -- the chain
 
     def _follow_chain(self) -> None:
-        subject = self.subject
-        chain = _Chain(subject, self._pins())
-        oid, child = subject.claim.head, None
+        oid, child = self.asked.claim.head, None
         current = self._commit(oid, None) if oid is not None else None
+        self.tree = current.tree if current is not None else None
         while oid is not None and current is not None:
-            chain.pass_by(oid, current, self.commits)
+            self._look_for(oid, current)
             self.commits += 1
             for fault in current.faults:
                 self._add("malformed", f"commit {oid}: {fault}", commit=oid)
             if self._is_recorded_end(oid, current):
                 break
             parent = self._commit(current.parent, oid) if current.parent is not None else None
-            if parent is not None and parent.time - current.time > _CLOCK_STEP_S:
-                self._warn_of_clock(oid, current.time, parent.time)
+            step = parent.time - current.time if parent is not None else 0
+            if parent is not None and step > _CLOCK_STEP_S and len(self.warnings) < _MOST_WARNINGS:
+                self.warnings.append(
+                    f"commit {oid} is of {rfc3339(current.time)}, its parent of "
+                    f"{rfc3339(parent.time)}: the clock was set back between them"
+                )
             self._compare_trees(oid, current.tree, parent.tree if parent else None)
             oid, child, current = current.parent, oid, parent
         if self.ended_at is not None and current is not None:
             self._compare_trees(self.ended_at, current.tree, None)
         elif oid is not None:
             self.broken_at = child or "the newest commit"
-        self._judge(chain)
+
+    def _look_for(self, oid: str, commit: CheckedCommit) -> None:
+        """Note what is looked for along the chain, if it is this commit."""
+        self.reverts.pop(oid, None)
+        self.pins.pop(oid, None)
+        for other in commit.reverts:
+            self.reverts.setdefault(other, []).append(oid)
+        if self.asked.expect is not None and oid.startswith(self.asked.expect):
+            self.expected = True
+        if oid == self.asked.reference:
+            self.reference_at = self.commits
+        if oid == self.asked.before.head:
+            self.before_at = self.commits
 
     def _is_recorded_end(self, oid: str, commit: CheckedCommit) -> bool:
         """Whether the history begins here because retention has dropped what was before."""
-        cut = self.subject.claim.cut
+        cut = self.asked.claim.cut
         if cut is None or (oid, commit.parent) != (cut.oldest, cut.parent):
             return False
-        if read_shallow(self.subject.shadow) != {cut.oldest}:
+        if read_shallow(self.shadow) != {cut.oldest}:
             return False  # recorded, and not carried out yet
         self.ended_at = oid
         return True
@@ -231,19 +194,10 @@ class _Verification:
             self._add("malformed", f"commit {oid} can't be read as a commit", commit=oid)
         return commit
 
-    def _warn_of_clock(self, oid: str, time: int, before: int) -> None:
-        if len(self.warnings) < 100:
-            self.warnings.append(
-                f"commit {oid} is of {rfc3339(time)}, its parent of {rfc3339(before)}: the clock "
-                "was set back between them"
-            )
-
-    def _pins(self) -> dict[str, list[str]]:
-        """Commit to the pins that name it."""
-        pins: dict[str, list[str]] = {}
-        for name in pin_names(self.subject.shadow):
+    def _read_pins(self) -> None:
+        for name in pin_names(self.shadow):
             try:
-                oid = pinned(self.subject.shadow, name)
+                oid = pinned(self.shadow, name)
             except (DamagedReference, OSError):
                 oid = None
             if oid is None:
@@ -253,12 +207,11 @@ class _Verification:
                     what=f"refs/pins/{name}",
                 )
             else:
-                pins.setdefault(oid, []).append(name)
-        return pins
+                self.pins.setdefault(oid, []).append(name)
 
-    def _judge(self, chain: _Chain) -> None:
+    def _judge(self) -> None:
         """What following the chain has shown about what points into it."""
-        claim = self.subject.claim
+        claim = self.asked.claim
         dropped = claim.cut.dropped if claim.cut is not None and self.ended_at else 0
         expected = claim.commits - dropped
         if self.broken_at is None and claim.head is not None and self.commits != expected:
@@ -268,9 +221,9 @@ class _Verification:
                 + (f" and {dropped} dropped by retention" if dropped else ""),
                 what=HISTORY,
             )
-        self._judge_reference(chain)
+        self._judge_reference()
         beyond = f" (it can't be followed back beyond {self.broken_at})" if self.broken_at else ""
-        for oid, children in sorted(chain.reverts.items()):
+        for oid, children in sorted(self.reverts.items()):
             if not self.broken_at and not self.ended_at:  # else it may be among the dropped
                 self._add(
                     "reverts",
@@ -278,7 +231,7 @@ class _Verification:
                     commit=children[0],
                     object=oid,
                 )
-        for oid, names in sorted(chain.pins.items()):
+        for oid, names in sorted(self.pins.items()):
             for name in names:
                 self._add(
                     "pin",
@@ -287,37 +240,45 @@ class _Verification:
                     what=f"refs/pins/{name}",
                     object=oid,
                 )
-        if self.subject.expect is not None and not chain.expected:
+        if self.asked.expect is not None and not self.expected:
             self._add(
                 "expect",
-                f"the history does not have commit {self.subject.expect}, which it had when that "
-                f"id was noted{beyond}: {self._why_not_expected(self.subject.expect)}",
-                commit=self.subject.expect,
+                f"the history does not have commit {self.asked.expect}, which it had when that "
+                f"id was noted{beyond}: {self._why_not_expected(self.asked.expect)}",
+                commit=self.asked.expect,
             )
 
     def _why_not_expected(self, expect: str) -> str:
-        now = successors(self.subject.shadow, expect)
+        now = successors(self.shadow, expect)
         if now:
             return f"the repository says that it is {now[0]} since a path was forgotten"
         if self.ended_at is not None:
             return "it may be among those that retention has dropped; or it was replaced"
         return "it was cut off, or replaced by another"
 
-    def _judge_reference(self, chain: _Chain) -> None:
-        subject = self.subject
-        name, head = HISTORY, subject.claim.head
-        if subject.reference == "":
+    def _judge_reference(self) -> None:
+        asked = self.asked
+        name, head = HISTORY, asked.claim.head
+        if asked.reference == "":
             self._add("reference", f"{name} does not hold a commit's id", what=name)
-        elif subject.reference is None and subject.before.head is not None:
+        elif asked.reference is None and asked.before.head is not None:
             self._add("reference", f"{name} is gone; it should name {head}", what=name)
-        elif subject.reference is not None and not chain.reference_in_place:
-            how = "" if chain.reference_at is None else f" ({chain.reference_at} commits back)"
+        elif asked.reference is not None and not self._is_reference_in_place():
+            how = "" if self.reference_at is None else f" ({self.reference_at} commits back)"
             self._add(
                 "reference",
-                f"{name} names {subject.reference}{how}, but the newest commit is {head}",
+                f"{name} names {asked.reference}{how}, but the newest commit is {head}",
                 what=name,
-                commit=subject.reference,
+                commit=asked.reference,
             )
+
+    def _is_reference_in_place(self) -> bool:
+        """Whether the reference named a commit not older than the head before it was read."""
+        if self.asked.reference in (self.asked.claim.head, self.asked.before.head):
+            return True
+        if self.reference_at is None:
+            return False
+        return self.before_at is None or self.reference_at <= self.before_at
 
     # -- objects
 
@@ -385,20 +346,15 @@ class _Verification:
             self._add(
                 "missing_index",
                 f"{path} has no index, so nothing in it is found. Make one: git index-pack "
-                f"{os.path.join(self.subject.shadow, path)}",
+                f"{os.path.join(self.shadow, path)}",
                 what=path,
             )
 
     def _tell_trouble(self) -> None:
-        trouble = self.subject.trouble
-        if trouble is None:
-            return
-        well = (
-            ""
-            if self.problems
-            else "Nothing is damaged by now; it is tried again when a call comes. "
-        )
-        self._add("put_off", f"{well}The workspace was deferred: {trouble}")
+        if self.asked.trouble is not None:
+            well = "Nothing is damaged by now; it is tried again when a call comes. "
+            well = "" if self.problems else well
+            self._add("put_off", f"{well}The workspace was deferred: {self.asked.trouble}")
 
     # -- trees
 
@@ -422,7 +378,11 @@ class _Verification:
         """The entries of a tree; ``commit`` None: of one that is judged another time."""
         known = self._trees.get(oid)
         if known is None:
-            content = self._tree_content(oid, commit, path)
+            if commit is not None:
+                content = self._need(oid, "tree", commit, path.rstrip("/") or None)
+            else:
+                kind, content = self.check.read(oid) or ("", None)
+                content = content if kind == "tree" else None
             if content is None:
                 return None
             known = self._trees[oid] = check_tree(content)
@@ -441,21 +401,14 @@ class _Verification:
                 )
         return entries
 
-    def _tree_content(self, oid: str, commit: str | None, path: str) -> bytes | None:
-        if commit is not None:
-            return self._need(oid, "tree", commit, path.rstrip("/") or None)
-        found = self.check.read(oid)
-        return found[1] if found and found[0] == "tree" else None
-
     # -- the journal, and what git would show instead
 
     def _check_journal(self) -> None:
-        claim = self.subject.claim
+        claim = self.asked.claim
         journal = claim.journal
         if journal is None:
-            self._add(
-                "journal", f"the journal can't be read: {claim.journal_trouble}", what="journal"
-            )
+            message = f"the journal can't be read: {claim.journal_trouble}"
+            self._add("journal", message, what="journal")
             return
         for sentence in journal.damage:
             self._add("journal", sentence, what="journal")
@@ -472,44 +425,45 @@ class _Verification:
 
     def _check_what_replaces(self) -> None:
         """What makes plain git show another history than the one that is stored."""
-        shadow = self.subject.shadow
+        shadow = self.shadow
         for name in references_below(shadow, "refs/replace"):
+            oid = name.rsplit("/", 1)[1]
             self._add(
                 "replaced",
-                f"{name} makes git show another object in the place of {name.rsplit('/', 1)[1]}. "
-                f"Remove it: git --git-dir {shadow} replace -d {name.rsplit('/', 1)[1]}",
+                f"{name} makes git show another object in the place of {oid}. "
+                f"Remove it: git --git-dir {shadow} replace -d {oid}",
                 what=name,
             )
         for name in _REPLACING_FILES:
             if name == "shallow" and self.ended_at is not None:
                 continue
             if os.path.lexists(os.path.join(shadow, name)):
-                self._add(
-                    "replaced", f"{name} makes git show another history; stetd makes no such file",
-                    what=name,
-                )  # fmt: skip
+                message = f"{name} makes git show another history; stetd makes no such file"
+                self._add("replaced", message, what=name)
         try:
             with open(os.path.join(shadow, "HEAD"), "rb") as file:
                 whole = file.read(100) == b"ref: " + HISTORY.encode() + b"\n"
         except OSError:
             whole = False
         if not whole:
-            self._add(
-                "reference", f"HEAD does not point to {HISTORY}; stetd writes it anew when it "
-                "starts", what="HEAD",
-            )  # fmt: skip
+            message = f"HEAD does not point to {HISTORY}; stetd writes it anew when it starts"
+            self._add("reference", message, what="HEAD")
 
     # -- the workspace
 
-    def _compare_workspace(self) -> None:
+    def _compare_workspace(self, disk: Disk) -> None:
         """Count the files that are other than the newest commit has them: no problem, but told."""
-        head = self.subject.claim.head
-        commit = self._quiet_commit(head) if head is not None else None
-        worktree = self.subject.worktree
-        if worktree is None or worktree.gone():
+        try:
+            worktree = Worktree(self.asked.root, disk)
+        except OSError:
             return
-        self.changed_outside = 0
-        waiting = [(commit.tree, "")] if commit is not None else []
+        with closing(worktree):
+            if not worktree.gone():
+                self.changed_outside = self._count_changed(worktree)
+
+    def _count_changed(self, worktree: Worktree) -> int:
+        changed = 0
+        waiting = [(self.tree, "")] if self.tree is not None else []
         while waiting:
             oid, prefix = waiting.pop()
             for name, (mode, entry) in (self._tree(oid, None, prefix) or {}).items():
@@ -517,29 +471,18 @@ class _Verification:
                 if mode == TREE_MODE:
                     waiting.append((entry.hex(), path + "/"))
                 elif self._present(worktree, path) != (mode, entry):
-                    self.changed_outside += 1
-
-    def _quiet_commit(self, oid: str) -> CheckedCommit | None:
-        found = self.check.read(oid)
-        return check_commit(found[1]) if found and found[0] == "commit" else None
+                    changed += 1
+        return changed
 
     def _present(self, worktree: Worktree, path: str) -> tuple[bytes, bytes] | None:
         try:
-            target = worktree.resolver.locate(path)
-        except Refused:
-            return None
-        try:
-            if target.path != path:
-                return None
-            found = worktree.read(target, self.subject.max_file_bytes)
+            found = present(worktree, path, self.asked.max_file_bytes)
         except Refused as refusal:
-            if refusal.kind not in (Kind.NOT_A_FILE, Kind.FILE_TOO_LARGE):
+            if refusal.kind != Kind.FILE_TOO_LARGE:
                 raise
             return None
         except OSError:
             return None
-        finally:
-            target.close()
         image = found.image if found else None
         return (b"%o" % image.git_mode, bytes.fromhex(image.oid)) if image else None
 
@@ -548,39 +491,3 @@ def _needed_by(commit: str | None, path: str | None) -> str:
     if commit is None:
         return "the journal"
     return f"commit {commit}" + (f" ({path})" if path else "")
-
-
-class _Chain:
-    """What is looked for along the chain, and was found."""
-
-    def __init__(self, subject: Subject, pins: dict[str, list[str]]) -> None:
-        self._subject = subject
-        #: What is still looked for: taken back by a newer commit, or pinned.
-        self.reverts: dict[str, list[str]] = {}
-        self.pins = pins
-        self.expected = False
-        self.reference_at: int | None = None
-        self._before_at: int | None = None
-
-    def pass_by(self, oid: str, commit: CheckedCommit, distance: int) -> None:
-        """The next commit; ``distance`` commits are newer."""
-        subject = self._subject
-        self.reverts.pop(oid, None)
-        self.pins.pop(oid, None)
-        for other in commit.reverts:
-            self.reverts.setdefault(other, []).append(oid)
-        if subject.expect is not None and oid.startswith(subject.expect):
-            self.expected = True
-        if oid == subject.reference:
-            self.reference_at = distance
-        if oid == subject.before.head:
-            self._before_at = distance
-
-    @property
-    def reference_in_place(self) -> bool:
-        """Whether the reference named a commit not older than the head before it was read."""
-        if self._subject.reference in (self._subject.claim.head, self._subject.before.head):
-            return True
-        if self.reference_at is None:
-            return False
-        return self._before_at is None or self.reference_at <= self._before_at

@@ -1,7 +1,7 @@
 """Planning ``restore``: one file as it was right after a commit.
 
-The history knows a file from the first time that it was touched. What it was at ``at`` is what
-the last commit up to ``at`` made of the path; if there is none, the first later one tells:
+What a file was at ``at`` is what the last commit up to ``at`` made of the path; if there is none,
+the first later one tells:
 
 | the first commit on the path after ``at`` | the file at ``at`` |
 |---|---|
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import msgspec
 
-from stet.wire.failures import Kind, Refused, refuse
+from stet.wire.failures import Kind, refuse
 from stetd.historian.queries.commit_lookup import CommitLookup, Touch, Touches
 from stetd.historian.undo.reverting import conflict, full_mode, look
 from stetd.history.file_undoing import FileConflict, Version
@@ -59,11 +59,16 @@ def plan_restore(
     if then.version is not None:
         recorded = dict(then.by.commit.meta.permissions).get(path)
         item.mode = full_mode(then.version, item.found, recorded)
+        done = "Would restore" if call.preview else "Restored"
+        message = f"{done} {path} as it was after {at[:8]}."
+    else:
+        done = "Would remove" if call.preview else "Removed"
+        message = f"{done} {path}: there was none after {at[:8]}."
     return Draft(
         kind="restore",
         subject=f"restore {path} as of {at[:8]}",
         files=[item],
-        message=_message(path, at, then, preview=call.preview),
+        message=message,
         warnings=_warnings(path, at, then, touches),
         leftover_directories=[d for touch in touches.later for d in touch.commit.meta.directories],
     )
@@ -73,12 +78,8 @@ def _known_path(
     lookup: CommitLookup, workspace: Workspace, call: EditCall, at: str
 ) -> tuple[str, Touches]:
     """The path as the history spells it, and its commits; a link itself before its target."""
-    resolver = workspace.worktree.resolver
-    asked = call.params["path"]
-    spellings = [
-        resolver.canonical(asked, call.directory, follow_last=False),
-        resolver.canonical(asked, call.directory),
-    ]
+    canonical, asked = workspace.worktree.resolver.canonical, call.params["path"]
+    spellings = (canonical(asked, call.directory, follow_last=last) for last in (False, True))
     for path in dict.fromkeys(spellings):
         if workspace.excludes(path):
             raise refuse(
@@ -116,25 +117,17 @@ def _check_own(
         others.pop()
     if others:
         newest = others[0].commit
-        raise _not_own(path, f"{newest.oid[:8]} ({newest.meta.subject}) is not of this session")
-    if now != lookup.file_now(path):
-        raise _not_own(path, "it was changed outside")
-
-
-def _not_own(path: str, reason: str) -> Refused:
-    return refuse(
+        reason = f"{newest.oid[:8]} ({newest.meta.subject}) is not of this session"
+    elif now != lookup.file_at(lookup.head, path):
+        reason = "it was changed outside"
+    else:
+        return
+    raise refuse(
         Kind.NOT_PERMITTED,
         f"{path}: an agent may restore a file only if everything since is its own, but {reason}. "
         f"Take back edits of your own with undo, or ask the person: stet restore {path} --at ..",
         path=path,
     )
-
-
-def _message(path: str, at: str, then: _Then, *, preview: bool) -> str:
-    if then.version is None:
-        done = "Would remove" if preview else "Removed"
-        return f"{done} {path}: there was none after {at[:8]}."
-    return f"{'Would restore' if preview else 'Restored'} {path} as it was after {at[:8]}."
 
 
 def _warnings(path: str, at: str, then: _Then, touches: Touches) -> list[str]:

@@ -7,10 +7,8 @@ Which commits, each of them decides for itself. The rules for files are pure
 from __future__ import annotations
 
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-
-import msgspec
 
 from stet.wire.failures import Failure, Kind, Refused, refuse
 from stetd.historian.queries.commit_lookup import CommitLookup
@@ -38,17 +36,7 @@ def take_back(
 
     Raises Refused: conflict, nothing_to_undo (something would be undone twice), ...
     """
-    for commit in chosen:
-        if commit.oid in lookup.cut_off:
-            raise _cut_off(commit)
-        if commit.meta.forgotten:
-            raise _forgotten(commit)
-    excluded = [(commit, path) for commit in chosen for _, path in commit.meta.excluded]
-    if excluded:
-        raise _not_kept(excluded)
-    twice = would_undo_twice(lookup, chosen)
-    if twice is not None:
-        raise _twice(twice)
+    _check(lookup, chosen)
     work = TakingBack(lambda path: look(world, path), merge_file)
     permissions = Permissions()
     wanted = {commit.oid for commit in chosen}
@@ -60,8 +48,7 @@ def take_back(
         else:
             work.step_over(meta.moves)
     if work.conflicts:
-        in_the_way = {c.path: _in_the_way(lookup, world, c.path, chosen) for c in work.conflicts}
-        raise conflict(work.conflicts, in_the_way)
+        raise _in_the_way(lookup, world, work.conflicts, chosen)
     return Draft(
         kind=kind,
         subject=subject,
@@ -72,49 +59,32 @@ def take_back(
     )
 
 
-def would_undo_twice(lookup: CommitLookup, chosen: Sequence[StoredCommit]) -> UndoneTwice | None:
-    """What would be undone a second time if these were taken back (newest first)."""
-    wanted = {commit.oid for commit in chosen if commit.meta.kind in TAKES_BACK}
-    if not wanted:
-        return None
-    found = lookup.find(wanted)
-    while more := {oid for each in found for oid in _taken_back(lookup, each.commit)} - wanted:
-        wanted |= more
-        found = lookup.find(wanted)
-    return undone_twice(found, [commit.oid for commit in chosen if commit.oid in wanted])
-
-
-def _taken_back(lookup: CommitLookup, commit: StoredCommit) -> list[str]:
-    if commit.meta.kind not in TAKES_BACK:
-        return []
-    if lookup.cut_off:  # what it took back may have been dropped
-        return [oid for oid in commit.meta.reverts if _is_there(lookup, oid)]
-    return list(commit.meta.reverts)
-
-
-def _is_there(lookup: CommitLookup, oid: str) -> bool:
-    try:
-        return bool(lookup.find([oid]))
-    except Refused:
-        return False
-
-
-def _cut_off(commit: StoredCommit) -> Refused:
-    return refuse(
-        Kind.NOTHING_TO_UNDO,
-        f"{commit.oid[:8]} is the oldest commit that the history still has: what stood before it "
-        "was dropped to save space, so there is nothing to go back to.",
-    )
-
-
-def _forgotten(commit: StoredCommit) -> Refused:
-    paths = commit.meta.forgotten
-    what = ", ".join(paths[:3]) + (" and others" if len(paths) > 3 else "")
-    return refuse(
-        Kind.NOTHING_TO_UNDO,
-        f"{commit.oid[:8]} changed {what}, which the history was told to forget: what stood there "
-        "is gone, so the call can't be taken back. Nothing was changed.",
-    )
+def _check(lookup: CommitLookup, chosen: Sequence[StoredCommit]) -> None:
+    """Refuse what can't be taken back."""
+    for commit in chosen:
+        if commit.oid in lookup.cut_off:
+            raise refuse(
+                Kind.NOTHING_TO_UNDO,
+                f"{commit.oid[:8]} is the oldest commit that the history still has: what stood "
+                "before it was dropped to save space, so there is nothing to go back to.",
+            )
+        if paths := commit.meta.forgotten:
+            what = ", ".join(paths[:3]) + (" and others" if len(paths) > 3 else "")
+            raise refuse(
+                Kind.NOTHING_TO_UNDO,
+                f"{commit.oid[:8]} changed {what}, which the history was told to forget: what "
+                "stood there is gone, so the call can't be taken back. Nothing was changed.",
+            )
+    excluded = [(commit, path) for commit in chosen for _, path in commit.meta.excluded]
+    if excluded:
+        raise _not_kept(excluded)
+    twice = would_undo_twice(lookup, chosen)
+    if twice is not None:
+        raise refuse(
+            Kind.NOTHING_TO_UNDO,
+            f"this would undo {twice.commit[:8]} a second time, which {twice.by[:8]} has undone "
+            f"already; nothing was changed. Take {twice.by[:8]} back first.",
+        )
 
 
 def _not_kept(excluded: Sequence[tuple[StoredCommit, str]]) -> Refused:
@@ -129,16 +99,28 @@ def _not_kept(excluded: Sequence[tuple[StoredCommit, str]]) -> Refused:
         )
         for commit, path in excluded
     ]
-    told = [{"path": path, "hunks": [reason], "commits": []} for _, path in excluded]
-    return Refused(*failures, extra={"conflicts": told})
+    conflicts = [{"path": path, "hunks": [reason], "commits": []} for _, path in excluded]
+    return Refused(*failures, extra={"conflicts": conflicts})
 
 
-def _twice(found: UndoneTwice) -> Refused:
-    return refuse(
-        Kind.NOTHING_TO_UNDO,
-        f"this would undo {found.commit[:8]} a second time, which {found.by[:8]} has undone "
-        f"already; nothing was changed. Take {found.by[:8]} back first.",
-    )
+def would_undo_twice(lookup: CommitLookup, chosen: Sequence[StoredCommit]) -> UndoneTwice | None:
+    """What would be undone a second time if these were taken back (newest first)."""
+    wanted = {commit.oid for commit in chosen if commit.meta.kind in TAKES_BACK}
+    if not wanted:
+        return None
+    found = lookup.find(wanted)
+    while more := {oid for each in found for oid in _taken_back(lookup, each.commit)} - wanted:
+        wanted |= more
+        found = lookup.find(wanted)
+    return undone_twice(found, [commit.oid for commit in chosen if commit.oid in wanted])
+
+
+def _taken_back(lookup: CommitLookup, commit: StoredCommit) -> Sequence[str]:
+    if commit.meta.kind not in TAKES_BACK:
+        return ()
+    if lookup.cut_off:  # what it took back may have been dropped
+        return [oid for oid in commit.meta.reverts if lookup.number(oid) is not None]
+    return commit.meta.reverts
 
 
 def look(world: CallWorld, path: str) -> Version | None:
@@ -217,55 +199,61 @@ def full_mode(version: Version, found: OnDisk | None, recorded: int | None) -> i
     return stat.S_IFREG | (0o755 if executable else 0o644)
 
 
-class InTheWayOf(msgspec.Struct, frozen=True):
-    """Who changed a file since: the standing commits, newest first; ``unrecorded``: on disk."""
-
-    commits: Sequence[StoredCommit] = ()
-    unrecorded: bool = False
-
-    def told(self) -> str:
-        """A sentence for the model, with a space before it; "" if nothing is known."""
-        names = ["an edit outside that is not recorded yet"] if self.unrecorded else []
-        names += [f"{commit.oid[:8]} ({_who(commit)})" for commit in self.commits]
-        more = len(names) - _NAMED
-        if more > 0:
-            names[_NAMED:] = [f"{more} more"]
-        return f" Changed since by: {', '.join(names)}." if names else ""
-
-
 def _in_the_way(
-    lookup: CommitLookup, world: CallWorld, path: str, chosen: Sequence[StoredCommit]
-) -> InTheWayOf:
+    lookup: CommitLookup,
+    world: CallWorld,
+    conflicts: Sequence[FileConflict],
+    chosen: Sequence[StoredCommit],
+) -> Refused:
+    """The refusal of what can't be merged, with who changed each file since."""
     own = {commit.oid for commit in chosen}
-    later = lookup.touches(path, chosen[-1].oid).later
-    others = {touch.commit.oid for touch in later} - own
-    standing = [f.commit for f in lookup.find(others) if f.undone_by is None] if others else []
-    try:
-        unrecorded = look(world, path) != lookup.file_now(path)
-    except InTheWay:
-        unrecorded = True
-    return InTheWayOf(standing, unrecorded)
+    standing: dict[str, list[StoredCommit]] = {}
+    unrecorded: set[str] = set()
+    for path in {each.path for each in conflicts}:
+        later = lookup.touches(path, chosen[-1].oid).later
+        others = {touch.commit.oid for touch in later} - own
+        found = lookup.find(others) if others else []
+        standing[path] = [each.commit for each in found if each.undone_by is None]
+        try:
+            differs = look(world, path) != lookup.file_at(lookup.head, path)
+        except InTheWay:
+            differs = True
+        if differs:
+            unrecorded.add(path)
+    return conflict(conflicts, standing, unrecorded)
+
+
+def conflict(
+    conflicts: Sequence[FileConflict],
+    standing: Mapping[str, Sequence[StoredCommit]] | None = None,
+    unrecorded: Collection[str] = (),
+) -> Refused:
+    """The refusal of a call that can't be merged, with the hunks and who is in the way.
+
+    ``standing``: by path, the standing commits that changed a file since, newest first;
+    ``unrecorded``: the paths with edits that no commit has.
+    """
+    failures, told = [], []
+    for each in conflicts:
+        others = (standing or {}).get(each.path, ())
+        names = ["an edit outside that is not recorded yet"] if each.path in unrecorded else []
+        names += [f"{commit.oid[:8]} ({_who(commit)})" for commit in others]
+        if len(names) > _NAMED:
+            names[_NAMED:] = [f"{len(names) - _NAMED} more"]
+        why = "the same or adjacent lines were changed since" if each.is_merge else each.hunks[0]
+        message = f"{each.path}: later changes are in the way, so nothing was changed: {why}"
+        message = message.rstrip(".") + "."
+        if names:
+            message += f" Changed since by: {', '.join(names)}."
+        failures.append(Failure(Kind.CONFLICT.value, message, path=each.path))
+        commits = [commit.oid for commit in others]
+        told.append({"path": each.path, "hunks": each.hunks, "commits": commits})
+    return Refused(*failures, extra={"conflicts": told})
 
 
 def _who(commit: StoredCommit) -> str:
     meta = commit.meta
     return "/".join(name for name in (meta.agent, meta.session) if name) or meta.kind
-
-
-def conflict(
-    conflicts: Sequence[FileConflict], in_the_way: Mapping[str, InTheWayOf] | None = None
-) -> Refused:
-    """The refusal of a call that can't be merged, with the hunks and who is in the way."""
-    failures, told = [], []
-    for each in conflicts:
-        others = (in_the_way or {}).get(each.path, InTheWayOf())
-        why = "the same or adjacent lines were changed since" if each.is_merge else each.hunks[0]
-        message = f"{each.path}: later changes are in the way, so nothing was changed: {why}"
-        message = message.rstrip(".") + "." + others.told()
-        failures.append(Failure(Kind.CONFLICT.value, message, path=each.path))
-        commits = [commit.oid for commit in others.commits]
-        told.append({"path": each.path, "hunks": each.hunks, "commits": commits})
-    return Refused(*failures, extra={"conflicts": told})
 
 
 def named(commit: StoredCommit) -> str:

@@ -1,51 +1,144 @@
-"""Planning ``undo`` and ``redo``: which commits they take back.
+"""Planning ``undo``, ``redo`` and ``rollback``: which commits they take back. And proposing it.
 
-What stands is defined in :mod:`stetd.history.undoing`; what becomes of the files in
-:mod:`stetd.historian.undo.reverting`.
+What stands, and what a rollback chooses, is defined in :mod:`stetd.history.undoing`; what becomes
+of the files in :mod:`stetd.historian.undo.reverting`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import islice
 
 from stet.wire.failures import Kind, Refused, refuse
-from stetd.historian.queries.commit_lookup import CommitLookup, Found
-from stetd.historian.undo.reverting import counted, listed, named, shortened, take_back
-from stetd.history.commit_rows import Wanted
+from stetd.failpoints import failpoint
+from stetd.historian.queries.commit_lookup import CommitLookup, Found, look_back
+from stetd.historian.undo.restore import plan_restore
+from stetd.historian.undo.reverting import (
+    counted,
+    listed,
+    named,
+    shortened,
+    take_back,
+    would_undo_twice,
+)
+from stetd.history.commit_rows import Wanted, meets
 from stetd.history.commits import StoredCommit
-from stetd.history.undoing import ABOUT_HISTORY, FOUND, REDOABLE, TAKES_BACK
+from stetd.history.objects import EMPTY_TREE, Tree
+from stetd.history.undoing import (
+    ABOUT_HISTORY,
+    FOUND,
+    REDOABLE,
+    TAKES_BACK,
+    choose_for_rollback,
+    is_edit,
+)
+from stetd.planning.proposals import Proposal, ProposedFile, Proposing
 from stetd.planning.world import CallWorld, EditCall
-from stetd.state.workspace import Workspace
-from stetd.transaction.drafts import Draft
+from stetd.processes.historian_messages import Place as Told
+from stetd.repository.stored_objects import StoredObjects
+from stetd.session.modes import UNRESTRICTED, Standing
+from stetd.state.reading_place import Place
+from stetd.state.workspace import Base, Workspace
+from stetd.storage.disk import Disk
+from stetd.transaction.drafts import Draft, DraftFile
+from stetd.transaction.heads import Head
 
 
 def plan_undo(
     lookup: CommitLookup, workspace: Workspace, call: EditCall, world: CallWorld
 ) -> Draft:
     """Plan an ``undo``. Raises Refused: conflict, nothing_to_undo, unknown_commit, ..."""
-    chosen = _choose_for_undo(lookup, workspace, call)
-    what = named(chosen[0]) if len(chosen) == 1 else counted(chosen)
-    draft = take_back(lookup, world, chosen, "undo", shortened(f"undo {what}"))
-    draft.message = listed(f"Undone {counted(chosen)}", chosen)
-    return draft
+    names, request = call.params.get("commits"), call.params.get("request")
+    if names is not None:
+        chosen = _named_commits(lookup, names, partial(_check_may_undo, lookup, call))
+    elif request is not None:
+        chosen = [_commit_of_request(lookup, call, request)]
+    else:
+        chosen = _newest_edits(lookup, workspace, call)
+    return _taken_back(lookup, world, chosen, "undo", "Undone")
 
 
 def plan_redo(lookup: CommitLookup, _: Workspace, call: EditCall, world: CallWorld) -> Draft:
     """Plan a ``redo``: take undos and rollbacks back. Raises as :func:`plan_undo`."""
-    chosen = _choose_for_redo(lookup, call)
+    names = call.params.get("commits")
+    if names is not None:
+        chosen = _named_commits(lookup, names, partial(_check_may_redo, call))
+    else:
+        chosen = [_newest_undo(lookup, call)]
+    return _taken_back(lookup, world, chosen, "redo", "Redone, by taking back")
+
+
+def _named_commits(
+    lookup: CommitLookup, names: Sequence[str], check: Callable[[Found], None]
+) -> list[StoredCommit]:
+    """The commits of these names, newest first, all of which pass the check."""
+    found = lookup.find({lookup.resolve(name) for name in names})
+    for each in found:
+        check(each)
+    return [each.commit for each in found]
+
+
+def _taken_back(
+    lookup: CommitLookup, world: CallWorld, chosen: list[StoredCommit], kind: str, done: str
+) -> Draft:
     what = named(chosen[0]) if len(chosen) == 1 else counted(chosen)
-    draft = take_back(lookup, world, chosen, "redo", shortened(f"redo {what}"))
-    draft.message = listed(f"Redone, by taking back {counted(chosen)}", chosen)
+    draft = take_back(lookup, world, chosen, kind, shortened(f"{kind} {what}"))
+    draft.message = listed(f"{done} {counted(chosen)}", chosen)
     return draft
 
 
-def session_of(call: EditCall) -> str | None:
+def plan_rollback(
+    lookup: CommitLookup, workspace: Workspace, call: EditCall, world: CallWorld
+) -> Draft:
+    """Plan a ``rollback``: all after a commit that passes the filters.
+
+    Edits made outside are taken back only with ``include_outside``, which is the person's; what was
+    not recorded yet when the call came is kept, as after every undo. Raises as :func:`plan_undo`.
+    """
+    to = lookup.resolve(call.params["to"])
+    session = _session_of(call)
+    wanted = Wanted(session=session, agent=call.params.get("agent"))
+    include_outside = bool(call.params.get("include_outside"))
+    paths = _paths_of(workspace, call)
+
+    def passes(commit: StoredCommit) -> bool:
+        meta = commit.meta
+        if not meets(meta, wanted) or (paths and not lookup.is_touching(commit, paths)):
+            return False
+        if meta.kind in FOUND:
+            return include_outside and not lookup.found_only(commit)
+        return is_edit(meta) or meta.kind in TAKES_BACK
+
+    chosen = choose_for_rollback(lookup.after(to), passes)
+    if would_undo_twice(lookup, chosen) is not None:
+        chosen = choose_for_rollback(lookup.after(to), passes, sparing=False)
+    if not chosen:
+        outside = "" if include_outside else " Edits made outside are not counted."
+        raise _nothing(
+            f"nothing after {to[:8]} is left to take back{_in_session(session)}.{outside}"
+        )
+    subject = f"rollback to {to[:8]}: {counted(chosen)}"
+    draft = take_back(lookup, world, chosen, "rollback", subject)
+    draft.message = listed(f"Rolled back to {to[:8]}, taking back {counted(chosen)}", chosen)
+    return draft
+
+
+def _session_of(call: EditCall) -> str | None:
     """The session whose commits a call is about; None: all of them (the person's call)."""
     named_session: str | None = call.params.get("session")
     return named_session if call.control else call.session
 
 
-def paths_of(workspace: Workspace, call: EditCall) -> list[str]:
+def _nothing(message: str) -> Refused:
+    return refuse(Kind.NOTHING_TO_UNDO, message)
+
+
+def _in_session(session: str | None, word: str = "in") -> str:
+    return f" {word} session {session!r}" if session is not None else ""
+
+
+def _paths_of(workspace: Workspace, call: EditCall) -> list[str]:
     """The paths that a call is about, as the history spells them; none: all of them."""
     resolver = workspace.worktree.resolver
     return [resolver.canonical(path, call.directory) for path in call.params.get("paths") or []]
@@ -54,45 +147,27 @@ def paths_of(workspace: Workspace, call: EditCall) -> list[str]:
 # -- undo
 
 
-def _choose_for_undo(
-    lookup: CommitLookup, workspace: Workspace, call: EditCall
-) -> list[StoredCommit]:
-    """The commits to take back, newest first."""
-    params = call.params
-    if params.get("commits") is not None:
-        found = lookup.find({lookup.resolve(name) for name in params["commits"]})
-        for each in found:
-            _check_may_undo(lookup, call, each)
-        return [each.commit for each in found]
-    if params.get("request") is not None:
-        return [_commit_of_request(lookup, call, params["request"])]
-    return _newest_edits(lookup, workspace, call)
-
-
 def _newest_edits(lookup: CommitLookup, workspace: Workspace, call: EditCall) -> list[StoredCommit]:
     params = call.params
-    session, agent = session_of(call), params.get("agent")
+    session, agent = _session_of(call), params.get("agent")
     last = 1 if params.get("last") is None else params["last"]
-    chosen = list(islice(lookup.standing_edits(session, agent, paths_of(workspace, call)), last))
+    chosen = list(islice(lookup.standing_edits(session, agent, _paths_of(workspace, call)), last))
     if not chosen:
-        raise refuse(
-            Kind.NOTHING_TO_UNDO,
-            "there is no edit left to undo"
-            + (f" in session {session!r}" if session is not None else "")
-            + ". Undos and edits made outside are not counted.",
+        raise _nothing(
+            f"there is no edit left to undo{_in_session(session)}. Undos and edits made outside "
+            "are not counted."
         )
     return chosen
 
 
 def _commit_of_request(lookup: CommitLookup, call: EditCall, request: str) -> StoredCommit:
-    session = session_of(call)
+    session = _session_of(call)
     found = lookup.of_request(request, session)
     if found is None or (call.control and session not in (None, found.commit.meta.session)):
         raise refuse(
             Kind.UNKNOWN_REQUEST,
-            f"no commit was made by request {request!r}"
-            + (f" of session {session!r}" if session is not None else "")
-            + ". `log` lists the commits with their requests.",
+            f"no commit was made by request {request!r}{_in_session(session, 'of')}. `log` lists "
+            "the commits with their requests.",
         )
     _check_may_undo(lookup, call, found)
     return found.commit
@@ -102,20 +177,16 @@ def _check_may_undo(lookup: CommitLookup, call: EditCall, found: Found) -> None:
     commit, undone_by = found
     _check_own(call, commit, "undo")
     if undone_by is not None:
-        raise refuse(
-            Kind.NOTHING_TO_UNDO, f"{commit.oid[:8]} is undone already, by {undone_by[:8]}."
-        )
+        raise _nothing(f"{commit.oid[:8]} is undone already, by {undone_by[:8]}.")
     if commit.meta.kind in ABOUT_HISTORY:
-        raise refuse(
-            Kind.NOTHING_TO_UNDO,
+        raise _nothing(
             f"{commit.oid[:8]} records what was done to the history ({commit.meta.kind}); it "
-            "changed no file, and what is gone from the history can't be brought back.",
+            "changed no file, and what is gone from the history can't be brought back."
         )
     if commit.meta.kind in FOUND and lookup.found_only(commit):
-        raise refuse(
-            Kind.NOTHING_TO_UNDO,
+        raise _nothing(
             f"{commit.oid[:8]} records what stood there before the first edit; "
-            "there is nothing earlier to go back to.",
+            "there is nothing earlier to go back to."
         )
 
 
@@ -131,18 +202,8 @@ def _check_own(call: EditCall, commit: StoredCommit, command: str) -> None:
 # -- redo
 
 
-def _choose_for_redo(lookup: CommitLookup, call: EditCall) -> list[StoredCommit]:
-    names = call.params.get("commits")
-    if names is None:
-        return [_newest_undo(lookup, call)]
-    found = lookup.find({lookup.resolve(name) for name in names})
-    for each in found:
-        _check_may_redo(call, each)
-    return [each.commit for each in found]
-
-
 def _newest_undo(lookup: CommitLookup, call: EditCall) -> StoredCommit:
-    session = session_of(call)
+    session = _session_of(call)
     newest: set[str] = set()
     for kind in REDOABLE:
         found = lookup.candidates(Wanted(session=session, kind=kind), after=None)
@@ -150,11 +211,8 @@ def _newest_undo(lookup: CommitLookup, call: EditCall) -> StoredCommit:
         newest.update(islice(standing, 1))
     if newest:
         return lookup.find(newest)[0].commit
-    raise refuse(
-        Kind.NOTHING_TO_UNDO,
-        "there is no undo left to redo"
-        + (f" in session {session!r}" if session is not None else "")
-        + ". Each undo is redone once.",
+    raise _nothing(
+        f"there is no undo left to redo{_in_session(session)}. Each undo is redone once."
     )
 
 
@@ -162,19 +220,64 @@ def _check_may_redo(call: EditCall, found: Found) -> None:
     commit, undone_by = found
     _check_own(call, commit, "redo")
     if commit.meta.kind not in REDOABLE:
-        raise _not_an_undo(commit, undone_by)
-    if undone_by is not None:
+        advice = f"to take it back, use undo: {commit.oid[:8]}"
+        if undone_by is not None and commit.meta.kind not in TAKES_BACK:
+            advice = f"it was undone by {undone_by[:8]}, which can be redone"
         raise refuse(
-            Kind.NOTHING_TO_UNDO, f"{commit.oid[:8]} is redone already, by {undone_by[:8]}."
+            Kind.INVALID_PARAMS,
+            f"redo takes undos and rollbacks, but {commit.oid[:8]} is of kind {commit.meta.kind}; "
+            f"{advice}.",
         )
+    if undone_by is not None:
+        raise _nothing(f"{commit.oid[:8]} is redone already, by {undone_by[:8]}.")
 
 
-def _not_an_undo(commit: StoredCommit, undone_by: str | None) -> Refused:
-    advice = f"to take it back, use undo: {commit.oid[:8]}"
-    if undone_by is not None and commit.meta.kind not in TAKES_BACK:
-        advice = f"it was undone by {undone_by[:8]}, which can be redone"
-    return refuse(
-        Kind.INVALID_PARAMS,
-        f"redo takes undos and rollbacks, but {commit.oid[:8]} is of kind {commit.meta.kind}; "
-        f"{advice}.",
-    )
+# -- proposals
+
+
+_PLANNERS = {
+    "undo": plan_undo,
+    "redo": plan_redo,
+    "rollback": plan_rollback,
+    "restore": plan_restore,
+}
+
+
+def proposed(place: Place, told: Told, asked: Proposing, disk: Disk) -> Proposal:
+    """Plan it. Raises Refused, MissingObject."""
+    repository = StoredObjects(told.shadow)
+    workspace = Workspace(told.name, told.root, repository, Standing(UNRESTRICTED), disk)
+    workspace.excludes = place.excludes
+    base = Base(Head(told.head, Tree({}, EMPTY_TREE), 0))
+    world = CallWorld(workspace, base, asked.call, None, asked.limits)
+    plan = _PLANNERS[asked.call.method]
+    try:
+        draft = look_back(
+            repository,
+            told.head,
+            lambda lookup: plan(lookup, workspace, asked.call, world),
+            place.on_lag,
+        )
+        for item in draft.files:
+            item.target.close()
+        proposal = Proposal(
+            kind=draft.kind,
+            subject=draft.subject,
+            files=[_proposed_file(item) for item in draft.files],
+            message=draft.message,
+            warnings=list(draft.warnings),
+            reverts=draft.reverts,
+            leftover_directories=list(draft.leftover_directories),
+            record_always=draft.record_always,
+            number=told.number,
+        )
+        failpoint("historian.proposed")
+        return proposal
+    finally:
+        world.close()
+        workspace.close()
+
+
+def _proposed_file(item: DraftFile) -> ProposedFile:
+    found = item.found.image if item.found is not None else None
+    return ProposedFile(item.target.path, found, item.after, item.mode, item.old_path)
