@@ -1,4 +1,4 @@
-"""What the engine and the historian say to each other: MessagePack, each with its length before it.
+"""What the engine and the historian say to each other, in MessagePack.
 
 The journal is the only channel for facts. What passes here says how far it is durable, asks, and
 answers.
@@ -7,16 +7,14 @@ answers.
 from __future__ import annotations
 
 import socket
-import struct
 from typing import Any
 
 import msgspec
 
 from stet.wire.failures import Failure, Refused
+from stetd.processes import framing
 from stetd.storage.journal_format import Cut, Reached
 from stetd.storage.progress import Progress
-
-_LENGTH = struct.Struct("!I")
 
 
 class Message(msgspec.Struct, frozen=True, tag=True, kw_only=True):
@@ -201,8 +199,7 @@ _to_engine = msgspec.msgpack.Decoder(ToEngine)
 
 def encoded(message: Message) -> bytes:
     """A message as it is sent."""
-    content = _encoder.encode(message)
-    return _LENGTH.pack(len(content)) + content
+    return framing.framed(_encoder.encode(message))
 
 
 class Received:
@@ -215,30 +212,17 @@ class Received:
         """Take what came; the messages that are whole now."""
         self._buffer += data
         messages = []
-        while len(self._buffer) >= _LENGTH.size:
-            end = _LENGTH.size + _LENGTH.unpack_from(self._buffer)[0]
+        head = framing.LENGTH.size
+        while len(self._buffer) >= head:
+            end = head + framing.LENGTH.unpack_from(self._buffer)[0]
             if len(self._buffer) < end:
                 break
-            messages.append(_to_engine.decode(self._buffer[_LENGTH.size : end]))
+            messages.append(_to_engine.decode(self._buffer[head:end]))
             del self._buffer[:end]
         return messages
 
 
 def receive(connected: socket.socket) -> ToHistorian | None:
     """The next message, on the historian's side; None at the end."""
-    head = _exactly(connected, _LENGTH.size)
-    content = _exactly(connected, _LENGTH.unpack(head)[0]) if head is not None else None
+    content = framing.receive(connected)
     return None if content is None else _to_historian.decode(content)
-
-
-def _exactly(connected: socket.socket, size: int) -> bytes | None:
-    content = bytearray()
-    while len(content) < size:
-        try:
-            piece = connected.recv(size - len(content))
-        except OSError:
-            return None
-        if not piece:
-            return None
-        content += piece
-    return bytes(content)
