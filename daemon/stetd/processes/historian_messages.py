@@ -111,17 +111,11 @@ class Done(Message, frozen=True):
 
 
 class Cannot(Message, frozen=True):
-    """It can't be done at present."""
+    """It can't be done at present. ``sync_failed``: nothing more can be made durable."""
 
     id: int
     reason: str
-
-
-class SyncingFailed(Message, frozen=True):
-    """A sync failed, so nothing more can be made durable."""
-
-    id: int
-    reason: str
+    sync_failed: bool = False
 
 
 class Answer(Message, frozen=True):
@@ -189,7 +183,7 @@ ToHistorian = (
     Begin | Durable | MakeDurable | Ask | Options | Ping | End
 )  # fmt: skip
 ToEngine = (
-    Done | Cannot | SyncingFailed | Answer | Declined | Failed | Trouble | NewCommits | Answered
+    Done | Cannot | Answer | Declined | Failed | Trouble | NewCommits | Answered
     | Pong | OtherVersion
 )  # fmt: skip
 _encoder = msgspec.msgpack.Encoder()

@@ -18,7 +18,7 @@ from stetd.history.objects import NewObject, same_image
 from stetd.recovery.files import Emptied, Recovered, Replay, Settling, Temporary
 from stetd.recovery.table import Link
 from stetd.repository.stored_objects import StoredObjects
-from stetd.session.modes import UNRESTRICTED, Standing
+from stetd.session.modes import UNRESTRICTED
 from stetd.session.sessions import with_clipboards
 from stetd.state.state import State
 from stetd.state.workspace import Workspace, head_at
@@ -128,12 +128,7 @@ class Recovery:
         mark = (0, 0)
         if checkpoint is not None:
             mark = checkpoint.segment, checkpoint.offset
-            state.number = checkpoint.number
-            state.known = {w.name: w for w in checkpoint.workspaces}
-            state.sessions = {(s.workspace, s.name): s for s in checkpoint.sessions}
-            state.unsettled = {w.name: w.unsettled for w in checkpoint.workspaces if w.unsettled}
-            state.upgrades = {each.id: each for each in checkpoint.upgrades}
-            state.find_grants()
+            state.begin(checkpoint)
             for known in checkpoint.workspaces:
                 held = known.unsettled.start if known.unsettled is not None else None
                 self._starts[known.name] = held or Reached(known.head, known.commits)
@@ -180,10 +175,8 @@ class Recovery:
             case Abort(number, workspace):
                 state.number = max(state.number, number)
                 self._take_commits(workspace, number, record.commits)
-            case SessionOpened(session):
-                state.sessions[session.workspace, session.name] = session
-            case SessionEnded(name, session_name, request):
-                state.end_session(name, session_name, request)
+            case SessionOpened() | SessionEnded() | ModeSet() | UpgradeSet() | ClipboardSet():
+                state.apply(record)
             case WorkspaceAllowed(name, root, anew):
                 known = state.known.get(name) or WorkspaceState(name, root, UNRESTRICTED, None, 0)
                 if anew:
@@ -192,19 +185,7 @@ class Recovery:
                     self.forget(name)
                 state.known[name] = msgspec.structs.replace(known, allowed=True)
             case WorkspaceForgotten(name):
-                forgotten = msgspec.structs.replace(state.known[name], allowed=False)
-                state.known[name] = forgotten
-            case ModeSet(name, session_name, mode, grant):
-                state.take_standing(name, session_name, Standing(mode, grant))
-            case UpgradeSet(asked, mode, grant):
-                state.take_upgrade(asked)
-                if mode is not None:
-                    standing = Standing(mode, grant)
-                    state.take_standing(asked.workspace, asked.session, standing)
-            case ClipboardSet(name, session_name, clipboard, text):
-                session = state.sessions[name, session_name]
-                changed = with_clipboards(session, {clipboard: text})
-                state.sessions[name, session_name] = changed
+                state.change_known(name, allowed=False)
 
     def _note_change(self, replay: Replay, boot: str, record: Change) -> None:
         marked = record.performed or record.number in self._published
@@ -227,7 +208,7 @@ class Recovery:
             return
         self._take_commits(record.workspace, record.number, record.commits)
         if record.cut is not None:
-            state.set_cut(record.workspace, record.cut)
+            state.change_known(record.workspace, cut=record.cut)
         if record.rewritten is not None:
             self._take_rewritten(record.workspace, record.number, record.rewritten)
         session = state.sessions.get((record.workspace, record.session or ""))
@@ -285,24 +266,19 @@ class Recovery:
 
     def _take_rewritten(self, name: str, number: int, rewritten: Rewritten) -> None:
         if not rewritten.head:
-            self._state.set_forgetting(name, None)
+            self._state.change_known(name, forgetting=None)
             return
         self._replays[name].commits.append((number, rewritten))
-        self._state.known[name] = msgspec.structs.replace(
-            self._state.known[name],
-            head=rewritten.head,
-            commits=rewritten.commits,
-            forgetting=rewritten,
+        self._state.change_known(
+            name, head=rewritten.head, commits=rewritten.commits, forgetting=rewritten
         )
 
     def _take_commits(self, name: str, number: int, commits: list[CommitRecord]) -> None:
         if not commits:
             return
         self._replays[name].commits += [(number, commit) for commit in commits]
-        known = self._state.known[name]
-        self._state.known[name] = msgspec.structs.replace(
-            known, head=commits[-1].oid, commits=known.commits + len(commits)
-        )
+        count = self._state.known[name].commits + len(commits)
+        self._state.change_known(name, head=commits[-1].oid, commits=count)
 
     # -- Git
 

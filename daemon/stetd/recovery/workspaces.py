@@ -161,8 +161,8 @@ class Opening(msgspec.Struct, frozen=True):
 
     def _close(self, workspace: Workspace) -> None:
         """Leave a workspace that was open: the next checkpoint goes by what is known of it."""
-        self.state.known[workspace.name] = msgspec.structs.replace(
-            self.state.known[workspace.name],
+        self.state.change_known(
+            workspace.name,
             head=workspace.head.commit,
             commits=workspace.head.commits,
             leftovers=sorted(workspace.worktree.leftovers),
@@ -188,9 +188,7 @@ class Opening(msgspec.Struct, frozen=True):
         """
         if known.name in self._damaged:
             start = self.recovery.start_of(known.name)
-            self.state.known[known.name] = msgspec.structs.replace(
-                self.state.known[known.name], head=start.head, commits=start.commits
-            )
+            self.state.change_known(known.name, head=start.head, commits=start.commits)
         self.recovery.forget(known.name)
         self.state.troubles.pop(known.name, None)
         self._damaged.discard(known.name)

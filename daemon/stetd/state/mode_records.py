@@ -1,11 +1,9 @@
-"""Modes and requests for write access: journalled first, then in force, then told.
+"""Modes and requests for write access: journalled first, then in force, then reported.
 
-Every change is a record that is durable before it counts (:mod:`stetd.storage.journal_format`);
-the rules are values (:mod:`stetd.session.modes`, :mod:`stetd.session.upgrades`). That a change
-waits for the calls before it and binds the next one needs nothing here: the writer's queue gives
-it. That an ended grant binds the next call needs nothing either: whoever asks for a mode looks at
-the clock (:meth:`stetd.state.state.State.effective_mode`). :meth:`Modes.end` only tells that it has
-ended, when the writer's own wait is over.
+Every change is a record that is durable before it counts; the rules are values
+(:mod:`stetd.session.modes`, :mod:`stetd.session.upgrades`). The writer's queue orders a change
+among the calls. The end of a grant binds the next call because whoever asks for a mode looks at
+the clock (:meth:`stetd.state.state.State.effective_mode`); :meth:`Modes.end` only reports it.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ from stetd.session.upgrades import (
 from stetd.state.events import Events, ModeChanged, UpgradeRequested
 from stetd.state.state import State
 from stetd.state.workspace import Workspace
-from stetd.storage.journal_format import ModeSet, Record, UpgradeSet
+from stetd.storage.journal_format import ModeSet, UpgradeSet
 from stetd.transaction.refusals import workspace_restricted
 
 _log = logging.getLogger(__name__)
@@ -99,7 +97,7 @@ class Modes:
             except Refused as error:
                 # It binds all the same; the next start finds that it has ended, too.
                 _log.warning("the end of a grant was not recorded: %s", error.message)
-                self._apply(ended)
+                self._state.apply(ended)
             if standing.mode == RESTRICTED:
                 self._tell_mode(name, session)
 
@@ -209,21 +207,11 @@ class Modes:
     def _mode(session: Session, workspace: Workspace, now: Instant) -> str:
         return stricter(mode_at(session.standing, now), mode_at(workspace.standing, now))
 
-    # -- durable, in force, told
+    # -- durable, in force, reported
 
     def _take(self, record: ModeSet | UpgradeSet) -> None:
         self._record(record)
-        self._apply(record)
-
-    def _apply(self, record: Record) -> None:
-        match record:
-            case ModeSet(name, session, mode, grant):
-                self._state.take_standing(name, session, Standing(mode, grant))
-            case UpgradeSet(request, mode, grant):
-                self._state.take_upgrade(request)
-                if mode is not None:
-                    standing = Standing(mode, grant)
-                    self._state.take_standing(request.workspace, request.session, standing)
+        self._state.apply(record)
 
     def _asked(self, request: UpgradeRequest) -> UpgradeRequest:
         self._take(UpgradeSet(request))

@@ -15,7 +15,7 @@ from stetd.session.modes import Standing
 from stetd.storage.disk import Disk
 from stetd.storage.journal_format import CommitRecord
 from stetd.storage.worktree import OnDisk, Worktree
-from stetd.transaction.heads import Head
+from stetd.transaction.heads import Head, History
 from stetd.transaction.transaction import Prepared
 
 #: Records that a proposal may be behind.
@@ -61,6 +61,10 @@ class Workspace:
                 f"{self.root}: the workspace's directory is not there ({error.strerror}). "
                 "Its history is kept; it goes on when the directory is back.",
             ) from error
+
+    def history(self, now: int) -> History:
+        """The history from the head on, for commits made at this time."""
+        return History(self.head, self.repository.load_tree, now, self.excludes)
 
     def note(self, number: int, commits: Sequence[CommitRecord] | None) -> None:
         """Remember what record ``number`` has added to the history; None: what is not said."""

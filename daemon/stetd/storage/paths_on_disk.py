@@ -17,6 +17,7 @@ import errno
 import os
 import stat
 from dataclasses import dataclass
+from typing import Self
 
 from stet.wire.failures import Kind, Refused, refuse
 from stetd.editing.paths import REPOSITORY_PARTS, check_component, folded_name, in_repository
@@ -72,10 +73,18 @@ class Target:
     seen: os.stat_result | None = None
 
     def close(self) -> None:
-        """Give the handle back."""
+        """Close the handle."""
         if self.dir_fd >= 0:
             os.close(self.dir_fd)
             self.dir_fd = -1
+
+    def __enter__(self) -> Self:
+        """Close the handle at the end of a ``with``."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the handle."""
+        self.close()
 
 
 def _outside(path: str, root: str) -> Exception:

@@ -32,7 +32,6 @@ from stetd.history.commits import CommitMeta, commit_object
 from stetd.processes.works import Finishing, LeavingOut, LeftOut
 from stetd.repository.pack_stream import PackStream
 from stetd.repository.shallow import write_shallow
-from stetd.session.sessions import with_clipboards
 from stetd.state.workspace import Workspace, head_at
 from stetd.storage.journal_format import ClipboardSet, Cut, Rewritten
 from stetd.storage.progress import Progress
@@ -134,8 +133,9 @@ class _Forgetting:
             key = self.workspace.name, each.session
             session = state.sessions.get(key)  # it may have been ended meanwhile
             if session is not None and each.clipboard in session.clipboards:
-                self.writer.record(ClipboardSet(*key, each.clipboard, None))
-                state.sessions[key] = with_clipboards(session, {each.clipboard: None})
+                removed = ClipboardSet(*key, each.clipboard, None)
+                self.writer.record(removed)
+                state.apply(removed)
 
     def _is_there(self, path: str) -> bool:
         return os.path.lexists(os.path.join(self.workspace.root, path))
@@ -169,9 +169,9 @@ class _Forgetting:
         cut = self._moved_cut(found)
         failpoint("forget.before_record")
         number = record(writer, workspace.name, cut=cut, rewritten=rewritten)
-        state.set_forgetting(workspace.name, rewritten)
+        state.change_known(workspace.name, forgetting=rewritten)
         if cut is not None:
-            state.set_cut(workspace.name, cut)
+            state.change_known(workspace.name, cut=cut)
         workspace.repository.reopen()
         workspace.head = head_at(workspace.repository, commit, rewritten.commits)
         writer.committed(workspace, number, [])
@@ -234,7 +234,7 @@ async def finish(writer: Writer, workspace: Workspace, progress: Progress) -> No
     await reached("forget.replies_changed")
     await collect(writer, workspace, progress, drop=True)
     record(writer, workspace.name, rewritten=Rewritten("", 0, []))
-    state.set_forgetting(workspace.name, None)
+    state.change_known(workspace.name, forgetting=None)
 
 
 async def _take_checkpoint(writer: Writer) -> None:

@@ -103,7 +103,7 @@ def _record(writer: Writer, workspace: Workspace, choice: Choice) -> Cut | None:
     history.add(meta, {})
     number = record(writer, workspace.name, commits=history.commits, cut=cut)
     workspace.head = history.head
-    state.set_cut(workspace.name, cut)
+    state.change_known(workspace.name, cut=cut)
     writer.committed(workspace, number, history.objects)
     return cut
 
