@@ -1,11 +1,10 @@
 """What stands at the paths that a tool touches: read, not held, and nothing is refused.
 
 What can't be taken (outside the workspace, Git's own files, too large, excluded) is left out and
-said. What a tool has named in a workspace inside this one is taken, as it is from edits.
-A link is taken as a link. Where a tool has named it, the file of the workspace that it leads to is
-taken beside it, because tools write through links; who asks for the whole workspace has that
-file's own path, or is not to have the file. Between calls nothing of ours is
-half in place.
+said. What a tool has named in a workspace inside this one is taken, as it is from edits. A link is
+taken as a link. Where a tool has named it, the file of the workspace that it leads to is taken
+beside it, because tools write through links; who asks for the whole workspace has that file's own
+path, or is not to have the file. Between calls nothing of ours is half in place.
 """
 
 from __future__ import annotations

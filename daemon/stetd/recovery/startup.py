@@ -1,10 +1,9 @@
 """What happens between opening the journal and serving: PROTOCOL.md 9-11.
 
-The journal has been read and made durable. From it come the state (checkpoint, then
-records), the commits, which are made again in Git, and for every path touched since the
-checkpoint a chain of images, by which :mod:`stetd.recovery.files` brings the files to their
-last image. The caller then takes a checkpoint. Killed at any step, it starts over and
-comes to the same end.
+The journal has been read and made durable. From it come the state (checkpoint, then records), the
+commits, which are made again in Git, and for every path touched since the checkpoint a chain of
+images, by which :mod:`stetd.recovery.files` brings the files to their last image. The caller then
+takes a checkpoint. Killed at any step, it starts over and comes to the same end.
 """
 
 from __future__ import annotations

@@ -62,7 +62,8 @@ def segment_name(number: int) -> str:
     return f"{number:08d}.wal"
 
 
-def _segment_numbers(directory: str) -> list[int]:
+def segment_numbers(directory: str) -> list[int]:
+    """The numbers of the segments in a directory, in order."""
     names = (name for name in os.listdir(directory) if name.endswith(".wal"))
     return sorted(int(name[:-4]) for name in names if name[:-4].isdigit())
 
@@ -75,7 +76,7 @@ def read_journal(directory: str, disk: Disk) -> list[ReadSegment]:
     """
     segments = []
     ends = {}
-    for number in _segment_numbers(directory):
+    for number in segment_numbers(directory):
         path = os.path.join(directory, segment_name(number))
         with open(path, "rb") as file:
             data = file.read()
@@ -116,7 +117,7 @@ class Journal:
         self.broken: str | None = None
         #: When the newest segment got the first content that only the journal may have.
         self.private_since: float | None = None
-        numbers = _segment_numbers(directory)
+        numbers = segment_numbers(directory)
         self._sizes = {
             n: os.path.getsize(os.path.join(directory, segment_name(n))) for n in numbers
         }

@@ -1,24 +1,23 @@
 """The journal's records and how they lie on disk.
 
-A journal is a directory of segments ``NNNNNNNN.wal``, read in the order of their
-numbers. A segment is
+A journal is a directory of segments ``NNNNNNNN.wal``, read in the order of their numbers. A segment
+is
 
     8 bytes   b"STETWAL" and the format version, one byte (now 1)
     frames    each: length (4 bytes, big-endian), CRC-32 of length and payload (4 bytes),
               payload (MessagePack of one record below)
     zeros     space reserved ahead; a length of 0 ends the segment
 
-The first record of a segment is :class:`Opened`. A frame whose length runs past the end
-of the file or whose CRC does not match ends the segment: it is the torn tail of a write
-that was never acknowledged. Later segments are still read, because every start of the
-daemon opens a new one.
+The first record of a segment is :class:`Opened`. A frame whose length runs past the end of the file
+or whose CRC does not match ends the segment: it is the torn tail of a write that was never
+acknowledged. Later segments are still read, because every start of the daemon opens a new one.
 
-Records are MessagePack arrays, tagged with their name. Evolution: fields are only ever
-appended, with a default, and records added. A version that does so for the first time since a
-release raises LEVEL, which stands in the first record of each segment: an older reader would
-skip a field it does not know, and lose what it says, so it refuses a higher level. Any other
-change takes a new format version. In every version the frames are these and the first record is
-an :class:`Opened`, so that whoever refuses a segment can say which version wrote it.
+Records are MessagePack arrays, tagged with their name. Evolution: fields are only ever appended,
+with a default, and records added. A version that does so for the first time since a release raises
+LEVEL, which stands in the first record of each segment: an older reader would skip a field it does
+not know, and lose what it says, so it refuses a higher level. Any other change takes a new format
+version. In every version the frames are these and the first record is an :class:`Opened`, so that
+whoever refuses a segment can say which version wrote it.
 """
 
 from __future__ import annotations

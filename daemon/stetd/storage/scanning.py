@@ -1,9 +1,9 @@
-"""Looking at all files of a workspace: which there are, by their stat data; none is read.
+"""Scanning all files of a workspace by their stat data; none is read.
 
-What ``.gitignore`` files leave out is passed over, unless the history has it already: as with
-Git, what is tracked stays tracked. Never looked at: ``.git`` in any disguise, embedded bare
-repositories, other file systems, names that no path of the history can have, and what is neither
-a file nor a link. Directories are opened under the workspace's own handle; links are not followed.
+What ``.gitignore`` files leave out is passed over, unless the history has it already (as with
+Git). Never scanned: ``.git`` in any disguise, embedded bare repositories, other file systems,
+names that no path of the history can have, and what is neither a file nor a link. Directories are
+opened under the workspace's own handle; links are not followed.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import re
 import stat
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -20,11 +21,10 @@ from stet.wire.failures import Refused
 from stetd.editing.paths import TEMPORARY_PREFIX, check_component, is_git_directory_name
 from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
 from stetd.history.ignoring import IgnoreFile, is_ignored
-from stetd.history.objects import TREE, Entry, LoadTree, object_id
+from stetd.history.objects import TREE, Entry, Image, LoadTree
 from stetd.storage.stat_cache import Known, Stamp
-from stetd.storage.worktree import Worktree, read_descriptor
+from stetd.storage.worktree import Worktree
 
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _LARGEST_IGNORE_FILE = 1 << 20
 _MOST_SKIPPED = 100
 #: So many places that could not be looked at are named, and one more if there are more.
@@ -187,30 +187,25 @@ class Scan:
 
     def _names(self, here: _Waiting) -> dict[str, os.stat_result] | None:
         """What is in a directory; None if it can't be looked into."""
+        found = {}
         try:
-            target = self._worktree.resolver.locate(here.path + "x")
+            with self._worktree.resolver.locate(here.path + "x") as target:
+                if target.missing or target.path != here.path + "x":
+                    self._pass(here.path)
+                    return None  # gone, or a link, since it was seen
+                with os.scandir(target.dir_fd) as entries:
+                    for entry in entries:
+                        with suppress(FileNotFoundError):
+                            found[entry.name] = entry.stat(follow_symlinks=False)
         except Refused as refusal:
             self._pass(here.path, refusal.message)
             return None
-        try:
-            if target.missing or target.path != here.path + "x":
-                self._pass(here.path)
-                return None  # gone, or a link, since it was seen
-            found = {}
-            with os.scandir(target.dir_fd) as entries:
-                for entry in entries:
-                    try:
-                        found[entry.name] = entry.stat(follow_symlinks=False)
-                    except FileNotFoundError:
-                        continue
-            return found
         except OSError as error:
             if not here.path:
                 raise
             self._pass(here.path, error.strerror or repr(error))
             return None
-        finally:
-            target.close()
+        return found
 
     def _is_usable(self, path: str, name: str, info: os.stat_result) -> bool:
         """Whether the history can have it; if not, that is noted where it is not plain."""
@@ -244,8 +239,8 @@ class Scan:
         folder.stamps[name] = stamp
         tracked = folder.tracked.get(name)
         if known is not None and known[0] == stamp and tracked is not None:
-            oid = known[1].hex()
-            if (tracked.mode, tracked.oid) == (_git_mode(stamp.mode), oid):
+            image = Image(known[1].hex(), stamp.mode)
+            if (tracked.mode, tracked.oid) == (image.git_mode, image.oid):
                 folder.entries[name] = tracked
                 folder.cached[name] = known
                 return
@@ -263,36 +258,12 @@ class Scan:
     def _ignore_file(self, folder: Folder) -> IgnoreFile | None:
         """A directory's ``.gitignore``; Git does not follow one that is a link."""
         path = folder.path + ".gitignore"
-        content = self._ignore_content(path)
-        if content is None:
-            return None
-        self.ignores[path] = object_id("blob", content)
-        self.rules[folder.path] = IgnoreFile(content, folder.path)
-        return self.rules[folder.path]
-
-    def _ignore_content(self, path: str) -> bytes | None:
         try:
-            target = self._worktree.resolver.locate(path)
+            found = self._worktree.read_path(path, _LARGEST_IGNORE_FILE)
         except Refused:
             return None
-        try:
-            if target.missing or target.path != path:
-                return None
-            fd = os.open(target.name, _READ, dir_fd=target.dir_fd)
-            try:
-                info = os.fstat(fd)
-                if not stat.S_ISREG(info.st_mode) or info.st_size > _LARGEST_IGNORE_FILE:
-                    return None
-                return read_descriptor(fd, info.st_size)
-            finally:
-                os.close(fd)
-        except OSError:
+        if found is None or found.data is None or found.is_link:
             return None
-        finally:
-            target.close()
-
-
-def _git_mode(mode: int) -> int:
-    if stat.S_ISLNK(mode):
-        return 0o120000
-    return 0o100755 if mode & stat.S_IXUSR else 0o100644
+        self.ignores[path] = found.oid
+        self.rules[folder.path] = IgnoreFile(found.data, folder.path)
+        return self.rules[folder.path]

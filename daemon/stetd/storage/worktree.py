@@ -1,9 +1,8 @@
 """Reading and replacing the files of one workspace, under its directory handle.
 
-Replacing a file is exchange-and-verify (ARCHITECTURE.md 1): the new content is staged
-in a temporary file beside it, the two names are swapped atomically, and what came out is
-compared with what was read. Nothing is ever overwritten, so nothing can be lost between
-reading and replacing; the caller (the transaction) decides what to do about a difference.
+A file is replaced by exchange and compare: the new content is staged in a temporary file beside
+it, the two names are exchanged atomically, and what came out is compared with what was read. The
+caller (the transaction) decides what to do about a difference.
 """
 
 from __future__ import annotations
@@ -51,6 +50,14 @@ _UNKNOWN_IDS = (
     "and the hardened service can't keep that. Give the file the group of the daemon (chgrp), or "
     "let the person at the machine run: stet service install --no-hardened"
 )
+_KINDS = {
+    stat.S_IFDIR: "a directory",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+_OTHER = "not a regular file"
 #: What ``link`` answers where there are no hard links (or none to this file).
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS})
 
@@ -92,8 +99,7 @@ def _second_name(temporary: str) -> str:
 def mode_for_new_file(directory_mode: int) -> int:
     """Permission bits of a new file: those of its directory without execution.
 
-    A private directory gives private files, a group's directory files that the group can
-    write. The daemon's own umask would say nothing about the workspace.
+    A private directory gives private files, a group's directory files that the group can write.
     """
     return stat.S_IFREG | (directory_mode & 0o666) | 0o600
 
@@ -107,26 +113,6 @@ def read_descriptor(fd: int, size: int) -> bytes:
     while chunk := os.read(fd, _CHUNK):
         chunks.append(chunk)
     return b"".join(chunks)
-
-
-def _too_large(path: str, size: int, limit: int) -> Refused:
-    return refuse(
-        Kind.FILE_TOO_LARGE,
-        f"{path}: this file has {size:,} bytes, {limit:,} is the "
-        "most that is read or edited (max_file_bytes in the configuration)",
-        path=path,
-    )
-
-
-def _describe(mode: int) -> str:
-    names = {
-        stat.S_IFDIR: "a directory",
-        stat.S_IFIFO: "a named pipe",
-        stat.S_IFSOCK: "a socket",
-        stat.S_IFCHR: "a device",
-        stat.S_IFBLK: "a device",
-    }
-    return names.get(stat.S_IFMT(mode), "not a regular file")
 
 
 def _open_root(root: str) -> int:
@@ -194,7 +180,8 @@ class Worktree:
         if found.data is None:
             raise refuse(
                 Kind.NOT_A_FILE,
-                f"{target.path}: this is {_describe(found.mode)}; only regular files can be edited",
+                f"{target.path}: this is {_KINDS.get(stat.S_IFMT(found.mode), _OTHER)}; only "
+                "regular files can be edited",
                 path=target.path,
             )
         return found
@@ -208,12 +195,12 @@ class Worktree:
         path: str | None = None,
         seen: os.stat_result | None = None,
     ) -> OnDisk:
-        """What stands at a name, read so that size and time agree with the content.
+        """What is at a name, read so that size and time agree with the content.
 
-        ``path`` is what a refusal calls it, ``seen`` what stood there just now: it saves a look.
-
+        ``path``: what a refusal calls it; ``seen``: its stat data, if they were read just now.
         Raises FileNotFoundError, other OSError, Refused (file_too_large).
         """
+        path = path or name
         for _ in range(20):
             before = seen or os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
             seen = None
@@ -238,7 +225,12 @@ class Worktree:
                 if not stat.S_ISREG(opened.st_mode):
                     continue
                 if limit is not None and opened.st_size > limit:
-                    raise _too_large(path or name, opened.st_size, limit)
+                    raise refuse(
+                        Kind.FILE_TOO_LARGE,
+                        f"{path}: this file has {opened.st_size:,} bytes, {limit:,} is the most "
+                        "that is read or edited (max_file_bytes in the configuration)",
+                        path=path,
+                    )
                 data = read_descriptor(fd, opened.st_size)
                 after = os.fstat(fd)
             finally:
@@ -259,6 +251,14 @@ class Worktree:
             read_at_ns=time.time_ns(),
             oid=object_id("blob", data) if data is not None else "",
         )
+
+    def read_path(self, path: str, limit: int) -> OnDisk | None:
+        """The file at a path of the history; None where there is none, or a link above it.
+
+        Raises Refused as :meth:`read` and ``resolve`` do.
+        """
+        with self.resolver.locate(path) as target:
+            return self.read(target, limit) if target.path == path else None
 
     def directory_mode(self, target: Target) -> int:
         """Permission bits of the deepest directory of the target that exists."""
@@ -476,20 +476,14 @@ class Worktree:
         """As :meth:`discard`, by the temporary file's path, if it is there."""
         folder, _, name = path.rpartition("/")
         try:
-            target = self.resolve_exactly(f"{folder}/x" if folder else "x")
+            with self.resolve_exactly(f"{folder}/x" if folder else "x") as target:
+                if not target.missing:
+                    self._disk.unlink(name, target.dir_fd)
         except Refused:
             return
         except OSError as error:
-            self._leave(path, error)
-            return
-        try:
-            if not target.missing:
-                self._disk.unlink(name, target.dir_fd)
-        except OSError as error:
             if error.errno != errno.EISDIR:
                 self._leave(path, error)
-        finally:
-            target.close()
 
     def remove_directory(self, path: str) -> None:
         """Remove a directory that a call made, if nobody has put anything into it.
@@ -504,13 +498,9 @@ class Worktree:
         except OSError as error:
             self._leave(f"{path}/", error)
             return
-        try:
+        with target:
             if not target.missing:
-                self._disk.rmdir(target.name, target.dir_fd)
-        except OSError as error:
-            self._directory_stays(path, error)
-        finally:
-            target.close()
+                self._remove_below(target.dir_fd, path)
 
     def remove_made(self, target: Target, made: list[str]) -> None:
         """Remove the directories that :meth:`make_directories` has made for a target.
@@ -525,7 +515,9 @@ class Worktree:
                 self._remove_below(here, left.pop())
             while left and left[-1] == "/".join(at):
                 above = os.open("..", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=here)
-                info, here = os.fstat(here), _closing(here, above)
+                info = os.fstat(here)
+                os.close(here)
+                here = above
                 there = os.stat(at[-1], dir_fd=here, follow_symlinks=False)
                 if os.path.samestat(info, there):
                     self._remove_below(here, left[-1])
@@ -585,29 +577,18 @@ class Worktree:
 
     def _sync_one(self, path: str, flags: int) -> None:
         try:
-            target = self.resolver.locate(path)
-        except Refused:
-            return
-        try:
-            if not target.missing:
-                fd = os.open(target.name, flags, dir_fd=target.dir_fd)
-                try:
-                    self._disk.fsync(fd)
-                finally:
-                    os.close(fd)
-        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            with self.resolver.locate(path) as target:
+                if not target.missing:
+                    fd = os.open(target.name, flags, dir_fd=target.dir_fd)
+                    try:
+                        self._disk.fsync(fd)
+                    finally:
+                        os.close(fd)
+        except (Refused, FileNotFoundError, NotADirectoryError, PermissionError):
             return
         except OSError as error:
             if error.errno not in _NO_FILE:
                 raise
-        finally:
-            target.close()
-
-
-def _closing(old: int, new: int) -> int:
-    """The new handle, the old one given back."""
-    os.close(old)
-    return new
 
 
 def _ancestors(path: str) -> list[str]:
