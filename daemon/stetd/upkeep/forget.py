@@ -1,18 +1,16 @@
 """Forgetting a path: for a secret that got into the history.
 
-    look      which commits had it; whether anything stands in the way
+    look      which commits had it; whether anything is in the way
     rewrite   these commits and all after them, without it, into packs
               (:mod:`stetd.historian.maintenance.forget_scan`)
-    switch    the commits made meanwhile; a commit of kind ``forget`` that names the path,
-              not its content; the old and new ids (:mod:`stetd.repository.rewritten`). All durable;
-              then one journal record lets the history go on from there
+    switch    the commits made meanwhile; a commit of kind ``forget`` that names the path, not its
+              content; the old and new ids (:mod:`stetd.repository.rewritten`). All durable; then
+              one journal record lets the history go on from there
     finish    a checkpoint in a new segment, so that nothing older stays in the journal;
-              references; replies by request id; query index; stat data; then what nothing needs
-              any more is collected
+              references; stored replies; query index; stat data; then gc
 
 Killed before the record, the history is the old one; after it, the new one, and the next start
-finishes. Files of the workspace are never touched: what still stands at the path is recorded
-again when it is edited.
+finishes. Files of the workspace are never touched.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ from stetd.storage.journal_format import ClipboardSet, Cut, Rewritten
 from stetd.storage.progress import Progress
 from stetd.upkeep.schedule import Job, check_open, checkpoint, collect, record
 
-#: So often what calls have added meanwhile is rewritten.
+#: How often what calls have added meanwhile is rewritten.
 _ROUNDS = 20
 
 
@@ -93,7 +91,11 @@ class _Forgetting:
             rewritten=found.rewritten,
             contents=len(found.blobs),
             also_at=found.also_at,
-            in_workspace=[path for path in found.paths if self._is_there(path)],
+            in_workspace=[
+                path
+                for path in found.paths
+                if os.path.lexists(os.path.join(self.workspace.root, path))
+            ],
             clipboards=holding,
             clipboards_removed=asked.clipboards and not asked.preview,
             contents_left=contents_left,
@@ -115,8 +117,7 @@ class _Forgetting:
         oldest = cut.oldest if cut is not None else None
         asked = LeavingOut(self.asked.path, self.asked.contents, self.asked.preview, oldest, texts)
         place = self.writer.place(self.workspace)
-        historian = self.writer.historian
-        return await historian.work("leave out", asked, LeftOut, self.progress, place)
+        return await self.writer.historian.work("leave out", asked, LeftOut, self.progress, place)
 
     def _clipboards(self) -> dict[ClipboardRef, str]:
         sessions = sorted(self.writer.state.sessions.values(), key=lambda each: each.name)
@@ -137,13 +138,10 @@ class _Forgetting:
                 self.writer.record(removed)
                 state.apply(removed)
 
-    def _is_there(self, path: str) -> bool:
-        return os.path.lexists(os.path.join(self.workspace.root, path))
-
     # -- the switch
 
     async def _switch(self, found: LeftOut, holding: list[ClipboardRef]) -> tuple[str, LeftOut]:
-        """Let the history go on from the rewritten commits: the commit that says so."""
+        """Let the history go on from the rewritten commits; the commit that says so."""
         await reached("forget.rewritten")
         if self.asked.clipboards:
             self._remove_clipboards(holding)
@@ -178,7 +176,7 @@ class _Forgetting:
         return commit
 
     def _forget_commit(self, found: LeftOut) -> str:
-        """Write the commit, durably; its id."""
+        """Write the commit durably; its id."""
         asked = self.asked
         meta = CommitMeta(
             kind="forget",
@@ -207,16 +205,13 @@ class _Forgetting:
         return msgspec.structs.replace(cut, oldest=found.oldest)
 
 
-# -- afterwards
-
-
 def rest_of_forgetting(writer: Writer, workspace: Workspace) -> Job[None]:
-    """What a kill has left undone of forgetting a path."""
+    """The job that finishes a forget which a kill has interrupted."""
     return Job("forget", workspace.root, lambda progress: finish(writer, workspace, progress))
 
 
 async def finish(writer: Writer, workspace: Workspace, progress: Progress) -> None:
-    """Do what has to be done when the history is another one; may be done again."""
+    """Do what is to be done after the switch; may be done again."""
     state, historian = writer.state, writer.historian
     rewritten = state.known[workspace.name].forgetting
     if rewritten is None:
