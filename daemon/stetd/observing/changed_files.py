@@ -57,7 +57,7 @@ def look_at_workspace(place: Place, known: KnownFiles, asked: Looking) -> Differ
                 place.worktree,
                 repository.load_tree,
                 tree,
-                known,
+                known.folder,
                 max_files=asked.max_files,
                 max_file_bytes=place.max_file_bytes,
                 excludes=place.excludes,

@@ -36,6 +36,8 @@ from stetd.transaction.sealing import seal_restoring
 from stetd.transaction.transaction import Displaced, FileWork, PutBack, install, mark_published
 
 _log = logging.getLogger(__name__)
+#: A commit, and the number of the record that has it.
+RecordedCommit = tuple[int, CommitRecord | Rewritten]
 
 
 class Temporary(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,7 +83,7 @@ class Replay:
     boots: dict[str, str] = field(default_factory=dict)
     temporaries: list[Temporary] = field(default_factory=list)
     directories: list[Emptied] = field(default_factory=list)
-    commits: list[tuple[int, CommitRecord | Rewritten]] = field(default_factory=list)
+    commits: list[RecordedCommit] = field(default_factory=list)
     blobs: dict[str, bytes] = field(default_factory=dict)
     #: Contents of files that the history does not keep.
     private: dict[str, bytes] = field(default_factory=dict)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from stetd.history.objects import NewObject, same_image
-from stetd.recovery.files import Emptied, Recovered, Replay, Settling, Temporary
+from stetd.recovery.files import Emptied, RecordedCommit, Recovered, Replay, Settling, Temporary
 from stetd.recovery.table import Link
 from stetd.repository.stored_objects import StoredObjects
 from stetd.session.modes import UNRESTRICTED
@@ -29,7 +29,6 @@ from stetd.storage.journal_format import (
     ClipboardSet,
     CommitRecord,
     ModeSet,
-    PathChange,
     Published,
     Reached,
     Record,
@@ -75,10 +74,8 @@ def begun_anew(known: WorkspaceState) -> WorkspaceState:
     )
 
 
-def _after(
-    commits: Sequence[tuple[int, CommitRecord | Rewritten]], head: str | None
-) -> Sequence[tuple[int, CommitRecord | Rewritten]]:
-    """Those of a history's commits that come after one of them; all, if it is none of them."""
+def _after(commits: Sequence[RecordedCommit], head: str | None) -> Sequence[RecordedCommit]:
+    """A history's commits that come after one of them; all, if it is none of them."""
     for at in range(len(commits), 0, -1):
         commit = commits[at - 1][1]
         if head == (commit.head if isinstance(commit, Rewritten) else commit.oid):
@@ -120,8 +117,8 @@ class Recovery:
     def replay(self, checkpoint: Checkpoint | None, records: Sequence[Placed]) -> None:
         """Rebuild the state; nothing is written.
 
-        Records before the checkpoint's watermark count only for a workspace that was deferred:
-        for its files, and for its commits if its history was damaged.
+        Records before the checkpoint's watermark count only for a deferred workspace: for its
+        files, and for its commits if its history was damaged.
         """
         state = self._state
         mark = (0, 0)
@@ -135,8 +132,7 @@ class Recovery:
             if isinstance(placed.record, Published):
                 self._published.add(placed.record.number)
             elif isinstance(placed.record, Abort):
-                voided = dict.fromkeys(placed.record.voided, placed.record.number)
-                self._voided.update(voided)
+                self._voided.update(dict.fromkeys(placed.record.voided, placed.record.number))
         for placed in records:
             self._hold(placed, mark)
             if (placed.segment, placed.offset) >= mark:
@@ -197,8 +193,23 @@ class Recovery:
             chain.append(Link(change.after, published=marked))
             replay.boots[change.path] = boot
             if change.temporary:
-                self._note_temporary(replay, boot, record, change)
-        self._note_directories(replay, boot, record)
+                temporary = Temporary(
+                    path=change.path,
+                    name=change.temporary,
+                    settled_by=self._voided.get(record.number, record.number),
+                    boot=boot,
+                    before=change.before,
+                    position=len(chain) - 1,
+                )
+                replay.temporaries.append(temporary)
+        voided_by = self._voided.get(record.number)
+        if voided_by is None:
+            paths, settled_by = record.leftover_directories, record.number
+        else:
+            made = {path for commit in record.commits for path in commit.meta.directories}
+            paths, settled_by = sorted(made, reverse=True), voided_by
+        if paths:
+            replay.directories.append(Emptied(paths, settled_by, boot))
 
     def _apply_change(self, record: Change) -> None:
         state = self._state
@@ -221,30 +232,6 @@ class Recovery:
         if record.request is not None:
             known = answered(record)
             state.requests[known.key] = known
-
-    def _note_temporary(
-        self, replay: Replay, boot: str, record: Change, change: PathChange
-    ) -> None:
-        replay.temporaries.append(
-            Temporary(
-                path=change.path,
-                name=change.temporary,
-                settled_by=self._voided.get(record.number, record.number),
-                boot=boot,
-                before=change.before,
-                position=len(replay.chains[change.path]) - 1,
-            )
-        )
-
-    def _note_directories(self, replay: Replay, boot: str, record: Change) -> None:
-        voided_by = self._voided.get(record.number)
-        if voided_by is None:
-            paths, settled_by = record.leftover_directories, record.number
-        else:
-            made = {path for commit in record.commits for path in commit.meta.directories}
-            paths, settled_by = sorted(made, reverse=True), voided_by
-        if paths:
-            replay.directories.append(Emptied(paths, settled_by, boot))
 
     def _note_abort(self, replay: Replay, boot: str, record: Abort) -> None:
         replay.blobs.update(record.blobs)
@@ -323,10 +310,9 @@ class Recovery:
     def settle(self, workspace: Workspace, journal: Journal) -> Settled:
         """Bring the files of a workspace to their last image; new commits go on its head.
 
-        The decisions are journalled and synced before any of them is carried out. Raises
-        OSError and JournalBroken if they can't be; MissingObject, with nothing decided yet, if
-        the history lacks what they need. Where something stays unsettled the workspace is put
-        off until the next start.
+        The decisions are journalled and synced before any of them is carried out. Raises OSError
+        and JournalBroken if they can't be; MissingObject, with nothing decided yet, if the history
+        lacks what they need. Where something stays unsettled the workspace is deferred.
         """
         replay = self._replays.get(workspace.name)
         if replay is None:
@@ -348,7 +334,7 @@ class Recovery:
         return Settled(settling.objects, set(replay.chains), settling.unsettled)
 
     def defer(self, name: str, *, damaged: bool = False) -> None:
-        """Keep what taking the workspace up will need, in the journal too.
+        """Keep what opening the workspace will need, in the journal too.
 
         ``damaged``: its commits as well, because Git can't have them yet.
         """

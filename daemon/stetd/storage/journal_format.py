@@ -295,19 +295,9 @@ class Checkpoint(_Record, frozen=True):
 
 
 Record = (
-    Opened
-    | Change
-    | Published
-    | Abort
-    | SessionOpened
-    | SessionEnded
-    | ModeSet
-    | UpgradeSet
-    | ClipboardSet
-    | WorkspaceAllowed
-    | WorkspaceForgotten
-    | Checkpoint
-)
+    Opened | Change | Published | Abort | SessionOpened | SessionEnded | ModeSet | UpgradeSet
+    | ClipboardSet | WorkspaceAllowed | WorkspaceForgotten | Checkpoint
+)  # fmt: skip
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Record)
@@ -336,8 +326,8 @@ def frames(records: Iterable[Record]) -> bytes:
 def read_segment(data: bytes) -> tuple[list[tuple[int, Record]], int]:
     """The records of a segment with their offsets, and where the sound part ends.
 
-    Raises FormatError for another format version or a file that is no segment. A file
-    whose header is torn (a beginning of it, or nothing, before zeros) has no records.
+    A file whose header is torn (a beginning of it, or nothing, before zeros) has no records.
+    Raises FormatError for another format version or a file that is no segment.
     """
     begun = data.rstrip(b"\0")
     if len(begun) < len(MAGIC) and MAGIC.startswith(begun):
@@ -349,7 +339,11 @@ def read_segment(data: bytes) -> tuple[list[tuple[int, Record]], int]:
     records: list[tuple[int, Record]] = []
     end = len(MAGIC)
     for offset, payload in payloads(data, end):
-        record = _decoded(payload, data)
+        try:
+            record = decode(payload)
+        except msgspec.MsgspecError as error:
+            # Its checksum is right: somebody has written it so.
+            raise TooNew(too_new(_writer_of(data))) from error
         if isinstance(record, Opened) and record.level > LEVEL:
             raise TooNew(too_new(record.version))
         records.append((offset, record))
@@ -391,15 +385,6 @@ def too_new(version: str) -> str:
         f"it. Nothing was changed. Install that version again (pip install {install}), or begin "
         "a history beside it, with STET_STATE_DIR set to another directory."
     )
-
-
-def _decoded(payload: bytes, segment: bytes) -> Record:
-    try:
-        record: Record = _decoder.decode(payload)
-    except msgspec.MsgspecError as error:
-        # Its checksum is right: somebody has written it so.
-        raise TooNew(too_new(_writer_of(segment))) from error
-    return record
 
 
 def _writer_of(segment: bytes) -> str:

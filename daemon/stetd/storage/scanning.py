@@ -12,10 +12,10 @@ import os
 import re
 import stat
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from stet.wire.failures import Refused
 from stetd.editing.paths import TEMPORARY_PREFIX, check_component, is_git_directory_name
@@ -27,22 +27,14 @@ from stetd.storage.worktree import Worktree
 
 _LARGEST_IGNORE_FILE = 1 << 20
 _MOST_SKIPPED = 100
-#: So many places that could not be looked at are named, and one more if there are more.
+#: How many places that could not be scanned are named, and one more if there are more.
 MOST_PASSED = 1000
-#: Names that no rule is about; to ask all rules takes longer than all else.
+#: Names that no rule is about: asking all rules takes longer than all else.
 _ORDINARY = re.compile(r"(?![Gg][Ii][Tt]~)[A-Za-z0-9_-][A-Za-z0-9_. -]*")
 _NO_LINKS = {".gitattributes", ".gitignore", ".gitmodules", ".mailmap"}
 _BARE = {"HEAD", "objects", "refs"}
-#: Beyond so many times the limit nobody wants to know how many there are.
+#: Files are counted up to so many times the limit.
 _COUNTED = 10
-
-
-class Cache(Protocol):
-    """What was known of a workspace's files at another time."""
-
-    def folder(self, path: str) -> Known:
-        """What is known of the files in a directory."""
-        ...
 
 
 class Skipped(NamedTuple):
@@ -80,7 +72,8 @@ class _Waiting(NamedTuple):
 class Scan:
     """The files of a workspace. ``load_tree`` and ``tree`` (None: none yet) say what is tracked.
 
-    ``inner``: directories, each with a slash at its end, that are not looked into.
+    ``known``: what was known of the files in a directory. ``inner``: directories, each with a
+    slash at its end, that are not scanned.
     """
 
     def __init__(
@@ -88,7 +81,7 @@ class Scan:
         worktree: Worktree,
         load_tree: LoadTree,
         tree: str | None,
-        cache: Cache,
+        known: Callable[[str], Known],
         *,
         max_files: int,
         max_file_bytes: int,
@@ -97,7 +90,7 @@ class Scan:
     ) -> None:
         self._worktree = worktree
         self._load_tree = load_tree
-        self._cache = cache
+        self._known = known
         self._max_files = max_files
         self._max_file_bytes = max_file_bytes
         self._excludes = excludes
@@ -114,8 +107,8 @@ class Scan:
         self.by_top = Counter[str]()
         self.skipped: list[Skipped] = []
         self.skipped_count = 0
-        #: Where something stands that was not looked at and may be in reach another time, with
-        #: all below it ("": everything). Not what is ignored or excluded.
+        #: What exists and could not be scanned, with all below it ("": everything). Not what is
+        #: ignored or excluded.
         self.passed: list[str] = []
         #: The ``.gitignore`` files that are followed, and the ids of their contents. ``untold``:
         #: where that is something else than what is tracked; "": none is followed there.
@@ -126,7 +119,7 @@ class Scan:
         self._tree = tree
 
     def walk(self) -> Iterator[None]:
-        """Look at everything; yields often. Raises OSError for the root only."""
+        """Scan everything; yields often. Raises OSError for the root only."""
         waiting = [_Waiting("", self._tree, (), False)]
         while waiting and self.files <= _COUNTED * self._max_files:
             here = waiting.pop()
@@ -162,7 +155,7 @@ class Scan:
             own = self._ignore_file(folder) if ".gitignore" in names else None
             ignores = [*ignores, own] if own else ignores
             self._tell_ignores(folder)
-        known = self._cache.folder(here.path)
+        known = self._known(here.path)
         for name in sorted(names):
             info = names[name]
             directory = stat.S_ISDIR(info.st_mode)

@@ -21,7 +21,7 @@ import msgspec
 
 from stet.wire.failures import Kind, Refused, refuse
 from stetd.config.directories import unknown_owner
-from stetd.editing.paths import TEMPORARY_PREFIX
+from stetd.editing.paths import TEMPORARY_PREFIX, directories_above
 from stetd.failpoints import failpoint
 from stetd.history.objects import Image, object_id
 from stetd.storage.disk import UNSUPPORTED_RENAME, Disk
@@ -567,9 +567,9 @@ class Worktree:
 
         A file that is gone meanwhile is passed over; so is one that became unreachable.
         """
-        directories = set()
+        directories = set[str]()
         for path in paths:
-            directories.update(_ancestors(path))
+            directories.update(directories_above(path))
             self._sync_one(path, _READ)
         for directory in directories:
             self._sync_one(directory, _READ | os.O_DIRECTORY)
@@ -589,11 +589,6 @@ class Worktree:
         except OSError as error:
             if error.errno not in _NO_FILE:
                 raise
-
-
-def _ancestors(path: str) -> list[str]:
-    parts = path.split("/")[:-1]
-    return ["/".join(parts[: i + 1]) for i in range(len(parts))]
 
 
 def _close(fd: int) -> None:
