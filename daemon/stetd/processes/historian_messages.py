@@ -22,10 +22,10 @@ class Message(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class Place(Message, frozen=True):
-    """Where a question is about: a workspace as it was when the question came.
+    """The workspace that a question is about, as it was when the question came.
 
     ``number``: the record that the answer must have seen. ``directory``: the session's, relative to
-    the root. ``inner``: the workspaces inside this one, as the beginnings of their paths.
+    the root. ``inner``: the workspaces inside this one, as prefixes of their paths.
     """
 
     name: str

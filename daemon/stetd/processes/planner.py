@@ -1,11 +1,10 @@
-"""Processes that plan: a call that takes long has an interpreter, and a processor, of its own.
+"""Processes that plan calls which take long.
 
-A thread would not do. Most of planning is Python, or C that keeps the interpreter, so the daemon
-would wait for it at every step; and nothing can stop a thread.
+A thread would not do: most of planning keeps the interpreter's lock, and nothing can stop a thread.
 
-:class:`Planner` is one such process, as the daemon has it: it is given the parameters of one call
-after the other, asks what it wants to know of the workspace, and answers with a plan or a
-refusal. It opens no file, and changes nothing.
+:class:`Planner` is the daemon's end of one: it sends the parameters of one call after the other,
+answers the questions about the workspace, and receives a plan or a refusal. The process opens no
+file, and changes nothing.
 
 A planner lives on a *leash*: a pipe whose other end the daemon holds. When that is let go, on
 purpose or because the daemon was killed, the kernel ends the planner (SIGIO), whatever it is doing.
@@ -126,8 +125,8 @@ class Planner:
     ) -> RecordedPlan:
         """Plan one call of a dialect, and record it; a refusal is an outcome as well.
 
-        ``until``: when (monotonic) it has taken too long, which is a refusal. Raises PlannerLost
-        PlanningFailed, and what the world raises but for refusals.
+        ``until``: when (monotonic) it has taken too long, which is a refusal. Raises PlannerLost,
+        PlanningFailed, and what the world raises except refusals.
         """
         if self.spoilt:
             raise PlannerLost("nobody knows where it is since the call before")
