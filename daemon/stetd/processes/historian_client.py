@@ -272,7 +272,7 @@ class Historian(asyncio.Protocol):
                 waiting.asked += 1
                 self._say(waiting.message)
             else:
-                self._give_up(number, refused_anew(_LOST))
+                self._settle(number, error=refused_anew(_LOST))
         self._watch()
 
     def pause_writing(self) -> None:
@@ -303,7 +303,7 @@ class Historian(asyncio.Protocol):
             self._timer = None
         for number, waiting in list(self._waiting.items()):
             if self._closing or not isinstance(waiting.message, messages.Ask):
-                self._give_up(number, HistorianLost())
+                self._settle(number, error=HistorianLost())
         if self._closing:
             if not self._ended.done():
                 self._ended.set_result(None)
@@ -354,17 +354,15 @@ class Historian(asyncio.Protocol):
     def _hear(self, said: messages.ToEngine) -> None:
         match said:
             case messages.Answer():
-                self._give(said.id, said.result)
-            case messages.Done():
-                self._give(said.id, None)
+                self._settle(said.id, said.result)
             case messages.Declined():
-                self._give_up(said.id, said.refusal)
+                self._settle(said.id, error=said.refusal)
             case messages.Cannot(reason=reason):
                 failed = SyncFailed(5, reason) if said.sync_failed else HistorianLost(reason)
-                self._give_up(said.id, failed)
+                self._settle(said.id, error=failed)
             case messages.Failed():
                 _log.error("a question failed: %s\n%s", said.reason, said.traceback)
-                self._give_up(said.id, refused_anew(_DEFECT))
+                self._settle(said.id, error=refused_anew(_DEFECT))
             case messages.Trouble():
                 self.trouble, self.failures = said.reason, said.failures
             case messages.Answered():
@@ -377,15 +375,15 @@ class Historian(asyncio.Protocol):
             case messages.OtherVersion():
                 _log.error("stetd was upgraded to %s meanwhile: restart it", said.version)
 
-    def _give(self, number: int, result: object) -> None:
+    def _settle(self, number: int, result: object = None, error: Exception | None = None) -> None:
+        """Answer whoever waits for a question, if anybody still does."""
         waiting = self._waiting.pop(number, None)
-        if waiting is not None and not waiting.future.done():
-            waiting.future.set_result(result)
-
-    def _give_up(self, number: int, error: Exception) -> None:
-        waiting = self._waiting.pop(number, None)
-        if waiting is not None and not waiting.future.done():
+        if waiting is None or waiting.future.done():
+            return
+        if error is not None:
             waiting.future.set_exception(error)
+        else:
+            waiting.future.set_result(result)
 
     def _watch(self) -> None:
         """End a historian that hangs, so that another one is started."""

@@ -75,7 +75,7 @@ class Durable(Message, frozen=True):
 
 
 class MakeDurable(Message, frozen=True):
-    """Make all that was said to be durable in the journal durable in Git; then say Done.
+    """Make all that is durable in the journal durable in Git; then answer.
 
     ``without``: workspaces whose records the journal keeps.
     """
@@ -104,12 +104,6 @@ class End(Message, frozen=True):
 # -- what the historian says
 
 
-class Done(Message, frozen=True):
-    """It was done."""
-
-    id: int
-
-
 class Cannot(Message, frozen=True):
     """It can't be done at present. ``sync_failed``: nothing more can be made durable."""
 
@@ -119,10 +113,10 @@ class Cannot(Message, frozen=True):
 
 
 class Answer(Message, frozen=True):
-    """The answer to a question; MessagePack."""
+    """The answer to a question, in MessagePack; None (0xC0) when what was asked is done."""
 
     id: int
-    result: msgspec.Raw
+    result: msgspec.Raw = msgspec.Raw(b"\xc0")
 
 
 class Declined(Message, frozen=True):
@@ -183,7 +177,7 @@ ToHistorian = (
     Begin | Durable | MakeDurable | Ask | Options | Ping | End
 )  # fmt: skip
 ToEngine = (
-    Done | Cannot | Answer | Declined | Failed | Trouble | NewCommits | Answered
+    Cannot | Answer | Declined | Failed | Trouble | NewCommits | Answered
     | Pong | OtherVersion
 )  # fmt: skip
 _encoder = msgspec.msgpack.Encoder()

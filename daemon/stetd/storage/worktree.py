@@ -30,8 +30,8 @@ from stetd.storage.real_directories import open_real
 
 _log = logging.getLogger(__name__)
 
-#: Files up to this size are compared byte for byte; larger ones are trusted to be the
-#: same when inode, size and times are, unless they were written just before the read.
+#: Files up to this size are compared byte for byte; larger ones by inode, size and times, unless
+#: they were written just before the read.
 _ALWAYS_COMPARE = 1 << 20
 #: A file that changed so shortly before it was read may change again without its times doing so.
 RACY_NS = 50_000_000
@@ -137,8 +137,8 @@ class Worktree:
         self.root = root
         self._disk = disk
         self._root_fd = _open_root(root)
-        # A workspace that is forgotten, or deferred, may still be read by other threads: its handle
-        # goes with the last of them.
+        # Other threads may still read a workspace that was forgotten or deferred: the handle goes
+        # with the last of them.
         self._let_go = weakref.finalize(self, os.close, self._root_fd)
         self._let_go.atexit = False
         self.resolver = Resolver(root, self._root_fd, use_openat2=use_openat2)
@@ -267,10 +267,10 @@ class Worktree:
     # -- replacing
 
     def make_directories(self, target: Target, made: list[str]) -> None:
-        """Create the target's missing directories and add those that were made to ``made``.
+        """Create the target's missing directories, with the permission bits of the directory above.
 
-        They get the permission bits of the directory above. The target then has none
-        missing. Raises NotADirectoryError if something else has such a name meanwhile.
+        Those that were made are added to ``made``. Raises NotADirectoryError if something else has
+        such a name meanwhile.
         """
         mode = self.directory_mode(target) & 0o777 | 0o700
         while target.missing:
@@ -302,9 +302,9 @@ class Worktree:
     ) -> int:
         """Write the new content beside the file, with its mode.
 
-        ``like``: take over the present file's owner and extended attributes as well,
-        as far as the system lets us. Gives a handle on that file, for the caller to close, if
-        it is the one that was read; else -1.
+        ``like``: take over the present file's owner and extended attributes as well, as far as the
+        system lets us. Gives a handle on that file, for the caller to close, if it is the one that
+        was read; else -1.
         """
         if stat.S_ISLNK(mode):
             self._disk.symlink(content, temporary, target.dir_fd)
@@ -368,8 +368,8 @@ class Worktree:
     def _swap_by_renaming(self, target: Target, temporary: str) -> None:
         """Where names can't be exchanged: keep the old file by a second name, rename over it.
 
-        A save that lands between the two calls is lost; ``status`` tells that this file
-        system can do no better. Killed in between, :meth:`finish_swap` ends it.
+        A save between the two calls is lost; ``status`` says that this file system can do no
+        better. Killed in between, :meth:`finish_swap` ends it.
         """
         kept = _second_name(temporary)
         try:
@@ -407,9 +407,8 @@ class Worktree:
             self._disk.rename(target.name, temporary, target.dir_fd)
 
     def is_out(self, target: Target, temporary: str, expected: OnDisk, handle: int) -> bool:
-        """Whether what is at the temporary name is the file of a handle, and as it was read.
-
-        The handle is that of :meth:`stage`. It saves opening the file by its name.
+        """Whether what is at the temporary name is the file of :meth:`stage`'s handle, as it was
+        read. It saves opening the file by its name.
         """
         if handle < 0 or expected.size > _ALWAYS_COMPARE:
             return False
@@ -434,8 +433,7 @@ class Worktree:
                 return None
             found = self.look(target.dir_fd, temporary)
         except FileNotFoundError:
-            # Somebody removed our temporary file (a clean-up run); what was displaced is
-            # gone with it, and what was read is in the history.
+            # Somebody removed our temporary file; what was read is in the history.
             return None
         same = found.oid == expected.oid and not (found.mode ^ expected.mode) & _COMPARED_MODE
         return None if same and found.data is not None else found
@@ -457,10 +455,10 @@ class Worktree:
             self._leave(path, error)
 
     def resolve_exactly(self, path: str) -> Target:
-        """Where a path of the history is, the last component not followed.
+        """Resolve a path of the history, the last component not followed.
 
-        Raises Refused as ``resolve`` does, and path_outside_workspace if a directory above
-        it has become a link: what lies behind that is another path.
+        Raises Refused as ``resolve`` does, and path_outside_workspace if a directory above it has
+        become a link: what lies behind that is another path.
         """
         target = self.resolver.locate(path)
         if target.path != path:
@@ -486,9 +484,8 @@ class Worktree:
                 self._leave(path, error)
 
     def remove_directory(self, path: str) -> None:
-        """Remove a directory that a call made, if nobody has put anything into it.
+        """Remove a directory that a call made, if it is empty. Raises nothing.
 
-        Raises nothing: a directory that stays is no reason to give up what has been done.
         One that stays because of the disk, or of a leftover in it, is removed later.
         """
         try:
@@ -505,8 +502,8 @@ class Worktree:
     def remove_made(self, target: Target, made: list[str]) -> None:
         """Remove the directories that :meth:`make_directories` has made for a target.
 
-        As :meth:`remove_directory`, but through the handle, upwards: they are removed also where
-        the directory that they were made in has been moved to meanwhile.
+        As :meth:`remove_directory`, but upwards through the handle: also where the directory that
+        they were made in has been moved meanwhile.
         """
         left = list(made)
         here, at = os.dup(target.dir_fd), target.path.split("/")[: -1 - len(target.missing)]
@@ -563,9 +560,8 @@ class Worktree:
     # -- checkpoints
 
     def sync(self, paths: Iterable[str]) -> None:
-        """Make files, and the names of all directories above them, durable.
-
-        A file that is gone meanwhile is passed over; so is one that became unreachable.
+        """Make files, and the names of all directories above them, durable; not those that are
+        gone, or became unreachable.
         """
         directories = set[str]()
         for path in paths:
