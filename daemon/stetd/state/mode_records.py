@@ -22,7 +22,6 @@ from stetd.session.modes import (
     RESTRICTED,
     UNRESTRICTED,
     Grant,
-    Instant,
     Standing,
     granted,
     mode_at,
@@ -79,10 +78,7 @@ class Modes:
         return min(left, default=None)
 
     def end(self) -> None:
-        """Record and tell the ends of grants that have ended.
-
-        Also so that a clock which is set back later does not bring one back.
-        """
+        """Record and report grants that have ended, so that no clock set back revives one."""
         if not self._state.granted:
             return
         now = self._state.now()
@@ -180,32 +176,26 @@ class Modes:
         decided = decide(request, True, time=int(now.wall), note=note, until=end)
         self._take(UpgradeSet(decided, standing.mode, standing.grant))
         self._tell_mode(workspace.name, session.name)
-        self._decided(decided)
-        return decided
+        return self._decided(decided)
 
     def deny(self, request: UpgradeRequest, *, note: str) -> UpgradeRequest:
         """Leave everything as it is. Raises Refused."""
         decided = decide(request, False, time=int(self._state.now().wall), note=note)
         self._take(UpgradeSet(decided))
-        self._decided(decided)
-        return decided
+        return self._decided(decided)
 
     def _approve_what_may_write(self, workspace: Workspace) -> None:
         """A session whose mode was lifted otherwise has got what it asked for."""
         now = self._state.now()
         for request in pending_in(self._state.upgrades.values(), workspace.name):
             session = self._state.sessions.get((workspace.name, request.session))
-            if session is None or self._mode(session, workspace, now) == RESTRICTED:
+            if session is None or self._state.effective_mode(session, workspace) == RESTRICTED:
                 continue
             ends = [until(session.standing, now), until(workspace.standing, now)]
             end = min((each for each in ends if each is not None), default=None)
             decided = decide(request, True, time=int(now.wall), note="", until=end)
             self._take(UpgradeSet(decided))
             self._decided(decided)
-
-    @staticmethod
-    def _mode(session: Session, workspace: Workspace, now: Instant) -> str:
-        return stricter(mode_at(session.standing, now), mode_at(workspace.standing, now))
 
     # -- durable, in force, reported
 
@@ -218,9 +208,10 @@ class Modes:
         self._tell_request(request)
         return request
 
-    def _decided(self, request: UpgradeRequest) -> None:
+    def _decided(self, request: UpgradeRequest) -> UpgradeRequest:
         self._tell_request(request)
         self.on_decided(request)
+        return request
 
     def _tell_mode(
         self, name: str, session_name: str | None, session: Session | None = None

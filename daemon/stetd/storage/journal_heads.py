@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from stetd.storage.journal import Position, segment_name, segment_numbers
@@ -17,7 +17,6 @@ from stetd.storage.journal_format import (
     Abort,
     Change,
     Checkpoint,
-    CommitRecord,
     FormatError,
     Record,
     WorkspaceAllowed,
@@ -63,16 +62,14 @@ def read_heads(directory: str, until: Position, workspace: str) -> JournalHead:
             case Checkpoint():
                 checkpoint = record
             case Change() if record.workspace == workspace:
-                change = _commits(place, record.number, record.commits)
-                if record.rewritten is not None and record.rewritten.head:
-                    jump = record.rewritten.head, record.rewritten.commits
-                    change = change._replace(rewritten=jump)
-                changes.append(change)
+                new = record.rewritten
+                jump = (new.head, new.commits) if new is not None and new.head else None
+                changes.append(_commits(place, record, jump))
             case WorkspaceAllowed(name=name, anew=True) if name == workspace:
                 changes.append(Commits(place, 0, [], rewritten=(None, 0)))
             case Abort() if record.workspace == workspace:
                 voided.update(record.voided)
-                changes.append(_commits(place, record.number, record.commits))
+                changes.append(_commits(place, record))
     if checkpoint is not None:
         _check_segments(directory, range(checkpoint.segment, until.segment + 1))
     starts = {each.name: each for each in checkpoint.workspaces} if checkpoint else {}
@@ -90,8 +87,11 @@ def _check_segments(directory: str, needed: range) -> None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
 
-def _commits(place: tuple[int, int], number: int, commits: Iterable[CommitRecord]) -> Commits:
-    return Commits(place, number, [(commit.oid, commit.parent) for commit in commits])
+def _commits(
+    place: tuple[int, int], record: Change | Abort, jump: tuple[str, int] | None = None
+) -> Commits:
+    commits = [(commit.oid, commit.parent) for commit in record.commits]
+    return Commits(place, record.number, commits, jump)
 
 
 def _follow(
