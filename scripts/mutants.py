@@ -308,7 +308,7 @@ MUTANTS = [
         "observed-without-a-note",
         "what stood before a tool is not recorded",
         "observing/recording.py",
-        '        noted=sealing.asked.phase == "before" and sealing.asked.use is not None,',
+        '        noted=asked.phase == "before" and asked.use is not None,',
         "        noted=False,",
         ("tests/hooks/test_observe.py",),
     ),

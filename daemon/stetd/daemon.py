@@ -28,7 +28,7 @@ from stetd.history.protecting import Protection
 from stetd.methods import Handlers
 from stetd.methods.workspaces import Workspaces
 from stetd.planning.world import CallLimits
-from stetd.processes.historian_client import Base, Historian, HistorianProcess
+from stetd.processes.historian_client import Base, Historian, start_process
 from stetd.processes.historian_messages import Options
 from stetd.recovery.startup import Recovery, contents
 from stetd.recovery.workspaces import Opening
@@ -107,7 +107,7 @@ class Daemon:
         for number, known in enumerate(list(state.known.values()), start=1):
             tell(f"Recovering workspace {number} of {len(state.known)}: {len(records)} records")
             opening.at_start(known)
-        run = partial(InThread, disk) if other_disk else partial(HistorianProcess, keep=keep)
+        run = partial(InThread, disk) if other_disk else partial(start_process, keep=keep)
         historian = Historian(
             loop, directories.state, _options(settings), run, base, lambda: journal.position
         )

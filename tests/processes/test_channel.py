@@ -17,7 +17,7 @@ import pytest
 
 from memory_world import MemoryWorld
 from stet.wire.failures import Kind, Refused, refuse
-from stetd.editing.edits import Plan, PlannedFile, SourceFile
+from stetd.editing.edits import SourceFile
 from stetd.processes.channel import (
     Call,
     Channel,
@@ -26,8 +26,6 @@ from stetd.processes.channel import (
     DaemonChannel,
     Declined,
     Exhausted,
-    Message,
-    Planned,
     Ready,
     RootAnswer,
     Said,
@@ -40,7 +38,6 @@ from stetd.processes.recorded_plans import Answer, Question
 
 WORLD = MemoryWorld({"a.txt": b"one\n"})
 EDIT = {"path": "a.txt", "patches": [{"operation": "replace", "oldText": "one", "newText": "2"}]}
-PLAN = Planned(plan=Plan((PlannedFile("a.txt", b"", b""),), ()))
 ASKED = asked(("read", "a.txt"))
 
 
@@ -56,13 +53,13 @@ def soon() -> float:
     return time.monotonic() + 0.2
 
 
-def piece(what: bytes, content: bytes, size: int | None = None) -> bytes:
-    """One piece of the stream; ``size``: what it says of its length, if that is not so."""
-    return struct.pack("!4sQ", what, len(content) if size is None else size) + content
+def message(content: bytes, size: int | None = None) -> bytes:
+    """A message; ``size``: what it says of its length, if that is not so."""
+    return struct.pack("!I", len(content) if size is None else size) + content
 
 
-def message(said: Message, *sizes: int) -> bytes:
-    return piece(b"stet", msgspec.msgpack.encode(msgspec.structs.replace(said, contents=sizes)))
+def said(message_: Said) -> bytes:
+    return message(msgspec.msgpack.encode(message_))
 
 
 class Runs:
@@ -141,17 +138,16 @@ def test_an_answer_is_heard_as_it_was_said(
     ends: tuple[socket.socket, socket.socket], name: str
 ) -> None:
     ours, theirs = map(Channel, ends)
-    said, contents = answered(ANSWERS[name])
-    ours.send(said, *contents)
-    assert ANSWERS[name] == understood(*theirs.receive())
+    ours.send(answered(ANSWERS[name]))
+    assert ANSWERS[name] == understood(theirs.receive())
 
 
 def test_a_refusal_is_heard_as_it_was_said(ends: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = map(Channel, ends)
     refusal = refuse(Kind.STALE, "no", path="a.txt", candidates=[1, 2])
     refusal.extra = {"conflicts": [{"path": "a.txt", "hunks": ["x"]}]}
-    ours.send(answered(refusal)[0])
-    heard = understood(*theirs.receive())
+    ours.send(answered(refusal))
+    heard = understood(theirs.receive())
     assert isinstance(heard, Refused)
     assert (refusal.failures, refusal.extra) == (heard.failures, heard.extra)
 
@@ -163,42 +159,30 @@ def test_a_question_is_heard_as_it_was_asked(question: Question) -> None:
 
 NO_MESSAGES = {
     "nothing": b"",
-    "half a head": b"stet\0",
-    "half a message": piece(b"stet", b"\x80", 2),
-    "no MessagePack": piece(b"stet", b"\xc1"),
-    "no message of ours": piece(b"stet", msgspec.msgpack.encode({"type": "Call", "method": 1})),
-    "text that is none": piece(b"stet", b"\x81\xa4type\xa4\xff\xff\xff\xff"),
+    "half a length": b"\0\0",
+    "half a message": message(b"\x80", 2),
+    "no MessagePack": message(b"\xc1"),
+    "no message of ours": message(msgspec.msgpack.encode({"type": "Call", "method": 1})),
+    "text that is none": message(b"\x81\xa4type\xa4\xff\xff\xff\xff"),
     "a pickle": pickle.dumps({"a": 1}) * 3,
-    "a content": piece(b"file", b"one\n"),
-    "more than there can be": piece(b"stet", b"x", 1 << 62),
-    "a content of another length": message(PLAN, 3) + piece(b"file", b"1234"),
-    "a message for a content": message(PLAN, 3) + message(Exhausted()),
-    "half a content": message(PLAN, 3) + piece(b"file", b"12", 3),
-    "no content": message(PLAN, 3),
 }
 
 
 @pytest.mark.parametrize("name", NO_MESSAGES)
-def test_what_is_no_whole_message_is_not_heard_nor_what_comes_after_it(
+def test_what_is_no_whole_message_is_not_heard(
     ends: tuple[socket.socket, socket.socket], name: str
 ) -> None:
     ours, theirs = ends
     theirs.sendall(NO_MESSAGES[name])
     theirs.shutdown(socket.SHUT_WR)
-    channel = Channel(ours)
     with pytest.raises(ChannelBroken):
-        channel.receive()
-    assert not channel.hears
-    with pytest.raises(ChannelBroken):
-        channel.receive()
+        Channel(ours).receive()
 
 
 SILENT = {
     "at once": b"",
-    "in a head": b"stet\0",
-    "in a message": piece(b"stet", b"\x80", 2),
-    "before a content": message(PLAN, 3),
-    "in a content": message(PLAN, 3) + piece(b"file", b"12", 3),
+    "in a length": b"\0\0",
+    "in a message": message(b"\x80", 2),
 }
 
 
@@ -227,11 +211,10 @@ def test_a_process_that_does_not_listen_is_too_late(
 
 
 OUT_OF_PLACE = {
-    "no content": message(PLAN),
-    "a content too many": message(PLAN, 1, 1) + 2 * piece(b"file", b"1"),
-    "an answer": message(RootAnswer(root=b"/")),
-    "a call": message(Call(method="patch", params={})),
-    "what was said at the beginning": message(Ready(version="")),
+    "no message": message(b"\xc1"),
+    "an answer": said(RootAnswer(root=b"/")),
+    "a call": said(Call(method="patch", params={})),
+    "what was said at the beginning": said(Ready(version="")),
 }
 
 
@@ -272,20 +255,6 @@ def test_why_a_process_ended_is_heard_though_it_was_not_listening_any_more(
     assert planner.spoilt
 
 
-def test_whoever_was_interrupted_while_speaking_says_nothing_more(
-    ends: tuple[socket.socket, socket.socket],
-) -> None:
-    channel = DaemonChannel(ends[0])
-
-    async def interrupted() -> None:
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(channel.send(PLAN, b"x" * (8 << 20)), 0.2)
-        with pytest.raises(ChannelBroken):
-            await channel.send(Exhausted())
-
-    asyncio.run(interrupted())
-
-
 def test_what_can_not_be_encoded_is_not_begun(
     ends: tuple[socket.socket, socket.socket],
 ) -> None:
@@ -293,11 +262,10 @@ def test_what_can_not_be_encoded_is_not_begun(
     with pytest.raises(UnicodeEncodeError):
         ours.send(ClipboardsAnswer(clipboards={"c": "\udce9"}))
     ours.send(Exhausted())
-    said: tuple[Said, object] = theirs.receive()
-    assert (Exhausted(), []) == said
+    assert theirs.receive() == Exhausted()
 
 
 def test_a_refusal_is_no_answer_to_be_taken_for_a_file() -> None:
-    assert isinstance(understood(Declined.of(refuse(Kind.STALE, "no")), ()), Refused)
+    assert isinstance(understood(Declined.of(refuse(Kind.STALE, "no"))), Refused)
     with pytest.raises(ChannelBroken):
-        understood(Exhausted(), ())
+        understood(Exhausted())

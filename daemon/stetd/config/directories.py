@@ -1,12 +1,12 @@
 """The daemon's directories, made and checked, and the locks that make it the only one.
 
-Nobody else may be able to change what the daemon relies on, so who owns it, and may write to it, is
-looked at first. A directory above must be root's or the user's own, and not writable by everyone
-unless it is sticky, like /tmp. It may be writable by a group: with private groups that is how home
-directories are made. Every refusal names one path and the command that mends it.
+Nobody else may be able to change what the daemon relies on. A directory above must be root's or the
+user's own, and not writable by everyone unless it is sticky, like /tmp. It may be writable by a
+group: with private groups that is how home directories are made. Every refusal names one path and
+the command that mends it.
 
 A hardened service runs in a user namespace (user_namespaces(7)), where root and all other users
-have one id, that of nobody. There that id is taken where root's is, above and of the configuration.
+have one id, that of nobody. There that id counts as root's, above and for the configuration.
 
 ``stetd.lock`` in both is held with flock(2) for the daemon's life: the state needs one writer and
 the sockets one listener. The files are never removed.
@@ -92,8 +92,8 @@ def instance_lock(directories: Directories) -> Iterator[list[int]]:
 def _lock(directory: str) -> int:
     path = os.path.join(directory, LOCK_NAME)
     began = time.monotonic()
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     while True:
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         descriptor = os.open(path, flags, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -208,9 +208,10 @@ class Historian:
             )
 
         def failed(error: SyncFailed) -> None:
-            self._say(messages.SyncingFailed(id=number, reason=error.strerror or str(error)))
+            reason = error.strerror or str(error)
+            self._say(messages.Cannot(id=number, reason=reason, sync_failed=True))
 
-        self._background.checkpoint(store, lambda: self._say(messages.Done(id=number)), failed)
+        self._background.checkpoint(store, lambda: self._say(messages.Answer(id=number)), failed)
 
 
 if __name__ == "__main__":

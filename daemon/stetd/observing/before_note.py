@@ -1,9 +1,9 @@
-"""What stood in a workspace before a tool ran: the note of it, and what it tells afterwards.
+"""The note of what was in a workspace before a tool ran, and what it says afterwards.
 
-The question is whether a file that the history has never seen was made by the tool. Undo removes
-what a tool has made, so a file is the tool's only where it is known that there was none. A look at
-the whole workspace shows that of what it looked at. It does not show it of what was left out then:
-by the ``.gitignore`` files of that moment, by ``exclude``, or because it could not be looked into.
+The question is whether the tool made a file that the history has never seen. Undo removes what a
+tool has made, so a file is the tool's only where it is known that it did not exist. A scan of the
+whole workspace shows that, but not of what it left out: by the ``.gitignore`` files of that time,
+by ``exclude``, or because it could not be read.
 """
 
 from __future__ import annotations
@@ -21,23 +21,20 @@ from stetd.repository.stored_objects import MissingObject, StoredObjects
 
 #: A larger one takes long to read; what it left out is not known then.
 _LARGEST_RULES = 16 << 10
-_NOTHING = IgnoreFile(b"", "")
 
 
 class BeforeNote(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What stood before a tool ran.
+    """What was there before a tool ran.
 
-    ``whole``: the workspace was to be looked at; ``complete``: all of it was, and is in the
-    history, but for what was left out: what ``passed`` names, with all below it; what the patterns
-    of that moment exclude (``excludes``, their digest); and what its ``.gitignore`` files ignored.
-    These were those of ``tree``, the history's when the look began, but for ``ignores``: the ids
-    of those that were others, by path; "": there was none to follow. ``recorded``: the history's
-    tree when all that differed was in it.
+    ``whole``: the workspace was to be scanned; ``complete``: all of it was, and is in the history,
+    but for what ``passed`` names, with all below it; what the patterns of that time exclude
+    (``excludes``, their digest); and what its ``.gitignore`` files ignored. These were those of
+    ``tree``, the history's when the scan began, except ``ignores``: ids by path, "" for none.
+    ``recorded``: the history's tree when all that differed was in it.
 
-    ``paths``: those that were named, as the history spells them; ``lacking``: at which of those (by
-    their place in the list) no file was, and how many of the directories above it were not there
-    either. ``absent`` and ``missing`` say the same in notes of older versions, as paths. ``modes``:
-    permission bits that Git can't say.
+    ``paths``: those that were named, as the history spells them; ``lacking``: the positions of
+    those where no file was, and how many directories above it did not exist either. (``absent``
+    and ``missing``: the same in older notes, as paths.) ``modes``: permission bits that Git lacks.
     """
 
     whole: bool = False
@@ -70,8 +67,8 @@ class BeforeNote(msgspec.Struct, frozen=True, omit_defaults=True):
 class StoodBefore:
     """A note, asked about files that the history has not.
 
-    ``ignores``: the ``.gitignore`` files that are followed now, and their ids; None if nobody
-    looked. ``excludes``: the patterns of now.
+    ``ignores``: ids of the ``.gitignore`` files followed now; None if unknown. ``excludes``: the
+    present patterns.
     """
 
     note: BeforeNote
@@ -114,12 +111,6 @@ class StoodBefore:
         """Whether the look then met something at a path, or above it, and could not take it."""
         return not self._passed.isdisjoint(["", path, *directories_above(path)])
 
-    def _entry(self, path: str) -> str | None:
-        """The id of a file in the tree."""
-        assert self._tree is not None, "BUG: asked without a tree"
-        found = find_entry(self._tree, path, self.repository.load_tree)
-        return found[1] if found is not None else None
-
     def _may_be_ignored(self, path: str) -> bool:
         """Whether the rules of that time ignored a path, or may have."""
         folders = ["", *(directory + "/" for directory in directories_above(path))]
@@ -149,21 +140,17 @@ class StoodBefore:
     def _followed(self, folder: str) -> str:
         """The id of the rules that were followed in a directory; "": there were none."""
         path = folder + ".gitignore"
-        known = self.note.ignores.get(path)
-        return known if known is not None else self._entry(path) or ""
+        if path in self.note.ignores:
+            return self.note.ignores[path]
+        assert self._tree is not None, "BUG: asked without a tree"
+        found = find_entry(self._tree, path, self.repository.load_tree)
+        return found[1] if found is not None else ""
 
     def _rules_of(self, folder: str) -> IgnoreFile | None:
-        """The rules that were followed in a directory; None if they can't be told."""
+        """The rules that were followed in a directory; None if they are not known."""
         if folder not in self._rules:
-            self._rules[folder] = self._read(folder)
+            oid = self._followed(folder)
+            content = self.repository.blob(oid) if oid else b""
+            known = len(content) <= _LARGEST_RULES
+            self._rules[folder] = IgnoreFile(content, folder) if known else None
         return self._rules[folder]
-
-    def _read(self, folder: str) -> IgnoreFile | None:
-        oid = self._followed(folder)
-        if not oid:
-            return _NOTHING
-        try:
-            content = self.repository.blob(oid)
-        except MissingObject:
-            return None
-        return IgnoreFile(content, folder) if len(content) <= _LARGEST_RULES else None

@@ -1,9 +1,8 @@
 """Which files of a workspace may differ from the history: found by a scan, in bounded time.
 
-Only candidates: what is committed is read again, by the writer, and compared with the head of that
-moment (:mod:`stetd.observing.recording`). So it does no harm if a file changes meanwhile. Runs on
-a reading thread. What a scan learns about files stays with the daemon (:class:`KnownFiles`), so
-the next one reads no file whose stat data are what they were.
+They are candidates: the writer reads them again and compares them with the head at that time
+(:mod:`stetd.observing.recording`), so it does no harm if a file changes meanwhile. What a scan
+learns stays known (:class:`KnownFiles`): the next one reads no file with the same stat data.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from contextlib import closing
 
 from stet.wire.failures import Refused
 from stetd.history.ignoring import is_left_out
@@ -20,7 +20,7 @@ from stetd.repository.stored_objects import StoredObjects
 from stetd.state.reading_place import Place
 from stetd.storage.scanning import Folder, Scan
 from stetd.storage.stat_cache import Known, Stamp, StatCache
-from stetd.storage.worktree import RACY_NS, OnDisk
+from stetd.storage.worktree import RACY_NS
 from stetd.transaction.heads import unusual_permissions
 
 #: So many permissions that Git can't say are noted.
@@ -49,34 +49,26 @@ class KnownFiles:
 
 
 def look_at_workspace(place: Place, known: KnownFiles, asked: Looking) -> Differing:
-    """Look at the whole workspace."""
+    """Scan the whole workspace."""
     try:
-        return differing(place, known, asked)
+        with closing(StoredObjects(place.shadow)) as repository:
+            tree = repository.commit(place.head).tree if place.head is not None else None
+            scan = Scan(
+                place.worktree,
+                repository.load_tree,
+                tree,
+                known.folder,
+                max_files=asked.max_files,
+                max_file_bytes=place.max_file_bytes,
+                excludes=place.excludes,
+                inner=place.inner,
+            )
+            found = _differing(place, repository, scan, known, asked)
+            found.tree = tree or EMPTY_TREE
+            found.kept = [path for path in asked.late if not _is_ignored(scan, place, path)]
+            return found
     except OSError as error:
         return Differing(why=f"it can't be looked at: {error.strerror}")
-
-
-def differing(place: Place, known: KnownFiles, asked: Looking) -> Differing:
-    """The same. Raises OSError."""
-    repository = StoredObjects(place.shadow)
-    try:
-        tree = repository.commit(place.head).tree if place.head is not None else None
-        scan = Scan(
-            place.worktree,
-            repository.load_tree,
-            tree,
-            known,
-            max_files=asked.max_files,
-            max_file_bytes=place.max_file_bytes,
-            excludes=place.excludes,
-            inner=place.inner,
-        )
-        found = _differing(place, repository, scan, known, asked.max_files, asked.deadline)
-        found.tree = tree or EMPTY_TREE
-        found.kept = [path for path in asked.late if not _is_ignored(scan, place, path)]
-        return found
-    finally:
-        repository.close()
 
 
 def _is_ignored(scan: Scan, place: Place, path: str) -> bool:
@@ -91,31 +83,31 @@ def _differing(
     repository: StoredObjects,
     scan: Scan,
     known: KnownFiles,
-    max_files: int,
-    deadline: float,
+    asked: Looking,
 ) -> Differing:
-    found = Differing(
-        excludes=place.excludes.digest,
-        ignores=scan.ignores,
-        untold=scan.untold,
-    )
+    found = Differing(excludes=place.excludes.digest, ignores=scan.ignores, untold=scan.untold)
     for _ in scan.walk():
-        if scan.files > max_files:
-            found.why = f"it has more than {max_files:,} files that no .gitignore leaves out"
+        if scan.files > asked.max_files:
+            found.why = f"it has more than {asked.max_files:,} files that no .gitignore leaves out"
             return found
-        if time.monotonic() > deadline:
+        if time.monotonic() > asked.deadline:
             found.why = "there was no time to look at all of it"
             return found
     found.complete = True
     large = {path for _, path in scan.large}
     for folder, name in scan.unknown:
-        if time.monotonic() > deadline:
+        if time.monotonic() > asked.deadline:
             found.complete, found.why = False, "there was no time to read all of it"
             break
         path = folder.path + name
         if path not in large and _differs(place, folder, name):
             found.paths.append((path, folder.stamps[name].size))
-    found.paths += ((path, 0) for path in _gone(scan, repository) if not _is_left_out(place, path))
+    inner = tuple(place.inner)
+    found.paths += (
+        (path, 0)
+        for path in _gone(scan, repository)
+        if not path.startswith(inner) and not place.excludes(path)
+    )
     found.inner = sorted(place.inner.intersection(scan.passed))
     found.pass_over(scan.passed)
     found.pass_over(sorted(large))
@@ -131,7 +123,10 @@ def _differing(
 def _differs(place: Place, folder: Folder, name: str) -> bool:
     """Read a file and compare it with the history's; what it is, is known from now on."""
     stamp = folder.stamps[name]
-    read = _read(place, folder.path + name)
+    try:
+        read = place.worktree.read_path(folder.path + name, place.max_file_bytes)
+    except Refused:
+        read = None
     if read is None or read.data is None:
         return True  # something is wrong with it: the writer looks again
     if read.read_at_ns - max(stamp.mtime, stamp.ctime) > RACY_NS and (
@@ -141,19 +136,6 @@ def _differs(place: Place, folder: Folder, name: str) -> bool:
     tracked = folder.tracked.get(name)
     image = Image(read.oid, read.mode)
     return tracked is None or (tracked.mode, tracked.oid) != (image.git_mode, image.oid)
-
-
-def _read(place: Place, path: str) -> OnDisk | None:
-    try:
-        target = place.worktree.resolver.locate(path)
-    except Refused:
-        return None
-    try:
-        return place.worktree.read(target, place.max_file_bytes) if target.path == path else None
-    except Refused:
-        return None
-    finally:
-        target.close()
 
 
 def _gone(scan: Scan, repository: StoredObjects) -> Iterator[str]:
@@ -169,11 +151,6 @@ def _gone(scan: Scan, repository: StoredObjects) -> Iterator[str]:
                 tree = stored_tree(entry.oid, repository.load_tree)
                 for below, _, _ in files_under(tree, repository.load_tree, path + "/"):
                     yield below
-
-
-def _is_left_out(place: Place, path: str) -> bool:
-    """Whether it is not met because it was not looked for, though the history has it."""
-    return path.startswith(tuple(place.inner)) or place.excludes(path)
 
 
 def _unusual(scan: Scan) -> Iterator[tuple[str, int]]:

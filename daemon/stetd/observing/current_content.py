@@ -1,11 +1,8 @@
-"""What stands at the paths that a tool touches: read, not held, and nothing is refused.
+"""The current content of the paths that a tool touches; nothing is refused.
 
-What can't be taken (outside the workspace, Git's own files, too large, excluded) is left out and
-said. What a tool has named in a workspace inside this one is taken, as it is from edits.
-A link is taken as a link. Where a tool has named it, the file of the workspace that it leads to is
-taken beside it, because tools write through links; who asks for the whole workspace has that
-file's own path, or is not to have the file. Between calls nothing of ours is
-half in place.
+What can't be read (outside the workspace, Git's own files, too large, excluded) is left out, with
+a warning. A link is read as a link. Where a tool has named it, the file that it leads to is read as
+well, because tools write through links; a scan has that file's own path.
 """
 
 from __future__ import annotations
@@ -28,12 +25,12 @@ _MOST_WARNINGS = 5
 
 @dataclass(slots=True)
 class Seen:
-    """What stands at the paths, by the name that the history has for each."""
+    """The files at the paths, by the name that the history has for each."""
 
     files: dict[str, OnDisk | None] = field(default_factory=dict)
     #: How many directories above a path there are not.
     missing: dict[str, int] = field(default_factory=dict)
-    #: Paths of files that there are and that are not taken.
+    #: Paths of files that exist and were not read.
     passed: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     bytes: int = 0
@@ -79,10 +76,9 @@ def look(
 class Differing:
     """What a scan has found.
 
-    ``paths`` with their sizes; ``complete``: nothing else can differ, but for what was left out
-    (:class:`stetd.observing.before_note.BeforeNote` says what that is). ``inner``: the workspaces
-    inside this one that were left out. ``kept``: of the late files, those that no ``.gitignore``
-    leaves out.
+    ``paths`` with their sizes; ``complete``: nothing else can differ, except what was left out (as
+    in :class:`stetd.observing.before_note.BeforeNote`). ``inner``: the workspaces inside this one
+    that were left out. ``kept``: the late files that no ``.gitignore`` leaves out.
     """
 
     paths: list[tuple[str, int]] = field(default_factory=list)
@@ -98,7 +94,7 @@ class Differing:
     kept: list[str] = field(default_factory=list)
 
     def pass_over(self, paths: list[str]) -> None:
-        """Note what was not taken, and stay complete only if there is little of it."""
+        """Note what was not read; the scan stays complete only if it is little."""
         self.passed += paths[: MOST_PASSED + 1 - len(self.passed)]
         if len(self.passed) > MOST_PASSED and self.complete:
             self.complete = False
@@ -106,10 +102,9 @@ class Differing:
 
 
 class Looking(msgspec.Struct, frozen=True):
-    """A whole workspace is to be looked at until ``deadline`` (of time.monotonic()).
+    """A workspace is to be scanned until ``deadline`` (of time.monotonic()).
 
-    ``late``: files, absolute or from the session's directory, of which those are told that no
-    ``.gitignore`` leaves out.
+    ``late``: files, absolute or from the session's directory, for ``Differing.kept``.
     """
 
     max_files: int
@@ -150,10 +145,8 @@ def _look_at(
             if gone and not workspace.excludes(gone):
                 seen.files.setdefault(gone, None)
         return None
-    try:
+    with target:
         return _read(seen, target, workspace, limits)
-    finally:
-        target.close()
 
 
 def _read(seen: Seen, target: Target, workspace: Workspace, limits: CallLimits) -> OnDisk | None:

@@ -1,18 +1,15 @@
-"""Edits that agents make with their own tools: seen, and recorded; nothing is written to a file.
+"""Edits that agents make with their own tools: recorded; no file is written.
 
 Twice the disk is compared with the history's head, at paths that a tool touches:
 
     before   what differs was found outside, and is committed as that. The reply is recorded
-             under the tool's use: which files there were none of (:class:`BeforeNote`)
+             under the tool's use, with a note of the files that did not exist (:class:`BeforeNote`)
     after    what differs now is the tool's: one commit of kind ``observed``
 
 What others committed between the two is in the head by then, so it is not claimed. A file that the
-history has never seen can be claimed as the tool's only if the note says that there was none
-(:mod:`stetd.observing.before_note`); otherwise somebody's file would be gone when the edit is
-undone. It is recorded as first seen.
-
-The record is one that needs nothing written (``performed``), like that of edits found outside:
-it can't fail half-way, and recovery makes its commits again.
+history has never seen is the tool's only if the note says that it did not exist
+(:mod:`stetd.observing.before_note`), since an undo would remove it; else it is recorded as first
+seen. The record needs nothing written (``performed``), so it can't fail half-way.
 """
 
 from __future__ import annotations
@@ -54,7 +51,7 @@ NOT_TOLD = (
     "others did. It is recorded as outside, when it is found."
 )
 _EMPTY = object_id("blob", b"")
-#: A note that is older belongs to another use of a tool that happens to be called the same.
+#: An older note belongs to another use of a tool that has the same id.
 NOTE_SECONDS = 86_400
 
 
@@ -105,7 +102,7 @@ def observe(
     number: int,
     now: int,
 ) -> Prepared:
-    """Seal what was seen as one record. Nothing is refused; what can't be told is warned of.
+    """Seal what was found as one record. Nothing is refused; what is unclear is warned of.
 
     ``note``: of the same use of a tool, before it.
     """
@@ -114,26 +111,12 @@ def observe(
     directory = "" if asked.whole else call.directory
     seen = look(asked.paths, workspace, directory, limits, through_links=not asked.whole)
     history = History(base.head, workspace.repository.load_tree, now, workspace.excludes)
-    sealing = _Sealing(workspace, call, asked, seen, history, protection, note)
-    if asked.phase == "before":
-        result, paths = sealing.before()
-    else:
-        result, paths = sealing.after()
-    return _prepared(sealing, session, result, paths, number)
-
-
-def _prepared(
-    sealing: _Sealing,
-    session: Session | None,
-    result: EditResult,
-    paths: list[PathChange],
-    number: int,
-) -> Prepared:
-    call, history = sealing.call, sealing.history
-    blobs = _new_contents(sealing.seen, paths)
+    sealing = _Sealing(workspace, call, asked, seen, history, protection, note or BeforeNote())
+    result, paths = sealing.before() if asked.phase == "before" else sealing.after()
+    blobs = _new_contents(seen, paths)
     record = Change(
         number=number,
-        workspace=sealing.workspace.name,
+        workspace=workspace.name,
         paths=paths,
         commits=history.commits,
         blobs=blobs,
@@ -141,12 +124,12 @@ def _prepared(
         request=call.request,
         digest=call.digest,
         reply=msgspec.msgpack.encode(result),
-        time=history.time,
+        time=now,
         performed=True,
     )
     if session is not None:
         made = session.commits + int(result.commit is not None)
-        session = msgspec.structs.replace(session, commits=made, last_seen=history.time)
+        session = msgspec.structs.replace(session, commits=made, last_seen=now)
     return Prepared(
         record=record,
         result=result,
@@ -155,7 +138,7 @@ def _prepared(
         head=history.head,
         session=session,
         targets=[],
-        noted=sealing.asked.phase == "before" and sealing.asked.use is not None,
+        noted=asked.phase == "before" and asked.use is not None,
     )
 
 
@@ -178,7 +161,7 @@ class _Sealing:
     seen: Seen
     history: History
     protection: Protection
-    note: BeforeNote | None
+    note: BeforeNote
 
     @property
     def _load(self) -> LoadTree:
@@ -219,23 +202,32 @@ class _Sealing:
 
     def after(self) -> tuple[EditResult, list[PathChange]]:
         """Commit what differs as the agent's, and what can't be told as first seen."""
-        if self.asked.whole and (self.note is None or not self.note.whole):
+        if self.asked.whole and not self.note.whole:
             return EditResult(commit=None, warnings=[NOT_TOLD], request=self.call.request), []
         changes, _ = self._changes()
-        before = self._stood_before()
-        unclear = {
-            path: image for path, image in changes.items() if not self._is_own(path, image, before)
-        }
-        own = {path: image for path, image in changes.items() if path not in unclear}
+        ignores = self.asked.note.ignores if self.asked.note is not None else None
+        workspace = self.workspace
+        before = StoodBefore(self.note, workspace.repository, workspace.excludes, ignores)
+        own, unclear = dict[str, Image | None](), dict[str, Image | None]()
+        for path, image in changes.items():
+            part = own if self._is_own(path, image, before) else unclear
+            part[path] = image
         warnings = list(self.seen.warnings)
         if unclear:
-            warnings.append(_unclear(unclear))
+            warnings.append(
+                f"not attributed: {few_names(unclear)}: the history does not know what was there "
+                "before the tool ran, so it is not taken for the tool's."
+            )
         if self.asked.whole:  # too many, perhaps; they are recorded when a call touches them
-            changes, unclear = own, {}
+            unclear = {}
         paths = self._path_changes({**unclear, **own})
-        outside = self._as_outside(unclear) if unclear else None
         files: list[FileChange] = []
-        commit = None
+        commit = outside = None
+        if unclear:
+            tree = self.history.head.tree
+            tracked = any(find_entry(tree, path, self._load) is not None for path in unclear)
+            subject = "changed outside" if tracked else "first seen"
+            outside = self.history.add_outside(unclear, subject)
         if own:
             moves = _moves(self.history.head, own, self._load)
             files = self._described(own, moves)
@@ -254,20 +246,6 @@ class _Sealing:
             self.history.head, self.seen.images, self._load, self.workspace.excludes
         )
 
-    def _as_outside(self, unclear: dict[str, Image | None]) -> str:
-        tree = self.history.head.tree
-        tracked = any(find_entry(tree, path, self._load) is not None for path in unclear)
-        return self.history.add_outside(unclear, "changed outside" if tracked else "first seen")
-
-    def _stood_before(self) -> StoodBefore:
-        scanned = self.asked.note
-        return StoodBefore(
-            self.note or BeforeNote(),
-            self.workspace.repository,
-            self.workspace.excludes,
-            scanned.ignores if scanned is not None else None,
-        )
-
     def _is_own(self, path: str, image: Image | None, before: StoodBefore) -> bool:
         """Whether the tool must have made this of what the history knows: a file, or none."""
         if image is None:
@@ -281,11 +259,9 @@ class _Sealing:
         tracked = find_entry(self.history.head.tree, path, self._load)
         if tracked is None:
             return None
-        bits = (self.note or BeforeNote()).modes.get(path)
-        mode = tracked[0] if bits is None else stat.S_IFREG | bits
         image = Image(tracked[1], tracked[0])
-        noted = Image(tracked[1], mode)
-        return noted if noted.git_mode == image.git_mode else image
+        noted = Image(tracked[1], stat.S_IFREG | self.note.modes.get(path, 0))
+        return noted if path in self.note.modes and noted.same_as(image) else image
 
     def _path_changes(self, changes: Mapping[str, Image | None]) -> list[PathChange]:
         return [PathChange(path, self._stood(path), image) for path, image in changes.items()]
@@ -298,7 +274,7 @@ class _Sealing:
         return CommitMeta(
             kind="observed",
             time=self.history.time,
-            subject=_subject(self.asked.tool, own),
+            subject=f"observed {self.asked.tool or 'edit'}: {few_names(own)}",
             why=call.why,
             method=METHOD,
             agent=call.agent,
@@ -316,15 +292,14 @@ class _Sealing:
 
     def _made_directories(self, own: Mapping[str, Image | None]) -> tuple[str, ...]:
         """The directories that were not there before, as far as that is known."""
-        note = self.note or BeforeNote()
         above = {
             directory
             for path, image in own.items()
             if image is not None
             for directory in directories_above(path)
         }
-        if not note.complete:
-            return tuple(sorted(above & note.missing_directories()))
+        if not self.note.complete:
+            return tuple(sorted(above & self.note.missing_directories()))
         tree = self.history.head.tree
         return tuple(sorted(d for d in above if not has_directory(tree, d, self._load)))
 
@@ -354,10 +329,6 @@ class _Sealing:
         return files
 
 
-def _subject(tool: str | None, paths: Iterable[str]) -> str:
-    return f"observed {tool or 'edit'}: {few_names(paths)}"
-
-
 def _moves(head: Head, own: Mapping[str, Image | None], load: LoadTree) -> list[tuple[str, str]]:
     """(old, new) of files that stand elsewhere now as they were, where only one can be meant."""
     gone: dict[str, list[str]] = {}
@@ -370,10 +341,3 @@ def _moves(head: Head, own: Mapping[str, Image | None], load: LoadTree) -> list[
             made.setdefault(image.oid, []).append(path)
     pairs = [(gone[oid], new) for oid, new in made.items() if oid in gone and oid != _EMPTY]
     return sorted((old[0], new[0]) for old, new in pairs if len(old) == len(new) == 1)
-
-
-def _unclear(paths: Iterable[str]) -> str:
-    return (
-        f"not attributed: {few_names(paths)}: the history does not know what was there "
-        "before the tool ran, so it is not taken for the tool's."
-    )

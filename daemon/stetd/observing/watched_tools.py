@@ -1,13 +1,13 @@
-"""The tools that agents are using just now in a workspace, as their hooks tell; in memory only.
+"""The tools that agents use at present in a workspace, as their hooks report; in memory only.
 
-A tool of one session that looks at the whole workspace afterwards must not claim the file that
-a tool of another session has said it is about to change.
+A tool whose changes are found by a scan must not claim a file that a tool of another session has
+said it is about to change.
 
-Of some uses no end is told (a command that the client carries out itself), or it is told before
-the tool has done its work (a command in the background). Those are *late*: what becomes of the
-files that they have named is looked at whenever their session tells anything. A late use may also
-have been forbidden, and never begin. So it claims no other file, each file once (in the background:
-until it is over), and nothing after the end of the agent's turn. Event loop only.
+Of some uses no end is reported (a command that the client carries out itself), or too early (a
+command in the background). Those are *late*: the files that they have named are read whenever
+their session reports anything. A late use may also have been forbidden, and never begin. So it
+claims no other file, each file once (in the background: until it is over), and nothing after the
+end of the agent's turn. Event loop only.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-#: So many bytes of paths are kept of a workspace's uses; those of the oldest go first.
+#: Bytes of paths kept of a workspace's uses; the oldest uses go first.
 _MOST_BYTES = 4 << 20
-#: What a path takes beside its characters.
+#: What a path takes besides its characters.
 _EACH = 100
-#: A tool that has said nothing for so many seconds has failed, or was not allowed.
+#: Seconds after which a tool that was silent has failed, or was not allowed.
 _FORGOTTEN_S = 600.0
-#: One in the background may say nothing for so long.
+#: The same for one in the background.
 _BACKGROUND_S = 3600.0
 _MOST = 1000
-#: So many late uses of a session are looked at, the newest.
+#: How many late uses of a session are examined, newest first.
 _MOST_LATE = 20
 
 
@@ -53,7 +53,7 @@ class _Use:
 
 @dataclass(slots=True)
 class WatchedTools:
-    """The uses of tools in one workspace whose end is not told yet."""
+    """The uses of tools in one workspace whose end is not reported yet."""
 
     #: Held by a look at the whole workspace.
     scanning: asyncio.Lock = field(default_factory=asyncio.Lock)

@@ -1,22 +1,13 @@
-"""What the daemon and a process that plans say to each other, and how it gets across.
+"""What a planner and the daemon say to each other: MessagePack, each with its length before it.
 
-What passes here comes from files and requests of others. So it is data and stays data: a message is
-MessagePack of one of the types below, and is checked against them where it arrives. Contents of
-files follow their message as they are, and it tells how long they are; every piece says what it is.
-
-A *channel* on which anything went wrong in the middle of a piece is of no use any more in that
-direction, whatever the reason (a lack of memory, say): whoever read on would take what is inside a
-file for a message. It refuses to.
-
-Nothing is planned here; see :mod:`stetd.processes.planner`.
+The contents come from files and requests of others. So they stay data: a message is one of the
+types below, and is checked against them where it arrives. See :mod:`stetd.processes.planner`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import socket
-import struct
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Literal
 
@@ -24,13 +15,8 @@ import msgspec
 
 from stet.wire.failures import Failure, Refused
 from stetd.editing.edits import Plan, SourceFile
+from stetd.processes import framing
 from stetd.processes.recorded_plans import Answer, Question
-
-#: What a piece is, and its bytes.
-_HEAD = struct.Struct("!4sQ")
-_MESSAGE, _CONTENT = b"stet", b"file"
-#: Bytes of a piece: no process that plans may have more memory.
-_MOST_BYTES = 4 << 30
 
 
 class ChannelBroken(Exception):
@@ -38,12 +24,10 @@ class ChannelBroken(Exception):
 
 
 class Message(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """Base of all. ``contents``: the bytes of each content that follows."""
-
-    contents: tuple[int, ...] = ()
+    """Base of all."""
 
 
-# -- what a process that plans says
+# -- from a planner
 
 
 class Ready(Message, frozen=True):
@@ -53,35 +37,35 @@ class Ready(Message, frozen=True):
 
 
 class Asked(Message, frozen=True):
-    """What planning wants to know; the path in bytes, since it may be no sound text."""
+    """What planning asks; the path in bytes, since it may not be valid text."""
 
     kind: Literal["read", "look", "clipboards", "root"]
     path: bytes
 
     @property
     def question(self) -> Question:
-        """As the planning has asked it."""
+        """The question as planning asked it."""
         return self.kind, _text(self.path)
 
 
 class Planned(Message, frozen=True):
-    """A plan; what its files will hold follows, and what they held the daemon has itself."""
+    """The plan of the call."""
 
     plan: Plan
 
 
 class Failed(Message, frozen=True):
-    """Planning has met a defect of ours."""
+    """Planning met a defect of stet."""
 
     reason: str
     traceback: str
 
 
 class Exhausted(Message, frozen=True):
-    """Memory did not suffice. Nothing comes after this."""
+    """There was not enough memory. The process ends."""
 
 
-# -- what the daemon says
+# -- from the daemon
 
 
 class Call(Message, frozen=True):
@@ -92,9 +76,10 @@ class Call(Message, frozen=True):
 
 
 class FileAnswer(Message, frozen=True):
-    """A file; its content follows if it is there."""
+    """A file; ``data``: None if there is none."""
 
     path: bytes
+    data: bytes | None
     mode: int | None
 
 
@@ -110,7 +95,7 @@ class ClipboardsAnswer(Message, frozen=True):
     clipboards: dict[str, str]
 
 
-# -- what both say
+# -- from both
 
 
 class Declined(Message, frozen=True):
@@ -121,16 +106,15 @@ class Declined(Message, frozen=True):
 
     @classmethod
     def of(cls, refusal: Refused) -> Declined:
-        """A refusal, to be said."""
+        """A refusal, to be sent."""
         return cls(failures=refusal.failures, extra=refusal.extra)
 
     @property
     def refusal(self) -> Refused:
-        """The same refusal, heard."""
+        """The same refusal, received."""
         return Refused(*self.failures, extra=self.extra)
 
 
-#: What can be heard: on either side, since both are one program.
 Said = (
     Ready | Asked | Planned | Failed | Exhausted
     | Call | FileAnswer | RootAnswer | ClipboardsAnswer | Declined
@@ -139,124 +123,69 @@ _ENCODER = msgspec.msgpack.Encoder()
 _DECODER: msgspec.msgpack.Decoder[Said] = msgspec.msgpack.Decoder(Said)
 
 
-def _pieces(message: Message, contents: Sequence[bytes]) -> list[bytes]:
-    """What is sent: heads and pieces in turns. What can't be encoded raises what msgspec does."""
-    sizes = tuple(map(len, contents))
-    encoded = _ENCODER.encode(msgspec.structs.replace(message, contents=sizes))
-    pieces = [_HEAD.pack(_MESSAGE, len(encoded)), encoded]
-    for content in contents:
-        pieces += [_HEAD.pack(_CONTENT, len(content)), content]
-    return pieces
-
-
-def _size(head: bytes, what: bytes, announced: int | None = None) -> int:
-    """The bytes of the piece that follows. Raises ChannelBroken."""
-    found, size = _HEAD.unpack(head)
-    if found != what or size > _MOST_BYTES or announced not in (None, size):
-        raise ChannelBroken(f"{size} bytes of {found!r} where {what!r} was to come")
-    return int(size)
-
-
-def _decoded(encoded: bytes) -> Said:
+def _decoded(content: bytearray) -> Said:
     try:
-        return _DECODER.decode(encoded)
+        return _DECODER.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ChannelBroken(f"a message that is none: {error}") from error
+        raise ChannelBroken(f"no message: {error}") from error
 
 
 class Channel:
-    """The end of a process that plans."""
+    """The planner's end."""
 
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
-        #: Whether this side has said whole pieces only, and heard such.
-        self.speaks = self.hears = True
 
-    def send(self, message: Message, *contents: bytes) -> None:
-        """Say something. Raises ChannelBroken; what can't be encoded raises what msgspec does,
-        and nothing is said.
+    def send(self, message: Message) -> None:
+        """Send a message. Raises ChannelBroken; what can't be encoded raises what msgspec does,
+        and nothing is sent.
         """
-        pieces = _pieces(message, contents)
-        if not self.speaks:
-            raise ChannelBroken("something was said by halves before")
-        self.speaks = False
+        encoded = framing.framed(_ENCODER.encode(message))
         try:
-            for piece in pieces:
-                self._socket.sendall(piece)
+            self._socket.sendall(encoded)
         except OSError as error:
             raise ChannelBroken(repr(error)) from error
-        self.speaks = True
 
-    def receive(self) -> tuple[Said, Sequence[bytes]]:
-        """What is said next, and its contents. Raises ChannelBroken."""
-        if not self.hears:
-            raise ChannelBroken("something was heard by halves before")
-        self.hears = False
-        said = _decoded(self._read(_MESSAGE))
-        contents = [self._read(_CONTENT, size) for size in said.contents]
-        self.hears = True
-        return said, contents
-
-    def _read(self, what: bytes, announced: int | None = None) -> bytes:
-        return self._exactly(_size(self._exactly(_HEAD.size), what, announced))
-
-    def _exactly(self, size: int) -> bytes:
-        piece = bytearray(size)
-        missing = memoryview(piece)
-        while missing:
-            try:
-                count = self._socket.recv_into(missing)
-            except OSError as error:
-                raise ChannelBroken(repr(error)) from error
-            if not count:
-                raise ChannelBroken("the other side is gone")
-            missing = missing[count:]
-        return bytes(piece)
+    def receive(self) -> Said:
+        """The next message. Raises ChannelBroken."""
+        content = framing.receive(self._socket)
+        if content is None:
+            raise ChannelBroken("the daemon is gone")
+        return _decoded(content)
 
 
 class DaemonChannel:
-    """The daemon's end; on the event loop. Who is cancelled has broken it."""
+    """The daemon's end, on the event loop. One that was cancelled in between is of no more use."""
 
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
         connected.setblocking(False)
-        #: Whether this side has said whole pieces only.
-        self.speaks = True
 
-    async def send(self, message: Message, *contents: bytes) -> None:
+    async def send(self, message: Message) -> None:
         """As :meth:`Channel.send`."""
-        pieces = _pieces(message, contents)
-        if not self.speaks:
-            raise ChannelBroken("something was said by halves before")
-        self.speaks = False
-        loop = asyncio.get_running_loop()
+        encoded = framing.framed(_ENCODER.encode(message))
         try:
-            for piece in pieces:
-                await loop.sock_sendall(self._socket, piece)
+            await asyncio.get_running_loop().sock_sendall(self._socket, encoded)
         except OSError as error:
             raise ChannelBroken(repr(error)) from error
-        self.speaks = True
 
-    async def receive(self) -> tuple[Said, Sequence[bytes]]:
+    async def receive(self) -> Said:
         """As :meth:`Channel.receive`."""
-        said = _decoded(await self._read(_MESSAGE))
-        return said, [await self._read(_CONTENT, size) for size in said.contents]
+        (size,) = framing.LENGTH.unpack(await self._exactly(framing.LENGTH.size))
+        return _decoded(await self._exactly(size))
 
     def end(self) -> None:
-        """Let whoever waits here hear that it is over."""
+        """Let whoever waits here know that it is over."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Say and hear no more."""
+        """Close the socket."""
         self._socket.close()
 
-    async def _read(self, what: bytes, announced: int | None = None) -> bytes:
-        return await self._exactly(_size(await self._exactly(_HEAD.size), what, announced))
-
-    async def _exactly(self, size: int) -> bytes:
-        piece = bytearray(size)
-        missing = memoryview(piece)
+    async def _exactly(self, size: int) -> bytearray:
+        content = bytearray(size)
+        missing = memoryview(content)
         loop = asyncio.get_running_loop()
         while missing:
             try:
@@ -264,38 +193,37 @@ class DaemonChannel:
             except OSError as error:
                 raise ChannelBroken(repr(error)) from error
             if not count:
-                raise ChannelBroken("the other side is gone")
+                raise ChannelBroken("the planner is gone")
             missing = missing[count:]
-        return bytes(piece)
+        return content
 
 
 def asked(question: Question) -> Asked:
-    """A question, to be said."""
+    """A question as a message."""
     kind, path = question
     return Asked(kind=kind, path=_raw(path))
 
 
-def answered(answer: Answer) -> tuple[Message, Sequence[bytes]]:
-    """An answer, to be said: the content of a file apart, since it may be long."""
+def answered(answer: Answer) -> Message:
+    """An answer as a message."""
     match answer:
         case Refused():
-            return Declined.of(answer), ()
-        case SourceFile():
-            contents = () if answer.data is None else (answer.data,)
-            return FileAnswer(path=_raw(answer.path), mode=answer.mode), contents
+            return Declined.of(answer)
+        case SourceFile(path, data, mode):
+            return FileAnswer(path=_raw(path), data=data, mode=mode)
         case str():
-            return RootAnswer(root=_raw(answer)), ()
+            return RootAnswer(root=_raw(answer))
         case _:
-            return ClipboardsAnswer(clipboards=dict(answer)), ()
+            return ClipboardsAnswer(clipboards=dict(answer))
 
 
-def understood(said: Said, contents: Sequence[bytes]) -> Answer:
-    """An answer, heard; a refusal as well. Raises ChannelBroken if it is none."""
+def understood(said: Said) -> Answer:
+    """The answer that a message is; a refusal as well. Raises ChannelBroken if it is none."""
     match said:
         case Declined():
             return said.refusal
         case FileAnswer():
-            return SourceFile(_text(said.path), contents[0] if contents else None, said.mode)
+            return SourceFile(_text(said.path), said.data, said.mode)
         case RootAnswer():
             return _text(said.root)
         case ClipboardsAnswer():

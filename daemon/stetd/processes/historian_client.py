@@ -1,8 +1,7 @@
-"""The engine's end: the historian is started, told, asked, and started again if it is lost.
+"""The engine's end of the historian: it is started, asked, and started again if it is lost.
 
 It may be killed at any instruction, stop, or hang: edits go on. A question that was lost is asked
-once more; one who waits for a checkpoint is told that there is none yet. Imports nothing that reads
-Git.
+once more; a checkpoint that waits for it fails. Imports nothing that reads Git.
 """
 
 from __future__ import annotations
@@ -32,24 +31,24 @@ from stetd.storage.progress import Progress
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
-#: Seconds for which the journal's end may move on before it is told of it, if nothing is asked.
+#: Seconds after which it is told that the journal has grown, if nothing is asked.
 _GATHER_S = 0.05
-#: Seconds after which one that has said nothing is taken to hang, while something is wanted of it.
+#: Seconds of silence after which it is taken to hang, while something is asked of it.
 _SILENT_S = 30.0
 #: Seconds until another one is started, doubled each time that one ends soon.
 _PAUSE_S, _LONGEST_PAUSE_S = 0.05, 5.0
-#: Seconds after which one that ends has not ended soon.
+#: Seconds that it must have run for the pause to begin anew.
 _SOON_S = 10.0
-#: Seconds in which it must have ended when the daemon stops.
+#: Seconds that it has to end when the daemon stops.
 _END_S = 60.0
-#: Seconds between two looks at how far long work has come.
+#: Seconds between two questions for the progress of long work.
 _PROGRESS_S = 0.25
-#: How often a question is asked.
+#: How often a question is asked before it is refused.
 _MOST_ASKED = 2
 
 
 class HistorianLost(Exception):
-    """It has not done what was asked, and perhaps has ended."""
+    """It has not done what was asked, and has perhaps ended."""
 
 
 class Running(Protocol):
@@ -57,43 +56,31 @@ class Running(Protocol):
 
     def kill(self) -> None:
         """End it, whatever it is doing."""
-        ...
 
     def wait(self) -> int:
         """Wait until it has ended; the exit status, below 0 the signal that has ended it."""
-        ...
 
 
-class HistorianProcess:
-    """One in a process of its own, at the other end of a socket.
+def start_process(connected: socket.socket, keep: Sequence[int] = ()) -> subprocess.Popen[bytes]:
+    """A historian in a process of its own, at the other end of a socket.
 
     ``keep``: descriptors that it holds as long as it lives: the locks of the directories, so that
     the next daemon waits for its end.
     """
-
-    def __init__(self, connected: socket.socket, keep: Sequence[int] = ()) -> None:
-        descriptor = connected.fileno()
-        level = logging.getLevelName(logging.getLogger().level)
-        # -P: the directory that the daemon was started in is not searched.
-        command = [sys.executable, "-P", "-m", "stetd.historian.process", str(descriptor), level]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, pass_fds=(descriptor, *keep), cwd="/"
-        )
-
-    def kill(self) -> None:
-        """End it, whatever it is doing."""
-        self._process.kill()
-
-    def wait(self) -> int:
-        """Wait until it has ended; the exit status, below 0 the signal that has ended it."""
-        return self._process.wait()
+    descriptor = connected.fileno()
+    level = logging.getLevelName(logging.getLogger().level)
+    # -P: the directory that the daemon was started in is not searched.
+    command = [sys.executable, "-P", "-m", "stetd.historian.process", str(descriptor), level]
+    return subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, pass_fds=(descriptor, *keep), cwd="/"
+    )
 
 
 @dataclass(slots=True)
 class _Waiting:
-    """What was asked, and who waits for it."""
+    """A question, and who waits for the answer."""
 
-    message: messages.Message
+    message: messages.Ask | messages.MakeDurable
     future: asyncio.Future[Any]
     asked: int = 0
 
@@ -189,7 +176,7 @@ class Historian(asyncio.Protocol):
         await self._loop.create_connection(lambda: self, sock=near)
 
     def follow(self) -> None:
-        """The journal goes further by now: say so soon."""
+        """The journal has grown: tell it soon."""
         if self._telling is None:
             self._telling = self._loop.call_later(_GATHER_S, self._tell)
 
@@ -200,8 +187,7 @@ class Historian(asyncio.Protocol):
         encoded = msgspec.msgpack.encode(params)
         self._last_id += 1
         asked = messages.Ask(id=self._last_id, question=question, place=place, params=encoded)
-        answer = await self._wait_for(asked, self._last_id)
-        found: T = msgspec.msgpack.decode(answer, type=known(result))
+        found: T = msgspec.msgpack.decode(await self._wait_for(asked), type=known(result))
         return found
 
     async def work(
@@ -212,7 +198,7 @@ class Historian(asyncio.Protocol):
         progress: Progress,
         place: messages.Place | None = None,
     ) -> T:
-        """The same for a question that takes long: ``progress`` says how far it has come."""
+        """As :meth:`ask`, for a question that takes long: ``progress`` follows it."""
         number = self._last_id + 1
         self._works[number] = progress
         self._ping()
@@ -222,13 +208,12 @@ class Historian(asyncio.Protocol):
             del self._works[number]
 
     async def make_durable(self, without: Collection[str]) -> None:
-        """Have Git made durable as far as was told. Raises SyncFailed, HistorianLost.
+        """Make Git durable as far as the journal is. Raises SyncFailed, HistorianLost.
 
         ``without``: workspaces whose records the journal keeps.
         """
         self._last_id += 1
-        asked = messages.MakeDurable(id=self._last_id, without=list(without))
-        await self._wait_for(asked, self._last_id)
+        await self._wait_for(messages.MakeDurable(id=self._last_id, without=list(without)))
 
     def reconfigure(self, options: messages.Options) -> None:
         """Go by other options."""
@@ -236,17 +221,14 @@ class Historian(asyncio.Protocol):
         self._say(options)
 
     def restart(self) -> None:
-        """Let another one begin, at the last checkpoint. That loses no question."""
+        """Start another one, at the last checkpoint. No question is lost by it."""
         for waiting in self._waiting.values():
             waiting.asked = 0
-        self._kill()
-
-    def _kill(self) -> None:
         if self._running is not None:
             self._running.kill()
 
     async def close(self) -> None:
-        """Let it write what is left, and end."""
+        """End it; it writes what is left first."""
         self._closing = True
         for timer in (self._timer, self._pinging):
             if timer is not None:
@@ -264,7 +246,7 @@ class Historian(asyncio.Protocol):
     # -- asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It can be spoken to: tell it where to begin, before anything else is said."""
+        """Tell it where to begin, before anything else."""
         assert isinstance(transport, asyncio.Transport), "BUG: no socket"
         self._transport = transport
         self._received = messages.Received()
@@ -290,7 +272,7 @@ class Historian(asyncio.Protocol):
                 waiting.asked += 1
                 self._say(waiting.message)
             else:
-                self._give_up(number, refused_anew(_LOST))
+                self._settle(number, error=refused_anew(_LOST))
         self._watch()
 
     def pause_writing(self) -> None:
@@ -298,12 +280,12 @@ class Historian(asyncio.Protocol):
         self._full = True
 
     def resume_writing(self) -> None:
-        """It listens again: tell it how far the journal has come by now."""
+        """It listens again: tell it how far the journal is durable."""
         self._full = False
         self._tell()
 
     def data_received(self, data: bytes) -> None:
-        """Hear what it says."""
+        """Take what it says."""
         self._heard = time.monotonic()
         for said in self._received.feed(data):
             self._hear(said)
@@ -321,7 +303,7 @@ class Historian(asyncio.Protocol):
             self._timer = None
         for number, waiting in list(self._waiting.items()):
             if self._closing or not isinstance(waiting.message, messages.Ask):
-                self._give_up(number, HistorianLost())
+                self._settle(number, error=HistorianLost())
         if self._closing:
             if not self._ended.done():
                 self._ended.set_result(None)
@@ -355,11 +337,11 @@ class Historian(asyncio.Protocol):
             self._told = position
             self._say(messages.Durable(segment=position.segment, offset=position.offset))
 
-    async def _wait_for(self, message: messages.Message, number: int) -> Any:
+    async def _wait_for(self, message: messages.Ask | messages.MakeDurable) -> Any:
         if self._closing:
             raise refused_anew(_STOPPING)
         waiting = _Waiting(message, self._loop.create_future(), 1)
-        self._waiting[number] = waiting
+        self._waiting[message.id] = waiting
         if len(self._waiting) == 1:  # nothing was wanted of it before
             self._heard = time.monotonic()
         self._tell()
@@ -367,19 +349,20 @@ class Historian(asyncio.Protocol):
         try:
             return await waiting.future
         finally:
-            self._waiting.pop(number, None)
+            self._waiting.pop(message.id, None)
 
     def _hear(self, said: messages.ToEngine) -> None:
         match said:
             case messages.Answer():
-                self._give(said.id, said.result)
-            case messages.Done():
-                self._give(said.id, None)
-            case (
-                messages.Declined() | messages.Cannot() | messages.SyncingFailed()
-                | messages.Failed()
-            ):  # fmt: skip
-                self._give_up(said.id, _error_of(said))
+                self._settle(said.id, said.result)
+            case messages.Declined():
+                self._settle(said.id, error=said.refusal)
+            case messages.Cannot(reason=reason):
+                failed = SyncFailed(5, reason) if said.sync_failed else HistorianLost(reason)
+                self._settle(said.id, error=failed)
+            case messages.Failed():
+                _log.error("a question failed: %s\n%s", said.reason, said.traceback)
+                self._settle(said.id, error=refused_anew(_DEFECT))
             case messages.Trouble():
                 self.trouble, self.failures = said.reason, said.failures
             case messages.Answered():
@@ -392,29 +375,30 @@ class Historian(asyncio.Protocol):
             case messages.OtherVersion():
                 _log.error("stetd was upgraded to %s meanwhile: restart it", said.version)
 
-    def _give(self, number: int, result: object) -> None:
+    def _settle(self, number: int, result: object = None, error: Exception | None = None) -> None:
+        """Answer whoever waits for a question, if anybody still does."""
         waiting = self._waiting.pop(number, None)
-        if waiting is not None and not waiting.future.done():
+        if waiting is None or waiting.future.done():
+            return
+        if error is not None:
+            waiting.future.set_exception(error)
+        else:
             waiting.future.set_result(result)
 
-    def _give_up(self, number: int, error: Exception) -> None:
-        waiting = self._waiting.pop(number, None)
-        if waiting is not None and not waiting.future.done():
-            waiting.future.set_exception(error)
-
     def _watch(self) -> None:
-        """End one that hangs, so that another one is started."""
+        """End a historian that hangs, so that another one is started."""
         self._timer = self._loop.call_later(_SILENT_S / 6, self._watch)
         if not self._waiting:
             return
         if time.monotonic() - self._heard > _SILENT_S:
             _log.error("the historian says nothing: it is ended")
-            self._kill()
+            if self._running is not None:
+                self._running.kill()
         else:
             self._say(messages.Ping())
 
     def _ping(self) -> None:
-        """Ask again and again how far long work has come."""
+        """Ask again and again for the progress of long work."""
         if self._works:
             self._say(messages.Ping())
             if self._pinging is None:
@@ -423,21 +407,6 @@ class Historian(asyncio.Protocol):
     def _ping_again(self) -> None:
         self._pinging = None
         self._ping()
-
-
-def _error_of(
-    said: messages.Declined | messages.Cannot | messages.SyncingFailed | messages.Failed,
-) -> Exception:
-    match said:
-        case messages.Declined():
-            return said.refusal
-        case messages.Cannot():
-            return HistorianLost(said.reason)
-        case messages.SyncingFailed():
-            return SyncFailed(5, said.reason)
-        case messages.Failed():
-            _log.error("a question failed: %s\n%s", said.reason, said.traceback)
-            return refused_anew(_DEFECT)
 
 
 _LOST = refuse(

@@ -1,4 +1,4 @@
-"""What the engine and the historian say to each other: MessagePack, each with its length before it.
+"""What the engine and the historian say to each other, in MessagePack.
 
 The journal is the only channel for facts. What passes here says how far it is durable, asks, and
 answers.
@@ -7,16 +7,14 @@ answers.
 from __future__ import annotations
 
 import socket
-import struct
 from typing import Any
 
 import msgspec
 
 from stet.wire.failures import Failure, Refused
+from stetd.processes import framing
 from stetd.storage.journal_format import Cut, Reached
 from stetd.storage.progress import Progress
-
-_LENGTH = struct.Struct("!I")
 
 
 class Message(msgspec.Struct, frozen=True, tag=True, kw_only=True):
@@ -24,10 +22,10 @@ class Message(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class Place(Message, frozen=True):
-    """Where a question is about: a workspace as it was when the question came.
+    """The workspace that a question is about, as it was when the question came.
 
     ``number``: the record that the answer must have seen. ``directory``: the session's, relative to
-    the root. ``inner``: the workspaces inside this one, as the beginnings of their paths.
+    the root. ``inner``: the workspaces inside this one, as prefixes of their paths.
     """
 
     name: str
@@ -77,7 +75,7 @@ class Durable(Message, frozen=True):
 
 
 class MakeDurable(Message, frozen=True):
-    """Make all that was said to be durable in the journal durable in Git; then say Done.
+    """Make all that is durable in the journal durable in Git; then answer.
 
     ``without``: workspaces whose records the journal keeps.
     """
@@ -106,31 +104,19 @@ class End(Message, frozen=True):
 # -- what the historian says
 
 
-class Done(Message, frozen=True):
-    """It was done."""
-
-    id: int
-
-
 class Cannot(Message, frozen=True):
-    """It can't be done at present."""
+    """It can't be done at present. ``sync_failed``: nothing more can be made durable."""
 
     id: int
     reason: str
-
-
-class SyncingFailed(Message, frozen=True):
-    """A sync failed, so nothing more can be made durable."""
-
-    id: int
-    reason: str
+    sync_failed: bool = False
 
 
 class Answer(Message, frozen=True):
-    """The answer to a question; MessagePack."""
+    """The answer to a question, in MessagePack; None (0xC0) when what was asked is done."""
 
     id: int
-    result: msgspec.Raw
+    result: msgspec.Raw = msgspec.Raw(b"\xc0")
 
 
 class Declined(Message, frozen=True):
@@ -191,7 +177,7 @@ ToHistorian = (
     Begin | Durable | MakeDurable | Ask | Options | Ping | End
 )  # fmt: skip
 ToEngine = (
-    Done | Cannot | SyncingFailed | Answer | Declined | Failed | Trouble | NewCommits | Answered
+    Cannot | Answer | Declined | Failed | Trouble | NewCommits | Answered
     | Pong | OtherVersion
 )  # fmt: skip
 _encoder = msgspec.msgpack.Encoder()
@@ -201,8 +187,7 @@ _to_engine = msgspec.msgpack.Decoder(ToEngine)
 
 def encoded(message: Message) -> bytes:
     """A message as it is sent."""
-    content = _encoder.encode(message)
-    return _LENGTH.pack(len(content)) + content
+    return framing.framed(_encoder.encode(message))
 
 
 class Received:
@@ -215,30 +200,17 @@ class Received:
         """Take what came; the messages that are whole now."""
         self._buffer += data
         messages = []
-        while len(self._buffer) >= _LENGTH.size:
-            end = _LENGTH.size + _LENGTH.unpack_from(self._buffer)[0]
+        head = framing.LENGTH.size
+        while len(self._buffer) >= head:
+            end = head + framing.LENGTH.unpack_from(self._buffer)[0]
             if len(self._buffer) < end:
                 break
-            messages.append(_to_engine.decode(self._buffer[_LENGTH.size : end]))
+            messages.append(_to_engine.decode(self._buffer[head:end]))
             del self._buffer[:end]
         return messages
 
 
 def receive(connected: socket.socket) -> ToHistorian | None:
     """The next message, on the historian's side; None at the end."""
-    head = _exactly(connected, _LENGTH.size)
-    content = _exactly(connected, _LENGTH.unpack(head)[0]) if head is not None else None
+    content = framing.receive(connected)
     return None if content is None else _to_historian.decode(content)
-
-
-def _exactly(connected: socket.socket, size: int) -> bytes | None:
-    content = bytearray()
-    while len(content) < size:
-        try:
-            piece = connected.recv(size - len(content))
-        except OSError:
-            return None
-        if not piece:
-            return None
-        content += piece
-    return bytes(content)

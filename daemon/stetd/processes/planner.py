@@ -1,17 +1,16 @@
-"""Processes that plan: a call that takes long has an interpreter, and a processor, of its own.
+"""Processes that plan calls which take long.
 
-A thread would not do. Most of planning is Python, or C that keeps the interpreter, so the daemon
-would wait for it at every step; and nothing can stop a thread.
+A thread would not do: most of planning keeps the interpreter's lock, and nothing can stop a thread.
 
-:class:`Planner` is one such process, as the daemon has it: it is given the parameters of one call
-after the other, asks what it wants to know of the workspace, and answers with a plan or a
-refusal. It opens no file, and changes nothing.
+:class:`Planner` is the daemon's end of one: it sends the parameters of one call after the other,
+answers the questions about the workspace, and receives a plan or a refusal. The process opens no
+file, and changes nothing.
 
 A planner lives on a *leash*: a pipe whose other end the daemon holds. When that is let go, on
 purpose or because the daemon was killed, the kernel ends the planner (SIGIO), whatever it is doing.
 
-What both say goes over a :mod:`stetd.processes.channel`. A process that lacks memory says so if it
-still can, and ends: nobody knows what it has left half-read.
+Both talk over a :mod:`stetd.processes.channel`. A process that lacks memory says so if it still
+can, and ends: it may have read half of a message.
 """
 
 from __future__ import annotations
@@ -29,8 +28,6 @@ import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from typing import Any, Literal
-
-from msgspec.structs import replace
 
 from stet.wire.failures import Kind, Refused, refuse
 from stetd import __version__
@@ -118,7 +115,7 @@ class Planner:
         """Whether the process is there."""
         try:
             async with asyncio.timeout(_READY_S):
-                said, _ = await self._channel.receive()
+                said = await self._channel.receive()
         except (ChannelBroken, TimeoutError):
             return False
         return said == Ready(version=__version__)
@@ -128,8 +125,8 @@ class Planner:
     ) -> RecordedPlan:
         """Plan one call of a dialect, and record it; a refusal is an outcome as well.
 
-        ``until``: when (monotonic) it has taken too long, which is a refusal. Raises PlannerLost
-        PlanningFailed, and what the world raises but for refusals.
+        ``until``: when (monotonic) it has taken too long, which is a refusal. Raises PlannerLost,
+        PlanningFailed, and what the world raises except refusals.
         """
         if self.spoilt:
             raise PlannerLost("nobody knows where it is since the call before")
@@ -155,35 +152,35 @@ class Planner:
         await self._tell(Call(method=method, params=dict(params)))
         loop = asyncio.get_running_loop()
         while True:
-            said, contents = await self._channel.receive()
-            if isinstance(said, Asked):
-                # A large file takes its time to be read.
-                reading = loop.run_in_executor(None, answer, world, said.question)
-                try:
-                    told = await asyncio.shield(reading)
-                except asyncio.CancelledError:
-                    await asyncio.wait([reading])  # else its handles are closed under it
-                    raise
-                answers.append((said.question, told))
-                message, held = answered(told)
-                await self._tell(message, *held)
-                continue
-            if isinstance(said, Exhausted):
-                return _TOO_MUCH_MEMORY
-            self.spoilt = not self._channel.speaks
+            said = await self._channel.receive()
             match said:
+                case Asked():
+                    # A large file takes its time to be read.
+                    reading = loop.run_in_executor(None, answer, world, said.question)
+                    try:
+                        found = await asyncio.shield(reading)
+                    except asyncio.CancelledError:
+                        await asyncio.wait([reading])  # else its handles are closed under it
+                        raise
+                    answers.append((said.question, found))
+                    await self._tell(answered(found))
+                case Exhausted():
+                    return _TOO_MUCH_MEMORY
                 case Declined():
+                    self.spoilt = False
                     return said.refusal
                 case Planned():
-                    return _filled(said.plan, contents, answers)
+                    self.spoilt = False
+                    return said.plan
                 case Failed():
+                    self.spoilt = False
                     raise PlanningFailed(said.reason, said.traceback)
                 case _:
                     raise ChannelBroken(f"{type(said).__name__} is no outcome")
 
-    async def _tell(self, message: Message, *contents: bytes) -> None:
-        with suppress(ChannelBroken):  # it may have said why it ended, which is heard next
-            await self._channel.send(message, *contents)
+    async def _tell(self, message: Message) -> None:
+        with suppress(ChannelBroken):  # it may have said why it ended, which is received next
+            await self._channel.send(message)
 
     def end(self) -> None:
         """End the process, whatever it is doing; a call that it plans is lost."""
@@ -199,25 +196,6 @@ class Planner:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
-
-
-def _filled(
-    plan: Plan, contents: Sequence[bytes], answers: Sequence[tuple[Question, Answer]]
-) -> Plan:
-    """A plan as it was made, with what its files held and will hold. Raises ChannelBroken."""
-    if len(contents) != sum(planned.after is not None for planned in plan.files):
-        raise ChannelBroken("the contents are not those of the plan")
-    read = {said.path: said.data for _, said in answers if isinstance(said, SourceFile)}
-    after = iter(contents)
-    files = tuple(
-        replace(
-            planned,
-            before=None if planned.before is None else read.get(planned.path),
-            after=None if planned.after is None else next(after),
-        )
-        for planned in plan.files
-    )
-    return replace(plan, files=files)
 
 
 _TOO_LONG = refuse(
@@ -255,45 +233,33 @@ def main(arguments: Sequence[str]) -> int:
             _plan(channel)
     except ChannelBroken:
         return 0
-    except MemoryError:
-        pass  # wherever it was: what was being heard is lost, so nothing more is read
-    if channel.speaks:
+    except MemoryError:  # wherever it was: half of a message may have been read, so it ends
         channel.send(Exhausted())
     return 0
 
 
 def _plan(channel: Channel) -> None:
     """Plan the next call. Raises ChannelBroken, MemoryError: then there can be no other."""
-    call, _ = channel.receive()
+    call = channel.receive()
     if not isinstance(call, Call):
         raise ChannelBroken(f"{type(call).__name__} is no call")
-    message, contents = _planned(call, _AskedWorld(channel))
+    message = _planned(call, _AskedWorld(channel))
     try:
-        channel.send(message, *contents)
+        channel.send(message)
     except UnicodeEncodeError as error:  # half a character, which no reply could hold either
         channel.send(_defect(error))
 
 
-def _planned(call: Call, world: World) -> tuple[Message, Sequence[bytes]]:
-    """What comes of a call, to be said."""
+def _planned(call: Call, world: World) -> Message:
+    """The outcome of a call as a message."""
     try:
-        plan = DIALECTS[call.method](call.params, world)
+        return Planned(plan=DIALECTS[call.method](call.params, world))
     except Refused as refusal:
-        return Declined.of(refusal), ()
+        return Declined.of(refusal)
     except (MemoryError, ChannelBroken):
         raise
     except Exception as error:  # noqa: BLE001 - the daemon logs it and answers
-        return _defect(error), ()
-    files = tuple(
-        replace(
-            planned,
-            before=None if planned.before is None else b"",
-            after=None if planned.after is None else b"",
-        )
-        for planned in plan.files
-    )
-    contents = [planned.after for planned in plan.files if planned.after is not None]
-    return Planned(plan=replace(plan, files=files)), contents
+        return _defect(error)
 
 
 def _defect(error: Exception) -> Failed:
@@ -331,7 +297,7 @@ class _AskedWorld:
 
     def _ask(self, question: Question) -> Answer:
         self._channel.send(asked(question))
-        said = understood(*self._channel.receive())
+        said = understood(self._channel.receive())
         if isinstance(said, Refused):
             raise said
         return said

@@ -1,12 +1,8 @@
-"""What planning a call has asked the world, what it was answered, and what came of it.
+"""The questions that planning a call has asked the world, the answers, and the outcome.
 
 A dialect is a function of its parameters and of what the world answers
-(:mod:`stetd.editing.edits`). So a call that was planned somewhere else needs no second planning
-where it is carried out: the same questions are asked again, and where all answers are the same, so
-is what comes of it. Where one differs (the file was changed meanwhile, say), what was planned is of
-no use.
-
-Nothing is planned here, and no thread or process is known.
+(:mod:`stetd.editing.edits`). So a call that was planned elsewhere is not planned again where it is
+carried out: the same questions are asked, and where all answers are the same, so is the outcome.
 """
 
 from __future__ import annotations
@@ -21,7 +17,7 @@ from stetd.editing.edits import Plan, SourceFile, World
 
 #: Plans one call of a dialect, by the name of its method. Raises Refused.
 PlanDialect = Callable[[str, Mapping[str, Any], World], Plan]
-#: A file, what stands at a path itself, the clipboards, or the root; and the path, if any.
+#: A file, what is at a path itself, the clipboards, or the root; and the path, if any.
 Question = tuple[Literal["read", "look", "clipboards", "root"], str]
 Answer = SourceFile | Mapping[str, str] | str | Refused
 
@@ -35,7 +31,7 @@ class Changed(Exception):
 
 
 class RecordedPlan(msgspec.Struct, frozen=True):
-    """One call of a dialect, planned: all that it asked, and what it came to."""
+    """One planned call of a dialect."""
 
     method: str
     answers: tuple[tuple[Question, Answer], ...]

@@ -1,8 +1,8 @@
-"""Which answered calls are remembered: those of late in memory, of others only whether they may be.
+"""Which answered calls are remembered: the newest in memory, the ids of all in a Bloom filter.
 
-The historian keeps the replies (:mod:`stetd.historian.index.request_store`). To ask it on each
-call would take longer than most calls, so the ids of all that it has are kept as a Bloom filter:
-it says yes to some that are not there, and never no to one that is.
+The historian keeps the replies (:mod:`stetd.historian.index.request_store`). Asking it on each call
+would take longer than most calls. The filter says yes to some that are not there, and never no to
+one that is.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from stetd.storage.request_record import RequestRecord
 
 Key = tuple[str, str, str]
-#: Bits of a filter for each id that is expected, so that one in a hundred is taken for another.
+#: Bits of a filter for each expected id: one in a hundred is taken for another.
 _BITS = 10
 _LEAST_BITS = 1 << 17
 #: Answered calls that are kept in memory.
@@ -56,12 +56,12 @@ class Remembered:
     """What the engine knows of answered calls."""
 
     def __init__(self) -> None:
-        #: None until the historian has told: then any may be remembered.
+        #: None until the historian has sent it: until then any may be remembered.
         self._old: IdFilter | None = None
         self._recent: OrderedDict[Key, RequestRecord] = OrderedDict()
 
     def begin(self, bits: bytes) -> None:
-        """Take over what the historian has, unless an earlier one has told: that knew no less."""
+        """Take over the historian's filter, unless an earlier one has sent it."""
         if self._old is None:
             self._old = IdFilter(bits)
             for key in self._recent:

@@ -9,16 +9,17 @@ from stetd.storage.journal_heads import JournalHead
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """What the daemon says of a history, at one moment."""
+    """What the daemon says of a history at one time.
+
+    ``journal_trouble``: why the journal could not be read. ``cut``: what retention has dropped.
+    ``recorded``: how far the journal has the history, where Git can't have it at present.
+    """
 
     head: str | None
     commits: int
     journal: JournalHead | None
-    #: Why the journal could not be read.
     journal_trouble: str | None = None
-    #: What retention has dropped of the history's beginning.
     cut: Cut | None = None
-    #: How far the journal has the history, where that can't be made in Git at present.
     recorded: Reached | None = None
 
 

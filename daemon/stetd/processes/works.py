@@ -1,4 +1,4 @@
-"""What long work on a history is asked for, and what comes of it."""
+"""Questions for long work on a history, and their answers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from stetd.repository.references import HISTORY, read_reference, references_belo
 
 
 class Collected(msgspec.Struct, frozen=True):
-    """Bytes of the repository before and after a garbage collection; how many objects went."""
+    """Bytes of the repository before and after gc; how many objects were dropped."""
 
     bytes_before: int
     bytes_after: int
@@ -17,7 +17,7 @@ class Collected(msgspec.Struct, frozen=True):
 
 
 class Choosing(msgspec.Struct, frozen=True):
-    """What is to be chosen by: a policy, and the time (seconds since 1970)."""
+    """A retention policy, and the time (seconds since 1970)."""
 
     days: int
     bytes: int
@@ -25,10 +25,8 @@ class Choosing(msgspec.Struct, frozen=True):
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """Which part of a history stays.
-
-    ``oldest``: the oldest commit that does; ``parent``: the newest that goes; ``dropped``: how
-    many go; ``named``: the commits that references named.
+    """Which part of a history stays: from ``oldest`` on. ``parent``: the newest commit that goes;
+    ``dropped``: how many go; ``named``: the commits that references named.
     """
 
     oldest: str
@@ -39,10 +37,7 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 class Taking(msgspec.Struct, frozen=True):
-    """What a snapshot may have: files, bytes of all and of one.
-
-    ``skip_large``: leave files out that are too large.
-    """
+    """Limits of a snapshot. ``skip_large``: leave out files that are too large."""
 
     max_files: int
     max_bytes: int
@@ -51,10 +46,7 @@ class Taking(msgspec.Struct, frozen=True):
 
 
 class Taken(msgspec.Struct, frozen=True, kw_only=True):
-    """The tree of the whole workspace, durable, and what it is made of.
-
-    ``permissions``: of files for which Git's modes can't say them.
-    """
+    """The durable tree of a whole workspace. ``permissions``: those that Git's modes can't say."""
 
     tree: str
     files: int
@@ -68,9 +60,8 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LeavingOut(msgspec.Struct, frozen=True):
-    """What the historian is to leave out of a history. ``preview``: write nothing.
-
-    ``oldest``: where the history begins that was cut off; ``texts``: of clipboards.
+    """What to leave out of a history. ``oldest``: where it begins, if it was cut off; ``texts``:
+    of clipboards; ``preview``: write nothing.
     """
 
     path: str
@@ -83,9 +74,9 @@ class LeavingOut(msgspec.Struct, frozen=True):
 class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
     """A history without a path, up to ``last``, which is ``head`` now, with this tree.
 
-    ``touched``: commits that changed the path; ``rewritten``: those that have other ids now.
-    ``oldest``: where it begins now, if it was cut off. ``holding``: the numbers of the texts that
-    have something of the contents; ``also_at``: other paths of the newest commit with them.
+    ``touched``: commits that changed the path; ``rewritten``: those with new ids. ``oldest``: where
+    it begins now, if it was cut off. ``holding``: the positions of the texts with some of the
+    contents; ``also_at``: other paths of the newest commit with them.
     """
 
     last: str

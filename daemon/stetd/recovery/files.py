@@ -1,20 +1,20 @@
 """Bringing the files of one workspace to their last image after a crash: PROTOCOL.md 10-11.
 
-First the temporary files are looked at: one may hold a save that was displaced and not
-put back yet. Then every path that the journal names is judged by
-:mod:`stetd.recovery.table`. The decisions are journalled and synced before any of
-them is carried out, by exchange and compare like every write; so a kill at any step
-leaves something that the next recovery decides in the same way.
+First the temporary files are read: one may hold a save that was displaced and not put back yet.
+Then every path that the journal names is judged by :mod:`stetd.recovery.table`. The decisions are
+journalled and synced before any of them is carried out, by exchange and compare like every write;
+so a kill at any step leaves something that the next recovery decides in the same way.
 
-What the disk refuses (a file that can't be read or written) stays unsettled: the caller
-must then keep these records in the journal, so that the next start can try again.
+What the disk refuses (a file that can't be read or written) stays unsettled: the caller must then
+keep these records in the journal, so that the next start can try again.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import msgspec
@@ -31,19 +31,20 @@ from stetd.state.workspace import Workspace
 from stetd.storage.journal import Journal
 from stetd.storage.journal_format import Change, CommitRecord, Rewritten
 from stetd.storage.worktree import OnDisk
-from stetd.transaction.heads import History, seal_found
+from stetd.transaction.heads import seal_found
 from stetd.transaction.sealing import seal_restoring
 from stetd.transaction.transaction import Displaced, FileWork, PutBack, install, mark_published
 
 _log = logging.getLogger(__name__)
+#: A commit, and the number of the record that has it.
+RecordedCommit = tuple[int, CommitRecord | Rewritten]
 
 
 class Temporary(msgspec.Struct, frozen=True, kw_only=True):
     """A temporary file that a record names, in the directory of ``path``.
 
-    ``settled_by``: the record, or the abort that voids it; once that is marked, the
-    file holds nothing that anybody misses. ``position``: of the image that the record
-    puts in place, in the path's chain.
+    ``settled_by``: the record, or the abort that voids it; once that is marked, the file is of no
+    use. ``position``: of the image that the record puts in place, in the path's chain.
     """
 
     path: str
@@ -82,7 +83,7 @@ class Replay:
     boots: dict[str, str] = field(default_factory=dict)
     temporaries: list[Temporary] = field(default_factory=list)
     directories: list[Emptied] = field(default_factory=list)
-    commits: list[tuple[int, CommitRecord | Rewritten]] = field(default_factory=list)
+    commits: list[RecordedCommit] = field(default_factory=list)
     blobs: dict[str, bytes] = field(default_factory=dict)
     #: Contents of files that the history does not keep.
     private: dict[str, bytes] = field(default_factory=dict)
@@ -129,12 +130,14 @@ class Settling:
             try:
                 self._finish_swap(temporary)
                 found = self._look(temporary.path, temporary.name)
-                if found is not None and found.data is None:
+                if found is None:
+                    continue
+                if found.data is None:
                     self._put_back_no_file(temporary)
-                elif found is not None and self._is_displaced_save(temporary, found):
+                elif self._is_displaced_save(temporary, found):
                     saves.setdefault(temporary.path, []).append(found)
                     first.setdefault(temporary.path, temporary)
-                elif found is not None:
+                else:
                     # Now, not in the end: once this recovery has put our text in place, a
                     # torn piece of it would pass for a save that our text displaced.
                     self._discard(temporary)
@@ -146,36 +149,34 @@ class Settling:
 
     def _finish_swap(self, temporary: Temporary) -> None:
         worktree = self.workspace.worktree
-        target = worktree.resolve_exactly(temporary.path)
-        try:
+        with worktree.resolve_exactly(temporary.path) as target:
             if not target.missing:
                 worktree.finish_swap(target, temporary.name)
-        finally:
-            target.close()
+
+    def _images_since(self, temporary: Temporary) -> list[Image | None]:
+        """What we have put at a path: by the record of a temporary file, and later."""
+        return [link.image for link in self.replay.chains[temporary.path][temporary.position :]]
 
     def _ours(self, temporary: Temporary, now: OnDisk | None) -> bool:
-        """Whether what stands at a path is something that we have put there since a record."""
+        """Whether the current content of a path is something that we have put there since."""
         image = now.image if now else None
         if now is not None and image is None:
             return False
-        links = self.replay.chains[temporary.path][temporary.position :]
-        if any(same_image(image, link.image) for link in links):
+        images = self._images_since(temporary)
+        if any(same_image(image, each) for each in images):
             return True
         if now is None or now.data is None or self.replay.boots[temporary.path] == self.boot:
             return False
-        return looks_torn(now.data, self._contents([link.image for link in links]))
+        return looks_torn(now.data, self._contents(images))
 
     def _is_displaced_save(self, temporary: Temporary, found: OnDisk) -> bool:
         """Whether a temporary file holds somebody's save that is not recorded yet.
 
-        Not if its content is ours, nor if it is a torn piece of ours: after a reboot, or
-        because the daemon was killed while it was being staged - in which case our text
-        can't be in place.
+        Not if its content is ours, nor if it is a torn piece of ours: after a reboot, or because
+        the daemon was killed while it staged it - in which case our text can't be in place.
         """
         assert found.data is not None, "BUG: no file"
-        before = temporary.before
-        links = self.replay.chains[temporary.path][temporary.position :]
-        images = [before, *(link.image for link in links)]
+        images = [temporary.before, *self._images_since(temporary)]
         if any(image is not None and image.oid == found.oid for image in images):
             return False
         if not looks_torn(found.data, self._contents(images)):
@@ -184,10 +185,10 @@ class Settling:
             return False
         now = self._look(temporary.path)
         in_place = self._ours(temporary, now)
-        return in_place and not same_image(now.image if now else None, before)
+        return in_place and not same_image(now.image if now else None, temporary.before)
 
     def _put_back(self, temporary: Temporary, saves: list[OnDisk]) -> None:
-        """Record displaced saves, and put the last one back if our text still stands there."""
+        """Record displaced saves, and put the last one back if our text is still there."""
         path = temporary.path
         try:
             now = self._look(path)
@@ -196,16 +197,10 @@ class Settling:
             return
         self.handled.add(path)
         self.report.kept.append(path)
-        blobs: dict[str, bytes] = {}
-        steps: list[tuple[str, Mapping[str, Image | None]]] = []
-        for saved in saves:
-            self._add_blob(blobs, saved)
-            steps.append(("changed outside", {path: saved.image}))
-        ours = self._ours(temporary, now)
-        if not ours:
-            self._add_blob(blobs, now)
-            steps.append(("changed outside", {path: now.image if now else None}))
-        self._record_found(steps, blobs, write=(path, now, saves[-1].image) if ours else None)
+        if self._ours(temporary, now):
+            self._record(path, saves, write=(now, saves[-1].image))
+        else:
+            self._record(path, [*saves, now])
 
     def _put_back_no_file(self, temporary: Temporary) -> None:
         """Put back a directory (or pipe, ..) that was displaced: the history keeps none."""
@@ -214,15 +209,12 @@ class Settling:
         if now is not None and not (self._ours(temporary, now) and self._is_newer(temporary, now)):
             return
         worktree = self.workspace.worktree
-        target = worktree.resolve_exactly(temporary.path)
-        try:
+        with worktree.resolve_exactly(temporary.path) as target:
             if now is None:
                 worktree.put_in(target, temporary.name)
             else:
                 worktree.swap(target, temporary.name)
                 self.kept_names.discard(temporary.name)
-        finally:
-            target.close()
 
     def _is_newer(self, temporary: Temporary, now: OnDisk) -> bool:
         """Whether a displaced directory is newer than what we have put in place.
@@ -230,8 +222,7 @@ class Settling:
         An abort names a directory by the absence of a file. An image of ours after that is a
         save that landed later, and was put back.
         """
-        links = self.replay.chains[temporary.path][temporary.position + 1 :]
-        images = [link.image for link in links]
+        images = self._images_since(temporary)[1:]
         return None not in images or not any(
             same_image(now.image, image) for image in images[images.index(None) :]
         )
@@ -239,13 +230,12 @@ class Settling:
     def clear_temporaries(self) -> None:
         """Remove the temporary files of records that were judged."""
         for temporary in self.replay.temporaries:
-            if temporary.name in self.kept_names or temporary.path in self.unsettled:
-                continue
-            self._discard(temporary)
+            if temporary.name not in self.kept_names and temporary.path not in self.unsettled:
+                self._discard(temporary)
         failpoint("recovery.cleared")
 
     def remove_directories(self) -> None:
-        """Remove what is left empty of directories that calls took back, or were voided, made."""
+        """Remove the empty ones of the directories that undone or voided calls have made."""
         for emptied in self.replay.directories:
             # A mark says that they are gone; after a power cut they may be there again.
             if emptied.settled_by in self.published and emptied.boot == self.boot:
@@ -265,48 +255,39 @@ class Settling:
         for path, chain in self.replay.chains.items():
             if path in self.handled:
                 continue
+            same_boot = self.replay.boots.get(path) == self.boot
             try:
-                self._judge(path, chain, self._look(path))
+                self._judge(path, chain, self._look(path), same_boot=same_boot)
             except Refused as refusal:
                 _log.warning("recovery leaves %s alone: %s", path, refusal)
             except (OSError, MissingObject) as error:
-                if not self._surely_done(path, chain):
+                if not (same_boot and all(link.published for link in chain)):
                     self._leave(path, error)
-
-    def _surely_done(self, path: str, chain: list[Link]) -> bool:
-        return self._same_boot(path) and all(link.published for link in chain)
 
     def _leave(self, path: str, error: Exception) -> None:
         _log.error("recovery can't settle %s: %s", path, error)
         self.unsettled[path] = str(error)
         self.handled.add(path)
 
-    def _judge(self, path: str, chain: list[Link], found: OnDisk | None) -> None:
+    def _judge(
+        self, path: str, chain: list[Link], found: OnDisk | None, *, same_boot: bool
+    ) -> None:
         image = found.image if found else None
         contents = self._contents([link.image for link in chain])
         torn = found is not None and found.data is not None and looks_torn(found.data, contents)
-        decision = decide(chain, image, same_boot=self._same_boot(path), torn=torn)
+        decision = decide(chain, image, same_boot=same_boot, torn=torn)
         if found is not None and image is None:
             decision = Decision.KEEP  # a directory, or the like, is nobody's torn file
         last = chain[-1].image
         if decision is Decision.WRITE_LAST:
             self.report.rolled_forward.append(path)
-            self._record_found([], {}, write=(path, found, last))
+            self._record(path, [], write=(found, last))
         elif decision is Decision.RESTORE_TORN:
             self.report.torn.append(path)
-            blobs: dict[str, bytes] = {}
-            self._add_blob(blobs, found)
-            self._record_found(
-                [("torn by a power cut", {path: image})],
-                blobs,
-                write=(path, found, last),
-                restoring=True,
-            )
+            self._record(path, [found], write=(found, last), restoring=True)
         elif decision is Decision.KEEP and not self._known_to_history(path, image):
             self.report.kept.append(path)
-            blobs = {}
-            self._add_blob(blobs, found)
-            self._record_found([("changed outside", {path: image})], blobs, write=None)
+            self._record(path, [found])
 
     def _known_to_history(self, path: str, image: Image | None) -> bool:
         known = find_entry(self.workspace.head.tree, path, self.workspace.repository.load_tree)
@@ -314,54 +295,61 @@ class Settling:
 
     # -- decisions
 
-    def _record_found(
+    def _record(
         self,
-        steps: Sequence[tuple[str, Mapping[str, Image | None]]],
-        blobs: dict[str, bytes],
+        path: str,
+        found: Sequence[OnDisk | None],
         *,
-        write: tuple[str, OnDisk | None, Image | None] | None,
+        write: tuple[OnDisk | None, Image | None] | None = None,
         restoring: bool = False,
     ) -> None:
-        """Add a record for a decision, with the file to be written if there is one."""
-        load = self.workspace.repository.load_tree
-        content = None
-        if write is not None and write[2] is not None:
-            content = blobs.get(write[2].oid)
-            content = self._content(write[2]) if content is None else content
-        meta = CommitMeta(
-            kind="restore",
-            time=int(time.time()),
-            subject=f"restore after a power cut: {write[0]}" if write is not None else "",
-            method="recovery",
-            version=__version__,
-        )
-        found = seal_found(
+        """Add the record of a decision: what was found at a path, each a commit of its own.
+
+        ``write``: what is there now, and the image to write. ``restoring``: over torn bytes; that
+        is committed as well.
+        """
+        workspace, number, now = self.workspace, self.state.number + 1, int(time.time())
+        load, excludes = workspace.repository.load_tree, workspace.excludes
+        subject = "torn by a power cut" if restoring else "changed outside"
+        steps = [(subject, {path: each.image if each else None}) for each in found]
+        blobs = {each.oid: each.data for each in found if each and each.data is not None}
+        sealed = seal_found(
             steps,
             blobs,
-            head=self.workspace.head,
-            number=self.state.number + 1,
-            time=meta.time,
-            workspace=self.workspace.name,
+            head=workspace.head,
+            number=number,
+            time=now,
+            workspace=workspace.name,
             load=load,
-            excludes=self.workspace.excludes,
+            excludes=excludes,
         )
         if write is not None:
-            path, before, after = write
-            found, work = seal_restoring(
-                found,
-                self.workspace.worktree.resolve_exactly(path),
+            before, after = write
+            content = None
+            if after is not None:
+                content = blobs[after.oid] if after.oid in blobs else self._content(after)
+            meta = CommitMeta(
+                kind="restore",
+                time=now,
+                subject=f"restore after a power cut: {path}",
+                method="recovery",
+                version=__version__,
+            )
+            sealed, work = seal_restoring(
+                sealed,
+                workspace.worktree.resolve_exactly(path),
                 before,
                 after,
                 content,
                 meta=meta if restoring else None,
                 load=load,
-                excludes=self.workspace.excludes,
+                excludes=excludes,
             )
-            self.works.append((self.state.number + 1, work))
-        self.state.number += 1
-        self.records.append(found.record)
-        self.workspace.head = found.head
-        self.objects += found.objects
+            self.works.append((number, work))
+        self.state.number = number
+        self.records.append(sealed.record)
+        workspace.head = sealed.head
+        self.objects += sealed.objects
 
     def journal(self, journal: Journal) -> None:
         """Make the decisions durable."""
@@ -383,11 +371,8 @@ class Settling:
         failpoint("recovery.carried_out")
 
     def _carry_out(self, number: int, work: FileWork, journal: Journal) -> None:
-        worktree = self.workspace.worktree
-        now = int(time.time())
-        load, excludes = self.workspace.repository.load_tree, self.workspace.excludes
-        history = History(self.workspace.head, load, now, excludes)
-        first = self.state.number + 1
+        worktree, first = self.workspace.worktree, self.state.number + 1
+        history = self.workspace.history(int(time.time()))
         putting_back = PutBack(worktree, journal, history, self.state.number, self.workspace.name)
         try:
             install(work, worktree)
@@ -405,39 +390,28 @@ class Settling:
             self.objects += history.objects
         mark_published(journal, number, *range(first, self.state.number + 1))
 
-    # -- small things
-
-    def _same_boot(self, path: str) -> bool:
-        return self.replay.boots.get(path) == self.boot
+    # -- reading
 
     def _look(self, path: str, name: str | None = None) -> OnDisk | None:
-        """What stands at a path, or at another name in its directory."""
-        target = self.workspace.worktree.resolve_exactly(path)
-        try:
-            if target.missing:
+        """The current content of a path, or of another name in its directory."""
+        with self.workspace.worktree.resolve_exactly(path) as target:
+            try:
+                if target.missing:
+                    return None
+                return self.workspace.worktree.look(target.dir_fd, name or target.name)
+            except FileNotFoundError:
                 return None
-            return self.workspace.worktree.look(target.dir_fd, name or target.name)
-        except FileNotFoundError:
-            return None
-        finally:
-            target.close()
-
-    @staticmethod
-    def _add_blob(blobs: dict[str, bytes], found: OnDisk | None) -> None:
-        if found is not None and found.data is not None:
-            blobs[found.oid] = found.data
 
     def _content(self, image: Image) -> bytes:
-        data = self.replay.blobs.get(image.oid)
-        data = self.replay.private.get(image.oid) if data is None else data
-        return self.workspace.repository.blob(image.oid) if data is None else data
+        for known in (self.replay.blobs, self.replay.private):
+            if image.oid in known:
+                return known[image.oid]
+        return self.workspace.repository.blob(image.oid)
 
     def _contents(self, images: Sequence[Image | None]) -> list[bytes]:
         contents = []
         for image in images:
-            try:
+            with suppress(MissingObject):
                 if image is not None:
                     contents.append(self._content(image))
-            except MissingObject:
-                continue
         return contents

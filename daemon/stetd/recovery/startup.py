@@ -1,10 +1,9 @@
 """What happens between opening the journal and serving: PROTOCOL.md 9-11.
 
-The journal has been read and made durable. From it come the state (checkpoint, then
-records), the commits, which are made again in Git, and for every path touched since the
-checkpoint a chain of images, by which :mod:`stetd.recovery.files` brings the files to their
-last image. The caller then takes a checkpoint. Killed at any step, it starts over and
-comes to the same end.
+The journal has been read and made durable. From it come the state (checkpoint, then records), the
+commits, which are made again in Git, and for every path touched since the checkpoint a chain of
+images, by which :mod:`stetd.recovery.files` brings the files to their last image. The caller then
+takes a checkpoint. Killed at any step, it starts over and comes to the same end.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from typing import NamedTuple
 import msgspec
 
 from stetd.history.objects import NewObject, same_image
-from stetd.recovery.files import Emptied, Recovered, Replay, Settling, Temporary
+from stetd.recovery.files import Emptied, RecordedCommit, Recovered, Replay, Settling, Temporary
 from stetd.recovery.table import Link
 from stetd.repository.stored_objects import StoredObjects
-from stetd.session.modes import UNRESTRICTED, Standing
+from stetd.session.modes import UNRESTRICTED
 from stetd.session.sessions import with_clipboards
 from stetd.state.state import State
 from stetd.state.workspace import Workspace, head_at
@@ -30,7 +29,6 @@ from stetd.storage.journal_format import (
     ClipboardSet,
     CommitRecord,
     ModeSet,
-    PathChange,
     Published,
     Reached,
     Record,
@@ -76,10 +74,8 @@ def begun_anew(known: WorkspaceState) -> WorkspaceState:
     )
 
 
-def _after(
-    commits: Sequence[tuple[int, CommitRecord | Rewritten]], head: str | None
-) -> Sequence[tuple[int, CommitRecord | Rewritten]]:
-    """Those of a history's commits that come after one of them; all, if it is none of them."""
+def _after(commits: Sequence[RecordedCommit], head: str | None) -> Sequence[RecordedCommit]:
+    """A history's commits that come after one of them; all, if it is none of them."""
     for at in range(len(commits), 0, -1):
         commit = commits[at - 1][1]
         if head == (commit.head if isinstance(commit, Rewritten) else commit.oid):
@@ -121,19 +117,14 @@ class Recovery:
     def replay(self, checkpoint: Checkpoint | None, records: Sequence[Placed]) -> None:
         """Rebuild the state; nothing is written.
 
-        Records before the checkpoint's watermark count only for a workspace that was deferred:
-        for its files, and for its commits if its history was damaged.
+        Records before the checkpoint's watermark count only for a deferred workspace: for its
+        files, and for its commits if its history was damaged.
         """
         state = self._state
         mark = (0, 0)
         if checkpoint is not None:
             mark = checkpoint.segment, checkpoint.offset
-            state.number = checkpoint.number
-            state.known = {w.name: w for w in checkpoint.workspaces}
-            state.sessions = {(s.workspace, s.name): s for s in checkpoint.sessions}
-            state.unsettled = {w.name: w.unsettled for w in checkpoint.workspaces if w.unsettled}
-            state.upgrades = {each.id: each for each in checkpoint.upgrades}
-            state.find_grants()
+            state.begin(checkpoint)
             for known in checkpoint.workspaces:
                 held = known.unsettled.start if known.unsettled is not None else None
                 self._starts[known.name] = held or Reached(known.head, known.commits)
@@ -141,8 +132,7 @@ class Recovery:
             if isinstance(placed.record, Published):
                 self._published.add(placed.record.number)
             elif isinstance(placed.record, Abort):
-                voided = dict.fromkeys(placed.record.voided, placed.record.number)
-                self._voided.update(voided)
+                self._voided.update(dict.fromkeys(placed.record.voided, placed.record.number))
         for placed in records:
             self._hold(placed, mark)
             if (placed.segment, placed.offset) >= mark:
@@ -180,10 +170,8 @@ class Recovery:
             case Abort(number, workspace):
                 state.number = max(state.number, number)
                 self._take_commits(workspace, number, record.commits)
-            case SessionOpened(session):
-                state.sessions[session.workspace, session.name] = session
-            case SessionEnded(name, session_name, request):
-                state.end_session(name, session_name, request)
+            case SessionOpened() | SessionEnded() | ModeSet() | UpgradeSet() | ClipboardSet():
+                state.apply(record)
             case WorkspaceAllowed(name, root, anew):
                 known = state.known.get(name) or WorkspaceState(name, root, UNRESTRICTED, None, 0)
                 if anew:
@@ -192,19 +180,7 @@ class Recovery:
                     self.forget(name)
                 state.known[name] = msgspec.structs.replace(known, allowed=True)
             case WorkspaceForgotten(name):
-                forgotten = msgspec.structs.replace(state.known[name], allowed=False)
-                state.known[name] = forgotten
-            case ModeSet(name, session_name, mode, grant):
-                state.take_standing(name, session_name, Standing(mode, grant))
-            case UpgradeSet(asked, mode, grant):
-                state.take_upgrade(asked)
-                if mode is not None:
-                    standing = Standing(mode, grant)
-                    state.take_standing(asked.workspace, asked.session, standing)
-            case ClipboardSet(name, session_name, clipboard, text):
-                session = state.sessions[name, session_name]
-                changed = with_clipboards(session, {clipboard: text})
-                state.sessions[name, session_name] = changed
+                state.change_known(name, allowed=False)
 
     def _note_change(self, replay: Replay, boot: str, record: Change) -> None:
         marked = record.performed or record.number in self._published
@@ -217,8 +193,23 @@ class Recovery:
             chain.append(Link(change.after, published=marked))
             replay.boots[change.path] = boot
             if change.temporary:
-                self._note_temporary(replay, boot, record, change)
-        self._note_directories(replay, boot, record)
+                temporary = Temporary(
+                    path=change.path,
+                    name=change.temporary,
+                    settled_by=self._voided.get(record.number, record.number),
+                    boot=boot,
+                    before=change.before,
+                    position=len(chain) - 1,
+                )
+                replay.temporaries.append(temporary)
+        voided_by = self._voided.get(record.number)
+        if voided_by is None:
+            paths, settled_by = record.leftover_directories, record.number
+        else:
+            made = {path for commit in record.commits for path in commit.meta.directories}
+            paths, settled_by = sorted(made, reverse=True), voided_by
+        if paths:
+            replay.directories.append(Emptied(paths, settled_by, boot))
 
     def _apply_change(self, record: Change) -> None:
         state = self._state
@@ -227,7 +218,7 @@ class Recovery:
             return
         self._take_commits(record.workspace, record.number, record.commits)
         if record.cut is not None:
-            state.set_cut(record.workspace, record.cut)
+            state.change_known(record.workspace, cut=record.cut)
         if record.rewritten is not None:
             self._take_rewritten(record.workspace, record.number, record.rewritten)
         session = state.sessions.get((record.workspace, record.session or ""))
@@ -241,30 +232,6 @@ class Recovery:
         if record.request is not None:
             known = answered(record)
             state.requests[known.key] = known
-
-    def _note_temporary(
-        self, replay: Replay, boot: str, record: Change, change: PathChange
-    ) -> None:
-        replay.temporaries.append(
-            Temporary(
-                path=change.path,
-                name=change.temporary,
-                settled_by=self._voided.get(record.number, record.number),
-                boot=boot,
-                before=change.before,
-                position=len(replay.chains[change.path]) - 1,
-            )
-        )
-
-    def _note_directories(self, replay: Replay, boot: str, record: Change) -> None:
-        voided_by = self._voided.get(record.number)
-        if voided_by is None:
-            paths, settled_by = record.leftover_directories, record.number
-        else:
-            made = {path for commit in record.commits for path in commit.meta.directories}
-            paths, settled_by = sorted(made, reverse=True), voided_by
-        if paths:
-            replay.directories.append(Emptied(paths, settled_by, boot))
 
     def _note_abort(self, replay: Replay, boot: str, record: Abort) -> None:
         replay.blobs.update(record.blobs)
@@ -285,24 +252,19 @@ class Recovery:
 
     def _take_rewritten(self, name: str, number: int, rewritten: Rewritten) -> None:
         if not rewritten.head:
-            self._state.set_forgetting(name, None)
+            self._state.change_known(name, forgetting=None)
             return
         self._replays[name].commits.append((number, rewritten))
-        self._state.known[name] = msgspec.structs.replace(
-            self._state.known[name],
-            head=rewritten.head,
-            commits=rewritten.commits,
-            forgetting=rewritten,
+        self._state.change_known(
+            name, head=rewritten.head, commits=rewritten.commits, forgetting=rewritten
         )
 
     def _take_commits(self, name: str, number: int, commits: list[CommitRecord]) -> None:
         if not commits:
             return
         self._replays[name].commits += [(number, commit) for commit in commits]
-        known = self._state.known[name]
-        self._state.known[name] = msgspec.structs.replace(
-            known, head=commits[-1].oid, commits=known.commits + len(commits)
-        )
+        count = self._state.known[name].commits + len(commits)
+        self._state.change_known(name, head=commits[-1].oid, commits=count)
 
     # -- Git
 
@@ -348,10 +310,9 @@ class Recovery:
     def settle(self, workspace: Workspace, journal: Journal) -> Settled:
         """Bring the files of a workspace to their last image; new commits go on its head.
 
-        The decisions are journalled and synced before any of them is carried out. Raises
-        OSError and JournalBroken if they can't be; MissingObject, with nothing decided yet, if
-        the history lacks what they need. Where something stays unsettled the workspace is put
-        off until the next start.
+        The decisions are journalled and synced before any of them is carried out. Raises OSError
+        and JournalBroken if they can't be; MissingObject, with nothing decided yet, if the history
+        lacks what they need. Where something stays unsettled the workspace is deferred.
         """
         replay = self._replays.get(workspace.name)
         if replay is None:
@@ -373,7 +334,7 @@ class Recovery:
         return Settled(settling.objects, set(replay.chains), settling.unsettled)
 
     def defer(self, name: str, *, damaged: bool = False) -> None:
-        """Keep what taking the workspace up will need, in the journal too.
+        """Keep what opening the workspace will need, in the journal too.
 
         ``damaged``: its commits as well, because Git can't have them yet.
         """

@@ -4,12 +4,10 @@
     files     the directory is opened, and what a crash left there
               unfinished is finished                                 Recovery.settle
 
-Where one of these fails, this workspace is deferred, and no other: no call works in it, the
-journal keeps what it needs, and ``State.troubles`` says why. What can be put right while the
-daemon runs (a directory that is away, a history that is put back from a copy) is tried again when
-somebody enters the workspace; a file that could not be settled, at the next start.
-
-Runs at the start, and later when somebody enters such a workspace.
+Where one of these fails, this workspace alone is deferred: no call works in it, the journal keeps
+what it needs, and ``State.troubles`` says why. What can be put right while the daemon runs (a
+directory that is away, a history that is put back from a copy) is tried again when somebody enters
+the workspace; a file that could not be settled, at the next start.
 """
 
 from __future__ import annotations
@@ -37,12 +35,10 @@ from stetd.transaction.heads import Head, RecordContradicts
 
 _log = logging.getLogger(__name__)
 #: What says that something is wrong with this repository, and not with the disk or the daemon.
-_ITS_OWN = frozenset(
-    {
-        errno.EACCES, errno.EEXIST, errno.EIO, errno.EISDIR, errno.ELOOP, errno.ENOENT,
-        errno.ENOTDIR, errno.EPERM,
-    }
-)  # fmt: skip
+_ITS_OWN = {
+    errno.EACCES, errno.EEXIST, errno.EIO, errno.EISDIR, errno.ELOOP, errno.ENOENT, errno.ENOTDIR,
+    errno.EPERM,
+}  # fmt: skip
 
 
 class _Damaged(Exception):
@@ -50,7 +46,7 @@ class _Damaged(Exception):
 
 
 class _History(NamedTuple):
-    """A history as it was made again: what was written for it is not synced yet."""
+    """A history as it was made again."""
 
     repository: StoredObjects
     head: Head
@@ -161,8 +157,8 @@ class Opening(msgspec.Struct, frozen=True):
 
     def _close(self, workspace: Workspace) -> None:
         """Leave a workspace that was open: the next checkpoint goes by what is known of it."""
-        self.state.known[workspace.name] = msgspec.structs.replace(
-            self.state.known[workspace.name],
+        self.state.change_known(
+            workspace.name,
             head=workspace.head.commit,
             commits=workspace.head.commits,
             leftovers=sorted(workspace.worktree.leftovers),
@@ -188,9 +184,7 @@ class Opening(msgspec.Struct, frozen=True):
         """
         if known.name in self._damaged:
             start = self.recovery.start_of(known.name)
-            self.state.known[known.name] = msgspec.structs.replace(
-                self.state.known[known.name], head=start.head, commits=start.commits
-            )
+            self.state.change_known(known.name, head=start.head, commits=start.commits)
         self.recovery.forget(known.name)
         self.state.troubles.pop(known.name, None)
         self._damaged.discard(known.name)

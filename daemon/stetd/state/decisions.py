@@ -1,9 +1,8 @@
 """Calls that wait for a decision of the person.
 
-A wait is a future and costs nobody anything: no thread, no poll, no place in the writer's queue.
-It is added in the same step that finds the request pending, so that no decision can fall between.
-It ends with the decision, or with None when its
-time is over, its client gone, or the daemon stopping.
+A wait is a future: no thread, no poll, no place in the writer's queue. It is added in the same
+step that finds the request pending, so that no decision can fall between. It ends with the
+decision, or with None when its time is over, its client gone, or the daemon stopping.
 """
 
 from __future__ import annotations
@@ -36,7 +35,8 @@ class Waits:
 
     def __init__(self) -> None:
         self._waiting: dict[str, set[Wait]] = {}
-        self._stopping = False
+        #: The daemon stops: nobody waits any longer, nor from now on.
+        self.stopping = False
 
     def add(self, request: str, wait: Wait) -> None:
         """Let this one know when the request is decided."""
@@ -55,13 +55,8 @@ class Waits:
             wait.end(request)
 
     def end_all(self) -> None:
-        """The daemon stops: nobody waits any longer, nor from now on."""
-        self._stopping = True
+        """End all: the daemon stops."""
+        self.stopping = True
         for waits in self._waiting.values():
             for wait in waits:
                 wait.end()
-
-    @property
-    def stopping(self) -> bool:
-        """Whether a wait would have no sense any more."""
-        return self._stopping

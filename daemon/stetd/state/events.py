@@ -1,10 +1,9 @@
-"""What happened, on its way from the writer to whoever subscribed.
+"""What happened, on its way from the writer to the subscribers.
 
-The writer puts a *note* here and goes on: it neither waits nor makes anything readable of
-it, and while nobody subscribes it does nothing at all. :mod:`stetd.server.subscribers` takes the
-notes on the event loop and makes events of them. A note keeps no file contents. When MOST notes
-wait, further ones are only counted, at the end of the queue, so that the order stays and the
-memory is bounded however long the loop is busy.
+The writer puts a *note* here and goes on; while nobody subscribes it does nothing at all.
+:mod:`stetd.server.subscribers` makes events of the notes. A note keeps no file contents. When MOST
+notes wait, further ones are only counted, at the end of the queue: the order stays, and the memory
+is bounded.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ class Events:
 
     def __init__(self) -> None:
         self._notes: deque[tuple[int, Note]] = deque()
-        #: How many notes there were: whoever begins to listen now is told later ones.
+        #: How many notes there were: whoever begins to listen now gets later ones.
         self.number = 0
         self._wake: Callable[[], None] | None = None
 
@@ -80,7 +79,7 @@ class Events:
 
     @property
     def wanted(self) -> bool:
-        """Whether anybody listens; if not, nothing need be made to be told."""
+        """Whether anybody listens."""
         return self._wake is not None
 
     def committed(
@@ -92,7 +91,7 @@ class Events:
         objects: Iterable[NewObject],
         files: Sequence[FileChange] | None = None,
     ) -> None:
-        """The commits among these objects stand, in this order; ``files`` are the last one's."""
+        """Queue a note for each commit among these objects; ``files``: those of the last one."""
         if not self.wanted:
             return
         commits = [each for each in objects if each.kind == "commit"]

@@ -1,11 +1,9 @@
-"""Modes and requests for write access: journalled first, then in force, then told.
+"""Modes and requests for write access: journalled first, then in force, then reported.
 
-Every change is a record that is durable before it counts (:mod:`stetd.storage.journal_format`);
-the rules are values (:mod:`stetd.session.modes`, :mod:`stetd.session.upgrades`). That a change
-waits for the calls before it and binds the next one needs nothing here: the writer's queue gives
-it. That an ended grant binds the next call needs nothing either: whoever asks for a mode looks at
-the clock (:meth:`stetd.state.state.State.effective_mode`). :meth:`Modes.end` only tells that it has
-ended, when the writer's own wait is over.
+Every change is a record that is durable before it counts; the rules are values
+(:mod:`stetd.session.modes`, :mod:`stetd.session.upgrades`). The writer's queue orders a change
+among the calls. The end of a grant binds the next call because whoever asks for a mode looks at
+the clock (:meth:`stetd.state.state.State.effective_mode`); :meth:`Modes.end` only reports it.
 """
 
 from __future__ import annotations
@@ -24,7 +22,6 @@ from stetd.session.modes import (
     RESTRICTED,
     UNRESTRICTED,
     Grant,
-    Instant,
     Standing,
     granted,
     mode_at,
@@ -45,7 +42,7 @@ from stetd.session.upgrades import (
 from stetd.state.events import Events, ModeChanged, UpgradeRequested
 from stetd.state.state import State
 from stetd.state.workspace import Workspace
-from stetd.storage.journal_format import ModeSet, Record, UpgradeSet
+from stetd.storage.journal_format import ModeSet, UpgradeSet
 from stetd.transaction.refusals import workspace_restricted
 
 _log = logging.getLogger(__name__)
@@ -81,10 +78,7 @@ class Modes:
         return min(left, default=None)
 
     def end(self) -> None:
-        """Record and tell the ends of grants that have ended.
-
-        Also so that a clock which is set back later does not bring one back.
-        """
+        """Record and report grants that have ended, so that no clock set back revives one."""
         if not self._state.granted:
             return
         now = self._state.now()
@@ -99,7 +93,7 @@ class Modes:
             except Refused as error:
                 # It binds all the same; the next start finds that it has ended, too.
                 _log.warning("the end of a grant was not recorded: %s", error.message)
-                self._apply(ended)
+                self._state.apply(ended)
             if standing.mode == RESTRICTED:
                 self._tell_mode(name, session)
 
@@ -182,22 +176,20 @@ class Modes:
         decided = decide(request, True, time=int(now.wall), note=note, until=end)
         self._take(UpgradeSet(decided, standing.mode, standing.grant))
         self._tell_mode(workspace.name, session.name)
-        self._decided(decided)
-        return decided
+        return self._decided(decided)
 
     def deny(self, request: UpgradeRequest, *, note: str) -> UpgradeRequest:
         """Leave everything as it is. Raises Refused."""
         decided = decide(request, False, time=int(self._state.now().wall), note=note)
         self._take(UpgradeSet(decided))
-        self._decided(decided)
-        return decided
+        return self._decided(decided)
 
     def _approve_what_may_write(self, workspace: Workspace) -> None:
         """A session whose mode was lifted otherwise has got what it asked for."""
         now = self._state.now()
         for request in pending_in(self._state.upgrades.values(), workspace.name):
             session = self._state.sessions.get((workspace.name, request.session))
-            if session is None or self._mode(session, workspace, now) == RESTRICTED:
+            if session is None or self._state.effective_mode(session, workspace) == RESTRICTED:
                 continue
             ends = [until(session.standing, now), until(workspace.standing, now)]
             end = min((each for each in ends if each is not None), default=None)
@@ -205,34 +197,21 @@ class Modes:
             self._take(UpgradeSet(decided))
             self._decided(decided)
 
-    @staticmethod
-    def _mode(session: Session, workspace: Workspace, now: Instant) -> str:
-        return stricter(mode_at(session.standing, now), mode_at(workspace.standing, now))
-
-    # -- durable, in force, told
+    # -- durable, in force, reported
 
     def _take(self, record: ModeSet | UpgradeSet) -> None:
         self._record(record)
-        self._apply(record)
-
-    def _apply(self, record: Record) -> None:
-        match record:
-            case ModeSet(name, session, mode, grant):
-                self._state.take_standing(name, session, Standing(mode, grant))
-            case UpgradeSet(request, mode, grant):
-                self._state.take_upgrade(request)
-                if mode is not None:
-                    standing = Standing(mode, grant)
-                    self._state.take_standing(request.workspace, request.session, standing)
+        self._state.apply(record)
 
     def _asked(self, request: UpgradeRequest) -> UpgradeRequest:
         self._take(UpgradeSet(request))
         self._tell_request(request)
         return request
 
-    def _decided(self, request: UpgradeRequest) -> None:
+    def _decided(self, request: UpgradeRequest) -> UpgradeRequest:
         self._tell_request(request)
         self.on_decided(request)
+        return request
 
     def _tell_mode(
         self, name: str, session_name: str | None, session: Session | None = None

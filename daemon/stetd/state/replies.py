@@ -16,19 +16,14 @@ def recorded_diff(repository: StoredObjects, result: EditResult) -> str:
     if result.commit is None:
         return ""
     try:
-        before, after = _trees_around(repository, result.commit)
+        stored = repository.commit(result.commit)
+        parent = repository.commit(stored.parent).tree if stored.parent else EMPTY_TREE
+        before = stored_tree(parent, repository.load_tree)
+        after = stored_tree(stored.tree, repository.load_tree)
         files = [file for file in result.files if not file.excluded]
         return "".join(_diff_of_file(repository, before, after, file) for file in files)
     except MissingObject:
         return ""
-
-
-def _trees_around(repository: StoredObjects, commit: str) -> tuple[Tree, Tree]:
-    stored = repository.commit(commit)
-    before = Tree({}, EMPTY_TREE)
-    if stored.parent is not None:
-        before = stored_tree(repository.commit(stored.parent).tree, repository.load_tree)
-    return before, stored_tree(stored.tree, repository.load_tree)
 
 
 def _diff_of_file(repository: StoredObjects, before: Tree, after: Tree, file: FileChange) -> str:

@@ -4,10 +4,9 @@ Opening and ending are records that are durable before they count. A connection 
 session, which the person has ended: then its name stands for a new one, which is recorded with the
 first call that has something to keep.
 
-Idle sessions are let go when a checkpoint is begun, from memory and
-from its snapshot at once, and that is no record of its own: a daemon that is killed before that
-checkpoint is durable has them again, and lets them go at its next one. What comes after the
-snapshot opens them anew, with a record.
+Idle sessions are let go when a checkpoint is begun, from memory and from its snapshot at once,
+without a record: a daemon that is killed before that checkpoint is durable has them again, and
+lets them go at its next one.
 """
 
 from __future__ import annotations
@@ -107,8 +106,9 @@ class Sessions:
             pending = request.status == PENDING
             time = int(self._state.now().wall)
             request = decide(request, False, time=time, note=_ENDED) if pending else None
-        self._record(SessionEnded(workspace.name, name, request))
-        self._state.end_session(workspace.name, name, request)
+        ended = SessionEnded(workspace.name, name, request)
+        self._record(ended)
+        self._state.apply(ended)
         fresh = self._fresh(Entrant(workspace.name, name, session.agent, None, False))
         self._modes.session_ended(session, fresh, request)
         return Ended(session, fresh, request)
@@ -128,8 +128,9 @@ class Sessions:
             del state.sessions[session.workspace, session.name]
 
     def _open(self, session: Session) -> None:
-        self._record(SessionOpened(session))
-        self._state.sessions[session.workspace, session.name] = session
+        opened = SessionOpened(session)
+        self._record(opened)
+        self._state.apply(opened)
 
     def _fresh(self, who: Entrant) -> Session:
         now = int(self._state.now().wall)

@@ -12,20 +12,32 @@ import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
 from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
 from stetd.repository.stored_objects import StoredObjects
 from stetd.session.modes import RESTRICTED, Instant, Standing, mode_at, stricter
-from stetd.session.sessions import Session, with_standing
+from stetd.session.sessions import Session, with_clipboards, with_standing
 from stetd.session.upgrades import UpgradeRequest, kept
 from stetd.state.workspace import Workspace
 from stetd.storage.disk import Disk
-from stetd.storage.journal_format import Checkpoint, Cut, Rewritten, Unsettled, WorkspaceState
+from stetd.storage.journal_format import (
+    Checkpoint,
+    ClipboardSet,
+    ModeSet,
+    SessionEnded,
+    SessionOpened,
+    Unsettled,
+    UpgradeSet,
+    WorkspaceState,
+)
 from stetd.storage.request_record import RequestRecord
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+#: What changes sessions, modes and requests for write access.
+SessionRecord = SessionOpened | SessionEnded | ModeSet | UpgradeSet | ClipboardSet
 
 
 def workspace_name(root: str) -> str:
@@ -37,6 +49,10 @@ def workspace_name(root: str) -> str:
 def shadow_path(state_directory: str, name: str) -> str:
     """Where a workspace's shadow repository lies."""
     return os.path.join(state_directory, "workspaces", name)
+
+
+def _holds(root: str, path: str) -> bool:
+    return path == root or path.startswith(root.rstrip("/") + "/")
 
 
 @dataclass(slots=True)
@@ -77,16 +93,12 @@ class State:
         for workspace in self.open.values():
             workspace.excludes = excludes
 
-    def set_cut(self, name: str, cut: Cut) -> None:
-        """Note where a history begins since retention has dropped what was before."""
-        self.known[name] = msgspec.structs.replace(self.known[name], cut=cut)
-
-    def set_forgetting(self, name: str, rewritten: Rewritten | None) -> None:
-        """Note that a history is another one, and what is still to be done about it."""
-        self.known[name] = msgspec.structs.replace(self.known[name], forgetting=rewritten)
+    def change_known(self, name: str, **fields: Any) -> None:
+        """Change fields of a WorkspaceState."""
+        self.known[name] = msgspec.structs.replace(self.known[name], **fields)
 
     def open_workspace(self, known: WorkspaceState, repository: StoredObjects) -> Workspace:
-        """Open an allowed workspace. OSError if its directory is not there."""
+        """Open an allowed workspace. Raises OSError if its directory is not there."""
         standing = Standing(known.mode, known.grant)
         workspace = Workspace(known.name, known.root, repository, standing, self.disk)
         workspace.excludes = self.excludes
@@ -95,17 +107,12 @@ class State:
         return workspace
 
     def find_workspace(self, path: str) -> tuple[Workspace, str] | None:
-        """The allowed workspace that holds a directory, and the directory relative to its root.
-
-        Of nested workspaces the innermost.
-        """
-        found: tuple[Workspace, str] | None = None
-        for workspace in self.open.values():
-            prefix = workspace.root.rstrip("/") + "/"
-            inside = path == workspace.root or path.startswith(prefix)
-            if inside and (found is None or len(workspace.root) > len(found[0].root)):
-                found = workspace, path[len(prefix) :]
-        return found
+        """The innermost open workspace that holds a directory, and the directory's path in it."""
+        holding = [each for each in self.open.values() if _holds(each.root, path)]
+        if not holding:
+            return None
+        found = max(holding, key=lambda each: len(each.root))
+        return found, path[len(found.root.rstrip("/")) + 1 :]
 
     def unopened(self) -> list[WorkspaceState]:
         """The allowed workspaces whose directory could not be opened."""
@@ -113,11 +120,7 @@ class State:
 
     def find_unopened(self, path: str) -> WorkspaceState | None:
         """The innermost of them that holds a directory."""
-        holding = [
-            known
-            for known in self.unopened()
-            if path == known.root or path.startswith(known.root.rstrip("/") + "/")
-        ]
+        holding = [known for known in self.unopened() if _holds(known.root, path)]
         return max(holding, key=lambda known: len(known.root), default=None)
 
     def now(self) -> Instant:
@@ -133,21 +136,18 @@ class State:
         return mode_at(workspace.standing, self.now())
 
     def effective_mode(self, session: Session | None, workspace: Workspace) -> str:
-        """The mode that holds for a session: the stricter of its own and the workspace's."""
+        """A session's mode in force: the stricter of its own and the workspace's."""
         own = self.session_mode(session) if session else None
         return stricter(own, self.workspace_mode(workspace))
 
     def restricted_below(self, workspace: Workspace) -> Iterator[tuple[str, str]]:
-        """The workspaces inside this one that are restricted at this moment.
-
-        Each as the beginning of the paths in it, relative to this one's root, and its own root.
-        """
+        """The workspaces inside this one that are restricted now: prefix of their paths, root."""
         for path, known in self.inside(workspace):
             if mode_at(Standing(known.mode, known.grant), self.now()) == RESTRICTED:
                 yield path, known.root
 
     def inside(self, workspace: Workspace) -> Iterator[tuple[str, WorkspaceState]]:
-        """The workspaces inside this one, open or not, each with the beginning of its paths."""
+        """The workspaces inside this one, open or not, each with the prefix of its paths."""
         prefix = workspace.root.rstrip("/") + "/"
         for known in self.known.values():
             if known.allowed and known.root.startswith(prefix):
@@ -161,16 +161,34 @@ class State:
         known = self.known.get(name)
         return Standing(known.mode, known.grant) if known else None
 
-    def take_standing(self, name: str, session: str | None, standing: Standing) -> None:
-        """Note what has been made durable of a session's mode, or of its workspace's."""
+    def apply(self, record: SessionRecord) -> None:
+        """Take over a durable record."""
+        match record:
+            case SessionOpened(session):
+                self.sessions[session.workspace, session.name] = session
+            case SessionEnded(name, session_name, request):
+                self.sessions.pop((name, session_name), None)
+                self.granted.discard((name, session_name))
+                if request is not None:
+                    self._set_upgrade(request)
+            case ModeSet(name, session_name, mode, grant):
+                self._set_standing(name, session_name, Standing(mode, grant))
+            case UpgradeSet(request, mode, grant):
+                self._set_upgrade(request)
+                if mode is not None:
+                    standing = Standing(mode, grant)
+                    self._set_standing(request.workspace, request.session, standing)
+            case ClipboardSet(name, session_name, clipboard, text):
+                key = name, session_name
+                self.sessions[key] = with_clipboards(self.sessions[key], {clipboard: text})
+
+    def _set_standing(self, name: str, session: str | None, standing: Standing) -> None:
         if session is not None:
             if (name, session) in self.sessions:
                 changed = with_standing(self.sessions[name, session], standing)
                 self.sessions[name, session] = changed
         else:
-            self.known[name] = msgspec.structs.replace(
-                self.known[name], mode=standing.mode, grant=standing.grant
-            )
+            self.change_known(name, mode=standing.mode, grant=standing.grant)
             if name in self.open:
                 self.open[name].standing = standing
         if standing.grant is not None:
@@ -178,20 +196,17 @@ class State:
         else:
             self.granted.discard((name, session))
 
-    def end_session(self, name: str, session: str, request: UpgradeRequest | None) -> None:
-        """Note that a session's end is durable; ``request``: the one that was denied by it."""
-        self.sessions.pop((name, session), None)
-        self.granted.discard((name, session))
-        if request is not None:
-            self.take_upgrade(request)
-
-    def take_upgrade(self, request: UpgradeRequest) -> None:
-        """Note what has been made durable of a request for write access."""
+    def _set_upgrade(self, request: UpgradeRequest) -> None:
         self.upgrades[request.id] = request
         self.upgrades = kept(self.upgrades)
 
-    def find_grants(self) -> None:
-        """Gather what has a grant, after a checkpoint was read."""
+    def begin(self, checkpoint: Checkpoint) -> None:
+        """Begin with the state of a checkpoint."""
+        self.number = checkpoint.number
+        self.known = {w.name: w for w in checkpoint.workspaces}
+        self.sessions = {(s.workspace, s.name): s for s in checkpoint.sessions}
+        self.unsettled = {w.name: w.unsettled for w in checkpoint.workspaces if w.unsettled}
+        self.upgrades = {each.id: each for each in checkpoint.upgrades}
         self.granted = {key for key, session in self.sessions.items() if session.grant}
         self.granted |= {(name, None) for name, known in self.known.items() if known.grant}
 
@@ -205,12 +220,9 @@ class State:
                     known,
                     head=workspace.head.commit,
                     commits=workspace.head.commits,
-                    mode=workspace.standing.mode,
-                    grant=workspace.standing.grant,
                     leftovers=sorted(workspace.worktree.leftovers),
                 )
             unsettled = self.unsettled.get(known.name)
             workspaces.append(msgspec.structs.replace(known, unsettled=unsettled))
-        sessions = list(self.sessions.values())
-        upgrades = list(self.upgrades.values())
+        sessions, upgrades = list(self.sessions.values()), list(self.upgrades.values())
         return Checkpoint(segment, offset, self.number, workspaces, sessions, upgrades)

@@ -15,7 +15,7 @@ from stetd.session.modes import Standing
 from stetd.storage.disk import Disk
 from stetd.storage.journal_format import CommitRecord
 from stetd.storage.worktree import OnDisk, Worktree
-from stetd.transaction.heads import Head
+from stetd.transaction.heads import Head, History
 from stetd.transaction.transaction import Prepared
 
 #: Records that a proposal may be behind.
@@ -40,16 +40,15 @@ class Workspace:
         #: Paths that calls have touched since a snapshot was begun; None: none is being taken.
         self.touched: set[str] | None = None
         #: The newest records that made a commit here, with the paths that these have changed and
-        #: the ids of the commits that they have taken back.
+        #: the ids of the commits that they have undone.
         self._recent: deque[tuple[int, set[str] | None]] = deque(maxlen=_REMEMBERED)
         self._disk = disk
         self.worktree = Worktree(root, disk)
 
     def check_present(self) -> None:
-        """See to it that the root's handle is the directory at the root's path.
+        """Open the root again if another directory is at its path now.
 
-        A root that was moved away and another put in its place is opened anew. Raises
-        Refused (workspace_not_allowed) while there is none.
+        Raises Refused (workspace_not_allowed) while there is none.
         """
         if not self.worktree.gone():
             return
@@ -62,8 +61,12 @@ class Workspace:
                 "Its history is kept; it goes on when the directory is back.",
             ) from error
 
+    def history(self, now: int) -> History:
+        """The history from the head on, for commits made at this time."""
+        return History(self.head, self.repository.load_tree, now, self.excludes)
+
     def note(self, number: int, commits: Sequence[CommitRecord] | None) -> None:
-        """Remember what record ``number`` has added to the history; None: what is not said."""
+        """Remember what record ``number`` has added to the history; None: not known."""
         touched = None
         if commits is not None:
             moved = (path for c in commits for pair in c.meta.moves for path in pair)
@@ -72,7 +75,7 @@ class Workspace:
         self._recent.append((number, touched))
 
     def check_unchanged(self, number: int, paths: Sequence[str], reverts: Sequence[str]) -> None:
-        """Raises Changed if a record after this one touched these paths, or took these back."""
+        """Raise Changed if a record after this one touched these paths, or undid these commits."""
         forgotten = len(self._recent) == _REMEMBERED and self._recent[0][0] > number
         later = (touched for each, touched in self._recent if each > number)
         own = {*paths, *reverts}

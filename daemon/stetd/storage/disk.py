@@ -1,11 +1,10 @@
 """Every system call that changes a file of ours or of the workspace, in one place.
 
-All durability decisions are visible here: what is synced and when. The class is a port:
-tests replace it by one that crashes at the k-th write and knows what was synced.
-Names are relative to directory handles (``dir_fd``), never absolute paths in a workspace.
+Tests replace the class by one that crashes at the k-th write and knows what was synced. Names are
+relative to directory handles (``dir_fd``), never absolute paths in a workspace.
 
-Assumptions about the file system: ``rename`` is atomic; ``fdatasync`` makes a file's
-bytes and length durable, ``fsync`` of a directory its names; nothing else is durable.
+Assumptions about the file system: ``rename`` is atomic; ``fdatasync`` makes a file's bytes and
+length durable, ``fsync`` of a directory its names; nothing else is durable.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ import ctypes
 import errno
 import os
 from collections.abc import Callable
+from contextlib import suppress
 
 _RENAME_NOREPLACE = 1
 _RENAME_EXCHANGE = 2
@@ -90,10 +90,7 @@ class Disk:
         _sync(os.fdatasync, fd)
 
     def fsync(self, fd: int) -> None:
-        """Make a file's content and attributes, or a directory's names, durable.
-
-        Raises SyncFailed.
-        """
+        """Make a file with its attributes, or a directory's names, durable. Raises SyncFailed."""
         _sync(os.fsync, fd)
 
     def fchmod(self, fd: int, mode: int) -> None:
@@ -114,10 +111,8 @@ class Disk:
 
     def unlink(self, name: str, dir_fd: int | None = None) -> None:
         """Remove a name; it may be gone already."""
-        try:
+        with suppress(FileNotFoundError):
             os.unlink(name, dir_fd=dir_fd)
-        except FileNotFoundError:
-            return
 
     def symlink(self, target: bytes, name: str, dir_fd: int) -> None:
         """Make a symbolic link; ``target`` are its bytes."""
@@ -152,7 +147,7 @@ class Disk:
 
 
 def replace_file(path: str, content: bytes, disk: Disk) -> None:
-    """Give a file new content, durably and at once; whoever is killed leaves the old one."""
+    """Give a file new content, durably and atomically."""
     temporary = path + ".tmp"
     fd = disk.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:

@@ -1,10 +1,9 @@
 """The write-ahead log: appending records durably, reading them back, dropping old ones.
 
-The format is that of :mod:`stetd.storage.journal_format`.
-Space is reserved ahead of every append, so that the abort record that may have to follow
-a transaction can be written on a full disk (PROTOCOL.md 6). Where it may be, the space is filled
-with zeros: a sync of bytes that are written over others changes nothing but the bytes, and need
-not wait for what other programs do in the same file system.
+Space is reserved ahead of every append, so that the abort record that may have to follow a
+transaction can be written on a full disk (PROTOCOL.md 6). Where the file system overwrites in
+place, the space is filled with zeros: a sync then changes nothing but bytes, and does not wait for
+what other programs do in the same file system.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from stetd.storage.journal_format import (
 _log = logging.getLogger(__name__)
 #: Space is reserved in steps of so many bytes, once a segment has more than SMALL.
 _STEP, _SMALL = 1 << 20, 32 << 10
-#: So many of the newest syncs tell how long one takes.
+#: How many of the newest syncs are measured.
 _REMEMBERED_SYNCS = 8
 
 
@@ -62,7 +61,8 @@ def segment_name(number: int) -> str:
     return f"{number:08d}.wal"
 
 
-def _segment_numbers(directory: str) -> list[int]:
+def segment_numbers(directory: str) -> list[int]:
+    """The numbers of the segments in a directory, in order."""
     names = (name for name in os.listdir(directory) if name.endswith(".wal"))
     return sorted(int(name[:-4]) for name in names if name[:-4].isdigit())
 
@@ -75,7 +75,7 @@ def read_journal(directory: str, disk: Disk) -> list[ReadSegment]:
     """
     segments = []
     ends = {}
-    for number in _segment_numbers(directory):
+    for number in segment_numbers(directory):
         path = os.path.join(directory, segment_name(number))
         with open(path, "rb") as file:
             data = file.read()
@@ -116,7 +116,7 @@ class Journal:
         self.broken: str | None = None
         #: When the newest segment got the first content that only the journal may have.
         self.private_since: float | None = None
-        numbers = _segment_numbers(directory)
+        numbers = segment_numbers(directory)
         self._sizes = {
             n: os.path.getsize(os.path.join(directory, segment_name(n))) for n in numbers
         }
@@ -130,7 +130,7 @@ class Journal:
 
     @property
     def sync_s(self) -> float:
-        """Seconds that a sync takes, by the shortest of the newest; 0.0 where none is made.
+        """Seconds of the shortest of the newest syncs; 0.0 where none is made.
 
         The shortest, because a disk that was busy once is not a slow disk.
         """
@@ -202,10 +202,8 @@ class Journal:
         self._reserved = needed
 
     def _take_back(self, start: int, length: int, cause: OSError) -> None:
-        """Wipe what a failed append has written.
-
-        All of it: were only the first frame made invalid, a later record of the same
-        length would bring the frames after it back to life.
+        """Wipe what a failed append has written: all of it, since a later record of the length of
+        the first one would bring the frames after it back to life.
         """
         try:
             self._disk.pwrite_all(self._fd, bytes(length), start)

@@ -1,24 +1,23 @@
 """The journal's records and how they lie on disk.
 
-A journal is a directory of segments ``NNNNNNNN.wal``, read in the order of their
-numbers. A segment is
+A journal is a directory of segments ``NNNNNNNN.wal``, read in the order of their numbers. A segment
+is
 
     8 bytes   b"STETWAL" and the format version, one byte (now 1)
     frames    each: length (4 bytes, big-endian), CRC-32 of length and payload (4 bytes),
               payload (MessagePack of one record below)
     zeros     space reserved ahead; a length of 0 ends the segment
 
-The first record of a segment is :class:`Opened`. A frame whose length runs past the end
-of the file or whose CRC does not match ends the segment: it is the torn tail of a write
-that was never acknowledged. Later segments are still read, because every start of the
-daemon opens a new one.
+The first record of a segment is :class:`Opened`. A frame whose length runs past the end of the file
+or whose CRC does not match ends the segment: it is the torn tail of a write that was never
+acknowledged. Later segments are still read, because every start of the daemon opens a new one.
 
-Records are MessagePack arrays, tagged with their name. Evolution: fields are only ever
-appended, with a default, and records added. A version that does so for the first time since a
-release raises LEVEL, which stands in the first record of each segment: an older reader would
-skip a field it does not know, and lose what it says, so it refuses a higher level. Any other
-change takes a new format version. In every version the frames are these and the first record is
-an :class:`Opened`, so that whoever refuses a segment can say which version wrote it.
+Records are MessagePack arrays, tagged with their name. Evolution: fields are only ever appended,
+with a default, and records added. A version that does so for the first time since a release raises
+LEVEL, which stands in the first record of each segment: an older reader would skip a field it does
+not know, and lose what it says, so it refuses a higher level. Any other change takes a new format
+version. In every version the frames are these and the first record is an :class:`Opened`, so that
+whoever refuses a segment can say which version wrote it.
 """
 
 from __future__ import annotations
@@ -296,19 +295,9 @@ class Checkpoint(_Record, frozen=True):
 
 
 Record = (
-    Opened
-    | Change
-    | Published
-    | Abort
-    | SessionOpened
-    | SessionEnded
-    | ModeSet
-    | UpgradeSet
-    | ClipboardSet
-    | WorkspaceAllowed
-    | WorkspaceForgotten
-    | Checkpoint
-)
+    Opened | Change | Published | Abort | SessionOpened | SessionEnded | ModeSet | UpgradeSet
+    | ClipboardSet | WorkspaceAllowed | WorkspaceForgotten | Checkpoint
+)  # fmt: skip
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Record)
@@ -337,8 +326,8 @@ def frames(records: Iterable[Record]) -> bytes:
 def read_segment(data: bytes) -> tuple[list[tuple[int, Record]], int]:
     """The records of a segment with their offsets, and where the sound part ends.
 
-    Raises FormatError for another format version or a file that is no segment. A file
-    whose header is torn (a beginning of it, or nothing, before zeros) has no records.
+    A file whose header is torn (a beginning of it, or nothing, before zeros) has no records.
+    Raises FormatError for another format version or a file that is no segment.
     """
     begun = data.rstrip(b"\0")
     if len(begun) < len(MAGIC) and MAGIC.startswith(begun):
@@ -350,7 +339,11 @@ def read_segment(data: bytes) -> tuple[list[tuple[int, Record]], int]:
     records: list[tuple[int, Record]] = []
     end = len(MAGIC)
     for offset, payload in payloads(data, end):
-        record = _decoded(payload, data)
+        try:
+            record = decode(payload)
+        except msgspec.MsgspecError as error:
+            # Its checksum is right: somebody has written it so.
+            raise TooNew(too_new(_writer_of(data))) from error
         if isinstance(record, Opened) and record.level > LEVEL:
             raise TooNew(too_new(record.version))
         records.append((offset, record))
@@ -392,15 +385,6 @@ def too_new(version: str) -> str:
         f"it. Nothing was changed. Install that version again (pip install {install}), or begin "
         "a history beside it, with STET_STATE_DIR set to another directory."
     )
-
-
-def _decoded(payload: bytes, segment: bytes) -> Record:
-    try:
-        record: Record = _decoder.decode(payload)
-    except msgspec.MsgspecError as error:
-        # Its checksum is right: somebody has written it so.
-        raise TooNew(too_new(_writer_of(segment))) from error
-    return record
 
 
 def _writer_of(segment: bytes) -> str:

@@ -1,24 +1,22 @@
 """What the journal on disk says of a history: its head and how many commits it has.
 
-Read beside the writer and without changing anything, unlike recovery, which it must agree
-with: the newest checkpoint, then the records after its watermark that no abort voids.
-Segments may be dropped while this reads (a checkpoint was taken); then FileNotFoundError is
-raised, and the caller asks again with a new position.
+Read beside the writer, without changing anything. It must agree with recovery: the newest
+checkpoint, then the records after its watermark that no abort voids. Segments may be dropped while
+this reads (a checkpoint was taken): FileNotFoundError, and the caller asks with a new position.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from stetd.storage.journal import Position
+from stetd.storage.journal import Position, segment_name, segment_numbers
 from stetd.storage.journal_format import (
     Abort,
     Change,
     Checkpoint,
-    CommitRecord,
     FormatError,
     Record,
     WorkspaceAllowed,
@@ -64,21 +62,19 @@ def read_heads(directory: str, until: Position, workspace: str) -> JournalHead:
             case Checkpoint():
                 checkpoint = record
             case Change() if record.workspace == workspace:
-                change = _commits(place, record.number, record.commits)
-                if record.rewritten is not None and record.rewritten.head:
-                    jump = record.rewritten.head, record.rewritten.commits
-                    change = change._replace(rewritten=jump)
-                changes.append(change)
+                new = record.rewritten
+                jump = (new.head, new.commits) if new is not None and new.head else None
+                changes.append(_commits(place, record, jump))
             case WorkspaceAllowed(name=name, anew=True) if name == workspace:
                 changes.append(Commits(place, 0, [], rewritten=(None, 0)))
             case Abort() if record.workspace == workspace:
                 voided.update(record.voided)
-                changes.append(_commits(place, record.number, record.commits))
-            case _:
-                continue
+                changes.append(_commits(place, record))
     if checkpoint is not None:
         _check_segments(directory, range(checkpoint.segment, until.segment + 1))
-    head, count = _start(checkpoint, workspace)
+    starts = {each.name: each for each in checkpoint.workspaces} if checkpoint else {}
+    known = starts.get(workspace)
+    head, count = (known.head, known.commits) if known else (None, 0)
     mark = (checkpoint.segment, checkpoint.offset) if checkpoint else (0, 0)
     standing = [c for c in changes if c.place >= mark and c.number not in voided]
     return _follow(head, count, standing, damage)
@@ -86,24 +82,16 @@ def read_heads(directory: str, until: Position, workspace: str) -> JournalHead:
 
 def _check_segments(directory: str, needed: range) -> None:
     for number in needed:
-        path = os.path.join(directory, _segment_name(number))
+        path = os.path.join(directory, segment_name(number))
         if not os.path.exists(path):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
 
-def _segment_name(number: int) -> str:
-    return f"{number:08d}.wal"
-
-
-def _commits(place: tuple[int, int], number: int, commits: Iterable[CommitRecord]) -> Commits:
-    return Commits(place, number, [(commit.oid, commit.parent) for commit in commits])
-
-
-def _start(checkpoint: Checkpoint | None, workspace: str) -> tuple[str | None, int]:
-    for known in checkpoint.workspaces if checkpoint else ():
-        if known.name == workspace:
-            return known.head, known.commits
-    return None, 0
+def _commits(
+    place: tuple[int, int], record: Change | Abort, jump: tuple[str, int] | None = None
+) -> Commits:
+    commits = [(commit.oid, commit.parent) for commit in record.commits]
+    return Commits(place, record.number, commits, jump)
 
 
 def _follow(
@@ -129,13 +117,12 @@ def _follow(
 def _records(
     directory: str, until: Position, damage: list[str]
 ) -> Iterator[tuple[tuple[int, int], Record]]:
-    names = (name for name in os.listdir(directory) if name.endswith(".wal"))
-    numbers = sorted(int(name[:-4]) for name in names if name[:-4].isdigit())
+    numbers = segment_numbers(directory)
     _check_segments(directory, range(until.segment, until.segment + 1))
     for number in numbers:
         if number > until.segment:
             break
-        name = _segment_name(number)
+        name = segment_name(number)
         with open(os.path.join(directory, name), "rb") as file:
             data = file.read(until.offset) if number == until.segment else file.read()
         if number == until.segment and len(data) < until.offset:

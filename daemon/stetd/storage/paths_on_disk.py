@@ -1,10 +1,9 @@
 """Resolving a path under a workspace's directory handle (ARCHITECTURE.md 1).
 
-What is checked and what is used are the same object: resolution ends in an open handle
-on the directory that holds the file, and every operation uses that handle with the
-final name. Two ways lead there: ``openat2`` where the path has no symbolic links (one
-system call), and a walk that opens component after component with ``O_NOFOLLOW`` and
-follows links itself, relative or absolute, as long as their target lies inside the root.
+What is checked and what is used are the same object: resolution ends in an open handle on the
+directory that holds the file, and every operation uses that handle with the final name. Two ways
+lead there: ``openat2`` where the path has no symbolic links, and a walk that opens each component
+with ``O_NOFOLLOW`` and follows links itself, as long as their target lies inside the root.
 
 A handle goes where its directory goes. So whoever writes asks before and after whether the
 directory still is where its path says (:meth:`Resolver.in_place`).
@@ -17,6 +16,7 @@ import errno
 import os
 import stat
 from dataclasses import dataclass
+from typing import Self
 
 from stet.wire.failures import Kind, Refused, refuse
 from stetd.editing.paths import REPOSITORY_PARTS, check_component, folded_name, in_repository
@@ -26,8 +26,8 @@ _RESOLVE_NO_MAGICLINKS = 0x02
 _RESOLVE_NO_SYMLINKS = 0x04
 _RESOLVE_BENEATH = 0x08
 _MAX_LINKS = 40
-#: Linux's own limit for a path, and names deep enough for any tree of people's making: each
-#: level costs a descriptor here and a stack frame in the history's trees.
+#: Linux's own limit for a path, and the depth of names: each level costs a descriptor here and a
+#: stack frame in the history's trees.
 _MAX_PATH = 4095
 _MAX_DEPTH = 255
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -60,9 +60,9 @@ def _openat2_directory(dir_fd: int, path: str) -> int:
 class Target:
     """A resolved path: an open directory handle and the name in it.
 
-    ``path`` is canonical: relative to the root, no links, no dots. ``missing`` are
-    directories that do not exist yet between the handle and the name. ``seen`` is what stood
-    there when it was resolved, if that was looked at. The owner closes it.
+    ``path`` is canonical: relative to the root, no links, no dots. ``missing``: directories that do
+    not exist yet between the handle and the name. ``seen``: the stat data at the time of resolving,
+    if they were read. The owner closes it.
     """
 
     path: str
@@ -72,10 +72,18 @@ class Target:
     seen: os.stat_result | None = None
 
     def close(self) -> None:
-        """Give the handle back."""
+        """Close the handle."""
         if self.dir_fd >= 0:
             os.close(self.dir_fd)
             self.dir_fd = -1
+
+    def __enter__(self) -> Self:
+        """Close the handle at the end of a ``with``."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the handle."""
+        self.close()
 
 
 def _outside(path: str, root: str) -> Exception:
@@ -88,11 +96,10 @@ def _outside(path: str, root: str) -> Exception:
 
 
 def relative_parts(path: str, root: str, directory: str, *, asked: str | None = None) -> list[str]:
-    """The components of a request's path below the root, before links are looked at.
+    """The components of a request's path below the root, before links are followed.
 
-    ``directory`` is the session's directory relative to the root ("" for the root).
-    Raises Refused (path_outside_workspace) for an absolute path elsewhere, which names
-    ``asked`` if that is the path the request has.
+    ``directory``: the session's, relative to the root. ``asked``: the request's own path, for the
+    refusal. Raises Refused (path_outside_workspace) for an absolute path elsewhere.
     """
     if path.startswith("/"):
         prefix = root.rstrip("/") + "/"
@@ -135,19 +142,19 @@ class Resolver:
         return target
 
     def locate(self, path: str) -> Target:
-        """Where a path is that the history has, or that a look into a directory has given.
+        """As :meth:`resolve`, for a path of the history, or a name that a directory has.
 
-        As :meth:`resolve`, but a link is not followed as the last component, and a directory
-        that became a Git repository since is no reason to refuse.
+        A link is not followed as the last component, and a directory that became a Git repository
+        since is no reason to refuse.
         """
         return self._resolve(path, "", follow_last=False)
 
     def in_place(self, target: Target) -> bool:
         """Whether a target's directory is still where its path says.
 
-        The kernel names the handle's directory, as it is at one instant. Where that is not the
-        path (the root was moved, with all that is in it), or it can't (no /proc, a very long
-        path), the path is resolved again and must lead to the same directory.
+        The kernel names the handle's directory at this instant. Where that is not the path (the
+        root was moved), or it can't (no /proc, a very long path), the path is resolved again and
+        must lead to the same directory.
         """
         parent = "/".join(target.path.split("/")[: -1 - len(target.missing)])
         try:
@@ -162,14 +169,12 @@ class Resolver:
             again = self.locate(f"{parent}/x" if parent else "x")
         except (Refused, OSError):
             return False
-        try:
+        with again:
             return (
                 again.path.rpartition("/")[0] == parent
                 and not again.missing
                 and os.path.samestat(os.fstat(again.dir_fd), os.fstat(target.dir_fd))
             )
-        finally:
-            again.close()
 
     def _resolve(self, path: str, directory: str, *, follow_last: bool) -> Target:
         if len(path) > _MAX_PATH:
@@ -188,14 +193,13 @@ class Resolver:
         :meth:`resolve`. Raises Refused, but never not_a_file.
         """
         try:
-            target = self.resolve(path, directory, follow_last=follow_last)
+            with self.resolve(path, directory, follow_last=follow_last) as target:
+                return target.path
         except Refused as refusal:
             if refusal.kind != Kind.NOT_A_FILE:
                 raise
             parts = relative_parts(path, self._root, directory)
             return os.path.normpath("/" + "/".join(parts)).strip("/")
-        target.close()
-        return target.path
 
     def _resolve_directly(self, path: str, parts: list[str], follow_last: bool) -> Target | None:
         """One ``openat2``; None where links or a lacking kernel need the walk."""
@@ -263,8 +267,8 @@ class Resolver:
 def _refuse_repository(path: str, target: Target) -> None:
     """Refuse a target that lies in an embedded Git repository, or would complete one.
 
-    A directory that holds HEAD, objects and refs is one, whatever its name is. The directories
-    are looked into through the handle and its parents, so they are those that will be used.
+    A directory that holds HEAD, objects and refs is one, whatever its name. It is read through the
+    handle and its parents, which are those that will be used.
     """
     parts = target.path.split("/")
     for depth in range(len(parts) - len(target.missing)):
@@ -276,9 +280,8 @@ def _refuse_repository(path: str, target: Target) -> None:
 
 
 def repository_parts(target: Target, depth: int) -> set[str]:
-    """What of a Git repository stands on the disk in a directory of a target's path, folded.
-
-    ``depth``: how many names that directory's path has.
+    """The parts of a Git repository, folded, in the directory with the first ``depth`` names of a
+    target's path.
     """
     if depth > target.path.count("/") - len(target.missing):
         return set()

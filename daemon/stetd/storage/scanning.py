@@ -1,9 +1,9 @@
-"""Looking at all files of a workspace: which there are, by their stat data; none is read.
+"""Scanning all files of a workspace by their stat data; none is read.
 
-What ``.gitignore`` files leave out is passed over, unless the history has it already: as with
-Git, what is tracked stays tracked. Never looked at: ``.git`` in any disguise, embedded bare
-repositories, other file systems, names that no path of the history can have, and what is neither
-a file nor a link. Directories are opened under the workspace's own handle; links are not followed.
+What ``.gitignore`` files leave out is passed over, unless the history has it already (as with
+Git). Never scanned: ``.git`` in any disguise, embedded bare repositories, other file systems,
+names that no path of the history can have, and what is neither a file nor a link. Directories are
+opened under the workspace's own handle; links are not followed.
 """
 
 from __future__ import annotations
@@ -12,37 +12,29 @@ import os
 import re
 import stat
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from stet.wire.failures import Refused
 from stetd.editing.paths import TEMPORARY_PREFIX, check_component, is_git_directory_name
 from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
 from stetd.history.ignoring import IgnoreFile, is_ignored
-from stetd.history.objects import TREE, Entry, LoadTree, object_id
+from stetd.history.objects import TREE, Entry, Image, LoadTree
 from stetd.storage.stat_cache import Known, Stamp
-from stetd.storage.worktree import Worktree, read_descriptor
+from stetd.storage.worktree import Worktree
 
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _LARGEST_IGNORE_FILE = 1 << 20
 _MOST_SKIPPED = 100
-#: So many places that could not be looked at are named, and one more if there are more.
+#: How many places that could not be scanned are named, and one more if there are more.
 MOST_PASSED = 1000
-#: Names that no rule is about; to ask all rules takes longer than all else.
+#: Names that no rule is about: asking all rules takes longer than all else.
 _ORDINARY = re.compile(r"(?![Gg][Ii][Tt]~)[A-Za-z0-9_-][A-Za-z0-9_. -]*")
 _NO_LINKS = {".gitattributes", ".gitignore", ".gitmodules", ".mailmap"}
 _BARE = {"HEAD", "objects", "refs"}
-#: Beyond so many times the limit nobody wants to know how many there are.
+#: Files are counted up to so many times the limit.
 _COUNTED = 10
-
-
-class Cache(Protocol):
-    """What was known of a workspace's files at another time."""
-
-    def folder(self, path: str) -> Known:
-        """What is known of the files in a directory."""
-        ...
 
 
 class Skipped(NamedTuple):
@@ -80,7 +72,8 @@ class _Waiting(NamedTuple):
 class Scan:
     """The files of a workspace. ``load_tree`` and ``tree`` (None: none yet) say what is tracked.
 
-    ``inner``: directories, each with a slash at its end, that are not looked into.
+    ``known``: what was known of the files in a directory. ``inner``: directories, each with a
+    slash at its end, that are not scanned.
     """
 
     def __init__(
@@ -88,7 +81,7 @@ class Scan:
         worktree: Worktree,
         load_tree: LoadTree,
         tree: str | None,
-        cache: Cache,
+        known: Callable[[str], Known],
         *,
         max_files: int,
         max_file_bytes: int,
@@ -97,7 +90,7 @@ class Scan:
     ) -> None:
         self._worktree = worktree
         self._load_tree = load_tree
-        self._cache = cache
+        self._known = known
         self._max_files = max_files
         self._max_file_bytes = max_file_bytes
         self._excludes = excludes
@@ -114,8 +107,8 @@ class Scan:
         self.by_top = Counter[str]()
         self.skipped: list[Skipped] = []
         self.skipped_count = 0
-        #: Where something stands that was not looked at and may be in reach another time, with
-        #: all below it ("": everything). Not what is ignored or excluded.
+        #: What exists and could not be scanned, with all below it ("": everything). Not what is
+        #: ignored or excluded.
         self.passed: list[str] = []
         #: The ``.gitignore`` files that are followed, and the ids of their contents. ``untold``:
         #: where that is something else than what is tracked; "": none is followed there.
@@ -126,7 +119,7 @@ class Scan:
         self._tree = tree
 
     def walk(self) -> Iterator[None]:
-        """Look at everything; yields often. Raises OSError for the root only."""
+        """Scan everything; yields often. Raises OSError for the root only."""
         waiting = [_Waiting("", self._tree, (), False)]
         while waiting and self.files <= _COUNTED * self._max_files:
             here = waiting.pop()
@@ -162,7 +155,7 @@ class Scan:
             own = self._ignore_file(folder) if ".gitignore" in names else None
             ignores = [*ignores, own] if own else ignores
             self._tell_ignores(folder)
-        known = self._cache.folder(here.path)
+        known = self._known(here.path)
         for name in sorted(names):
             info = names[name]
             directory = stat.S_ISDIR(info.st_mode)
@@ -187,30 +180,25 @@ class Scan:
 
     def _names(self, here: _Waiting) -> dict[str, os.stat_result] | None:
         """What is in a directory; None if it can't be looked into."""
+        found = {}
         try:
-            target = self._worktree.resolver.locate(here.path + "x")
+            with self._worktree.resolver.locate(here.path + "x") as target:
+                if target.missing or target.path != here.path + "x":
+                    self._pass(here.path)
+                    return None  # gone, or a link, since it was seen
+                with os.scandir(target.dir_fd) as entries:
+                    for entry in entries:
+                        with suppress(FileNotFoundError):
+                            found[entry.name] = entry.stat(follow_symlinks=False)
         except Refused as refusal:
             self._pass(here.path, refusal.message)
             return None
-        try:
-            if target.missing or target.path != here.path + "x":
-                self._pass(here.path)
-                return None  # gone, or a link, since it was seen
-            found = {}
-            with os.scandir(target.dir_fd) as entries:
-                for entry in entries:
-                    try:
-                        found[entry.name] = entry.stat(follow_symlinks=False)
-                    except FileNotFoundError:
-                        continue
-            return found
         except OSError as error:
             if not here.path:
                 raise
             self._pass(here.path, error.strerror or repr(error))
             return None
-        finally:
-            target.close()
+        return found
 
     def _is_usable(self, path: str, name: str, info: os.stat_result) -> bool:
         """Whether the history can have it; if not, that is noted where it is not plain."""
@@ -244,8 +232,8 @@ class Scan:
         folder.stamps[name] = stamp
         tracked = folder.tracked.get(name)
         if known is not None and known[0] == stamp and tracked is not None:
-            oid = known[1].hex()
-            if (tracked.mode, tracked.oid) == (_git_mode(stamp.mode), oid):
+            image = Image(known[1].hex(), stamp.mode)
+            if (tracked.mode, tracked.oid) == (image.git_mode, image.oid):
                 folder.entries[name] = tracked
                 folder.cached[name] = known
                 return
@@ -263,36 +251,12 @@ class Scan:
     def _ignore_file(self, folder: Folder) -> IgnoreFile | None:
         """A directory's ``.gitignore``; Git does not follow one that is a link."""
         path = folder.path + ".gitignore"
-        content = self._ignore_content(path)
-        if content is None:
-            return None
-        self.ignores[path] = object_id("blob", content)
-        self.rules[folder.path] = IgnoreFile(content, folder.path)
-        return self.rules[folder.path]
-
-    def _ignore_content(self, path: str) -> bytes | None:
         try:
-            target = self._worktree.resolver.locate(path)
+            found = self._worktree.read_path(path, _LARGEST_IGNORE_FILE)
         except Refused:
             return None
-        try:
-            if target.missing or target.path != path:
-                return None
-            fd = os.open(target.name, _READ, dir_fd=target.dir_fd)
-            try:
-                info = os.fstat(fd)
-                if not stat.S_ISREG(info.st_mode) or info.st_size > _LARGEST_IGNORE_FILE:
-                    return None
-                return read_descriptor(fd, info.st_size)
-            finally:
-                os.close(fd)
-        except OSError:
+        if found is None or found.data is None or found.is_link:
             return None
-        finally:
-            target.close()
-
-
-def _git_mode(mode: int) -> int:
-    if stat.S_ISLNK(mode):
-        return 0o120000
-    return 0o100755 if mode & stat.S_IXUSR else 0o100644
+        self.ignores[path] = found.oid
+        self.rules[folder.path] = IgnoreFile(found.data, folder.path)
+        return self.rules[folder.path]

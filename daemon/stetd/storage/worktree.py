@@ -1,9 +1,8 @@
 """Reading and replacing the files of one workspace, under its directory handle.
 
-Replacing a file is exchange-and-verify (ARCHITECTURE.md 1): the new content is staged
-in a temporary file beside it, the two names are swapped atomically, and what came out is
-compared with what was read. Nothing is ever overwritten, so nothing can be lost between
-reading and replacing; the caller (the transaction) decides what to do about a difference.
+A file is replaced by exchange and compare: the new content is staged in a temporary file beside
+it, the two names are exchanged atomically, and what came out is compared with what was read. The
+caller (the transaction) decides what to do about a difference.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ import msgspec
 
 from stet.wire.failures import Kind, Refused, refuse
 from stetd.config.directories import unknown_owner
-from stetd.editing.paths import TEMPORARY_PREFIX
+from stetd.editing.paths import TEMPORARY_PREFIX, directories_above
 from stetd.failpoints import failpoint
 from stetd.history.objects import Image, object_id
 from stetd.storage.disk import UNSUPPORTED_RENAME, Disk
@@ -31,8 +30,8 @@ from stetd.storage.real_directories import open_real
 
 _log = logging.getLogger(__name__)
 
-#: Files up to this size are compared byte for byte; larger ones are trusted to be the
-#: same when inode, size and times are, unless they were written just before the read.
+#: Files up to this size are compared byte for byte; larger ones by inode, size and times, unless
+#: they were written just before the read.
 _ALWAYS_COMPARE = 1 << 20
 #: A file that changed so shortly before it was read may change again without its times doing so.
 RACY_NS = 50_000_000
@@ -51,6 +50,14 @@ _UNKNOWN_IDS = (
     "and the hardened service can't keep that. Give the file the group of the daemon (chgrp), or "
     "let the person at the machine run: stet service install --no-hardened"
 )
+_KINDS = {
+    stat.S_IFDIR: "a directory",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+_OTHER = "not a regular file"
 #: What ``link`` answers where there are no hard links (or none to this file).
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS})
 
@@ -92,8 +99,7 @@ def _second_name(temporary: str) -> str:
 def mode_for_new_file(directory_mode: int) -> int:
     """Permission bits of a new file: those of its directory without execution.
 
-    A private directory gives private files, a group's directory files that the group can
-    write. The daemon's own umask would say nothing about the workspace.
+    A private directory gives private files, a group's directory files that the group can write.
     """
     return stat.S_IFREG | (directory_mode & 0o666) | 0o600
 
@@ -107,26 +113,6 @@ def read_descriptor(fd: int, size: int) -> bytes:
     while chunk := os.read(fd, _CHUNK):
         chunks.append(chunk)
     return b"".join(chunks)
-
-
-def _too_large(path: str, size: int, limit: int) -> Refused:
-    return refuse(
-        Kind.FILE_TOO_LARGE,
-        f"{path}: this file has {size:,} bytes, {limit:,} is the "
-        "most that is read or edited (max_file_bytes in the configuration)",
-        path=path,
-    )
-
-
-def _describe(mode: int) -> str:
-    names = {
-        stat.S_IFDIR: "a directory",
-        stat.S_IFIFO: "a named pipe",
-        stat.S_IFSOCK: "a socket",
-        stat.S_IFCHR: "a device",
-        stat.S_IFBLK: "a device",
-    }
-    return names.get(stat.S_IFMT(mode), "not a regular file")
 
 
 def _open_root(root: str) -> int:
@@ -151,8 +137,8 @@ class Worktree:
         self.root = root
         self._disk = disk
         self._root_fd = _open_root(root)
-        # A workspace that is forgotten, or deferred, may still be read by other threads: its handle
-        # goes with the last of them.
+        # Other threads may still read a workspace that was forgotten or deferred: the handle goes
+        # with the last of them.
         self._let_go = weakref.finalize(self, os.close, self._root_fd)
         self._let_go.atexit = False
         self.resolver = Resolver(root, self._root_fd, use_openat2=use_openat2)
@@ -194,7 +180,8 @@ class Worktree:
         if found.data is None:
             raise refuse(
                 Kind.NOT_A_FILE,
-                f"{target.path}: this is {_describe(found.mode)}; only regular files can be edited",
+                f"{target.path}: this is {_KINDS.get(stat.S_IFMT(found.mode), _OTHER)}; only "
+                "regular files can be edited",
                 path=target.path,
             )
         return found
@@ -208,12 +195,12 @@ class Worktree:
         path: str | None = None,
         seen: os.stat_result | None = None,
     ) -> OnDisk:
-        """What stands at a name, read so that size and time agree with the content.
+        """What is at a name, read so that size and time agree with the content.
 
-        ``path`` is what a refusal calls it, ``seen`` what stood there just now: it saves a look.
-
+        ``path``: what a refusal calls it; ``seen``: its stat data, if they were read just now.
         Raises FileNotFoundError, other OSError, Refused (file_too_large).
         """
+        path = path or name
         for _ in range(20):
             before = seen or os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
             seen = None
@@ -238,7 +225,12 @@ class Worktree:
                 if not stat.S_ISREG(opened.st_mode):
                     continue
                 if limit is not None and opened.st_size > limit:
-                    raise _too_large(path or name, opened.st_size, limit)
+                    raise refuse(
+                        Kind.FILE_TOO_LARGE,
+                        f"{path}: this file has {opened.st_size:,} bytes, {limit:,} is the most "
+                        "that is read or edited (max_file_bytes in the configuration)",
+                        path=path,
+                    )
                 data = read_descriptor(fd, opened.st_size)
                 after = os.fstat(fd)
             finally:
@@ -260,6 +252,14 @@ class Worktree:
             oid=object_id("blob", data) if data is not None else "",
         )
 
+    def read_path(self, path: str, limit: int) -> OnDisk | None:
+        """The file at a path of the history; None where there is none, or a link above it.
+
+        Raises Refused as :meth:`read` and ``resolve`` do.
+        """
+        with self.resolver.locate(path) as target:
+            return self.read(target, limit) if target.path == path else None
+
     def directory_mode(self, target: Target) -> int:
         """Permission bits of the deepest directory of the target that exists."""
         return stat.S_IMODE(os.fstat(target.dir_fd).st_mode)
@@ -267,10 +267,10 @@ class Worktree:
     # -- replacing
 
     def make_directories(self, target: Target, made: list[str]) -> None:
-        """Create the target's missing directories and add those that were made to ``made``.
+        """Create the target's missing directories, with the permission bits of the directory above.
 
-        They get the permission bits of the directory above. The target then has none
-        missing. Raises NotADirectoryError if something else has such a name meanwhile.
+        Those that were made are added to ``made``. Raises NotADirectoryError if something else has
+        such a name meanwhile.
         """
         mode = self.directory_mode(target) & 0o777 | 0o700
         while target.missing:
@@ -302,9 +302,9 @@ class Worktree:
     ) -> int:
         """Write the new content beside the file, with its mode.
 
-        ``like``: take over the present file's owner and extended attributes as well,
-        as far as the system lets us. Gives a handle on that file, for the caller to close, if
-        it is the one that was read; else -1.
+        ``like``: take over the present file's owner and extended attributes as well, as far as the
+        system lets us. Gives a handle on that file, for the caller to close, if it is the one that
+        was read; else -1.
         """
         if stat.S_ISLNK(mode):
             self._disk.symlink(content, temporary, target.dir_fd)
@@ -368,8 +368,8 @@ class Worktree:
     def _swap_by_renaming(self, target: Target, temporary: str) -> None:
         """Where names can't be exchanged: keep the old file by a second name, rename over it.
 
-        A save that lands between the two calls is lost; ``status`` tells that this file
-        system can do no better. Killed in between, :meth:`finish_swap` ends it.
+        A save between the two calls is lost; ``status`` says that this file system can do no
+        better. Killed in between, :meth:`finish_swap` ends it.
         """
         kept = _second_name(temporary)
         try:
@@ -407,9 +407,8 @@ class Worktree:
             self._disk.rename(target.name, temporary, target.dir_fd)
 
     def is_out(self, target: Target, temporary: str, expected: OnDisk, handle: int) -> bool:
-        """Whether what is at the temporary name is the file of a handle, and as it was read.
-
-        The handle is that of :meth:`stage`. It saves opening the file by its name.
+        """Whether what is at the temporary name is the file of :meth:`stage`'s handle, as it was
+        read. It saves opening the file by its name.
         """
         if handle < 0 or expected.size > _ALWAYS_COMPARE:
             return False
@@ -434,8 +433,7 @@ class Worktree:
                 return None
             found = self.look(target.dir_fd, temporary)
         except FileNotFoundError:
-            # Somebody removed our temporary file (a clean-up run); what was displaced is
-            # gone with it, and what was read is in the history.
+            # Somebody removed our temporary file; what was read is in the history.
             return None
         same = found.oid == expected.oid and not (found.mode ^ expected.mode) & _COMPARED_MODE
         return None if same and found.data is not None else found
@@ -457,10 +455,10 @@ class Worktree:
             self._leave(path, error)
 
     def resolve_exactly(self, path: str) -> Target:
-        """Where a path of the history is, the last component not followed.
+        """Resolve a path of the history, the last component not followed.
 
-        Raises Refused as ``resolve`` does, and path_outside_workspace if a directory above
-        it has become a link: what lies behind that is another path.
+        Raises Refused as ``resolve`` does, and path_outside_workspace if a directory above it has
+        become a link: what lies behind that is another path.
         """
         target = self.resolver.locate(path)
         if target.path != path:
@@ -476,25 +474,18 @@ class Worktree:
         """As :meth:`discard`, by the temporary file's path, if it is there."""
         folder, _, name = path.rpartition("/")
         try:
-            target = self.resolve_exactly(f"{folder}/x" if folder else "x")
+            with self.resolve_exactly(f"{folder}/x" if folder else "x") as target:
+                if not target.missing:
+                    self._disk.unlink(name, target.dir_fd)
         except Refused:
             return
         except OSError as error:
-            self._leave(path, error)
-            return
-        try:
-            if not target.missing:
-                self._disk.unlink(name, target.dir_fd)
-        except OSError as error:
             if error.errno != errno.EISDIR:
                 self._leave(path, error)
-        finally:
-            target.close()
 
     def remove_directory(self, path: str) -> None:
-        """Remove a directory that a call made, if nobody has put anything into it.
+        """Remove a directory that a call made, if it is empty. Raises nothing.
 
-        Raises nothing: a directory that stays is no reason to give up what has been done.
         One that stays because of the disk, or of a leftover in it, is removed later.
         """
         try:
@@ -504,19 +495,15 @@ class Worktree:
         except OSError as error:
             self._leave(f"{path}/", error)
             return
-        try:
+        with target:
             if not target.missing:
-                self._disk.rmdir(target.name, target.dir_fd)
-        except OSError as error:
-            self._directory_stays(path, error)
-        finally:
-            target.close()
+                self._remove_below(target.dir_fd, path)
 
     def remove_made(self, target: Target, made: list[str]) -> None:
         """Remove the directories that :meth:`make_directories` has made for a target.
 
-        As :meth:`remove_directory`, but through the handle, upwards: they are removed also where
-        the directory that they were made in has been moved to meanwhile.
+        As :meth:`remove_directory`, but upwards through the handle: also where the directory that
+        they were made in has been moved meanwhile.
         """
         left = list(made)
         here, at = os.dup(target.dir_fd), target.path.split("/")[: -1 - len(target.missing)]
@@ -525,7 +512,9 @@ class Worktree:
                 self._remove_below(here, left.pop())
             while left and left[-1] == "/".join(at):
                 above = os.open("..", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=here)
-                info, here = os.fstat(here), _closing(here, above)
+                info = os.fstat(here)
+                os.close(here)
+                here = above
                 there = os.stat(at[-1], dir_fd=here, follow_symlinks=False)
                 if os.path.samestat(info, there):
                     self._remove_below(here, left[-1])
@@ -571,13 +560,12 @@ class Worktree:
     # -- checkpoints
 
     def sync(self, paths: Iterable[str]) -> None:
-        """Make files, and the names of all directories above them, durable.
-
-        A file that is gone meanwhile is passed over; so is one that became unreachable.
+        """Make files, and the names of all directories above them, durable; not those that are
+        gone, or became unreachable.
         """
-        directories = set()
+        directories = set[str]()
         for path in paths:
-            directories.update(_ancestors(path))
+            directories.update(directories_above(path))
             self._sync_one(path, _READ)
         for directory in directories:
             self._sync_one(directory, _READ | os.O_DIRECTORY)
@@ -585,34 +573,18 @@ class Worktree:
 
     def _sync_one(self, path: str, flags: int) -> None:
         try:
-            target = self.resolver.locate(path)
-        except Refused:
-            return
-        try:
-            if not target.missing:
-                fd = os.open(target.name, flags, dir_fd=target.dir_fd)
-                try:
-                    self._disk.fsync(fd)
-                finally:
-                    os.close(fd)
-        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            with self.resolver.locate(path) as target:
+                if not target.missing:
+                    fd = os.open(target.name, flags, dir_fd=target.dir_fd)
+                    try:
+                        self._disk.fsync(fd)
+                    finally:
+                        os.close(fd)
+        except (Refused, FileNotFoundError, NotADirectoryError, PermissionError):
             return
         except OSError as error:
             if error.errno not in _NO_FILE:
                 raise
-        finally:
-            target.close()
-
-
-def _closing(old: int, new: int) -> int:
-    """The new handle, the old one given back."""
-    os.close(old)
-    return new
-
-
-def _ancestors(path: str) -> list[str]:
-    parts = path.split("/")[:-1]
-    return ["/".join(parts[: i + 1]) for i in range(len(parts))]
 
 
 def _close(fd: int) -> None:

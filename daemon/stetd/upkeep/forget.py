@@ -1,18 +1,16 @@
 """Forgetting a path: for a secret that got into the history.
 
-    look      which commits had it; whether anything stands in the way
+    look      which commits had it; whether anything is in the way
     rewrite   these commits and all after them, without it, into packs
               (:mod:`stetd.historian.maintenance.forget_scan`)
-    switch    the commits made meanwhile; a commit of kind ``forget`` that names the path,
-              not its content; the old and new ids (:mod:`stetd.repository.rewritten`). All durable;
-              then one journal record lets the history go on from there
+    switch    the commits made meanwhile; a commit of kind ``forget`` that names the path, not its
+              content; the old and new ids (:mod:`stetd.repository.rewritten`). All durable; then
+              one journal record lets the history go on from there
     finish    a checkpoint in a new segment, so that nothing older stays in the journal;
-              references; replies by request id; query index; stat data; then what nothing needs
-              any more is collected
+              references; stored replies; query index; stat data; then gc
 
 Killed before the record, the history is the old one; after it, the new one, and the next start
-finishes. Files of the workspace are never touched: what still stands at the path is recorded
-again when it is edited.
+finishes. Files of the workspace are never touched.
 """
 
 from __future__ import annotations
@@ -32,13 +30,12 @@ from stetd.history.commits import CommitMeta, commit_object
 from stetd.processes.works import Finishing, LeavingOut, LeftOut
 from stetd.repository.packing import PackStream
 from stetd.repository.shallow import write_shallow
-from stetd.session.sessions import with_clipboards
 from stetd.state.workspace import Workspace, head_at
 from stetd.storage.journal_format import ClipboardSet, Cut, Rewritten
 from stetd.storage.progress import Progress
 from stetd.upkeep.schedule import Job, check_open, checkpoint, collect, record
 
-#: So often what calls have added meanwhile is rewritten.
+#: How often what calls have added meanwhile is rewritten.
 _ROUNDS = 20
 
 
@@ -94,7 +91,11 @@ class _Forgetting:
             rewritten=found.rewritten,
             contents=len(found.blobs),
             also_at=found.also_at,
-            in_workspace=[path for path in found.paths if self._is_there(path)],
+            in_workspace=[
+                path
+                for path in found.paths
+                if os.path.lexists(os.path.join(self.workspace.root, path))
+            ],
             clipboards=holding,
             clipboards_removed=asked.clipboards and not asked.preview,
             contents_left=contents_left,
@@ -116,8 +117,7 @@ class _Forgetting:
         oldest = cut.oldest if cut is not None else None
         asked = LeavingOut(self.asked.path, self.asked.contents, self.asked.preview, oldest, texts)
         place = self.writer.place(self.workspace)
-        historian = self.writer.historian
-        return await historian.work("leave out", asked, LeftOut, self.progress, place)
+        return await self.writer.historian.work("leave out", asked, LeftOut, self.progress, place)
 
     def _clipboards(self) -> dict[ClipboardRef, str]:
         sessions = sorted(self.writer.state.sessions.values(), key=lambda each: each.name)
@@ -134,16 +134,14 @@ class _Forgetting:
             key = self.workspace.name, each.session
             session = state.sessions.get(key)  # it may have been ended meanwhile
             if session is not None and each.clipboard in session.clipboards:
-                self.writer.record(ClipboardSet(*key, each.clipboard, None))
-                state.sessions[key] = with_clipboards(session, {each.clipboard: None})
-
-    def _is_there(self, path: str) -> bool:
-        return os.path.lexists(os.path.join(self.workspace.root, path))
+                removed = ClipboardSet(*key, each.clipboard, None)
+                self.writer.record(removed)
+                state.apply(removed)
 
     # -- the switch
 
     async def _switch(self, found: LeftOut, holding: list[ClipboardRef]) -> tuple[str, LeftOut]:
-        """Let the history go on from the rewritten commits: the commit that says so."""
+        """Let the history go on from the rewritten commits; the commit that says so."""
         await reached("forget.rewritten")
         if self.asked.clipboards:
             self._remove_clipboards(holding)
@@ -169,16 +167,16 @@ class _Forgetting:
         cut = self._moved_cut(found)
         failpoint("forget.before_record")
         number = record(writer, workspace.name, cut=cut, rewritten=rewritten)
-        state.set_forgetting(workspace.name, rewritten)
+        state.change_known(workspace.name, forgetting=rewritten)
         if cut is not None:
-            state.set_cut(workspace.name, cut)
+            state.change_known(workspace.name, cut=cut)
         workspace.repository.reopen()
         workspace.head = head_at(workspace.repository, commit, rewritten.commits)
         writer.committed(workspace, number, [])
         return commit
 
     def _forget_commit(self, found: LeftOut) -> str:
-        """Write the commit, durably; its id."""
+        """Write the commit durably; its id."""
         asked = self.asked
         meta = CommitMeta(
             kind="forget",
@@ -207,16 +205,13 @@ class _Forgetting:
         return msgspec.structs.replace(cut, oldest=found.oldest)
 
 
-# -- afterwards
-
-
 def rest_of_forgetting(writer: Writer, workspace: Workspace) -> Job[None]:
-    """What a kill has left undone of forgetting a path."""
+    """The job that finishes a forget which a kill has interrupted."""
     return Job("forget", workspace.root, lambda progress: finish(writer, workspace, progress))
 
 
 async def finish(writer: Writer, workspace: Workspace, progress: Progress) -> None:
-    """Do what has to be done when the history is another one; may be done again."""
+    """Do what is to be done after the switch; may be done again."""
     state, historian = writer.state, writer.historian
     rewritten = state.known[workspace.name].forgetting
     if rewritten is None:
@@ -234,7 +229,7 @@ async def finish(writer: Writer, workspace: Workspace, progress: Progress) -> No
     await reached("forget.replies_changed")
     await collect(writer, workspace, progress, drop=True)
     record(writer, workspace.name, rewritten=Rewritten("", 0, []))
-    state.set_forgetting(workspace.name, None)
+    state.change_known(workspace.name, forgetting=None)
 
 
 async def _take_checkpoint(writer: Writer) -> None:

@@ -1,16 +1,15 @@
 """Retention: dropping the oldest commits of a history, when it is too old or too large.
 
-What is dropped is a beginning of the history, whole; the ids of what stays do not change. The
-commit that becomes the oldest one keeps its parent's id, and the file ``shallow`` says that the
-parent is not there, as in a shallow clone of plain git. Never dropped: the newest commit, any
-commit that a pin or another reference names, and all after it.
+No id changes: the oldest commit that stays keeps its parent's id, and the file ``shallow`` says
+that the parent is not there, as in a shallow clone of plain git. Never dropped: the newest commit,
+any commit that a pin or another reference names, and all after it.
 
     choose    the oldest commit that stays (:mod:`stetd.historian.maintenance.gc`)
     record    a commit of kind ``retention`` that says what is dropped, when and why;
               its journal record has the same (:class:`Cut`), and so has every checkpoint
     wait      for a checkpoint: recovery must not start from a commit that is gone
     cut       the file ``shallow``
-    collect   what nothing needs any more (:mod:`stetd.historian.maintenance.gc`)
+    collect   gc (:mod:`stetd.historian.maintenance.gc`)
 
 Killed in between, the next start writes ``shallow`` if the record is there, and the next pass
 collects what is left.
@@ -33,7 +32,6 @@ from stetd.repository.shallow import write_shallow
 from stetd.state.workspace import Workspace
 from stetd.storage.journal_format import Cut
 from stetd.storage.progress import Progress
-from stetd.transaction.heads import History
 from stetd.upkeep.schedule import check_open, checkpoint, collect, record
 
 
@@ -60,27 +58,29 @@ async def retain(
         asked = Choosing(policy.days, policy.bytes, clock())
         place = writer.place(workspace)
         found = await historian.work("what goes", asked, list[Choice], progress, place)
-        choice = found[0] if found else None
-        cut = _record(writer, workspace, choice) if choice is not None else None
-        if choice is None or cut is not None:
+        if not found:
+            if await historian.ask("has remains", workspace.shadow, bool):
+                await collect(writer, workspace, progress, drop=True)
+            return 0
+        choice = found[0]
+        cut = _record(writer, workspace, choice)
+        if cut is not None:
             break
-    if choice is not None and cut is not None:
-        await reached("retention.recorded")
-        await _take_checkpoint(writer, workspace.name, cut)
-        await reached("retention.checkpointed")
-        write_shallow(workspace.shadow, choice.oldest, writer.state.disk)
-        await reached("retention.cut")
-        workspace.repository.reopen()
-        await historian.ask("rebuild", workspace.shadow, type(None))
-    if choice is not None or await historian.ask("has remains", workspace.shadow, bool):
-        await collect(writer, workspace, progress, drop=True)
-    return choice.dropped if choice is not None else 0
+    await reached("retention.recorded")
+    await _take_checkpoint(writer, workspace.name, cut)
+    await reached("retention.checkpointed")
+    write_shallow(workspace.shadow, choice.oldest, writer.state.disk)
+    await reached("retention.cut")
+    workspace.repository.reopen()
+    await historian.ask("rebuild", workspace.shadow, type(None))
+    await collect(writer, workspace, progress, drop=True)
+    return choice.dropped
 
 
 def _record(writer: Writer, workspace: Workspace, choice: Choice) -> Cut | None:
-    """Say what will be dropped, in the history and in the journal.
+    """Record what will be dropped, in the history and in the journal.
 
-    None, and nothing is said, if by now references name other commits.
+    None, and nothing is recorded, if references name other commits by now.
     """
     state = writer.state
     check_open(writer, workspace)
@@ -90,7 +90,7 @@ def _record(writer: Writer, workspace: Workspace, choice: Choice) -> Cut | None:
     known = state.known[workspace.name]
     dropped = choice.dropped + (known.cut.dropped if known.cut is not None else 0)
     cut = Cut(choice.oldest, choice.parent, dropped, now, choice.why)
-    history = History(workspace.head, workspace.repository.load_tree, now)
+    history = workspace.history(now)
     meta = CommitMeta(
         kind="retention",
         time=now,
@@ -103,7 +103,7 @@ def _record(writer: Writer, workspace: Workspace, choice: Choice) -> Cut | None:
     history.add(meta, {})
     number = record(writer, workspace.name, commits=history.commits, cut=cut)
     workspace.head = history.head
-    state.set_cut(workspace.name, cut)
+    state.change_known(workspace.name, cut=cut)
     writer.committed(workspace, number, history.objects)
     return cut
 

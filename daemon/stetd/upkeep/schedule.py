@@ -1,20 +1,22 @@
-"""Long work on the histories: one piece after the other, each computed by the historian.
+"""Long work on the histories: one job after the other, each computed by the historian.
 
-Some of it is asked for by a person, who waits; the rest comes by itself: a history that has got
-commits is looked at when no call has come for a while (:meth:`Upkeep.follow`), and retention once
-in some hours. What a piece records goes through the journal as everything does
-(:func:`record`), between two turns of the writer.
+Some of it is asked for by a person, who waits; the rest comes by itself: gc of a history with new
+commits when no call has come for a while (:meth:`Upkeep.follow`), and retention every few hours.
+What a job records goes through the journal (:func:`record`), between two turns of the writer.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from asyncio import Future
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from stet.wire.failures import Kind, Refused, refuse
@@ -34,18 +36,18 @@ from stetd.transaction.refusals import read_only
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
-#: Drops what is too old or too much of a history; gives how many commits.
+#: Drops the commits of a history that are too old or too many; gives how many.
 Retain = Callable[[Workspace, Progress], Awaitable[int]]
-#: Seconds after which a history is looked at again for what retention drops.
+#: Seconds between two retentions of a history.
 _RETENTION_EVERY_S = 6 * 3600.0
-#: A history that is never left alone is looked at all the same, so many seconds after a commit.
+#: Seconds after which a history with new commits is examined though calls keep coming.
 _SELDOM_S = 3600.0
 _CHECKPOINT_S = 60.0
 
 
 @dataclass(eq=False)
 class Job(Generic[T]):
-    """A piece of work: what it is called, for which workspace's root, and how it is done."""
+    """A piece of work: its name, the workspace's root, and the function that does it."""
 
     what: str
     root: str
@@ -55,8 +57,8 @@ class Job(Generic[T]):
 
 
 class Upkeep:
-    """Does the work. ``idle_s``: seconds without a call after which the histories that have changed
-    are looked at, 0 for never. ``retain``: drops what is to be dropped, None: nothing is.
+    """Does the work. ``idle_s``: seconds without a call after which changed histories are
+    examined, 0 for never. ``retain``: None if nothing is dropped.
     """
 
     def __init__(
@@ -72,18 +74,18 @@ class Upkeep:
         self._retain = retain
         self._jobs: deque[tuple[Job[Any], Future[Any]]] = deque()
         self._running: Job[Any] | None = None
-        #: When the oldest commit came that was not looked at, by shadow repository.
+        #: When the oldest commit came that was not examined, by shadow repository.
         self._changed: dict[str, float] = {}
         self._retained: dict[str, float] = {}
         self._woken = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to work."""
+        """Start to work."""
         self._task = self._loop.create_task(self._work())
 
     def submit(self, job: Job[T]) -> Future[T]:
-        """Do this when what was asked for before is done."""
+        """Queue a job; gives its result."""
         future: Future[T] = self._loop.create_future()
         if self._task is None or self._task.done():
             _give_up(job, future)
@@ -93,7 +95,7 @@ class Upkeep:
         return future
 
     def reconfigure(self, idle_s: float, retain: Retain | None) -> None:
-        """Look at the histories by other times from now on."""
+        """Change the options."""
         self._idle_s, self._retain = idle_s, retain
         self._woken.set()
 
@@ -105,17 +107,15 @@ class Upkeep:
 
     @property
     def work(self) -> list[Job[Any]]:
-        """What is being done, and then what waits."""
+        """The job that runs, then those that wait."""
         waiting = [job for job, _ in self._jobs]
         return [self._running, *waiting] if self._running is not None else waiting
 
     async def close(self) -> None:
-        """Give up what is being done, safely, and what waits."""
+        """Cancel the job that runs, and refuse those that wait."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
-
-    # -- one after the other
 
     async def _work(self) -> None:
         try:
@@ -128,10 +128,8 @@ class Upkeep:
                 if pause is not None and pause <= 0:
                     await self._look()
                     continue
-                try:
+                with suppress(TimeoutError):
                     await asyncio.wait_for(self._woken.wait(), pause)
-                except TimeoutError:
-                    continue
         finally:
             for job, future in self._jobs:
                 _give_up(job, future)
@@ -141,21 +139,20 @@ class Upkeep:
         self._running = job
         try:
             result = await job.run(job.progress)
+            if not future.cancelled():
+                future.set_result(result)
         except asyncio.CancelledError:
             _give_up(job, future)
             raise
         except Exception as error:  # noqa: BLE001 - it belongs to whoever asked
             if not future.cancelled():
                 future.set_exception(error)
-        else:
-            if not future.cancelled():
-                future.set_result(result)
         finally:
             self._running = None
             job.ended.set()
 
     def _pause(self) -> float | None:
-        """Seconds until a history is to be looked at; None: none is."""
+        """Seconds until a history is to be examined; None: none is."""
         if not self._idle_s:
             return None
         pauses = []
@@ -168,25 +165,24 @@ class Upkeep:
         return min(pauses, default=None)
 
     async def _look(self) -> None:
-        """Have done what the histories need that have changed, or were not cut for long."""
+        """Queue jobs for the histories that have changed, or are due for retention."""
         changed, self._changed = self._changed, {}
         for workspace in list(self._writer.state.open.values()):
             shadow = workspace.shadow
             try:
-                if self._retain is not None and self._is_long_ago(shadow):
-                    self._retained[shadow] = time.monotonic()
-                    self.tell(Job("retention", workspace.root, _retaining(self._retain, workspace)))
+                now = time.monotonic()
+                last = self._retained.get(shadow, -math.inf)
+                if self._retain is not None and now - last > _RETENTION_EVERY_S:
+                    self._retained[shadow] = now
+                    self.tell(Job("retention", workspace.root, partial(self._retain, workspace)))
                 if shadow in changed and await self._writer.historian.ask("is due", shadow, bool):
-                    self.tell(Job("gc", workspace.root, _tidying(self._writer, workspace)))
+                    tidy = partial(collect, self._writer, workspace, drop=False)
+                    self.tell(Job("gc", workspace.root, tidy))
             except Refused as error:
                 _log.warning("%s can't be looked at: %s", shadow, error)
 
-    def _is_long_ago(self, shadow: str) -> bool:
-        last = self._retained.get(shadow)
-        return last is None or time.monotonic() - last > _RETENTION_EVERY_S
-
     def tell(self, job: Job[Any]) -> None:
-        """Do this for nobody in particular: the log says what came of it."""
+        """Queue a job that nobody waits for: the log has its result."""
 
         def ended(future: Future[Any]) -> None:
             if future.cancelled():
@@ -207,15 +203,7 @@ def _give_up(job: Job[Any], future: Future[Any]) -> None:
         future.set_exception(refuse(Kind.SHUTTING_DOWN, stopping))
 
 
-def _retaining(retain: Retain, workspace: Workspace) -> Callable[[Progress], Awaitable[int]]:
-    return lambda progress: retain(workspace, progress)
-
-
-def _tidying(writer: Writer, workspace: Workspace) -> Callable[[Progress], Awaitable[Collected]]:
-    return lambda progress: collect(writer, workspace, progress, drop=False)
-
-
-# -- what all pieces of work need
+# -- what all jobs need
 
 
 async def collect(
@@ -232,7 +220,7 @@ async def collect(
 
 
 def check_open(writer: Writer, workspace: Workspace) -> None:
-    """See to it that a history may be added to. Raises Refused."""
+    """Check that a history may be added to. Raises Refused."""
     if writer.state.read_only is not None:
         raise read_only(writer.state.read_only)
     if writer.state.open.get(workspace.name) is not workspace:
@@ -248,10 +236,7 @@ def record(
     cut: Cut | None = None,
     rewritten: Rewritten | None = None,
 ) -> int:
-    """Make durable what was done to a history, where no file has to be written; its number.
-
-    Raises Refused.
-    """
+    """Record what was done to a history where no file is written; its number. Raises Refused."""
     number = writer.state.number + 1
     writer.record(
         Change(
@@ -271,10 +256,9 @@ def record(
 
 
 async def checkpoint(writer: Writer, *, fresh: bool = False) -> Checkpoint | None:
-    """Have a checkpoint begun, and wait for it; the newest one that is durable then, if any.
+    """Wait for a checkpoint; the newest durable one, which may be older if none could be taken.
 
-    It may be an older one, if no other could be taken: the caller has to look. ``fresh``: as in
-    :meth:`stetd.engine.checkpointing.Checkpoints.begin`.
+    ``fresh``: as in :meth:`stetd.engine.checkpointing.Checkpoints.begin`.
     """
     done = asyncio.Event()
     writer.checkpoints.begin(done.set, fresh=fresh)

@@ -1,23 +1,18 @@
 """A snapshot: the whole workspace as one commit of kind ``snapshot``, beside the calls.
 
     begin     the head; from now on the paths that calls touch are noted
-    look      stat data of every file; limits; nothing has been written until here
-    read      the files that may be other than the head has them, their contents into packs
-    look      again at those; what was saved meanwhile is read again
-    trees     directory by directory, into packs; all of it synced
+    read      the files that may differ from the head, and the trees, into synced packs: done by
+              the historian (:mod:`stetd.historian.maintenance.snapshots`)
     commit    one small journal record without contents: a tree, and for every path that a call
               touched meanwhile what the history says of it. Git follows
 
-All but the first and the last is the historian's (:mod:`stetd.historian.maintenance.snapshots`).
-What nobody has changed since the last snapshot is known by its stat data (the cache) and is not
-read. Killed before the record, nothing has happened but objects that nothing needs.
+Killed before the record, nothing has happened but objects that nothing needs.
 """
 
 from __future__ import annotations
 
 import time
 import uuid
-from itertools import islice
 
 import msgspec
 
@@ -31,7 +26,7 @@ from stetd.processes.works import Taken, Taking
 from stetd.state.workspace import Workspace
 from stetd.storage.journal_format import PathChange
 from stetd.storage.progress import Progress
-from stetd.transaction.heads import Head, History
+from stetd.transaction.heads import Head
 from stetd.upkeep.schedule import check_open, record
 
 #: Permissions that Git's modes can't say are kept for so many files, private ones first.
@@ -59,7 +54,9 @@ async def snapshot(
         place = writer.place(workspace)
         taken = await writer.historian.work("snapshot", limits, Taken, progress, place)
         await reached("snapshot.before_record")
-        touched.update(_changed(workspace, base))
+        load = workspace.repository.load_tree
+        changed = changed_paths(base.tree, workspace.head.tree, load)
+        touched.update(path for path, _, _ in changed)
         commit = _commit(writer, workspace, asked, taken, touched)
     finally:
         workspace.touched = None
@@ -75,12 +72,6 @@ async def snapshot(
     )
 
 
-def _changed(workspace: Workspace, base: Head) -> set[str]:
-    """The paths that the history has changed since the beginning."""
-    load = workspace.repository.load_tree
-    return {path for path, _, _ in changed_paths(base.tree, workspace.head.tree, load)}
-
-
 def _commit(
     writer: Writer, workspace: Workspace, asked: Asked, taken: Taken, touched: set[str]
 ) -> str | None:
@@ -88,7 +79,7 @@ def _commit(
     check_open(writer, workspace)
     load, head = workspace.repository.load_tree, workspace.head
     now = int(time.time())
-    history = History(head, load, now)
+    history = workspace.history(now)
     kept = (path for path in sorted(touched) if not workspace.excludes(path))
     changes = {path: _image(head, path, load) for path in kept}
     changed = taken.added + taken.modified + taken.removed
@@ -118,7 +109,7 @@ def _commit(
 
 def _kept(permissions: list[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
     private_first = sorted(permissions, key=lambda each: (each[1] & 0o044 == 0o044, each))
-    return tuple(sorted(islice(private_first, _MOST_PERMISSIONS)))
+    return tuple(sorted(private_first[:_MOST_PERMISSIONS]))
 
 
 def _paths(writer: Writer, workspace: Workspace, head: Head, new: Head) -> list[PathChange]:

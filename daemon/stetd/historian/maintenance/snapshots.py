@@ -58,7 +58,7 @@ class _Snapshot:
             place.worktree,
             repository.load_tree,
             tree,
-            cache,
+            cache.folder,
             max_files=self._asked.max_files,
             max_file_bytes=self._asked.max_file_bytes,
             excludes=place.excludes,
