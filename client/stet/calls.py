@@ -309,7 +309,7 @@ def observe(
     one use of it, the same both times. ``within``: seconds that looking may take.
 
     ``late``, before a tool that touches any file: those that it may change without its end being
-    told, or after it (``background``). What becomes of these is committed as this
+    reported, or after it (``background``). What becomes of these is committed as this
     use's by the session's next calls of ``observe``. ``stop``: the agent's turn is over, and
     nothing more is expected, unless ``background``. ``subagent``: which of the session's agents.
     """
@@ -586,7 +586,7 @@ def upgrade_decide(
 ) -> Call[UpgradeInfo]:
     """Approve or deny a request for write access, by its id or a unique beginning (control).
 
-    ``note`` is told to the agent. ``for_``: the seconds after which an approval ends.
+    ``note`` is shown to the agent. ``for_``: the seconds after which an approval ends.
     ``workspace``: its root, where the request's id alone would not be unique.
     """
     params = given(request=request, approve=approve, note=note, workspace=workspace)
@@ -643,7 +643,7 @@ def workspace_list() -> Call[WorkspaceList]:
 
 
 def subscribe(events: Sequence[str] | None = None) -> Call[Subscribed]:
-    """Let the connection be told what happens; ``session.events()`` is what you want."""
+    """Have events sent on this connection; ``session.events()`` is what you want."""
     return Call("subscribe", given(events=events), Subscribed)
 
 

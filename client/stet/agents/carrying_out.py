@@ -289,7 +289,7 @@ def _carry_out(steps: Sequence[_Step]) -> list[Change]:
 
 
 def _put_back(step: _Step) -> str:
-    """Make a file what it was; what a person is told if that can't be done."""
+    """Make a file what it was; what a person reads if that can't be done."""
     file, backup = step.file, step.change.backup
     try:
         now = config_file.read(file.path).data

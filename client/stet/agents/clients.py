@@ -16,7 +16,7 @@ By each client's own documentation, read in November 2026:
                   hooks.json needs "version": 1; handlers are not grouped; times in seconds.
     VS Code       "MCP configuration reference", "Agent hooks in Visual Studio Code (Preview)",
                   code.visualstudio.com/docs, 2026-10-14. JSON with comments; a file of hooks of
-                  one's own; matchers are not looked at.
+                  one's own; matchers are not compared.
     Zed           "Model Context Protocol", zed.dev/docs/ai/mcp, at commit 04ebba46. JSON with
                   comments; no hooks.
     opencode      seen with 1.18.33: the command of a server is one list; what other clients call
@@ -131,7 +131,7 @@ class Client:
 
     @property
     def has_hooks(self) -> bool:
-        """Whether it can be told to have its own tools' edits recorded."""
+        """Whether it can be set to have its own tools' edits recorded."""
         return self.hooks is not None or any(each.for_hooks for each in self.own_files)
 
     def server(

@@ -6,7 +6,7 @@ at the files of tools whose end was not reported; it is not started for that, an
 printed.
 
 A command may work elsewhere than where the client is, and go there (``cd``). Afterwards Claude Code
-gives the new directory. So the workspaces of three kinds of directories are told: the payload's,
+gives the new directory. So the workspaces of three kinds of directories are asked: the payload's,
 the client's project, and those that the command enters by an absolute name.
 
 The agent's client waits for this program, before and after each of the agent's tools. So it takes a
@@ -83,7 +83,7 @@ class _NotUsed(_Refused):
 
 
 class _Run:
-    """What the command line says, and how far the daemon was told."""
+    """What the command line says, and how far the daemon was asked."""
 
     __slots__ = ("after", "attributed", "before", "client", "deadline", "roots", "start", "untold",
                  "waiting", "warnings")  # fmt: skip
@@ -94,10 +94,10 @@ class _Run:
         self.deadline = 0.0
         #: An observation was sent and not answered.
         self.waiting = False
-        #: The workspaces that were told.
+        #: The workspaces that were asked.
         self.roots: list[str] = []
         self.warnings: list[str] = []
-        #: Warnings about workspaces that were not told before: nothing is attributed there.
+        #: Warnings about workspaces that were not asked before: nothing is attributed there.
         self.untold: list[str] = []
         #: In some workspace something is.
         self.attributed = False

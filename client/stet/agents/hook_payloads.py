@@ -84,7 +84,7 @@ class HookEvent:
     needs it, and below ``places``, where a command works too. ``use`` is the same before and
     afterwards; ``request`` too, and no other use has it, where the client gives such an id.
 
-    ``late``: files that a command names and may change without its end being told, or after it
+    ``late``: files that a command names and may change without its end being reported, or after it
     (``background``); those of ``new`` only if there are none yet. At a stop ``background`` says
     whether such a command still runs.
     """
@@ -162,7 +162,7 @@ def read_payload(payload: dict[str, Any]) -> HookEvent | None:
 def _tool(event: str, payload: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """The tool's name and input."""
     if event.lower() in ("beforeshellexecution", "aftershellexecution"):
-        # Without cwd: a use is known again by this, and cwd is not always told afterwards.
+        # Without cwd: a use is known again by this, and cwd is not always given afterwards.
         return "Shell", {"command": payload.get("command")}
     if event.lower() in ("afterfileedit", "aftertabfileedit"):
         return "Edit", {"file_path": payload.get("file_path")}

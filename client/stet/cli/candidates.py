@@ -109,7 +109,7 @@ def split(line: str) -> list[str]:
 
 
 def place_in(words: Sequence[str], table: Table) -> Place:
-    """What stands at the end of these words, the first of which is the program."""
+    """The place that these words lead to; the first one is the program."""
     *before, current = words[1:]
     at, given, only_words = table, 0, False
     value: Any = None

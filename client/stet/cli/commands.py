@@ -277,7 +277,7 @@ SHARED = {
     "common": """\
   --json  print the result as JSON
   --no-pager  do not page long output
-  --dates {relative,iso}  how times are told (default: relative on a terminal)
+  --dates {relative,iso}  how times are shown (default: relative on a terminal)
   -C DIR =.  act as if started in DIR""",
     "writing": """\
   --preview  show it, and change nothing

@@ -91,7 +91,7 @@ def _advice(error: StetError) -> Iterable[str]:
     elif isinstance(error, TransportError):
         yield (
             "The call may have been carried out. Make the same call again, unchanged: it is not "
-            "carried out twice, and you are told its outcome."
+            "carried out twice, and you get its outcome."
         )
 
 

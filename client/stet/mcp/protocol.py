@@ -236,7 +236,7 @@ def _decoded(line: bytes) -> Any:
         return msgspec.json.decode(line)
     except ValueError:
         # json takes more: half of a surrogate pair, which JavaScript writes when a text was cut in
-        # the wrong place, and numbers out of range. Whoever asked is to be told what is wrong.
+        # the wrong place, and numbers out of range. Whoever asked should read what is wrong.
         return json.loads(line)
 
 

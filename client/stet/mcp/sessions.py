@@ -7,7 +7,7 @@ that lost its connection is sent again with the same request id (:mod:`stet.aio`
 
 A call whose answer got lost may have been carried out. A model that sees the error makes the same
 call again, and does not know of request ids: so the id is kept, and used again if the session's
-next writing call is the same one. Then its outcome is told, and nothing done twice.
+next writing call is the same one. Then its outcome is returned, and nothing done twice.
 """
 
 from __future__ import annotations

@@ -134,7 +134,7 @@ class Connection:
             raise ConnectionLost(f"sending to the daemon failed: {error.strerror}") from error
 
     def _wait(self, sending: bool, deadline: float | None) -> bool:
-        """Whether the socket is ready by the deadline; looked at once in any case."""
+        """Whether the socket is ready by the deadline; asked once in any case."""
         self._poll.modify(self._socket, select.POLLIN | (select.POLLOUT if sending else 0))
         left = None if deadline is None else max(0.0, deadline - time.monotonic())
         return bool(self._poll.poll(None if left is None else math.ceil(left * 1000)))

@@ -64,8 +64,8 @@ class Follower:
         self._only_commits = tuple(names) == ("commit",)
         self._last: dict[str, str | None] = {}
         self._began = False
-        #: Commits that the log told, and an event may still tell.
-        self._told: dict[str, set[str]] = {}
+        #: Commits that the log gave, and an event may give again.
+        self._given: dict[str, set[str]] = {}
 
     def last(self, root: str) -> str | None:
         """The commit up to which everything was given."""
@@ -87,13 +87,13 @@ class Follower:
         if not isinstance(event, CommitEvent):
             return event
         root, commit = event.workspace, event.commit
-        told = self._told.get(root, set())
-        if commit.commit in told:
-            told.discard(commit.commit)
+        given = self._given.get(root, set())
+        if commit.commit in given:
+            given.discard(commit.commit)
             return None
         if self._last.get(root, commit.parent) != commit.parent:
             return Gap((root,))
-        told.clear()
+        given.clear()
         self._last[root] = commit.commit
         return event
 
@@ -102,7 +102,7 @@ class Follower:
         if not missing.commits:
             return []
         self._last[root] = missing.commits[0].commit
-        self._told.setdefault(root, set()).update(each.commit for each in missing.commits)
+        self._given.setdefault(root, set()).update(each.commit for each in missing.commits)
         if not missing.complete:
             return [LostEvent(None)]
         return [CommitEvent(root, commit) for commit in reversed(missing.commits)]

@@ -70,7 +70,7 @@ def blame(
 def _heads(
     runs: Sequence[BlameLines], now: datetime.datetime | None, width: int | None
 ) -> Iterator[Line]:
-    """What stands before the first line of each run; all of one width."""
+    """The columns before the first line of each run; all of one width."""
     wide = width is None or width >= _WIDE
     names = [_who(run, session=wide) for run in runs]
     times = ["" if run.time is None else when(run.time, now) for run in runs]

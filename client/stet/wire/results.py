@@ -93,7 +93,7 @@ class Peer(msgspec.Struct, frozen=True):
 
 class CommitInfo(msgspec.Struct, frozen=True, kw_only=True):
     """One commit of the shadow repository, read back from its trailers. ``subagent``: which of the
-    session's agents it was, where the client has told.
+    session's agents it was, where the client has said.
     """
 
     commit: str
@@ -148,7 +148,7 @@ class DiffResult(msgspec.Struct, frozen=True):
 
 class BlameLines(msgspec.Struct, frozen=True, kw_only=True):
     """A run of lines that one commit wrote: ``count`` lines from ``line`` on, and their text.
-    ``kind`` is ``outside`` without a commit for what stands on disk and no commit has, and with one
+    ``kind`` is ``outside`` without a commit for current content that no commit has, and with one
     for what was found there.
     """
 
@@ -551,8 +551,8 @@ class ObservedFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 class ObserveResult(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of ``observe``. ``outside``: the newest commit of what had been there and the
     history did not know. ``commit`` and ``files``: what the tool has changed, after it has run.
-    ``complete``: of the whole workspace all could be looked at; true where paths were named.
-    ``untold``: nobody told before the tool ran, so nothing is attributed to it.
+    ``complete``: of the whole workspace all could be scanned; true where paths were named.
+    ``untold``: nothing was reported before the tool ran, so nothing is attributed to it.
     """
 
     commit: str | None = None

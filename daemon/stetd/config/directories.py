@@ -40,7 +40,7 @@ from stet.service.socket_path import (
 LOCK_NAME = "stetd.lock"
 #: Seconds in which the historian of a daemon that was killed ends; until then it holds the locks.
 _HISTORIAN_S, _ENDING_S, _POLL_S = 10.0, 1.0, 0.005
-#: What in the state directory is looked at; what lies deeper can't be reached but through these.
+#: What in the state directory is checked; what lies deeper can't be reached but through these.
 _IN_STATE = ("*", "*/*", "workspaces/*/*")
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _ENTERED_BY_OTHERS = stat.S_IXGRP | stat.S_IXOTH

@@ -46,8 +46,8 @@ class Fields(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         """``key=value`` with spaces between; values are quoted where they need it."""
-        told = {key: value for key, value in self.values.items() if value is not None}
-        return " ".join(f"{key}={_quoted(str(value))}" for key, value in told.items())
+        known = {key: value for key, value in self.values.items() if value is not None}
+        return " ".join(f"{key}={_quoted(str(value))}" for key, value in known.items())
 
 
 def one_line(text: str) -> str:

@@ -1,7 +1,7 @@
 """What ``stetd --show-config`` and ``--check-config`` tell: every option, and where it is from.
 
 For a person and for ``stet config``, which runs these as a process of its own: the client
-loads nothing of the daemon's, and needs no running daemon to be told why none starts.
+loads nothing of the daemon's, and needs no running daemon: it says why none starts.
 """
 
 from __future__ import annotations
@@ -77,10 +77,10 @@ def check(path: str, *, must_exist: bool = False) -> dict[str, Any]:
     return {"path": path, "ok": not faults, "faults": faults}
 
 
-def in_words(told: dict[str, Any]) -> str:
+def in_words(report: dict[str, Any]) -> str:
     """The same for a person who runs stetd itself; ``stet config`` has its own words."""
-    path = told["path"]
-    if "faults" in told:
-        return f"{path}: ok" if told["ok"] else "\n".join(f["message"] for f in told["faults"])
-    lines = [f"# {path}{'' if told['exists'] else ' (not there)'}"]
-    return "\n".join([*lines, *(f"{o['name']} = {toml(o['value'])}" for o in told["options"])])
+    path = report["path"]
+    if "faults" in report:
+        return f"{path}: ok" if report["ok"] else "\n".join(f["message"] for f in report["faults"])
+    lines = [f"# {path}{'' if report['exists'] else ' (not there)'}"]
+    return "\n".join([*lines, *(f"{o['name']} = {toml(o['value'])}" for o in report["options"])])

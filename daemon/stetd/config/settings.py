@@ -134,7 +134,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 2 << 30
     observe_max_files: Annotated[
         _Count,
-        "Files of a workspace up to which it is looked at as a whole, before and "
+        "Files of a workspace up to which it is scanned as a whole, before and "
         "after a shell command of an agent (stet hook).",
     ] = 50_000
     retention_days: Annotated[
@@ -157,7 +157,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         "can't be undone.",
     ] = ()
     notify: Annotated[
-        bool, "Whether a request for write access is told by a notification on the desktop."
+        bool, "Whether a request for write access is reported by a notification on the desktop."
     ] = True
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],
@@ -362,8 +362,8 @@ class Reloading:
         self.error, self.settings = None, new
         if changed:
             self.apply(new)
-        told = ", ".join(f"{each.option} {each.before} to {each.after}" for each in changed)
-        _log.info("configuration read again: %s", told or "nothing has changed")
+        changes = ", ".join(f"{each.option} {each.before} to {each.after}" for each in changed)
+        _log.info("configuration read again: %s", changes or "nothing has changed")
         for name in restart:
             _log.warning("%s needs a restart: it stays %s until then", name, kept[name])
         return ReloadResult(self.path, changed, restart, None)

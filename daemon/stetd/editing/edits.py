@@ -39,7 +39,7 @@ class World(Protocol):
         """The file at ``path`` (as the request spells it). Raises Refused."""
 
     def look(self, path: str) -> SourceFile:
-        """What stands at ``path`` itself: a symbolic link, not what it leads to. Raises Refused."""
+        """The entry at ``path`` itself: a symbolic link, not what it leads to. Raises Refused."""
 
     @property
     def root(self) -> str:

@@ -77,7 +77,7 @@ class Arrangement(msgspec.Struct, frozen=True):
 
 
 def arrange(text: str, edits: Sequence[LocatedEdit]) -> Arrangement:
-    """The changes that carry out ``edits`` on ``text``, and what stands in their way."""
+    """The changes that carry out ``edits`` on ``text``, and what is in their way."""
     if len(edits) == 1:
         return Arrangement((_whole(edits[0]),), ())
     changes: list[Change] = []

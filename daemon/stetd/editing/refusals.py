@@ -119,9 +119,9 @@ def visible(text: str, limit: int = 80) -> str:
     return json.dumps(text if len(text) <= limit else text[:limit] + "...", ensure_ascii=False)
 
 
-#: How many old texts that were not found are told the nearest passage.
+#: How many old texts that were not found get the nearest passage.
 EXPLAINED_MISSES = 20
-#: After so many failed edits the others are not looked at, because a miss takes long.
+#: After so many failed edits the others are not tried, because a miss takes long.
 MOST_FAILED = 200
 #: What each tolerant rung means for the caller; ``{old}`` and ``{new}`` are the dialect's words.
 _TOLERANCE = {
@@ -184,7 +184,7 @@ def tolerance_notes(subject: Subject, report: EditReport) -> Iterator[str]:
 
 
 def is_idle(edit: LocatedEdit, text: str) -> bool:
-    """Whether an edit puts into ``text`` what stands there."""
+    """Whether an edit puts into ``text`` what is there already."""
     return edit.replacement == text[edit.start : edit.end]
 
 

@@ -110,7 +110,7 @@ class GraceWatch:
 
 
 def _look_again(watched: _Watched) -> LateWrite | None:
-    """What stands in the displaced file now, if it is not what was displaced.
+    """The content of the displaced file now, if it is not what was displaced.
 
     Small files are compared by content: a write within one tick of the clock leaves size
     and time as they were.
@@ -130,7 +130,7 @@ def _look_again(watched: _Watched) -> LateWrite | None:
 def seal_late_write(late: LateWrite, number: int) -> Found | None:
     """Two outside commits: the late bytes, then the file as it stands (limit b).
 
-    None if what was written late is what stands anyway.
+    None if what was written late is the current content anyway.
     """
     workspace = late.workspace
     stands = _standing_image(workspace, late.path)

@@ -84,7 +84,7 @@ class About(msgspec.Struct, frozen=True):
     """Where a question is asked; how far its answer has come."""
 
     library: Library
-    told: messages.Place
+    given: messages.Place
     place: Place
     progress: Progress
 
@@ -112,24 +112,24 @@ def answer(library: Library, asked: messages.Ask, progress: Progress) -> object:
 
 
 @contextmanager
-def _opened(library: Library, told: messages.Place) -> Iterator[Place]:
+def _opened(library: Library, given: messages.Place) -> Iterator[Place]:
     """A place as it is now, once Git has what the question must have seen. Raises Refused."""
-    _require(library, told.number)
-    trouble = library.trouble_of(told.shadow)
+    _require(library, given.number)
+    trouble = library.trouble_of(given.shadow)
     if trouble is not None:
         raise damaged_history(trouble)
     try:
-        worktree = Worktree(told.root, library.disk)
+        worktree = Worktree(given.root, library.disk)
     except OSError as error:
         raise refuse(
             Kind.WORKSPACE_NOT_ALLOWED,
-            f"{told.root}: the workspace's directory is not there ({error.strerror}).",
+            f"{given.root}: the workspace's directory is not there ({error.strerror}).",
         ) from error
     try:
         yield Place(
-            worktree, told.shadow, told.head, told.directory, library.options.max_file_bytes,
-            library.handles, lambda: library.follow(told.shadow), told.cut, library.excludes,
-            frozenset(told.inner),
+            worktree, given.shadow, given.head, given.directory, library.options.max_file_bytes,
+            library.handles, lambda: library.follow(given.shadow), given.cut, library.excludes,
+            frozenset(given.inner),
         )  # fmt: skip
     finally:
         worktree.close()
@@ -226,7 +226,7 @@ _ABOUT_A_PLACE: dict[str, tuple[Any, Callable[..., object]]] = {
     "look at the workspace": (Looking, _differing),
     "take back": (
         Proposing,
-        lambda about, asked: proposed(about.place, about.told, asked, about.library.disk),
+        lambda about, asked: proposed(about.place, about.given, asked, about.library.disk),
     ),
     "what goes": (Choosing, _chosen),
     "snapshot": (Taking, _long(taken)),

@@ -139,7 +139,7 @@ async def request_mode_upgrade(caller: Caller, asking: parameters.UpgradeAsking)
         caller.shared.waits.discard(answer.request, wait)
     if decided is None:
         return answer
-    await caller.on_writer(lambda: caller.shared.writer.modes.told(decided))
+    await caller.on_writer(lambda: caller.shared.writer.modes.seen(decided))
     return _answer(decided)
 
 

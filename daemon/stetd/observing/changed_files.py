@@ -68,7 +68,7 @@ def look_at_workspace(place: Place, known: KnownFiles, asked: Looking) -> Differ
             found.kept = [path for path in asked.late if not _is_ignored(scan, place, path)]
             return found
     except OSError as error:
-        return Differing(why=f"it can't be looked at: {error.strerror}")
+        return Differing(why=f"it can't be scanned: {error.strerror}")
 
 
 def _is_ignored(scan: Scan, place: Place, path: str) -> bool:

@@ -65,7 +65,7 @@ def look(
             _look_at(seen, path, workspace, directory, limits, follow=True)
     if left:
         seen.warnings.append(
-            f"{left} more files were not looked at: one call takes {limits.files:,} files and "
+            f"{left} more files were not scanned: one call takes {limits.files:,} files and "
             f"{limits.bytes:,} bytes (max_call_files, max_call_bytes). What changed in them is "
             "recorded as outside when they are touched the next time."
         )
@@ -98,7 +98,7 @@ class Differing:
         self.passed += paths[: MOST_PASSED + 1 - len(self.passed)]
         if len(self.passed) > MOST_PASSED and self.complete:
             self.complete = False
-            self.why = f"more than {MOST_PASSED:,} files and directories can't be looked at"
+            self.why = f"more than {MOST_PASSED:,} files and directories can't be scanned"
 
 
 class Looking(msgspec.Struct, frozen=True):

@@ -62,7 +62,7 @@ class ObservedBefore(EditResult, frozen=True, kw_only=True):
 
 
 class Observation(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be looked at: the parameters of the planned call.
+    """What is to be read: the parameters of the planned call.
 
     ``whole``: the paths are those of the workspace that may differ, found by a scan. ``use``: of
     which use of a tool, and ``subagent``: whose. ``note``: what a scan has found.
@@ -201,7 +201,7 @@ class _Sealing:
         return result, changed
 
     def after(self) -> tuple[EditResult, list[PathChange]]:
-        """Commit what differs as the agent's, and what can't be told as first seen."""
+        """Commit what differs as the agent's, and the rest as first seen."""
         if self.asked.whole and not self.note.whole:
             return EditResult(commit=None, warnings=[NOT_TOLD], request=self.call.request), []
         changes, _ = self._changes()

@@ -47,7 +47,7 @@ class _Use:
     bytes: int
     late: Late | None
     background: bool
-    #: It runs in the background: its end was told, so it was not forbidden.
+    #: It runs in the background: its end was reported, so it was not forbidden.
     running: bool = False
 
 

@@ -213,14 +213,14 @@ def _draft(plans: Sequence[Plan], call: EditCall, world: CallWorld) -> Draft:
     for path, item in files.items():
         item.mode = modes.get(path)
     preview = call.preview or any(plan.preview for plan in plans)
-    told = [plan.preview_message or plan.message if preview else plan.message for plan in plans]
+    messages = [plan.preview_message or plan.message if preview else plan.message for plan in plans]
     results = [result for plan in plans for result in plan.results]
     if call.method == TRANSACTION:
         subject = f"transaction: {counted(len(plans), 'call')}, {counted(len(files), 'file')}"
-        message = "\n".join(f"call {number}: {text}" for number, text in enumerate(told, 1))
+        message = "\n".join(f"call {number}: {text}" for number, text in enumerate(messages, 1))
         result: BlockResult | list[BlockResult] | None = results or None
     else:
-        subject, message = plans[0].subject, told[0]
+        subject, message = plans[0].subject, messages[0]
         result = results if len(results) > 1 else results[0] if results else None
     return Draft(
         kind="edit",

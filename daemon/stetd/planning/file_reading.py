@@ -16,10 +16,10 @@ from stetd.transaction.parameters import Read
 def read_now(place: Place, params: Read) -> ReadResult:
     """A file of the workspace. Raises Refused."""
     _, data, mode = content_now(place, params.path)
-    return told(params, data, mode)
+    return piece_of(params, data, mode)
 
 
-def told(params: Read, data: bytes, mode: str) -> ReadResult:
+def piece_of(params: Read, data: bytes, mode: str) -> ReadResult:
     """The lines that are asked for of a text. Raises Refused."""
     if looks_binary(data):
         raise refuse(

@@ -41,13 +41,13 @@ def admit(draft: Draft, base: Base, call: EditCall, protection: Protection) -> N
         )
         raise Refused(*failures)
     draft.flagged = covered
-    told = [
+    flagged_texts = [
         f"{path} is protected, because programs run what it says: the change is made, and "
         "flagged in the history for the person to look at."
         for path in covered
     ]
-    draft.warnings = [*draft.warnings, *told]
-    draft.message = "\n".join([draft.message, *(f"Warning: {text}" for text in told)])
+    draft.warnings = [*draft.warnings, *flagged_texts]
+    draft.message = "\n".join([draft.message, *(f"Warning: {text}" for text in flagged_texts)])
 
 
 def _changes(item: DraftFile) -> bool:

@@ -43,12 +43,12 @@ class Proposal(msgspec.Struct, frozen=True):
     reverts: tuple[str, ...]
     leftover_directories: list[str]
     record_always: bool
-    #: The record up to which the history was looked at.
+    #: The record up to which the history was read.
     number: int
 
 
 def draft_of(proposal: Proposal, world: CallWorld) -> Draft:
-    """The draft, on what stands now. Raises Changed if that is something else, Refused."""
+    """The draft, on the current content. Raises Changed if that is something else, Refused."""
     for file in proposal.files:
         found = world.look_at(file.path)
         if (found.image if found is not None else None) != file.found:

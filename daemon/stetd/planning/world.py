@@ -74,7 +74,7 @@ class EditCall:
 
 
 class CallLimits(msgspec.Struct, frozen=True):
-    """What one call may read and write at most; a file looked at holds a directory's handle."""
+    """What one call may read and write at most; a file that was read holds a directory's handle."""
 
     file_bytes: int
     files: int
@@ -96,7 +96,7 @@ class CallLimits(msgspec.Struct, frozen=True):
 
 
 class CallWorld:
-    """What one call sees (the editing layer's World), remembering what it looked at."""
+    """What one call sees (the editing layer's World), remembering what it has read."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class CallWorld:
         self._clipboards: Mapping[str, str] = session.clipboards if session else {}
         self._spelled: dict[tuple[str, bool], str] = {}
         self.seen: dict[str, tuple[Target, OnDisk | None]] = {}
-        #: What earlier calls of the same transaction make of what stands at a path.
+        #: What earlier calls of the same transaction make of the content of a path.
         self._planned: dict[str, SourceFile] = {}
 
     @property
@@ -153,7 +153,7 @@ class CallWorld:
         raise refuse(Kind.NOT_A_FILE, f"{path}: too many symbolic links", path=path)
 
     def look(self, path: str) -> SourceFile:
-        """What stands at a path itself, as the request spells it."""
+        """The file at a path itself, as the request spells it."""
         return self._source(self._canonical(path, follow_last=False))
 
     def _read_through(self, path: str) -> SourceFile:
@@ -177,14 +177,14 @@ class CallWorld:
         return self._spelled[path, follow_last]
 
     def _source(self, canonical: str) -> SourceFile:
-        """What will stand at a path that was looked at."""
+        """What will be at a path that was read."""
         if canonical in self._planned:
             return self._planned[canonical]
         _, found = self.seen[canonical]
         return SourceFile(canonical, *((found.data, found.mode) if found else (None,)))
 
     def look_at(self, canonical: str) -> OnDisk | None:
-        """What stands at a path of the history, a link itself and not its target."""
+        """The entry at a path of the history, a link itself and not its target."""
         if canonical not in self.seen:
             target = self._workspace.worktree.resolver.resolve(canonical, follow_last=False)
             if target.path != canonical:
@@ -228,6 +228,6 @@ class CallWorld:
         return DraftFile(target, found, after)
 
     def close(self) -> None:
-        """Give back the handles of what was only looked at."""
+        """Give back the handles of what was only read."""
         for target, _ in self.seen.values():
             target.close()

@@ -31,7 +31,7 @@ from stetd.storage.progress import Progress
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
-#: Seconds after which it is told that the journal has grown, if nothing is asked.
+#: Seconds after which it hears that the journal has grown, if nothing is asked.
 _GATHER_S = 0.05
 #: Seconds of silence after which it is taken to hang, while something is asked of it.
 _SILENT_S = 30.0

@@ -1,7 +1,7 @@
 """What a start of the daemon would find in its journal: ``python -m stetd.recovery.inspection``.
 
 For ``stet doctor``, which loads nothing of the daemon's. It reads, and changes nothing; a tail
-that a start would cut off is only told. Meant for a journal that no daemon has open: what one
+that a start would cut off is only reported. Meant for a journal that no daemon has open: what one
 is just appending looks like a torn tail.
 """
 

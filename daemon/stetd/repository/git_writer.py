@@ -3,7 +3,7 @@
 Calls are answered once their journal record is durable and their files are in place. Their Git
 objects follow here, in order, within a second: what gathers meanwhile is written together, as loose
 objects if it is little, as a pack if it is much. A reader of the history first waits until what it
-may have been told of has arrived (:meth:`Background.wait_for`), which makes it arrive at once.
+may know of has arrived (:meth:`Background.wait_for`), which makes it arrive at once.
 Checkpoints run here as well: they sync everything written since the last one, and only then may
 the writer drop journal segments.
 

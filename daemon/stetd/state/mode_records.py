@@ -117,7 +117,7 @@ class Modes:
     # -- requests
 
     def ask(self, workspace: Workspace, session: Session, reason: str | None) -> UpgradeRequest:
-        """The session's request: the pending one, a denied one not told yet, or a new one.
+        """The session's request: the pending one, a denied one it has not seen, or a new one.
 
         Raises Refused: overloaded, or what cannot be recorded.
         """
@@ -128,7 +128,7 @@ class Modes:
                 return known
             return self._asked(msgspec.structs.replace(known, reason=reason))
         if known is not None and known.status == DENIED and not known.told:
-            self.told(known)
+            self.seen(known)
             return known
         if len(pending_in(requests, workspace.name)) >= MOST_PENDING:
             raise refuse(
@@ -148,10 +148,10 @@ class Modes:
         self.on_asked(request)
         return request
 
-    def told(self, request: UpgradeRequest) -> None:
+    def seen(self, request: UpgradeRequest) -> None:
         """Note that the session knows of a denial."""
         if request.status == DENIED:
-            with contextlib.suppress(Refused):  # then it is told once more
+            with contextlib.suppress(Refused):  # then it is shown once more
                 self._take(UpgradeSet(msgspec.structs.replace(request, told=True)))
 
     def approve(

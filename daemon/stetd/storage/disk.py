@@ -106,7 +106,7 @@ class Disk:
         _renameat2(dir_fd, src, dir_fd, dst, _RENAME_NOREPLACE)
 
     def rename(self, src: str, dst: str, dir_fd: int) -> None:
-        """Rename, replacing what stands there."""
+        """Rename, replacing the file there."""
         os.rename(src, dst, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
 
     def unlink(self, name: str, dir_fd: int | None = None) -> None:

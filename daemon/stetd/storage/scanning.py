@@ -135,7 +135,7 @@ class Scan:
             self.skipped.append(Skipped(path, why))
 
     def _pass(self, path: str, why: str = "") -> None:
-        """Note something that there is, and that can't be looked at."""
+        """Note something that there is, and that can't be read."""
         if len(self.passed) <= MOST_PASSED:
             self.passed.append(path)
         if why:

@@ -28,7 +28,7 @@ class Who(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class DraftFile:
-    """One file that a call touches: where it is, what stands there, what it becomes.
+    """One file that a call touches: where it is, its content now, what it becomes.
 
     ``after`` None deletes it; ``mode`` is the full mode of the result (None: that of the
     present file, or one that fits the directory).

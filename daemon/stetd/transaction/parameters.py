@@ -129,7 +129,7 @@ class Show(Params, frozen=True):
 
 
 class Blame(Params, frozen=True):
-    """``at`` defaults to what stands on disk."""
+    """``at`` defaults to the current content."""
 
     path: str
     at: str | None = None

@@ -179,7 +179,7 @@ class Upkeep:
                     tidy = partial(collect, self._writer, workspace, drop=False)
                     self.tell(Job("gc", workspace.root, tidy))
             except Refused as error:
-                _log.warning("%s can't be looked at: %s", shadow, error)
+                _log.warning("%s can't be scanned: %s", shadow, error)
 
     def tell(self, job: Job[Any]) -> None:
         """Queue a job that nobody waits for: the log has its result."""

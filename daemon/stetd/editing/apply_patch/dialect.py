@@ -211,7 +211,7 @@ class _Performance:
         data = target.document.to_bytes(updated.text)
         self.files.put(path, Node(data, node.mode, node.origin, (*marks, *updated.marks)))
 
-    # -- what is told
+    # -- what is reported
 
     def _fail(self, failure: Failure, *paths: str) -> None:
         self.failures.append(failure)
@@ -224,7 +224,7 @@ class _Performance:
         self._fail(failure, path)
 
     def _is_tainted(self, *paths: str) -> bool:
-        """Whether an earlier failure leaves open what stands at one of these paths."""
+        """Whether an earlier failure leaves open what is at one of these paths."""
         return not self.files.tainted.isdisjoint(paths)
 
     def _note(self, updated: Updated, path: str) -> None:

@@ -70,7 +70,7 @@ class Hunk(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def new(self) -> tuple[str, ...]:
-        """What stands in the file afterwards."""
+        """The lines of the file afterwards."""
         return tuple(line.text for line in self.lines if line.sign != REMOVED)
 
     @property
@@ -220,7 +220,7 @@ def _unwrapped(lines: Sequence[PatchLine]) -> Sequence[PatchLine]:
 
 
 END_OF_FILE = "*** End of File"
-#: Git's line numbers. Groups: old start, old length, what stands after them.
+#: Git's line numbers. Groups: old start, old length, the text after them.
 RANGE = re.compile(r"@@+ -(\d{1,9})(?:,(\d{1,9}))?(?: [-+]\d+(?:,\d+)?)+ @@+(?: ?(.*))?")
 
 
@@ -534,7 +534,7 @@ class _Parser:
 
 
 def _header(line: PatchLine) -> tuple[str, str]:
-    """Which ``*** `` line this is, and what stands after the colon; ("", "") for none."""
+    """Which ``*** `` line this is, and the text after the colon; ("", "") for none."""
     text = stripped(line)
     for kind in (ADD, DELETE, UPDATE, MOVE, _ENVIRONMENT):
         if text.startswith(kind):

@@ -2,7 +2,7 @@
 
 Hunks are placed in the order of the patch, each from a *cursor* on: the end of the hunk before.
 The first rung of ``climb`` with a place after the cursor decides. A tolerant place is refused
-while a stricter rung finds a free one elsewhere: which was meant can't be told.
+while a stricter rung finds a free one elsewhere: which was meant can't be known.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Reason(Enum):
     OVERLAP = auto()
     #: It only adds lines, and all that tells the place is Git's ``@@ -1,3 +1,3 @@``.
     RANGE_ALONE = auto()
-    #: How its added lines are to be indented can't be told.
+    #: How its added lines are to be indented can't be known.
     SHIFT = auto()
 
 

@@ -125,7 +125,7 @@ def _change_near(pairs: Sequence[tuple[int, tuple[str, str]]], group: Group) -> 
 
 #: Problems that the failure of a hunk before may be the cause of.
 _DEPENDENT = frozenset(Reason) - {Reason.ABSENT}
-#: After so many failed hunks the others are not looked at.
+#: After so many failed hunks the others are not tried.
 MOST_FAILED = 200
 
 
@@ -272,7 +272,7 @@ _MOST_LINKS = 40
 
 
 class Node(msgspec.Struct, frozen=True):
-    """What stands at a path in the middle of a patch; ``data`` None: nothing."""
+    """The file at a path in the middle of a patch; ``data`` None: nothing."""
 
     data: bytes | None = None
     mode: int | None = None
@@ -291,13 +291,13 @@ class Composition:
     """The files that a patch touches, over a world that stays as it is."""
 
     world: World
-    #: Paths at which something has failed: what stands there afterwards is not known.
+    #: Paths at which something has failed: the content afterwards is not known.
     tainted: set[str] = field(default_factory=set)
     _nodes: dict[str, Node] = field(default_factory=dict)
     _found: dict[str, SourceFile] = field(default_factory=dict)
 
     def own(self, path: str) -> str:
-        """The canonical path of what stands at ``path`` itself. Raises Refused."""
+        """The canonical path of ``path`` itself. Raises Refused."""
         source = self.world.look(path)
         self._found.setdefault(source.path, source)
         return source.path
@@ -314,7 +314,7 @@ class Composition:
         raise refuse(Kind.NOT_A_FILE, f"{path}: too many symbolic links", path=path)
 
     def node(self, path: str) -> Node:
-        """What stands at a canonical path now."""
+        """The file at a canonical path now."""
         if path not in self._nodes:
             source = self._found[path]
             origin = path if source.data is not None else None
@@ -327,7 +327,7 @@ class Composition:
         self._nodes[path] = node
 
     def move(self, source: str, target: str) -> None:
-        """Let what stands at ``source`` stand at ``target``, and nothing at ``source``."""
+        """Move the file at ``source`` to ``target``, and nothing at ``source``."""
         self.put(target, self.node(source))
         self.put(source, Node())
 

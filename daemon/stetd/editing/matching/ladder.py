@@ -251,7 +251,7 @@ def _climb(
 
 
 def match_at(document: Document, place: Place, old: str, new: str, rung: Rung) -> Match | None:
-    """The match at a place that ``rung`` found; None when what to write there can't be told."""
+    """The match at a place that ``rung`` found; None when what to write there can't be known."""
     if rung is Rung.EXACT and ("\r" not in document.text or "\n" not in new):
         text: str | None = new
     elif rung in _STRETCHES and _lacks_indentation(document, place, old, new):
@@ -274,7 +274,7 @@ def match_at(document: Document, place: Place, old: str, new: str, rung: Rung) -
 def written_at(
     document: Document, place: Place, old: str, new: str, *, literal: bool = False
 ) -> str | None:
-    """``new`` in the terms of a place where ``old`` stands; None when that can't be told."""
+    """``new`` in the terms of a place where ``old`` stands; None when that can't be known."""
     around: list[str] = []
     if place.change:
         first, last = document.line_at(place.start) - 1, document.line_at(place.end)

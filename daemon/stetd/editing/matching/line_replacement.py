@@ -69,7 +69,7 @@ class Change(msgspec.Struct, frozen=True):
         return ratio
 
     def apply(self, new: Sequence[str], around: Sequence[str]) -> list[str] | None:
-        """The new lines' indentations at the place, or None when they can't be told.
+        """The new lines' indentations at the place, or None when they can't be known.
 
         ``new``, ``around``: indentations of the non-blank lines that are added, and of the file's.
         """
@@ -92,7 +92,7 @@ class Change(msgspec.Struct, frozen=True):
         return None
 
     def shift(self, lines: Sequence[str], around: Sequence[str]) -> list[str] | None:
-        """The lines with this change, blank ones as they are; None when it can't be told."""
+        """The lines with this change, blank ones as they are; None when it can't be known."""
         filled = [indentation_of(line) for line in lines if not is_blank(line)]
         shifted = self.apply(filled, around) if filled else []
         if shifted is None:
@@ -110,8 +110,8 @@ class Change(msgspec.Struct, frozen=True):
         steps = {len(b) - len(a) for a, b in pairwise([self.text[0], *new]) if len(b) > len(a)}
         if unit is not None and any(step < unit and unit % step == 0 for step in steps):
             return True
-        told = any(len(set(pair)) > 1 for pair in pairwise(map(len, around)))
-        return any(self._explained_by(step, unit if told else None) for step in steps)
+        varies = any(len(set(pair)) > 1 for pair in pairwise(map(len, around)))
+        return any(self._explained_by(step, unit if varies else None) for step in steps)
 
     def _explained_by(self, step: int, unit: int | None) -> bool:
         """Whether text and place are equally many levels deep, if one of the text has ``step``."""
@@ -158,10 +158,10 @@ class Change(msgspec.Struct, frozen=True):
         if all(len(line) == depth for line in new):
             return [self.place[0]] * len(new)
         unit = spaces_unit(around)
-        told = self.spaces_per_tab if _pure_kind(self.text) and _pure_kind(self.place) else None
-        if not unit or told not in (None, unit) or any(len(line) % unit for line in self.place):
+        known = self.spaces_per_tab if _pure_kind(self.text) and _pure_kind(self.place) else None
+        if not unit or known not in (None, unit) or any(len(line) % unit for line in self.place):
             return None
-        if told is None and unit * depth != width:
+        if known is None and unit * depth != width:
             explained = depth and width % depth == 0 and unit * depth < width
             if unit not in _LIKELY_UNITS or (explained and width // depth in _LIKELY_UNITS):
                 return None

@@ -55,15 +55,15 @@ def find(
     old: str,
     new: str,
     *,
-    told: str | None,
+    given: str | None,
     creating: str,
     explain: bool,
     earlier: Iterable[tuple[Subject, str]] = (),
 ) -> Match | Failure:
     """Where ``old`` stands in ``target``, once, and what takes its place.
 
-    ``told``: the new text as the request gives it, by which an edit that has been made before is
-    recognised. ``creating``: what would create a missing file. ``explain``: a miss is told the
+    ``given``: the new text as the request gives it, by which an edit that has been made before is
+    recognised. ``creating``: what would create a missing file. ``explain``: a miss names the
     nearest passage, which takes tens of milliseconds to find in a large file, and which of the
     ``earlier`` edits would put the old text there (edits of a call don't see that).
     """
@@ -84,7 +84,7 @@ def find(
     document = target.document
     found = locate(document, old, new)
     if found is None:
-        miss = explained_miss(subject, document, old, told, explain=explain)
+        miss = explained_miss(subject, document, old, given, explain=explain)
         other = next((each for each, text in earlier if old in text), None) if explain else None
         if other is None or miss.kind != Kind.OLD_TEXT_NOT_FOUND:
             return miss
@@ -121,7 +121,7 @@ def refuse_binary(subject: Subject, target: Target) -> Failure:
 
 
 def explained_miss(
-    subject: Subject, document: Document, old: str, told: str | None, *, explain: bool
+    subject: Subject, document: Document, old: str, new: str | None, *, explain: bool
 ) -> Failure:
     """``old`` stands nowhere it may: what is nearest, or which bytes stand in its way."""
     if not explain:
@@ -131,7 +131,7 @@ def explained_miss(
             start = document.text.translate(reading).find(old)
             if start >= 0 and document.undecodable(start, start + len(old)):
                 return bad_byte(subject, document, start)
-    explanation, nearest = near_miss.explain_miss(document, old, told, subject.old)
+    explanation, nearest = near_miss.explain_miss(document, old, new, subject.old)
     return refusals.old_text_not_found(subject, explanation, nearest)
 
 

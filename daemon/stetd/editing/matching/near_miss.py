@@ -183,10 +183,10 @@ def _first_difference(
         if line == here or is_part:
             continue
         end = document.text[document.content_end(number) : document.line_end(number)]
-        told = (end, ends[index]) if "\r" in end + ends[index] else ("", "")
+        shown = (end, ends[index]) if "\r" in end + ends[index] else ("", "")
         return (
             f"line {number + 1} is the first that differs{_manner(line, here, called)}: "
-            f"the file has {quoted(here, told[0])}, {called} has {quoted(line, told[1])}."
+            f"the file has {quoted(here, shown[0])}, {called} has {quoted(line, shown[1])}."
         )
     return "its lines are alike one by one, but it does not stand there in one piece."
 
@@ -237,7 +237,7 @@ def _named(char: str) -> str:
 
 
 def quoted(line: str, end: str = "") -> str:
-    """A line in quotes with everything spelled out that cannot be seen or told apart."""
+    """A line in quotes with everything spelled out that cannot be seen or distinguished."""
     cut = line[:_SHOWN_LINE]
     kept = cut.rstrip(" ")
     spelled = "".join(map(_spelled, kept)) + "\\x20" * (len(cut) - len(kept))

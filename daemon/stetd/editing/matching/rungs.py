@@ -30,7 +30,7 @@ from stetd.editing.text import Document, is_blank, split_lines, with_newlines
 
 #: More places than this are not listed.
 PLACES = 1000
-#: So many candidates, and lines of candidates, are looked at; of more none is unique.
+#: So many candidates, and lines of candidates, are tried; of more none is unique.
 _CANDIDATES = 2_000
 _CANDIDATE_LINES = 50_000
 
@@ -252,7 +252,7 @@ def _uniform(
 
 
 def _unless_unsure(search: Search, places: list[Place]) -> list[Place]:
-    """The places; all candidates when there may be more places among those not looked at."""
+    """The places; all candidates when there may be more places among those not tried."""
     if places and search.too_many:
         return [search.whole_lines(first) for first in search.candidates[:PLACES]]
     return places

@@ -223,7 +223,7 @@ class _Planning:
             self.target,
             old,
             old if inserted is None else inserted,
-            told=inserted or None,
+            given=inserted or None,
             creating=_CREATING,
             explain=explain,
             earlier=((each.subject, each.request.new_text) for each in self.patches),

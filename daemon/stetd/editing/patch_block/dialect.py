@@ -185,7 +185,7 @@ def _locate(files: Sequence[_File]) -> list[Failure]:
                 file.target,
                 find,
                 replace,
-                told=replace,
+                given=replace,
                 creating=_CREATING,
                 explain=len(failures) < refusals.EXPLAINED_MISSES,
                 earlier=before,

@@ -24,7 +24,7 @@ from stet.wire.failures import Failure, Kind
 from stetd.editing.refusals import visible
 from stetd.editing.text import WHITE_SPACE, is_blank
 
-#: After so many faults the rest of an answer is not looked at.
+#: After so many faults the rest of an answer is not read.
 _MOST_FAULTS = 20
 #: So much of a line is repeated in a fault.
 _SHOWN = 80
@@ -58,7 +58,7 @@ class Block(msgspec.Struct, frozen=True):
 
 
 class Prose(msgspec.Struct, frozen=True):
-    """What stands outside of blocks, without interruption; ``line`` is its first, from 1."""
+    """The text outside of blocks, without interruption; ``line`` is its first, from 1."""
 
     text: str
     line: int
@@ -134,7 +134,7 @@ class _Reader:
     _find: str = ""
     _content: list[str] = field(default_factory=list)
     _content_line: int = 1
-    #: A fault of this kind was told and would only repeat: stray markers, text before FIND.
+    #: A fault of this kind was reported and would only repeat: stray markers, text before FIND.
     _told: bool = False
 
     def read(self, number: int, line: str) -> None:
@@ -293,7 +293,7 @@ _OURS = ("patchfiletool", "patch_block")
 _INWARD = ("actions", "tool_calls", "function", "arguments", "parameters", "input")
 _DEEPEST = 8
 _OBJECT = re.compile(r'\{\s*"')
-#: So many stretches that begin like an object and are none, then no more are looked at.
+#: So many stretches that begin like an object and are none, then no more are tried.
 _MOST_BROKEN = 100
 _decoder = json.JSONDecoder(strict=False)
 

@@ -323,9 +323,9 @@ def _find_resembling(
     best, *others = places
     first, last = best.first + 1, best.first + len(search.lines)
     where = f"line {first}" if first == last else f"lines {first}-{last}"
-    told = f"the most alike scores {best.score:.2f}"
+    best_score = f"the most alike scores {best.score:.2f}"
     if best.score < least:
-        return f"{told} ({where})"
+        return f"{best_score} ({where})"
     second = max([unseen, *(each.score for each in others[:1])])
     if not _clearly(best.score, second):
         return _several_resemble(
@@ -334,14 +334,14 @@ def _find_resembling(
     differing = _line_too_different(search, new, best, least)
     if differing is not None:
         return (
-            f"{told}, but line {first + differing}, where the change is made, only "
+            f"{best_score}, but line {first + differing}, where the change is made, only "
             f"{best.lines[differing]:.2f} ({where})"
         )
     change = search.change_at(best.first, search.lines, document.lines)
     place = search.whole_lines(best.first, change)
     text = written_at(document, place, old, new) if change else None
     if text is None:
-        return f"{told}, but how to indent the new text there can not be told ({where})"
+        return f"{best_score}, but how to indent the new text there can not be told ({where})"
     score = round(best.score, 4)
     return LocatedEdit(subject.index, place.start, place.end, text, "fuzzy", score=score)
 

@@ -222,7 +222,7 @@ def _notes(
     changed = changed_lines(steps.text, steps.landed)
     tolerant: list[str] = []
     for landed, report, line in zip(steps.landed, reports, changed, strict=True):
-        yield told(report.index + 1, landed, report, line)
+        yield report_line(report.index + 1, landed, report, line)
         if call.context is not None:
             yield from surroundings(document, report, call.context)
         if report.rung in _LADDER:
@@ -313,7 +313,7 @@ _SHOWN_LINE = 200
 _SHOWN_ENDS = 10
 
 
-def told(number: int, landed: Landed, report: EditReport, changed_line: int) -> str:
+def report_line(number: int, landed: Landed, report: EditReport, changed_line: int) -> str:
     """``  1. Line 42: <what changed>``: where the text was found, and where it begins to change."""
     notes = []
     if report.score is not None:

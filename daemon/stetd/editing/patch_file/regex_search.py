@@ -83,7 +83,7 @@ class ReadPattern(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class _Group:
-    """A group that is being read: its unfolded size, the size of what stands last in it."""
+    """A group that is being read: its unfolded size, the size of its last item."""
 
     captures: bool = False
     size: int = 0

@@ -1,4 +1,4 @@
-"""What language models are told of each tool.
+"""What language models read of each tool.
 
 The first sentence has the words that a model looks for: some clients show a tool only when a search
 has found it.
@@ -6,7 +6,7 @@ has found it.
 
 from __future__ import annotations
 
-#: What models are told of each tool, by its name. OpenAI's Chat Completions refuse more than 1,024
+#: What models read of each tool, by its name. OpenAI's Chat Completions refuse more than 1,024
 #: characters.
 DESCRIPTIONS = {
     "patch": """\

@@ -1,4 +1,4 @@
-"""The tools as language models are told of them: names, descriptions, JSON Schemas.
+"""The tools as language models get them: names, descriptions, JSON Schemas.
 
 In the shapes of MCP, Anthropic and OpenAI. OpenAI's schemas are *strict*: every field is required,
 what may be left out may be null, and bounds are left to the daemon.
@@ -17,7 +17,7 @@ from stetd.editing.tools import inputs
 from stetd.editing.tools.descriptions import APPLY_PATCH_LARK, DESCRIPTIONS
 from stetd.editing.tools.inputs import Field, ToolInput, fields_of
 
-#: What stands in the place of a result when a call is refused.
+#: What takes the place of a result when a call is refused.
 _ERROR: dict[str, object] = {
     "type": "object",
     "properties": {"kind": {"type": "string"}, "message": {"type": "string"}},
@@ -69,7 +69,7 @@ class Tool(NamedTuple):
     writes: bool = False
     #: Whether it changes nothing at all, so that it may be called any number of times.
     reads: bool = False
-    #: Parameters that models are not told of.
+    #: Parameters that models do not get.
     hidden: tuple[str, ...] = ()
 
 

@@ -51,7 +51,7 @@ def _blamed(lookup: CommitLookup, params: Blame, path: str, now: bytes | None) -
         raise refuse(
             Kind.NOT_TEXT,
             f"{params.path}: this file is binary (a NUL byte at offset {data.index(0)}); it has "
-            "no lines to be told apart. `log` with its path lists the commits that changed it.",
+            "no lines to tell apart. `log` with its path lists the commits that changed it.",
             path=params.path,
         )
     lines = _LINE.findall(data)
@@ -60,12 +60,14 @@ def _blamed(lookup: CommitLookup, params: Blame, path: str, now: bytes | None) -
     kept, saved = split(whole, hunks) if known else ([], whole)
     runs = blame(kept, Place(upto, path), _Versions(lookup))
     runs = joined([*runs, *(Run(piece.line, piece.length, None) for piece in saved)])
-    return BlameResult(path=path, lines=_told(lookup, runs, lines))
+    return BlameResult(path=path, lines=_lines_of(lookup, runs, lines))
 
 
-def _told(lookup: CommitLookup, runs: Sequence[Run], lines: Sequence[bytes]) -> list[BlameLines]:
+def _lines_of(
+    lookup: CommitLookup, runs: Sequence[Run], lines: Sequence[bytes]
+) -> list[BlameLines]:
     commits: dict[int, StoredCommit] = {}
-    told = []
+    shown = []
     for run in runs:
         text = b"".join(lines[run.line : run.line + run.length]).decode("utf-8", "replace")
         text = text.removeprefix(_BOM) if run.line == 0 else text
@@ -77,8 +79,8 @@ def _told(lookup: CommitLookup, runs: Sequence[Run], lines: Sequence[bytes]) -> 
                 written, commit=commit.oid, kind=meta.kind, agent=meta.agent,
                 session=meta.session, time=rfc3339(meta.time),
             )  # fmt: skip
-        told.append(written)
-    return told
+        shown.append(written)
+    return shown
 
 
 class _Versions:

@@ -27,7 +27,7 @@ _PART_BYTES, _PART_FILES = 1 << 20, 64
 
 
 class PathChange(NamedTuple):
-    """What stood at a path, or at ``old_path``, and what stands there now."""
+    """The file at a path, or at ``old_path``, before and now."""
 
     path: str
     before: Change

@@ -241,7 +241,7 @@ def _patches(
     *,
     utf8: bool,
 ) -> Iterator[bytes]:
-    """The patch of each file; a file that was moved is told as renamed."""
+    """The patch of each file; a file that was moved is reported as renamed."""
     origins = _renames(steps, moves)
     gone = set(origins.values())
     before_of = {path: before for path, before, _ in steps}

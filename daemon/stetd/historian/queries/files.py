@@ -1,6 +1,6 @@
 """Reading files, and what differs between them.
 
-The caller has waited until the commits that it may have been told of are in the repository.
+The caller has waited until the commits that it may know of are in the repository.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from stetd.history.commits import rfc3339
 from stetd.history.git_patch import likeness, lines
 from stetd.history.line_diffs import line_diff
 from stetd.history.objects import EMPTY_TREE, LINK, files_under, stored_tree
-from stetd.planning.file_reading import canonical, read_now, told
+from stetd.planning.file_reading import canonical, piece_of, read_now
 from stetd.repository.stored_objects import StoredObjects
 from stetd.state.reading_place import Place
 from stetd.storage.worktree import OnDisk, Worktree
@@ -58,7 +58,7 @@ def read_file(place: Place, params: Read) -> ReadResult:
             raise no_such_file_at(params.path, oid)
         return version.data, f"{stat.S_IMODE(version.git_mode):o}"
 
-    return told(params, *looking_back(place, content))
+    return piece_of(params, *looking_back(place, content))
 
 
 def no_such_file_at(path: str, oid: str) -> Refused:
@@ -95,7 +95,7 @@ def _diff(lookup: CommitLookup, place: Place, params: Diff) -> DiffResult:
         ]
     else:
         found = _against_workspace(repository, place, before, paths)
-    return DiffResult("".join(text for _, text in found), [told for told, _ in found])
+    return DiffResult("".join(text for _, text in found), [change for change, _ in found])
 
 
 def concerns(paths: Sequence[str], path: str) -> bool:

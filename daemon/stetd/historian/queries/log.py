@@ -22,7 +22,7 @@ from stetd.transaction.parameters import Export, Log, Show
 _DEFAULT_LIMIT = 50
 #: Commits that are searched for a text before a page is given as it is.
 _MOST_SEARCHED = 2000
-#: Files that a page names before it ends. A commit is told whole, a snapshot of any size too.
+#: Files that a page names before it ends. A commit is reported whole, a snapshot of any size too.
 _MOST_FILES = 20_000
 
 
@@ -52,7 +52,7 @@ def _commit_info(lookup: CommitLookup, found: Found) -> CommitInfo:
 def log(place: Place, params: Log) -> LogResult:
     """A page of the history, newest first.
 
-    The cursor is the id of the last commit that was looked at: it stays valid while history
+    The cursor is the id of the last commit that was read: it stays valid while history
     grows. A search for a text that is found rarely, and not through the index, gives short or
     empty pages with a cursor, as do commits with very many files: nobody should wait long.
     """

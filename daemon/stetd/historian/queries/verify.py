@@ -452,7 +452,7 @@ class _Verification:
     # -- the workspace
 
     def _compare_workspace(self, disk: Disk) -> None:
-        """Count the files that are other than the newest commit has them: no problem, but told."""
+        """Count the files that differ from the newest commit: reported, but no problem."""
         try:
             worktree = Worktree(self.asked.root, disk)
         except OSError:

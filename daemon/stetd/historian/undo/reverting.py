@@ -72,7 +72,7 @@ def _check(lookup: CommitLookup, chosen: Sequence[StoredCommit]) -> None:
             what = ", ".join(paths[:3]) + (" and others" if len(paths) > 3 else "")
             raise refuse(
                 Kind.NOTHING_TO_UNDO,
-                f"{commit.oid[:8]} changed {what}, which the history was told to forget: what "
+                f"{commit.oid[:8]} changed {what}, which the history was asked to forget: what "
                 "stood there is gone, so the call can't be taken back. Nothing was changed.",
             )
     excluded = [(commit, path) for commit in chosen for _, path in commit.meta.excluded]
@@ -124,7 +124,7 @@ def _taken_back(lookup: CommitLookup, commit: StoredCommit) -> Sequence[str]:
 
 
 def look(world: CallWorld, path: str) -> Version | None:
-    """What stands at a path of the history. Raises InTheWay, Refused (file_too_large, ...)."""
+    """The file at a path of the history. Raises InTheWay, Refused (file_too_large, ...)."""
     try:
         found = world.look_at(path)
     except Refused as refusal:
@@ -233,7 +233,7 @@ def conflict(
     ``standing``: by path, the standing commits that changed a file since, newest first;
     ``unrecorded``: the paths with edits that no commit has.
     """
-    failures, told = [], []
+    failures, details = [], []
     for each in conflicts:
         others = (standing or {}).get(each.path, ())
         names = ["an edit outside that is not recorded yet"] if each.path in unrecorded else []
@@ -247,8 +247,8 @@ def conflict(
             message += f" Changed since by: {', '.join(names)}."
         failures.append(Failure(Kind.CONFLICT.value, message, path=each.path))
         commits = [commit.oid for commit in others]
-        told.append({"path": each.path, "hunks": each.hunks, "commits": commits})
-    return Refused(*failures, extra={"conflicts": told})
+        details.append({"path": each.path, "hunks": each.hunks, "commits": commits})
+    return Refused(*failures, extra={"conflicts": details})
 
 
 def _who(commit: StoredCommit) -> str:

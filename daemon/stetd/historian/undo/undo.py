@@ -1,7 +1,7 @@
 """Planning ``undo``, ``redo`` and ``rollback``: which commits they take back. And proposing it.
 
-What stands, and what a rollback chooses, is defined in :mod:`stetd.history.undoing`; what becomes
-of the files in :mod:`stetd.historian.undo.reverting`.
+Which edits stand, and what a rollback chooses, is defined in :mod:`stetd.history.undoing`; what
+becomes of the files in :mod:`stetd.historian.undo.reverting`.
 """
 
 from __future__ import annotations
@@ -243,18 +243,18 @@ _PLANNERS = {
 }
 
 
-def proposed(place: Place, told: Told, asked: Proposing, disk: Disk) -> Proposal:
+def proposed(place: Place, given: Told, asked: Proposing, disk: Disk) -> Proposal:
     """Plan it. Raises Refused, MissingObject."""
-    repository = StoredObjects(told.shadow)
-    workspace = Workspace(told.name, told.root, repository, Standing(UNRESTRICTED), disk)
+    repository = StoredObjects(given.shadow)
+    workspace = Workspace(given.name, given.root, repository, Standing(UNRESTRICTED), disk)
     workspace.excludes = place.excludes
-    base = Base(Head(told.head, Tree({}, EMPTY_TREE), 0))
+    base = Base(Head(given.head, Tree({}, EMPTY_TREE), 0))
     world = CallWorld(workspace, base, asked.call, None, asked.limits)
     plan = _PLANNERS[asked.call.method]
     try:
         draft = look_back(
             repository,
-            told.head,
+            given.head,
             lambda lookup: plan(lookup, workspace, asked.call, world),
             place.on_lag,
         )
@@ -269,7 +269,7 @@ def proposed(place: Place, told: Told, asked: Proposing, disk: Disk) -> Proposal
             reverts=draft.reverts,
             leftover_directories=list(draft.leftover_directories),
             record_always=draft.record_always,
-            number=told.number,
+            number=given.number,
         )
         failpoint("historian.proposed")
         return proposal
