@@ -193,8 +193,8 @@ class HistoryIndex:
         A file that was moved away is not a change of the old path.
         """
         row = self.db.execute(
-            f"{_FILES} WHERE files.path = (SELECT id FROM paths WHERE path = ?) AND files.n <= ?"
-            " ORDER BY files.n DESC LIMIT 1",
+            _FILES + " WHERE files.path = (SELECT id FROM paths WHERE path = ?)"
+            " AND files.n <= ? ORDER BY files.n DESC LIMIT 1",
             (_plain(path), upto),
         ).fetchone()
         return (row[-1], _file_row(row)) if row else None
