@@ -84,6 +84,7 @@ _FILES = (
     " FROM files JOIN paths AS new ON new.id = files.path"
     " LEFT JOIN paths AS old ON old.id = files.old_path"
 )
+_OF_PATH = " WHERE files.path = (SELECT id FROM paths WHERE path = ?)"
 #: A commit whose text is too large to be indexed.
 _SCANNED = "commits.n IN (SELECT n FROM parts INDEXED BY parts_scanned WHERE scanned = 1)"
 #: An edit that was not taken back by what nothing took back.
@@ -193,8 +194,7 @@ class HistoryIndex:
         A file that was moved away is not a change of the old path.
         """
         row = self.db.execute(
-            _FILES + " WHERE files.path = (SELECT id FROM paths WHERE path = ?)"
-            " AND files.n <= ? ORDER BY files.n DESC LIMIT 1",
+            _FILES + _OF_PATH + " AND files.n <= ? ORDER BY files.n DESC LIMIT 1",
             (_plain(path), upto),
         ).fetchone()
         return (row[-1], _file_row(row)) if row else None
