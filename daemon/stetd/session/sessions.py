@@ -76,8 +76,8 @@ def check_clipboards(session: Session, changes: Mapping[str, str], limit: int) -
     if size > limit:
         raise refuse(
             Kind.INPUT_TOO_LARGE,
-            f"the session's clipboards would hold {size:,} bytes, {limit:,} is the most; "
-            "delete some first (max_clipboard_bytes in the configuration)",
+            f"the session's clipboards would hold {size:,} bytes, {limit:,} is the most "
+            "(max_clipboard_bytes in the configuration); delete some first.",
         )
 
 

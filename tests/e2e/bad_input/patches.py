@@ -180,7 +180,10 @@ PATCH_CASES = [
         "clipboard",
         "patch",
         patch(replace("y" * 6_000, "", toClipboard="c"), path="long.txt"),
-        ["the session's clipboards would hold 6,010 bytes, 5,000 is the most; delete some first"],
+        [
+            "the session's clipboards would hold 6,010 bytes, 5,000 is the most "
+            "(max_clipboard_bytes in the configuration); delete some first."
+        ],
     ),
     Case(
         Kind.OLD_TEXT_NOT_FOUND,
