@@ -187,6 +187,10 @@ class TestSeedAdvancedFeatures:
         shown = '  1. Line 3: "3" became "three"\n       2| 2\n     > 3| three\n       4| 4'
         assert made.message.endswith(shown)
 
+    def test_context_ends_with_the_file(self) -> None:
+        made = plan(b"1\n2\n", change("1", "one"), context=3)
+        assert made.message.endswith('"one"\n     > 1| one\n       2| 2')
+
     def test_5_backup_creation(self) -> None:
         made = plan(b"a\n", change("a", "b"), backup=True)
         backup = made.files[1]

@@ -95,6 +95,11 @@ def test_edits_are_shown_by_burst_with_their_diff(
         await until(pilot, lambda: "more = 'three'" in shown(app), "the newest edit's diff")
         await pilot.press("down")
         await until(pilot, lambda: "value = 'three'" in shown(app), "the one below")
+        await until(
+            pilot,
+            lambda: "three.py  + mo" in app.timeline.render_line(1).text,
+            "its first changed line",
+        )
 
     run(daemon, size, story)
 
@@ -172,6 +177,8 @@ def test_a_search_shows_what_it_finds_and_escape_ends_it(daemon: DaemonProcess) 
         await pilot.press("slash", *"session:two value")
         await until(pilot, lambda: len(app.timeline.commits) == 1, "it is not searched")
         assert app.timeline.commits[0].session == "two"
+        await pilot.press("slash")
+        assert app.query_one("#search", Input).value.endswith("value/")
         await pilot.press("escape")
         await until(pilot, lambda: len(app.timeline.commits) == 6, "the search stays")
         assert not app.query_one("#search", Input).has_class("shown")

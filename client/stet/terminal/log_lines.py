@@ -296,7 +296,7 @@ def burst_page(
 
 def edit_lines(commit: CommitInfo, diff: str, width: int, *, stat: bool = False) -> Iterator[Line]:
     """One commit below its burst's heading: a line, and why and its files if there is more."""
-    yield edit_line(commit, diff, width)
+    yield edit_line(commit, first_changed(diff) if diff else None, width)
     _, why = subject_and_why(commit.message)
     if why:
         yield (_BELOW, Span(shortened(why[0], width - 12), "italic"))
@@ -309,21 +309,24 @@ def edit_lines(commit: CommitInfo, diff: str, width: int, *, stat: bool = False)
             yield (_BELOW, *line)
 
 
-def edit_line(commit: CommitInfo, diff: str, width: int) -> Line:
-    """One commit in one line: what it did to which file, with the first line that it changed."""
+def edit_line(commit: CommitInfo, changed: str | None, width: int) -> Line:
+    """One commit in one line: what it did to which file, and the first line that it ``changed``.
+
+    None: that is not known; its subject is shown.
+    """
     head: list[Span] = [Span(f"  {short(commit.commit)}  ", "yellow")]
     if commit.reverted_by:
         head.append(Span(f"undone by {short(commit.reverted_by)}  ", "magenta"))
-    changed = counts(commit.files)
-    tail = (Span("  "), *changed) if changed else ()
+    counted = counts(commit.files)
+    tail = (Span("  "), *counted) if counted else ()
     room = max(8, width - line_columns((*head, *tail)))
-    if commit.kind != "edit" or not diff:
+    if commit.kind != "edit" or changed is None:
         subject = shortened(subject_and_why(commit.message)[0], room)
         return (*head, Span(subject, "dim" if commit.kind == "outside" else ""), *tail)
     count = plural(len(commit.files), "file")
     where = visible(commit.files[0].path) if len(commit.files) == 1 else count
     where = shortened(where, max(8, room // 2))
-    line = shortened(first_changed(diff), max(0, room - columns(where) - 2))
+    line = shortened(changed, max(0, room - columns(where) - 2))
     style = "dim strike" if commit.reverted_by else ""
     return (*head, Span(where, style or "bold"), Span(f"  {line}" if line else "", style), *tail)
 

@@ -6,6 +6,7 @@ import asyncio
 import re
 import shlex
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, ClassVar
 
 from textual import work
@@ -19,6 +20,7 @@ from stet import aio, calls
 from stet.calls import Call
 from stet.service.spawn import Endpoint
 from stet.session.methods import LogFilters
+from stet.terminal.log_lines import first_changed
 from stet.terminal.refusals import as_typed
 from stet.terminal.spans import Line, Span, named, plural, short, visible
 from stet.ui.details import Details, diff_lines
@@ -91,7 +93,8 @@ class HistoryApp(App[None]):
         Binding("o", "restore", "restore", show=False),
         Binding("b", "blame", "blame"),
         Binding("p", "pin", "pin"),
-        Binding("slash", "search", "search"),
+        # Before the next key is read: what is typed after it is meant for the search.
+        Binding("slash", "search", "search", priority=True),
         Binding("m", "mode", "mode"),
         Binding("a", "everything", "all", show=False),
         Binding("question_mark", "help", "help"),
@@ -187,6 +190,15 @@ class HistoryApp(App[None]):
                 self.timeline.add(page.commits)
         finally:
             self._loading = False
+
+    @work(group="lines")
+    async def on_timeline_wants_lines(self) -> None:
+        """The first line that each edit on the screen changed."""
+        for commit in self.timeline.take_wanted():
+            with suppress(stet.StetError):
+                shown = await self._session.perform(calls.show(commit))
+                self.timeline.changed[commit] = first_changed(shown.diff)
+        self.timeline.refresh()
 
     @work(exclusive=True, group="show")
     async def on_timeline_selected(self, event: Timeline.Selected) -> None:
@@ -381,11 +393,14 @@ class HistoryApp(App[None]):
 
     # -- searching
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:  # noqa: ARG002
+        """Whether a key means this action now: in the search a slash is a slash."""
+        return action != "search" or not isinstance(self.focused, Input)
+
     def action_search(self) -> None:
         """Search as one types."""
         search = self.query_one("#search", Input)
         search.add_class("shown")
-        # At once: what is typed next is meant for it, and must not be taken for keys.
         self.screen.set_focus(search)
 
     @work(exclusive=True, group="search")

@@ -16,8 +16,8 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from stet.terminal.colours import Colours
-from stet.terminal.log_lines import Burst, is_first_seen, subject_line
-from stet.terminal.spans import Line, Span, fitted, line_columns, short
+from stet.terminal.log_lines import Burst, edit_line, is_first_seen
+from stet.terminal.spans import Line, Span, short
 from stet.wire.results import CommitInfo
 
 #: Rows below the cursor at which more edits are wanted.
@@ -64,6 +64,9 @@ class Timeline(ScrollView, can_focus=True):
     class WantsMore(Message):
         """The end is near."""
 
+    class WantsLines(Message):
+        """Edits are shown whose first changed lines are not known."""
+
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - textual's name
         super().__init__(id=id)
         #: Headings (a Burst) and commits.
@@ -72,9 +75,17 @@ class Timeline(ScrollView, can_focus=True):
         self.marked: dict[str, CommitInfo] = {}
         #: Whether to show what was only recorded before an edit.
         self.everything = False
+        #: The first line that an edit changed, by its id; None: it can't be had, or not yet.
+        self.changed: dict[str, str | None] = {}
+        self._wanted: list[str] = []
         self._bursts: list[Burst] = []
 
     # -- content
+
+    def take_wanted(self) -> list[str]:
+        """The edits whose first changed lines are to be asked for; each is given once."""
+        wanted, self._wanted = self._wanted, []
+        return wanted
 
     @property
     def selected(self) -> CommitInfo | None:
@@ -192,7 +203,13 @@ class Timeline(ScrollView, can_focus=True):
     def _line(self, row: Burst | CommitInfo, width: int) -> Line:
         if isinstance(row, Burst):
             return row.heading(datetime.datetime.now(datetime.UTC))
-        mark = "*" if row.commit in self.marked else " "
-        head = (Span(f"{mark} ", "bold red"), Span(short(row.commit) + "  ", "yellow"))
-        room = width - line_columns(head)
-        return (*head, *fitted(subject_line(row, room), room))
+        if row.kind == "edit" and row.commit not in self.changed:
+            self.changed[row.commit] = None
+            if not self._wanted:
+                # Made later: one that is made while the screen draws comes from that.
+                self.call_later(lambda: self.post_message(self.WantsLines()))
+            self._wanted.append(row.commit)
+        line = edit_line(row, self.changed.get(row.commit), width)
+        if row.commit in self.marked:
+            line = (Span("* ", "bold red"), Span(f"{short(row.commit)}  ", "yellow"), *line[1:])
+        return line
