@@ -16,6 +16,7 @@ import fcntl
 import io
 import os
 import pty
+import re
 import shutil
 import signal
 import struct
@@ -231,7 +232,7 @@ async def interactive(
         await pilot.press("down", "down")
         await pilot.pause(0.5)
         path = directory / f"ui-{size[0]}x{size[1]}.svg"
-        svg = app.export_screenshot(title="stet ui").replace("Fira Code", "DejaVu Sans Mono")
+        svg = drawn(app.export_screenshot(title="stet ui"))
     path.write_text(svg)
     shoot(path, path.with_suffix(".png"), int(size[0] * 12.2) + 40, int(size[1] * 24.6) + 80)
 
@@ -270,10 +271,15 @@ def picture(said: str, width: int, path: Path) -> None:
         )
     svg = path.with_suffix(".svg")
     console.save_svg(str(svg), title=f"{path.name}", theme=THEME)
-    text = svg.read_text()
-    svg.write_text(text.replace("Fira Code", "DejaVu Sans Mono"))
+    svg.write_text(drawn(svg.read_text()))
     lines = said.count("\n") + 5
     shoot(svg, path.with_suffix(".png"), int(width * 12.2) + 40, int(lines * 24.6) + 60)
+
+
+def drawn(svg: str) -> str:
+    """With a font that is there; a text with wide characters is as long as they are."""
+    svg = svg.replace("Fira Code", "DejaVu Sans Mono")
+    return re.sub(r' textLength="[\d.]+"(?=[^>]*>[^<]*[\u2e80-\uffff])', "", svg)
 
 
 def shoot(page: Path, png: Path, width: int, height: int) -> None:

@@ -315,7 +315,7 @@ def edit_line(commit: CommitInfo, changed: str | None, width: int) -> Line:
     None: that is not known; its subject is shown.
     """
     head: list[Span] = [Span(f"  {short(commit.commit)}  ", "yellow")]
-    if commit.reverted_by:
+    if commit.reverted_by and width >= NARROW:  # else struck out, which says it in less room
         head.append(Span(f"undone by {short(commit.reverted_by)}  ", "magenta"))
     counted = counts(commit.files)
     tail = (Span("  "), *counted) if counted else ()
