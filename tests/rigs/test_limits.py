@@ -105,6 +105,17 @@ def with_a_past(daemon: DaemonProcess) -> Site:
     return site
 
 
+def newest(site: Site) -> None:
+    """Ask for the newest commit; on a busy machine the index is far behind, and says so."""
+    for attempt in range(10):
+        try:
+            site.person.call("log", limit=1)
+            return
+        except Refusal as refusal:
+            if refusal.kind != "overloaded" or attempt == 9:
+                raise
+
+
 @pytest.mark.timeout(3600)
 def test_memory_handles_and_journal_stay_bounded() -> None:
     tally = findings.begin("limits")
@@ -118,7 +129,7 @@ def test_memory_handles_and_journal_stay_bounded() -> None:
         opened = handles(pid) + 16  # a pack that is being read is open, and there are few
         journal = edits(site, EARLIER + WARM_UP, CALLS)
         tally.points += CALLS
-        site.person.call("log", limit=1)
+        newest(site)
         grown = anonymous_bytes(pid) - memory
         tally.notes.append(f"memory {grown / 1e6:+.1f} MB, journal at most {journal / 1e6:.1f} MB")
         assert grown < GROWTH_BYTES
