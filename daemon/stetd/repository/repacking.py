@@ -124,10 +124,10 @@ class Repacking:
         self._packs = [Pack(self._repository, name) for name in pack_names(self._repository)]
         self._loose = all_loose_ids(self._repository)
         marks = self._marked(roots) if self._drop else None
-        packs = self._chosen_packs(marks)
-        if not self._loose and not packs:
+        sources = self._chosen_packs(marks)
+        if not self._loose and not sources:
             return
-        sources = [PackEntries(pack) for pack in packs]
+        packs = [source.pack for source in sources]
         # Of two copies that of a pack with deltas, and then that of the larger pack.
         sources.sort(key=lambda source: (not source.has_deltas, -source.pack.size))
         stays = [pack for pack in self._packs if pack not in packs]
@@ -154,23 +154,27 @@ class Repacking:
         self.dropped = marks.unmarked
         return marks
 
-    def _chosen_packs(self, marks: Marks | None) -> list[Pack]:
+    def _chosen_packs(self, marks: Marks | None) -> list[PackEntries]:
         """Those to be written again: small ones, as long as the next is not much larger than all
         before it; and, if a person asked, those with garbage and those without any delta.
         """
-        packs: list[Pack] = []
+        chosen: dict[str, PackEntries] = {}
         by_size = sorted(self._packs, key=lambda pack: pack.size)
         joined, total = 0, _LOOSE_BYTES * len(self._loose) // 20
         for number, pack in enumerate(by_size):
             if pack.size < _FACTOR * total:
                 joined = number + 1
             total += pack.size
-            worth = marks is not None and not all(map(marks.has, each_id(pack_ids(pack))))
-            if worth or (self._drop and not PackEntries(pack).has_deltas):
-                packs.append(pack)
+            if marks is not None:
+                entries = PackEntries(pack)
+                has_garbage = not all(map(marks.has, each_id(entries.ids.ids)))
+                if has_garbage or not entries.has_deltas:
+                    chosen[pack.name] = entries
         if joined > 1 or (joined and self._loose):
-            packs += [pack for pack in by_size[:joined] if pack not in packs]
-        return packs
+            for pack in by_size[:joined]:
+                if pack.name not in chosen:
+                    chosen[pack.name] = PackEntries(pack)
+        return list(chosen.values())
 
     def _write(self, new: _NewPack) -> list[str]:
         """Write the new pack, durably; gives the paths of its files."""
