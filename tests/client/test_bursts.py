@@ -7,7 +7,7 @@ import datetime
 import pytest
 
 from stet.terminal.log_lines import burst_page as page
-from stet.terminal.log_lines import bursts, first_changed, is_first_seen
+from stet.terminal.log_lines import bursts, edit_line, first_changed, is_first_seen
 from stet.terminal.spans import line_columns
 from stet.wire.results import CommitInfo, FileChange
 
@@ -55,6 +55,14 @@ codex/conv-1  1 edit  20 min ago
 outside  2 changes  21 min ago
   00000002  changed outside: src/a.py  +1 -1
   00000001  first seen: src/a.py  +1 -1"""
+
+
+def test_a_narrow_line_strikes_out_what_was_undone_and_names_nothing_else() -> None:
+    undone = commit(4, 58, reverted_by="9" * 40)
+    wide, narrow = (edit_line(undone, "+ print(1)", width) for width in (80, 34))
+    assert "undone by" in "".join(span.text for span in wide)
+    assert "undone by" not in "".join(span.text for span in narrow)
+    assert any("strike" in span.style and "src/a.py" in span.text for span in narrow)
 
 
 def texts(width: int) -> list[str]:

@@ -1,13 +1,17 @@
-"""scripts/bench measures all that it says; how much it is, is not looked at."""
+"""scripts/bench measures all that it says; how much it is, is not checked."""
 
 from __future__ import annotations
 
+import importlib
 import json
 import runpy
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 FLOOR = "append + fdatasync, then temporary file + rename"
@@ -36,6 +40,29 @@ def test_every_figure_is_measured(tmp_path: Path) -> None:
     goals = {figure["name"]: figure["goal"] for figure in figures}
     assert goals["patch p50 / floor, 60 lines"] == 2.5
     assert goals["patch p99 beside a gc run / quiet p99"] == 1.5
+
+
+def test_the_tables_of_the_pages_are_written_from_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    figures, pages, sides = (
+        importlib.import_module(f"benchmarks.{name}") for name in ("figures", "pages", "sides")
+    )
+    side = sides.Side("this", str(SCRIPTS.parent))
+    for figure in figures.FIGURES:
+        side.note(figure.of, 0.003)
+        if figure.by:
+            side.note(figure.by, 0.001)
+    for page in ("README.md", "docs/benchmarks.md"):
+        (tmp_path / page).parent.mkdir(exist_ok=True)
+        shutil.copy(SCRIPTS.parent / page, tmp_path / page)
+    pages.write(str(tmp_path), side)
+    for page in ("README.md", "docs/benchmarks.md"):
+        old, new = (SCRIPTS.parent / page).read_text(), (tmp_path / page).read_text()
+        assert "| `patch` p50 / floor, 60 lines; 300 lines | ≤ 2.5 | 3.0 !; 3.0 ! |" in new
+        rows = [[line for line in text.split("\n") if line[:2] != "| "] for text in (old, new)]
+        assert rows[0] == rows[1]
 
 
 def test_there_is_a_ratio_for_every_call(tmp_path: Path) -> None:

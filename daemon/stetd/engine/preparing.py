@@ -174,7 +174,7 @@ class Preparer:
             if replayed is not None:
                 return Outcome(job, answer=replayed)
             job.session = session = self._admitted(workspace, call, session)
-            prepared = self._prepare(workspace, base, job, session, number, now)
+            prepared = self._prepare(workspace, base, job, number, now)
             self._keep(session, prepared)
         except TakesLong:
             job.asks = True
@@ -204,16 +204,10 @@ class Preparer:
         return Outcome(job, prepared=prepared)
 
     def _prepare(
-        self,
-        workspace: Workspace,
-        base: Base,
-        job: EditJob,
-        session: Session | None,
-        number: int,
-        now: int,
+        self, workspace: Workspace, base: Base, job: EditJob, number: int, now: int
     ) -> Prepared:
         """Plan a call and seal it. Raises Refused, TakesLong, Changed."""
-        call, limits = job.call, self.limits
+        call, session, limits = job.call, job.session, self.limits
         if call.method == OBSERVE:
             return observe(
                 workspace,
@@ -226,7 +220,7 @@ class Preparer:
                 number=number,
                 now=now,
             )
-        draft = self._draft(workspace, base, job, session)
+        draft = self._draft(workspace, base, job)
         try:
             self._check_nested(workspace, call, [item.target.path for item in draft.files])
             self._check_clipboards(session, draft.clipboards)
@@ -281,11 +275,9 @@ class Preparer:
             return None
         return read_note(noted.reply)
 
-    def _draft(
-        self, workspace: Workspace, base: Base, job: EditJob, session: Session | None
-    ) -> Draft:
+    def _draft(self, workspace: Workspace, base: Base, job: EditJob) -> Draft:
         """Plan a call, or take what was planned elsewhere. Raises Refused, TakesLong, Changed."""
-        call, limits, found = job.call, self.limits, job.found
+        call, session, limits, found = job.call, job.session, self.limits, job.found
 
         def plan(plan_dialect: PlanDialect = plan_here) -> Draft:
             return plan_call(
