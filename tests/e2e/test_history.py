@@ -255,6 +255,24 @@ def test_diff_against_the_workspace_shows_what_was_done_since(site: Site) -> Non
     assert [each["path"] for each in since_first["files"]] == ["a.txt"]
 
 
+def test_diff_of_paths_against_the_workspace_reads_no_other_file() -> None:
+    daemon = DaemonProcess({"max_file_bytes": 4096})
+    try:
+        daemon.start()
+        site = daemon.site("w")
+        for path in ("src/a.txt", "b.txt"):
+            edit = {"operation": "overwrite", "newText": "one\n"}
+            site.agent.call("patch", path=path, patches=[edit])
+            site.write(path, "two\n")
+        result = site.person.call("diff", paths=["src"])
+        assert [change["path"] for change in result["files"]] == ["src/a.txt"]
+        site.write("b.txt", "x" * 5000)
+        assert site.person.call("diff", paths=["src"]) == result
+        assert site.person.refusal("diff").kind == "file_too_large"
+    finally:
+        daemon.close()
+
+
 def test_diff_against_the_workspace_sees_modes_and_kinds(site: Site) -> None:
     site.overwrite("a.sh", "one\n")
     (site.root / "a.sh").chmod(0o755)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
+from textual import events
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Static
 
@@ -182,6 +183,18 @@ def test_a_search_shows_what_it_finds_and_escape_ends_it(daemon: DaemonProcess) 
         await pilot.press("escape")
         await until(pilot, lambda: len(app.timeline.commits) == 6, "the search stays")
         assert not app.query_one("#search", Input).has_class("shown")
+
+    run(daemon, (80, 24), story)
+
+
+def test_what_is_typed_right_after_a_slash_goes_into_the_search(daemon: DaemonProcess) -> None:
+    three_bursts(daemon)
+
+    async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
+        for key, character in (("slash", "/"), ("t", "t"), ("w", "w"), ("o", "o")):
+            app.post_message(events.Key(key, character))
+        search = app.query_one("#search", Input)
+        await until(pilot, lambda: search.value == "two", "some of it was taken for keys")
 
     run(daemon, (80, 24), story)
 
