@@ -158,13 +158,8 @@ def _standing_image(workspace: Workspace, path: str) -> Image | None:
         return None
     image = Image(known[1], known[0])
     try:
-        target = workspace.worktree.resolver.locate(path)
-    except Refused:
-        return image
-    try:
-        found = None if target.missing else workspace.worktree.look(target.dir_fd, target.name)
+        with workspace.worktree.resolver.locate(path) as target:
+            found = None if target.missing else workspace.worktree.look(target.dir_fd, target.name)
     except (OSError, Refused):
         return image
-    finally:
-        target.close()
     return found.image if found and image.same_as(found.image) else image

@@ -15,7 +15,7 @@ from stet.wire.results import (
 from stetd.history.commits import rfc3339
 from stetd.methods.caller import Caller
 from stetd.session.modes import until
-from stetd.session.sessions import check_clipboards, with_clipboards
+from stetd.session.sessions import check_clipboards
 from stetd.storage.journal_format import ClipboardSet
 from stetd.transaction.parameters import (
     ClipboardKey,
@@ -66,10 +66,10 @@ def _set_clipboard(caller: Caller, name: str, text: str | None) -> ClipboardName
     session = caller.needs_session()
     if text is not None:  # what is removed may be too much: the limit may be lower now
         check_clipboards(session, {name: text}, caller.shared.settings.max_clipboard_bytes)
-    changed = with_clipboards(session, {name: text})
     caller.shared.writer.sessions.keep(session)
-    caller.shared.writer.record(ClipboardSet(session.workspace, session.name, name, text))
-    caller.state.sessions[session.workspace, session.name] = changed
+    record = ClipboardSet(session.workspace, session.name, name, text)
+    caller.shared.writer.record(record)
+    caller.state.apply(record)
     return ClipboardName(name)
 
 

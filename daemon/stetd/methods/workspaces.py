@@ -130,8 +130,8 @@ class Workspaces(msgspec.Struct, frozen=True):
             workspace.worktree.sync(state.unsynced.get(workspace.name, ()))
         self.writer.record(WorkspaceForgotten(workspace.name))
         state.unsynced.pop(workspace.name, None)
-        state.known[workspace.name] = msgspec.structs.replace(
-            state.known[workspace.name],
+        state.change_known(
+            workspace.name,
             allowed=False,
             head=workspace.head.commit,
             commits=workspace.head.commits,
@@ -143,7 +143,7 @@ class Workspaces(msgspec.Struct, frozen=True):
     def forget_unopened(self, known: WorkspaceState) -> None:
         """The same for one that is deferred; calls interrupted in it stay unfinished."""
         self.writer.record(WorkspaceForgotten(known.name))
-        self.writer.state.known[known.name] = msgspec.structs.replace(known, allowed=False)
+        self.writer.state.change_known(known.name, allowed=False)
         self.opening.give_up(known)
 
 

@@ -207,15 +207,10 @@ def _what_is_there(work: FileWork, worktree: Worktree) -> OnDisk | None:
 def _what_has_the_path(work: FileWork, worktree: Worktree) -> OnDisk | None:
     """What a path leads to by now, which is not what the handle leads to; None if to no file."""
     try:
-        target = worktree.resolve_exactly(work.target.path)
+        with worktree.resolve_exactly(work.target.path) as target:
+            return worktree.look(target.dir_fd, target.name, limit=_MAX_RECORDED)
     except (OSError, Refused):
         return None
-    try:
-        return worktree.look(target.dir_fd, target.name, limit=_MAX_RECORDED)
-    except (OSError, Refused):
-        return None
-    finally:
-        target.close()
 
 
 def keep_displaced(work: FileWork, displaced: OnDisk, worktree: Worktree) -> None:

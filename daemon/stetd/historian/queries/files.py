@@ -145,14 +145,13 @@ def present(worktree: Worktree, path: str, limit: int) -> OnDisk | None:
         target = worktree.resolve_exactly(path)
     except Refused:
         return None
-    try:
-        return worktree.read(target, limit)
-    except Refused as refusal:
-        if refusal.kind != Kind.NOT_A_FILE:
-            raise
-        return None
-    finally:
-        target.close()
+    with target:
+        try:
+            return worktree.read(target, limit)
+        except Refused as refusal:
+            if refusal.kind != Kind.NOT_A_FILE:
+                raise
+            return None
 
 
 # -- renames
