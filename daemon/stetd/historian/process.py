@@ -123,8 +123,7 @@ class Historian:
             if self._requests is None:
                 path = os.path.join(self._following.begin.state, "requests.sqlite3")
                 store = RequestStore(path)
-                expected = 2 * self._library.options.request_record_calls
-                self._say(messages.Answered(bits=bytes(IdFilter.of(store.keys(), expected))))
+                self._say(messages.Answered(filters=bytes(IdFilter.of(store.keys()))))
                 self._requests = store
             return self._requests
 

@@ -366,7 +366,7 @@ class Historian(asyncio.Protocol):
             case messages.Trouble():
                 self.trouble, self.failures = said.reason, said.failures
             case messages.Answered():
-                self.remembered.begin(said.bits)
+                self.remembered.begin(said.filters)
             case messages.Pong():
                 for number in said.work.keys() & self._works.keys():
                     self._works[number].take_over(said.work[number])

@@ -158,7 +158,7 @@ class Answered(Message, frozen=True):
     (:class:`stetd.processes.remembered.IdFilter`).
     """
 
-    bits: bytes
+    filters: bytes
 
 
 class Pong(Message, frozen=True):

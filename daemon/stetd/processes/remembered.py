@@ -1,4 +1,4 @@
-"""Which answered calls are remembered: the newest in memory, the ids of all in a Bloom filter.
+"""Which answered calls are remembered: the newest in memory, the ids of all in Bloom filters.
 
 The historian keeps the replies (:mod:`stetd.historian.index.request_store`). Asking it on each call
 would take longer than most calls. The filter says yes to some that are not there, and never no to
@@ -8,48 +8,65 @@ one that is.
 from __future__ import annotations
 
 import hashlib
+import struct
 from collections import OrderedDict
 from collections.abc import Iterable
 
 from stetd.storage.request_record import RequestRecord
 
 Key = tuple[str, str, str]
-#: Bits of a filter for each expected id: one in a hundred is taken for another.
-_BITS = 10
-_LEAST_BITS = 1 << 17
+#: A Bloom filter is begun for so many ids, of so many bytes: 32 bits and seven places an id. One
+#: of 90,000 other ids is taken for one of them, each time an edit that waits for the historian.
+_IDS, _BYTES = 1 << 14, 1 << 16
+_PLACES = struct.Struct(">7I")
 #: Answered calls that are kept in memory.
 _RECENT = 2_000
 
 
 class IdFilter:
-    """Whether an id may be one of those that were added."""
+    """Whether an id may be one of those that were added: Bloom filters, another when one is full.
 
-    def __init__(self, bits: bytes) -> None:
-        self._bits = bytearray(bits)
+    As bytes, for the historian's message: the filters, one after the other.
+    """
+
+    def __init__(self, filters: bytes = b"") -> None:
+        self._filters = [
+            bytearray(filters[start : start + _BYTES]) for start in range(0, len(filters), _BYTES)
+        ]
+        self._room = 0
 
     @classmethod
-    def of(cls, keys: Iterable[Key], expected: int) -> IdFilter:
+    def of(cls, keys: Iterable[Key]) -> IdFilter:
         """A filter with these."""
-        made = cls(bytes(max(_LEAST_BITS, _BITS * expected) // 8))
+        made = cls()
         for key in keys:
             made.add(key)
         return made
 
     def add(self, key: Key) -> None:
         """Add one."""
-        for place in self._places(key):
-            self._bits[place >> 3] |= 1 << (place & 7)
+        if not self._room:
+            self._filters.append(bytearray(_BYTES))
+            self._room = _IDS
+        self._room -= 1
+        newest = self._filters[-1]
+        for place in _places(key):
+            newest[place >> 3 & _BYTES - 1] |= 1 << (place & 7)
 
     def __contains__(self, key: Key) -> bool:
-        return all(self._bits[place >> 3] & 1 << (place & 7) for place in self._places(key))
+        places = _places(key)
+        return any(
+            all(each[place >> 3 & _BYTES - 1] & 1 << (place & 7) for place in places)
+            for each in self._filters
+        )
 
     def __bytes__(self) -> bytes:
-        return bytes(self._bits)
+        return b"".join(self._filters)
 
-    def _places(self, key: Key) -> list[int]:
-        digest = hashlib.blake2b("\0".join(key).encode("utf-8", "replace"), digest_size=28).digest()
-        size = len(self._bits) * 8
-        return [int.from_bytes(digest[at : at + 4], "big") % size for at in range(0, 28, 4)]
+
+def _places(key: Key) -> tuple[int, ...]:
+    name = "\0".join(key).encode("utf-8", "replace")
+    return _PLACES.unpack(hashlib.blake2b(name, digest_size=_PLACES.size).digest())
 
 
 class Remembered:
@@ -60,10 +77,10 @@ class Remembered:
         self._old: IdFilter | None = None
         self._recent: OrderedDict[Key, RequestRecord] = OrderedDict()
 
-    def begin(self, bits: bytes) -> None:
+    def begin(self, filters: bytes) -> None:
         """Take over the historian's filter, unless an earlier one has sent it."""
         if self._old is None:
-            self._old = IdFilter(bits)
+            self._old = IdFilter(filters)
             for key in self._recent:
                 self._old.add(key)
 
