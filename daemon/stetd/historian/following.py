@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from stetd.history.objects import NewObject
 from stetd.processes.historian_messages import Begin
 from stetd.repository.git_writer import Background
+from stetd.repository.priority import let_others_run
 from stetd.repository.references import HISTORY, write_reference
 from stetd.repository.stored_objects import MissingObject, StoredObjects
 from stetd.state.state import shadow_path
@@ -83,6 +84,7 @@ class Following:
         voided = {n for _, record in found if isinstance(record, Abort) for n in record.voided}
         mark = self.begin.segment, self.begin.offset
         for place, record in found:
+            let_others_run()
             if place < mark and getattr(record, "workspace", None) not in self.begin.held:
                 continue
             if isinstance(record, WorkspaceAllowed) and record.anew:
@@ -145,6 +147,7 @@ class Following:
                 offset, data = len(MAGIC), data[len(MAGIC) :]
             at = 0
             for at, payload in payloads(data, 0):
+                let_others_run()
                 yield (segment, offset + at), decode(payload)
                 at += frame_bytes(payload)
             if last:

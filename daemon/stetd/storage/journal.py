@@ -32,7 +32,7 @@ from stetd.storage.journal_format import (
 
 _log = logging.getLogger(__name__)
 #: Space is reserved in steps of so many bytes, once a segment has more than SMALL.
-_STEP, _SMALL = 1 << 20, 32 << 10
+_STEP, _SMALL = 4 << 20, 32 << 10
 #: How many of the newest syncs are measured.
 _REMEMBERED_SYNCS = 8
 

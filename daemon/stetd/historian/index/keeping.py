@@ -25,7 +25,7 @@ from stetd.historian.index.history_index import (
     transaction,
 )
 from stetd.historian.queries.commit_changes import commit_parts, commit_row
-from stetd.repository.priority import BEHIND_EDITS, give_way
+from stetd.repository.priority import BEHIND_EDITS, give_way, let_others_run
 from stetd.repository.shallow import read_shallow
 from stetd.repository.stored_objects import MissingObject, StoredObjects
 
@@ -85,6 +85,7 @@ def catch_up(index: GrowingIndex, repository: StoredObjects, head: str | None) -
                 commits += 1
                 for part in index.add(commit_row(commit), commit_parts(repository, commit)):
                     text += len(part.text or "")
+                    let_others_run()
                     yield len(missing) // _ID
 
 
