@@ -69,17 +69,12 @@ LONGEST_TURN_S = 0.1
 #: Where a sync takes longer than this, calls are waited for that may share it: so long a part of
 #: it, and no longer than that.
 _LONG_SYNC_S, _GATHERED, _MOST_GATHERED_S = 0.002, 0.1, 0.005
-#: How often a call is planned elsewhere at most, while its files change each time.
-_MAX_OVERTAKEN = 5
 #: Seconds that a plan from elsewhere may wait to be used before the next call is planned.
 _USED_S = 5.0
 #: Seconds after a turn in which what nobody waits for is left: it is done once for many turns.
 _HOUSEKEEPING_S = 0.005
 #: Seconds between two looks at calls that are planned elsewhere, before a stop.
 _LOOK_S = 0.05
-#: Bytes that the journal may have while the history can't be written, and while it only takes
-#: long; more if checkpoints are to be rarer than that.
-MOST_UNWRITTEN, _MOST_BEHIND = 64 << 20, 512 << 20
 
 
 @dataclass(slots=True)
@@ -108,10 +103,7 @@ _STOPPING = refuse(
 
 
 class Writer:
-    """Owns the state; everything that changes it goes through the queue.
-
-    All of it is for the event loop's thread.
-    """
+    """Owns the state; everything that changes it goes through the queue."""
 
     def __init__(
         self,
@@ -132,8 +124,6 @@ class Writer:
         self.modes = Modes(state, self.events, self.record)
         #: Who works here.
         self.sessions = Sessions(state, self.modes, self.record, limits.default_mode)
-        #: Number of the last record that made a commit anywhere.
-        self.git_number = 0
         #: Where calls are planned that take long; None: here.
         self._planners = planners
         self._queue = FairQueue()
@@ -543,7 +533,7 @@ class Writer:
         ``files``: those of the last commit, where they are known; ``commits``: which were made.
         """
         assert workspace.head.commit is not None, "BUG: a commit without a head"
-        workspace.number = self.git_number = number
+        workspace.number = number
         workspace.note(number, commits)
         self.events.committed(
             workspace.name, workspace.root, workspace.shadow, number, objects, files

@@ -1,7 +1,4 @@
-"""A call that may write files, and what it sees while it is planned.
-
-A thread that plans beside the writer has a workspace of its own (:meth:`Workspace.apart`).
-"""
+"""A call that may write files, and what it sees while it is planned."""
 
 from __future__ import annotations
 

@@ -232,7 +232,7 @@ def open_repository(
 ) -> StoredObjects:
     """The shadow repository of a workspace, made if it is not there; its name is durable.
 
-    ``in_use``: a thread of this daemon may be writing there, so what looks like a leftover of a
+    ``in_use``: the historian may be writing there, so what looks like a leftover of a
     killed one is left alone. Raises BrokenRepository, OSError.
     """
     path = shadow_path(state_directory, name)

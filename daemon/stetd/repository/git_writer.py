@@ -166,11 +166,6 @@ class Background:
             if len(self._queue) == 1 or not isinstance(item, _Objects):
                 self._changed.notify_all()  # else the thread is gathering, or busy
 
-    @property
-    def backlog(self) -> int:
-        """How many items wait."""
-        return len(self._queue)
-
     def wait_for(self, number: int, timeout: float = 60.0) -> bool:
         """Wait until record ``number`` has reached Git.
 

@@ -83,7 +83,8 @@ class Workspace:
             raise Changed(paths[0] if paths else "")
 
     def apart(self) -> Workspace:
-        """The same files through a handle of its own, for another thread to read; close that.
+        """The same files through a handle of its own, for planning that goes on while this
+        workspace may be closed; close that.
 
         Raises OSError.
         """

@@ -120,7 +120,7 @@ def relative_parts(path: str, root: str, directory: str, *, asked: str | None = 
 
 
 class Resolver:
-    """Resolves paths below one root. Stateless but for the root's handle; any thread."""
+    """Resolves paths below one root. Stateless but for the root's handle."""
 
     def __init__(self, root: str, root_fd: int, *, use_openat2: bool = True) -> None:
         self._root = root

@@ -137,8 +137,8 @@ class Worktree:
         self.root = root
         self._disk = disk
         self._root_fd = _open_root(root)
-        # Other threads may still read a workspace that was forgotten or deferred: the handle goes
-        # with the last of them.
+        # A checkpoint may still sync the files of a workspace that was forgotten or deferred: the
+        # handle goes with the last user.
         self._let_go = weakref.finalize(self, os.close, self._root_fd)
         self._let_go.atexit = False
         self.resolver = Resolver(root, self._root_fd, use_openat2=use_openat2)
