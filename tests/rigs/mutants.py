@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import Any
 
@@ -127,9 +128,9 @@ def watermark_after_the_syncs() -> None:
     """A checkpoint's snapshot is taken when its syncs are done."""
     finish = Checkpoints._finish
 
-    def finish_later(self: Checkpoints, snapshot: Any, *more: Any) -> None:
+    def finish_later(self: Checkpoints, snapshot: Any, *more: Any) -> Coroutine[Any, Any, None]:
         position = self._journal.position
-        finish(self, self._state.checkpoint(position.segment, position.offset), *more)
+        return finish(self, self._state.checkpoint(position.segment, position.offset), *more)
 
     Checkpoints._finish = finish_later  # type: ignore[method-assign,assignment]
 
@@ -140,7 +141,9 @@ def segments_dropped_early() -> None:
 
     def drop_first(self: Journal, *records: Any, reserve: int = 0) -> None:
         if isinstance(records[0], Checkpoint):
-            self.drop_before(records[0].segment)
+            old = self.segments_before(records[0].segment)
+            self.remove(old)
+            self.forget(old)
         append(self, *records, reserve=reserve)
 
     Journal.append = drop_first  # type: ignore[method-assign]

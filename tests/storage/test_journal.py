@@ -230,7 +230,9 @@ def test_rotation_keeps_the_order_and_drops_only_older_segments(
     for number in range(1, 5):
         journal.append(*published(number), reserve=1 << 20)
         journal.start_segment()
-    journal.drop_before(3)
+    old = journal.segments_before(3)
+    journal.remove(old)
+    journal.forget(old)
     assert [(number, records[1:]) for number, _, records in contents(tmp_path)] == [
         (3, published(3)),
         (4, published(4)),

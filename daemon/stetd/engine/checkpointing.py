@@ -165,7 +165,7 @@ class Checkpoints:
             self._tell(waiting)
         else:
             failpoint("checkpoint.synced")
-            self._finish(snapshot, requests, waiting)
+            await self._finish(snapshot, requests, waiting)
 
     def _defer(self) -> None:
         self.running = False
@@ -188,19 +188,19 @@ class Checkpoints:
             done()
         self._waiting.clear()
 
-    def _finish(
+    async def _finish(
         self,
         snapshot: Checkpoint,
         requests: list[RequestRecord],
         waiting: list[Callable[[], None]],
     ) -> None:
         """Everything up to the watermark is durable: say so, then drop what is older."""
-        self.running = False
         failpoint("checkpoint.before_record")
         try:
             self._journal.append(snapshot)
-            self._journal.sync_always()
+            await self._loop.run_in_executor(None, self._journal.sync_always)
         except JournalBroken as error:
+            self.running = False
             self._give_up(str(error))
         except OSError as error:
             _log.warning("checkpoint not written: %s", error)
@@ -209,10 +209,13 @@ class Checkpoints:
             failpoint("checkpoint.recorded")
             self.recorded = snapshot
             self._historian.base = Base.of(snapshot)
-            self._forget_what_is_kept(snapshot, requests)
+            await self._forget_what_is_kept(snapshot, requests)
+            self.running = False
         self._tell(waiting)
 
-    def _forget_what_is_kept(self, snapshot: Checkpoint, requests: list[RequestRecord]) -> None:
+    async def _forget_what_is_kept(
+        self, snapshot: Checkpoint, requests: list[RequestRecord]
+    ) -> None:
         """Drop from memory and from the journal what the checkpoint has made durable."""
         for request in requests:
             if self._state.requests.get(request.key) is request:
@@ -220,7 +223,9 @@ class Checkpoints:
         try:
             held = [w.unsettled for w in snapshot.workspaces if w.unsettled is not None]
             keep = {n for each in held for n in range(each.segment, each.last + 1)}
-            self._journal.drop_before(snapshot.segment, keep)
+            old = [n for n in self._journal.segments_before(snapshot.segment) if n not in keep]
+            await self._loop.run_in_executor(None, self._journal.remove, old)
+            self._journal.forget(old)
         except OSError as error:
             _log.warning("old journal segments remain: %s", error)
 

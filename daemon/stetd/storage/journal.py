@@ -12,7 +12,7 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import Container
+from collections.abc import Iterable
 
 import msgspec
 
@@ -232,16 +232,23 @@ class Journal:
             raise JournalBroken(self.broken) from error
         failpoint("journal.after_sync")
 
-    def drop_before(self, segment: int, keep: Container[int] = ()) -> None:
-        """Remove the segments before this one; their records live elsewhere now.
+    def segments_before(self, segment: int) -> list[int]:
+        """The numbers of the segments before this one."""
+        return [number for number in self._sizes if number < segment]
 
-        Those in ``keep`` stay: some record in them does not.
+    def remove(self, segments: Iterable[int]) -> None:
+        """Remove segments, whose records live elsewhere now; then :meth:`forget` them. The disk
+        may take long.
         """
-        for number in [n for n in self._sizes if n < segment and n not in keep]:
+        for number in segments:
             self._disk.unlink(os.path.join(self._directory, segment_name(number)))
-            del self._sizes[number]
             failpoint("journal.dropped_one")
         self._disk.sync_directory(self._directory)
+
+    def forget(self, segments: Iterable[int]) -> None:
+        """Count these segments no longer."""
+        for number in segments:
+            del self._sizes[number]
 
     def close(self) -> None:
         """Give reserved space back and close the segment."""
