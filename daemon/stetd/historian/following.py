@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from stetd.history.objects import NewObject
 from stetd.processes.historian_messages import Begin
 from stetd.repository.git_writer import Background
-from stetd.repository.priority import let_others_run
 from stetd.repository.references import HISTORY, write_reference
 from stetd.repository.stored_objects import MissingObject, StoredObjects
 from stetd.state.state import shadow_path
@@ -34,6 +33,7 @@ from stetd.storage.journal_format import (
     frame_bytes,
     payloads,
 )
+from stetd.storage.priority import let_others_run
 from stetd.storage.request_record import RequestRecord, answered
 from stetd.transaction.heads import Head, History, RecordContradicts, remake
 

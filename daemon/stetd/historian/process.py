@@ -32,8 +32,8 @@ from stetd.history.excluding import Excludes
 from stetd.processes import historian_messages as messages
 from stetd.processes.remembered import IdFilter
 from stetd.repository.git_writer import Background
-from stetd.repository.priority import BEHIND_ALL, give_way
 from stetd.storage.disk import Disk, SyncFailed
+from stetd.storage.priority import BEHIND_ALL, give_way
 from stetd.storage.progress import Progress
 
 _log = logging.getLogger(__name__)

@@ -30,9 +30,9 @@ import msgspec
 from stetd.failpoints import failpoint
 from stetd.history.objects import NewObject
 from stetd.repository.packing import merge_packs, write_pack
-from stetd.repository.priority import BEHIND_EDITS, give_way
 from stetd.repository.shadow_repo import ShadowRepository
 from stetd.storage.disk import Disk, SyncFailed
+from stetd.storage.priority import BEHIND_EDITS, give_way
 
 _log = logging.getLogger(__name__)
 _RETRY_S = 1.0

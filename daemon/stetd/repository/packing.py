@@ -29,8 +29,8 @@ from stetd.failpoints import failpoint
 from stetd.history.objects import NewObject
 from stetd.repository.object_files import Damaged, Pack, big_endian, pack_names
 from stetd.repository.pack_entries import DISTANCE_DELTA, ID_DELTA, Chosen, PackEntries
-from stetd.repository.priority import let_others_run
 from stetd.storage.disk import Disk
+from stetd.storage.priority import let_others_run
 
 _TYPES = {"commit": 1, "tree": 2, "blob": 3}
 _FAST = 1

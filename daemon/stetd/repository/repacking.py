@@ -201,7 +201,7 @@ class Repacking:
         self._on_background(lambda: self._remove(gone, loose, before))
         for at in range(0, len(self._loose), 20 * _STEP):
             self._unlink(self._loose[at : at + 20 * _STEP])
-            self._progress.done += _STEP
+            self._progress.step(_STEP)
         failpoint("gc.swept")
 
     def _remove(self, packs: list[str], loose: bytes, before: bytes) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from stetd.storage.priority import let_others_run
+
 
 class Progress(msgspec.Struct):
     """``done`` of ``total`` (None: nobody knows yet) in a phase."""
@@ -20,6 +22,7 @@ class Progress(msgspec.Struct):
         """Be as far as another."""
         self.phase, self.done, self.total = other.phase, other.done, other.total
 
-    def step(self) -> None:
-        """One more of the phase is done."""
-        self.done += 1
+    def step(self, count: int = 1) -> None:
+        """So many more of the phase are done; edits go before what is left."""
+        self.done += count
+        let_others_run()

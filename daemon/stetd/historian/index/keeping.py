@@ -25,9 +25,9 @@ from stetd.historian.index.history_index import (
     transaction,
 )
 from stetd.historian.queries.commit_changes import commit_parts, commit_row
-from stetd.repository.priority import BEHIND_EDITS, give_way, let_others_run
 from stetd.repository.shallow import read_shallow
 from stetd.repository.stored_objects import MissingObject, StoredObjects
+from stetd.storage.priority import BEHIND_EDITS, give_way, let_others_run
 
 _log = logging.getLogger(__name__)
 #: Seconds for which a question waits for its index.

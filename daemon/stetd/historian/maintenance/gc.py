@@ -139,7 +139,7 @@ def _follow(
             at = number
         if commit.meta.kind != "retention":
             worth = number
-        progress.done = number
+        progress.step()
     return (at if oldest < since - _SELDOM_S else last), worth
 
 
@@ -160,7 +160,7 @@ def _fitting(
             marking.mark_one_commit(bytes(chain[20 * number : 20 * number + 20]))
             total += sum(sizes_met)
             sizes_met.clear()
-            progress.done = number + 1
+            progress.step()
             if total > room:
                 return max(number - 1, 0)
         return len(chain) // 20 - 1

@@ -64,7 +64,7 @@ class _Snapshot:
             excludes=place.excludes,
         )
         for _ in scan.walk():
-            self._progress.done = scan.files
+            self._progress.step(scan.files - self._progress.done)
         self._check_limits(scan)
         packs = PackStream(self._shadow, self._disk, "snapshot")
         self._read(scan, packs)
@@ -147,7 +147,7 @@ class _Snapshot:
         for round_number in range(_ROUNDS):
             for folder, name in waiting:
                 self._read_one(scan, packs, folder, name)
-                self._progress.done += not round_number
+                self._progress.step(not round_number)
             failpoint("snapshot.read")
             waiting = [
                 (folder, name)
@@ -210,7 +210,7 @@ class _Snapshot:
         below: dict[str, dict[str, Entry]] = {}
         for folder in reversed(scan.folders):
             entries = folder.entries | below.pop(folder.path, {})
-            self._progress.done += 1
+            self._progress.step()
             if not entries and folder.path:
                 continue
             content = Tree(entries).serialize()
