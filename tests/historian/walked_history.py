@@ -38,7 +38,7 @@ class WalkedHistory(CommitLookup):
     def __init__(self, repository: StoredObjects, head: str | None) -> None:
         self.repository, self.head = repository, head
 
-    def ancestor(self, steps: int, oid: str | None = None) -> str | None:
+    def ancestor(self, steps: int, oid: str | None) -> str | None:
         walk = islice(self.repository.walk(oid or self.head), steps, None)
         return next((commit.oid for commit in walk), None)
 
