@@ -17,15 +17,19 @@ from stetd.historian.queries.commit_lookup import (
 )
 from stetd.history.commit_rows import Wanted, meets
 from stetd.history.commits import StoredCommit
-from stetd.history.undoing import Standing, is_edit
+from stetd.history.undoing import TAKES_BACK, is_edit
 from stetd.repository.stored_objects import StoredObjects
 
 
 def walk_standing(walk: Iterable[StoredCommit]) -> Iterator[tuple[StoredCommit, str | None]]:
     """Each commit of a walk from the newest, with the one that took it back."""
-    standing = Standing()
+    taken_back: dict[str, str] = {}
     for commit in walk:
-        yield commit, standing.reverted_by(commit)
+        by = taken_back.get(commit.oid)
+        if by is None and commit.meta.kind in TAKES_BACK:
+            for oid in commit.meta.reverts:
+                taken_back.setdefault(oid, commit.oid)
+        yield commit, by
 
 
 class WalkedHistory(CommitLookup):
@@ -34,7 +38,7 @@ class WalkedHistory(CommitLookup):
     def __init__(self, repository: StoredObjects, head: str | None) -> None:
         self.repository, self.head = repository, head
 
-    def ancestor(self, steps: int, oid: str | None = None) -> str | None:
+    def ancestor(self, steps: int, oid: str | None) -> str | None:
         walk = islice(self.repository.walk(oid or self.head), steps, None)
         return next((commit.oid for commit in walk), None)
 

@@ -75,12 +75,12 @@ class Entries:
         return value if own_server(value) is not None else None
 
 
-def this_stet(python: str = sys.executable) -> tuple[str, ...]:
+def this_stet() -> tuple[str, ...]:
     """The ``stet`` of this very installation, absolute: a virtual environment's, pipx's, uv's."""
-    return program_beside(python, "stet", "stet.cli")
+    return program_beside(sys.executable, "stet", "stet.cli")
 
 
-def locations(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+def locations(environ: Mapping[str, str]) -> dict[str, str]:
     """The variables that say where the daemon's things are, absolute."""
     return {name: os.path.abspath(environ[name]) for name in LOCATIONS if environ.get(name)}
 

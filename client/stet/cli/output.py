@@ -37,7 +37,7 @@ _CODES = {"bold": 1, "dim": 2, "italic": 3, "strike": 9} | {
 class Output:
     """Standard output of one command."""
 
-    def __init__(self, *, as_json: bool, pager: bool, dates: str | None = None) -> None:
+    def __init__(self, *, as_json: bool, pager: bool, dates: str | None) -> None:
         self.as_json = as_json
         self.terminal = sys.stdout.isatty()
         if isinstance(sys.stdout, io.TextIOWrapper):

@@ -26,11 +26,7 @@ DONE, REFUSED, USAGE, UNREACHABLE, CONFLICT = range(5)
 def run(argv: Sequence[str]) -> int:
     """Carry out one command; the exit status."""
     arguments = parse(argv)
-    output = Output(
-        as_json=arguments.json,
-        pager=not arguments.no_pager,
-        dates=getattr(arguments, "dates", None),
-    )
+    output = Output(as_json=arguments.json, pager=not arguments.no_pager, dates=arguments.dates)
     try:
         module, _, function = arguments.run.partition(".")
         # Only now, and only this one: all together take longer than most commands.

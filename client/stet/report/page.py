@@ -17,7 +17,7 @@ from html import escape
 from stet.report.gathering import Report
 from stet.terminal.diff_lines import files_of
 from stet.terminal.log_lines import first_changed, subject_and_why
-from stet.terminal.spans import plural, short, shortened, visible
+from stet.terminal.spans import plural, short, shortened, visible, who
 from stet.wire.results import BlameResult, CommitInfo, ShowResult
 
 #: Lines of one commit's diff and of one file that are shown.
@@ -204,8 +204,7 @@ def _agent(commit: CommitInfo) -> str:
 
 
 def _who(commit: CommitInfo) -> str:
-    names = "/".join(name for name in (commit.agent, commit.session) if name) or commit.kind
-    return f'<span class="name {_colour(_agent(commit))}">{_text(names)}</span>'
+    return f'<span class="name {_colour(_agent(commit))}">{_text(who(commit))}</span>'
 
 
 def _colour(agent: str | None) -> str:

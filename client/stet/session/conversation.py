@@ -47,7 +47,7 @@ class Answer(msgspec.Struct, frozen=True):
 class Conversation:
     """The state of one connection: which requests wait for an answer, and what came in."""
 
-    def __init__(self, encoding: Encoding = Encoding.MSGPACK) -> None:
+    def __init__(self, encoding: Encoding) -> None:
         self.encoding = encoding
         #: Ids of the requests that have not been answered.
         self.waiting: set[int] = set()

@@ -102,9 +102,7 @@ def edited(
         yield from _previewed(result, show_diff)
 
 
-def answered(
-    result: EditResult, *, preview: bool, show_diff: ShowDiff = plain_diff
-) -> Iterator[Line]:
+def answered(result: EditResult, *, preview: bool, show_diff: ShowDiff) -> Iterator[Line]:
     """What a call did, as its dialect says it to a model, and nothing else."""
     yield from _message(result)
     if preview:

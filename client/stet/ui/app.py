@@ -111,7 +111,7 @@ class HistoryApp(App[None]):
         self._where = Static(id="where")
         #: The left side, and the right one.
         self.timeline = Timeline(id="edits")
-        self.details = Details(id="details")
+        self.details = Details()
         self._cursor: str | None = None
         self._search: tuple[str | None, LogFilters] = (None, {})
         self._loading = False

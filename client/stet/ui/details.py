@@ -26,8 +26,8 @@ _MOST_LINES = 4000
 class Details(VerticalScroll, can_focus=True):
     """What is to be seen of the commit under the cursor."""
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - textual's name
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__(id="details")
         self._text = Static(id="text")
 
     def compose(self) -> Iterator[Static]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -125,14 +125,12 @@ def _opened(library: Library, given: messages.Place) -> Iterator[Place]:
             Kind.WORKSPACE_NOT_ALLOWED,
             f"{given.root}: the workspace's directory is not there ({error.strerror}).",
         ) from error
-    try:
+    with closing(worktree):
         yield Place(
             worktree, given.shadow, given.head, given.directory, library.options.max_file_bytes,
             library.handles, lambda: library.follow(given.shadow), given.cut, library.excludes,
             frozenset(given.inner),
         )  # fmt: skip
-    finally:
-        worktree.close()
 
 
 def _require(library: Library, number: int) -> None:

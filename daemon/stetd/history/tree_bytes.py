@@ -17,11 +17,10 @@ _ENTRY = re.compile(rb"([0-7]+) ([^\0]+)\0(.{20})", re.DOTALL)
 _WHOLE_ENTRIES = re.compile(rb"(?:[0-7]+ [^\0]+\0.{20})*", re.DOTALL)
 
 
-def entries_of(content: bytes, start: int = 0) -> dict[str, Entry]:
-    """The entries of a tree by name, from a place on where one begins."""
+def entries_of(content: bytes) -> dict[str, Entry]:
+    """The entries of a tree by name."""
     return {
-        name.decode(): Entry(int(mode, 8), oid.hex())
-        for mode, name, oid in _ENTRY.findall(content, start)
+        name.decode(): Entry(int(mode, 8), oid.hex()) for mode, name, oid in _ENTRY.findall(content)
     }
 
 

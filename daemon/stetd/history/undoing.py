@@ -58,29 +58,6 @@ def is_edit(meta: CommitMeta) -> bool:
     return meta.kind in ("edit", "observed")
 
 
-class Standing:
-    """Which commits are undone, learnt while walking the history from its newest commit."""
-
-    def __init__(self) -> None:
-        self._taken_back: dict[str, str] = {}
-
-    def take_back(self, commit: StoredCommit, by: str) -> None:
-        """Let a commit count as undone. Call before its ``reverted_by``."""
-        self._taken_back.setdefault(commit.oid, by)
-
-    def is_undone(self, commit: StoredCommit) -> bool:
-        """Whether one of the commits seen so far took this one back, and stands."""
-        return commit.oid in self._taken_back
-
-    def reverted_by(self, commit: StoredCommit) -> str | None:
-        """Which standing commit took this one back. Call once for each, newest first."""
-        by = self._taken_back.get(commit.oid)
-        if by is None and commit.meta.kind in TAKES_BACK:
-            for oid in commit.meta.reverts:
-                self._taken_back.setdefault(oid, commit.oid)
-        return by
-
-
 class UndoneTwice(NamedTuple):
     """A commit that would be undone a second time, and the other one that undoes it."""
 
@@ -137,15 +114,17 @@ def choose_for_rollback(
     commits = list(later)
     concerned = {commit.oid for commit in commits if passes(commit)}
     others = _about_others(commits, concerned)
-    standing = Standing()
+    undone: set[str] = set()
     chosen = []
     for commit in commits:
-        takes_back = sparing and commit.meta.kind in TAKES_BACK
+        if commit.oid in undone:
+            continue
+        takes_back = commit.meta.kind in TAKES_BACK
         stays = takes_back and not any(others.get(oid, True) for oid in commit.meta.reverts)
-        if commit.oid in concerned and not standing.is_undone(commit) and not stays:
-            standing.take_back(commit, "the rollback")
+        if commit.oid in concerned and not (sparing and stays):
             chosen.append(commit)
-        standing.reverted_by(commit)
+        elif takes_back:
+            undone.update(commit.meta.reverts)
     return chosen
 
 

@@ -20,7 +20,7 @@ from stetd.editing.edits import Plan, World
 from stetd.editing.paths import files_above
 from stetd.editing.refusals import counted
 from stetd.history.excluding import Excludes
-from stetd.history.protecting import NOTHING_PROTECTED, Protection
+from stetd.history.protecting import Protection
 from stetd.planning.plan_checks import admit, check_plan
 from stetd.planning.proposals import Proposal, draft_of
 from stetd.planning.world import CallLimits, CallWorld, EditCall
@@ -48,7 +48,7 @@ def plan_call(
     call: EditCall,
     session: Session | None,
     limits: CallLimits,
-    protection: Protection = NOTHING_PROTECTED,
+    protection: Protection,
     plan_dialect: PlanDialect = plan_here,
     proposal: Proposal | None = None,
 ) -> Draft:

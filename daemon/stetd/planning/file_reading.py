@@ -59,11 +59,8 @@ def piece_of(params: Read, data: bytes, mode: str) -> ReadResult:
 
 def content_now(place: Place, path: str) -> tuple[str, bytes, str]:
     """The file at a path: its path from the root, links followed, its bytes and permissions."""
-    target = place.worktree.resolver.resolve(path, place.directory)
-    try:
+    with place.worktree.resolver.resolve(path, place.directory) as target:
         found = place.worktree.read(target, place.max_file_bytes)
-    finally:
-        target.close()
     if found is None or found.data is None:
         raise refuse(
             Kind.FILE_NOT_FOUND,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from contextlib import closing
+from contextlib import closing, suppress
 
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import SkippedPath
@@ -193,14 +193,10 @@ class _Snapshot:
             target = self._place.worktree.resolve_exactly(path)
         except Refused:
             return None
-        try:
-            if target.missing:
-                return None
-            return Stamp.of(os.stat(target.name, dir_fd=target.dir_fd, follow_symlinks=False))
-        except OSError:
-            return None
-        finally:
-            target.close()
+        with target, suppress(OSError):
+            if not target.missing:
+                return Stamp.of(os.stat(target.name, dir_fd=target.dir_fd, follow_symlinks=False))
+        return None
 
     # -- trees
 

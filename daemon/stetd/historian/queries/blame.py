@@ -40,10 +40,9 @@ def blame_file(workspace: Workspace, params: Blame) -> BlameResult:
 
 
 def _blamed(lookup: CommitLookup, params: Blame, path: str, now: bytes | None) -> BlameResult:
-    at = lookup.count if params.at is None else lookup.number(lookup.resolve(params.at))
-    if at is None:
+    upto = lookup.count if params.at is None else lookup.number(lookup.resolve(params.at))
+    if upto is None:
         raise unknown_commit(str(params.at))  # it is another history's
-    upto = at
     known = lookup.file_at(lookup.oid(upto), path) if upto else None
     data = now if params.at is None else known.data if known else None
     if data is None:

@@ -170,7 +170,7 @@ class CommitLookup:
         """The n-th commit."""
         return self.repository.commit(self.oid(n))
 
-    def ancestor(self, steps: int, oid: str | None = None) -> str | None:
+    def ancestor(self, steps: int, oid: str | None) -> str | None:
         """The commit that many steps before this one (None: the newest), if there is one."""
         number = self.count if oid is None else self.number(oid)
         if number is None:  # pinned with plain git

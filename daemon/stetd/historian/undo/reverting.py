@@ -275,8 +275,3 @@ def listed(what: str, commits: Sequence[StoredCommit]) -> str:
     if more > 0:
         lines.append(f"  and {more} more")
     return "\n".join([f"{what}:", *lines])
-
-
-def counted(commits: Sequence[StoredCommit]) -> str:
-    """``1 commit``, ``3 commits``."""
-    return "1 commit" if len(commits) == 1 else f"{len(commits)} commits"

@@ -11,17 +11,11 @@ from functools import partial
 from itertools import islice
 
 from stet.wire.failures import Kind, Refused, refuse
+from stetd.editing.refusals import counted
 from stetd.failpoints import failpoint
 from stetd.historian.queries.commit_lookup import CommitLookup, Found, look_back
 from stetd.historian.undo.restore import plan_restore
-from stetd.historian.undo.reverting import (
-    counted,
-    listed,
-    named,
-    shortened,
-    take_back,
-    would_undo_twice,
-)
+from stetd.historian.undo.reverting import listed, named, shortened, take_back, would_undo_twice
 from stetd.history.commit_rows import Wanted, meets
 from stetd.history.commits import StoredCommit
 from stetd.history.objects import EMPTY_TREE, Tree
@@ -82,9 +76,10 @@ def _named_commits(
 def _taken_back(
     lookup: CommitLookup, world: CallWorld, chosen: list[StoredCommit], kind: str, done: str
 ) -> Draft:
-    what = named(chosen[0]) if len(chosen) == 1 else counted(chosen)
+    count = counted(len(chosen), "commit")
+    what = named(chosen[0]) if len(chosen) == 1 else count
     draft = take_back(lookup, world, chosen, kind, shortened(f"{kind} {what}"))
-    draft.message = listed(f"{done} {counted(chosen)}", chosen)
+    draft.message = listed(f"{done} {count}", chosen)
     return draft
 
 
@@ -118,9 +113,9 @@ def plan_rollback(
         raise _nothing(
             f"nothing after {to[:8]} is left to take back{_in_session(session)}.{outside}"
         )
-    subject = f"rollback to {to[:8]}: {counted(chosen)}"
-    draft = take_back(lookup, world, chosen, "rollback", subject)
-    draft.message = listed(f"Rolled back to {to[:8]}, taking back {counted(chosen)}", chosen)
+    count = counted(len(chosen), "commit")
+    draft = take_back(lookup, world, chosen, "rollback", f"rollback to {to[:8]}: {count}")
+    draft.message = listed(f"Rolled back to {to[:8]}, taking back {count}", chosen)
     return draft
 
 
