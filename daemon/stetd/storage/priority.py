@@ -6,12 +6,20 @@ interpreter's lock when other programs take both processors, and all questions w
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
+import time
 from contextlib import suppress
 
 #: As nice(1): for what edits are not to wait for, but questions may; and for what nobody waits for.
 BEHIND_EDITS, BEHIND_ALL = 5, 10
+#: Seconds for which a thread goes on. Where other programs take all processors, each time that it
+#: gives up its own it waits for milliseconds, and a question may wait for what it does.
+_PIECE_S = 0.0003
+#: By ctypes, which lets go of the interpreter's lock; os.sched_yield does not in Python 3.11.
+_libc = ctypes.CDLL(None)
+_own = threading.local()
 
 
 def give_way(niceness: int) -> None:
@@ -21,9 +29,11 @@ def give_way(niceness: int) -> None:
 
 
 def let_others_run() -> None:
-    """Give up the rest of this thread's time, if anybody waits for its processor.
+    """Give up this thread's processor now and then, if anybody waits for it.
 
     An edit's client or the engine may be that: without, it waits until a slice of 3 ms is over.
     To be called once for each small piece of work.
     """
-    os.sched_yield()
+    if time.monotonic() - getattr(_own, "since", 0.0) > _PIECE_S:
+        _libc.sched_yield()
+        _own.since = time.monotonic()

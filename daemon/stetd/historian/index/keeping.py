@@ -85,7 +85,6 @@ def catch_up(index: GrowingIndex, repository: StoredObjects, head: str | None) -
                 commits += 1
                 for part in index.add(commit_row(commit), commit_parts(repository, commit)):
                     text += len(part.text or "")
-                    let_others_run()
                     yield len(missing) // _ID
 
 
@@ -297,6 +296,7 @@ class Indexer:
                     closing(catch_up(index, repository, head)) as steps,
                 ):
                     for _ in steps:
+                        let_others_run()
                         if self._stopping:
                             return
                         if _wanted[path]:
