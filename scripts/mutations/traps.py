@@ -182,8 +182,8 @@ def sibling_left(at: int) -> Mistake:
 def remainder_left(at: int) -> Mistake:
     """What was meant is gone; all of it but its edge line stands beside any other line.
 
-    ``trim_edges`` takes this for an edge line that was misremembered, if the two lines are
-    unlike. Nothing but the line itself could tell, so this is taken on trust.
+    ``trim_edges`` takes this for an edge line that was made up, if no word of it stands in the
+    file. Nothing but the line itself could tell, so this is taken on trust.
     """
 
     def make(draft: Draft, rng: random.Random) -> Draft | None:

@@ -134,6 +134,23 @@ class TestReqPatch005FuzzyMatching:
         assert plan.files[0].after == b"x = 1\ny = 4\nz = 3\n"
         assert plan.edits[0].rung == "trim_edges"
 
+    def test_req_patch_005_a_first_line_that_has_a_word_of_the_file_is_not_trimmed(self) -> None:
+        before = b"import os\n\nwith lock:\n    a()\n    b()\n"
+        refused = refusal(
+            before,
+            replace("if os.name:\n    a()\n    b()\n", "if os.name:\n    a()\n    c()\n"),
+        )
+        assert refused.message == (
+            "patch 1: old text not found in a.txt. The nearest passage is at lines 3-5; line 3 is "
+            'the first that differs: the file has "with lock:", oldText has "if os.name:".\n'
+            "3| with lock:\n4|     a()\n5|     b()\n"
+            "Send the text exactly as it stands in the file."
+        )
+        as_it_stands = replace("with lock:\n    a()\n    b()\n", "with lock:\n    a()\n    c()\n")
+        without_it = replace("    a()\n    b()\n", "    a()\n    c()\n")
+        after = b"import os\n\nwith lock:\n    a()\n    c()\n"
+        assert after == patched(before, as_it_stands) == patched(before, without_it)
+
     def test_req_patch_005_the_clipboard_gets_what_was_matched(self) -> None:
         plan = plan_patch(
             b"if x:\n    a()\n    b()\n", replace("a()\nb()\n", "c()\n", toClipboard="c")

@@ -4,12 +4,12 @@ A rung whose only place can't take the new text does not apply. A tolerant place
 something speaks for another (scripts/mutation_benchmark sets the traps).
 
 What ``trim_edges`` leaves of a text tells less, so it must match whole lines and stand once even in
-its bare form; no dropped line may stand in the file, and no line like one in its place.
+its bare form. A dropped line must be foreign to the file: a word that stands there may say that
+another place was meant, or that what was meant is gone.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from itertools import dropwhile, takewhile
 
@@ -21,6 +21,7 @@ from stetd.editing import patience
 from stetd.editing.matching import line_replacement, rungs
 from stetd.editing.matching.normal_forms import (
     INDENTATION,
+    WORD,
     NormalForms,
     bare,
     folded_text,
@@ -141,7 +142,6 @@ _BOM = "\ufeff"
 _FURTHER_OFF = 4
 #: Lines without a word in common that are more alike than this (of 100) differ by a word.
 _LIKENESS = 50
-_WORD = re.compile(r"\w+")
 #: One line with so many words tells something.
 _TELLING_WORDS = 3
 
@@ -224,7 +224,7 @@ def _is_applied(document: Document, match: Match, old: str, new: str) -> bool:
 def tells(lines: Sequence[str]) -> bool:
     """Whether lines that stand somewhere are hardly there for their own sake."""
     filled = [line for line in lines if not is_blank(line)]
-    return len(filled) > 1 or len(_WORD.findall("".join(filled))) >= _TELLING_WORDS
+    return len(filled) > 1 or len(WORD.findall("".join(filled))) >= _TELLING_WORDS
 
 
 def _climb(
@@ -346,8 +346,9 @@ def _is_one_passage(document: Document, old: str, lines: set[int]) -> bool:
 def _is_doubtful(document: Document, match: Match, trimmed: Trimmed) -> bool:
     """Whether what was dropped speaks against a place.
 
-    A dropped line stands in the file, or one like it beside the place, as for a function of another
-    name; or lines are added before a blank line that has other lines before it in the file.
+    A dropped line is known in the file, or one like it stands beside the place, as for a function
+    of another name; or lines are added before a blank line that has other lines before it in the
+    file.
     """
     first = document.line_at(match.start) - 1
     after = document.line_at(max(match.start, match.end - 1))
@@ -356,18 +357,27 @@ def _is_doubtful(document: Document, match: Match, trimmed: Trimmed) -> bool:
         (trimmed.dropped_last, trimmed.grows_down, document.lines[after:]),
     ):
         nearest = next((line for line in beside if not is_blank(line)), "")
-        key = bare(folded_text(dropped.rstrip("\r\n")))
-        stands = next(document.form(NormalForms).find_bare([key]), None) if dropped else None
-        if dropped and (stands is not None or _alike(key, bare(folded_text(nearest)))):
+        if dropped and (_is_known(document, dropped) or _alike(dropped, nearest)):
             return True
         if grows and any(map(is_blank, dropwhile(is_blank, beside[:_FURTHER_OFF]))):
             return True
     return False
 
 
-def _alike(mine: str, theirs: str) -> bool:
-    """Whether one bare line may be the other with some words changed."""
-    if _WORD.sub("w", mine) == _WORD.sub("w", theirs):
-        return True
-    shared = not set(_WORD.findall(mine)).isdisjoint(_WORD.findall(theirs))
-    return shared or fuzz.ratio(mine, theirs) > _LIKENESS
+def _is_known(document: Document, line: str) -> bool:
+    """Whether a line may be one of the file's: it has a word of the file.
+
+    One without words may be, too, unless it is an ellipsis that does not stand there.
+    """
+    forms, key = document.form(NormalForms), bare(folded_text(line.rstrip("\r\n")))
+    words = WORD.findall(key)
+    if not words:
+        return "..." not in key or key in forms.bare_lines
+    return not forms.words.isdisjoint(words)
+
+
+def _alike(line: str, other: str) -> bool:
+    """Whether one line without a word of the other may be it with its words changed."""
+    mine, theirs = bare(folded_text(line.rstrip("\r\n"))), bare(folded_text(other))
+    same_shape = WORD.sub("w", mine) == WORD.sub("w", theirs)
+    return same_shape or fuzz.ratio(mine, theirs) > _LIKENESS

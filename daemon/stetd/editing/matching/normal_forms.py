@@ -7,6 +7,7 @@ so one linear search finds the candidates of all rungs.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -147,6 +148,8 @@ def _joins(char: str) -> bool:
 
 
 INDENTATION = " \t"
+#: What a text says of a file, apart from its punctuation.
+WORD = re.compile(r"\w+")
 #: How many lines around a place tell the file's unit of indentation.
 _NEIGHBOURHOOD = 40
 #: How many keys are looked for one by one before the bare form is derived at all.
@@ -218,6 +221,11 @@ class NormalForms:
     def bare_starts(self) -> list[int]:
         """The offset in ``bare_joined`` of the ``\n`` before each line."""
         return starts_of_lines(self.bare_lines)
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """Every word of the document."""
+        return frozenset(WORD.findall(self.folded.text))
 
     def find_bare(self, keys: Sequence[str], first: int = 0) -> Iterator[int]:
         """The index of each line, from line ``first`` (from 0) on, where these bare keys begin."""
