@@ -204,6 +204,26 @@ def test_no_checkpoint_is_taken_without_it(own_site: Site) -> None:
     assert site.fsck() == ""
 
 
+def test_a_client_sees_its_own_edit_though_the_historian_was_asked_more_than_it_took(
+    own_site: Site,
+) -> None:
+    site = own_site
+    site.overwrite("a.txt", "one\n")
+    pid = historian_of(site.daemon)
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    others = [site.another(f"other-{number}") for number in range(3)]
+    for other in others:
+        other.send("log", text="x" * 400_000)
+    time.sleep(0.2)
+    commit = site.overwrite("a.txt", "two\n")["commit"]
+    site.agent.send("log", limit=1)
+    time.sleep(0.2)
+    os.kill(pid, signal.SIGCONT)
+    assert site.agent.result_of(site.agent.receive())["commits"][0]["commit"] == commit
+    assert all(other.result_of(other.receive())["commits"] == [] for other in others)
+
+
 def test_a_stop_that_reaches_both_processes_ends_in_good_order(own_site: Site) -> None:
     site = own_site
     site.overwrite("a.txt", "one\n")

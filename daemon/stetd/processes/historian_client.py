@@ -177,7 +177,7 @@ class Historian(asyncio.Protocol):
 
     def follow(self) -> None:
         """The journal has grown: tell it soon."""
-        if self._telling is None:
+        if self._telling is None and not self._full:
             self._telling = self._loop.call_later(_GATHER_S, self._tell)
 
     async def ask(
@@ -333,7 +333,7 @@ class Historian(asyncio.Protocol):
             self._telling.cancel()
             self._telling = None
         position = self._position()
-        if self._transport is not None and not self._full and self._told != position:
+        if self._transport is not None and self._told != position:
             self._told = position
             self._say(messages.Durable(segment=position.segment, offset=position.offset))
 
