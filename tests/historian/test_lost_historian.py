@@ -224,6 +224,19 @@ def test_a_client_sees_its_own_edit_though_the_historian_was_asked_more_than_it_
     assert all(other.result_of(other.receive())["commits"] == [] for other in others)
 
 
+def test_status_does_not_wait_for_it(own_site: Site) -> None:
+    site = own_site
+    pid = historian_of(site.daemon)
+    assert pid is not None
+    assert site.person.call("status")["shadow_bytes"] > 0
+    os.kill(pid, signal.SIGSTOP)
+    began = time.monotonic()
+    told = site.person.call("status")
+    assert time.monotonic() - began < 10
+    assert told["workspaces"] == 1
+    assert "shadow_bytes" not in told
+
+
 def test_a_stop_that_reaches_both_processes_ends_in_good_order(own_site: Site) -> None:
     site = own_site
     site.overwrite("a.txt", "one\n")
