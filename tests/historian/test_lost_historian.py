@@ -237,6 +237,19 @@ def test_status_does_not_wait_for_it(own_site: Site) -> None:
     assert "shadow_bytes" not in told
 
 
+def test_a_tool_does_not_wait_for_it_longer_than_it_says(own_site: Site) -> None:
+    site = own_site
+    site.overwrite("a.txt", "one\n")
+    pid = historian_of(site.daemon)
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    began = time.monotonic()
+    told = site.agent.call("observe", phase="before", tool="Bash", use="u1", within=1)
+    assert time.monotonic() - began < 10
+    assert not told["complete"]
+    assert "not answered in time" in told["warnings"][0]
+
+
 def test_a_stop_that_reaches_both_processes_ends_in_good_order(own_site: Site) -> None:
     site = own_site
     site.overwrite("a.txt", "one\n")
