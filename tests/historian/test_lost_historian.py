@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import threading
 import time
 from collections import Counter
@@ -202,6 +203,45 @@ def test_no_checkpoint_is_taken_without_it(own_site: Site) -> None:
     site.connect()
     assert [each["commit"] for each in site.log(limit=20)] == commits[::-1]
     assert site.fsck() == ""
+
+
+def killed_in_a_checkpoint(site: Site) -> Callable[[], None]:
+    pid = historian_of(site.daemon)
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    site.overwrite("a.txt", "two\n")
+    time.sleep(1)
+    os.kill(pid, signal.SIGKILL)
+    while "no checkpoint could be taken" not in site.daemon.log():
+        time.sleep(0.001)
+    return lambda: None
+
+
+def held_up_in_a_checkpoint(site: Site) -> Callable[[], None]:
+    replies = sqlite3.connect(site.daemon.state / "requests.sqlite3", isolation_level=None)
+    replies.execute("BEGIN EXCLUSIVE")
+    site.overwrite("a.txt", "two\n")
+    time.sleep(1)
+    return replies.close
+
+
+@pytest.mark.parametrize("trouble", [killed_in_a_checkpoint, held_up_in_a_checkpoint])
+def test_until_a_checkpoint_is_durable_no_file_is_forgotten(
+    own_site: Site, trouble: Callable[[Site], Callable[[], None]]
+) -> None:
+    """A file as a snapshot found it is what recovery goes by, and not what a call wrote before."""
+    site = own_site
+    site.overwrite("a.txt", "one\n")
+    time.sleep(1)  # a checkpoint
+    end = trouble(site)
+    site.write("a.txt", "one\n")
+    assert site.person.call("snapshot")["commit"]
+    site.daemon.kill()
+    end()
+    site.daemon.start(STET_BOOT_ID="another")
+    site.connect()
+    assert site.bytes_of("a.txt") == b"one\n"
+    assert [each["kind"] for each in site.log()] == ["snapshot", "edit", "edit"]
 
 
 def test_a_client_sees_its_own_edit_though_the_historian_was_asked_more_than_it_took(
