@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sqlite3
 import threading
@@ -19,6 +20,7 @@ from rigs import findings
 
 COMPLETE = bool(os.environ.get("STET_TEST_ALL"))
 WRITERS = 16 if COMPLETE else 4
+APPEND = {"operation": "append_eof", "newText": "more\n"}
 SECONDS = 60.0 if COMPLETE else 6.0
 
 
@@ -288,6 +290,33 @@ def test_a_tool_does_not_wait_for_it_longer_than_it_says(own_site: Site) -> None
     assert time.monotonic() - began < 10
     assert not told["complete"]
     assert "not answered in time" in told["warnings"][0]
+
+
+def other_whose_history_is_gone(site: Site, *, forgotten: bool) -> Site:
+    other = site.daemon.site("other")
+    other.overwrite("b.txt", "one\n")
+    other.log()
+    time.sleep(1)  # a checkpoint
+    if forgotten:
+        other.person.call("workspace_forget", root=str(other.root))
+    shutil.rmtree(other.shadow)
+    return other
+
+
+@pytest.mark.parametrize("forgotten", [True, False])
+def test_a_historian_begins_though_a_history_is_gone(own_site: Site, *, forgotten: bool) -> None:
+    site = own_site
+    other = other_whose_history_is_gone(site, forgotten=forgotten)
+    pid = historian_of(site.daemon)
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    commit = site.overwrite("a.txt", "two\n")["commit"]
+    assert site.log(limit=1)[0]["commit"] == commit
+    if not forgotten:
+        other.agent.send("patch", path="b.txt", patches=[APPEND])
+        time.sleep(0.5)
+        assert site.log(limit=1)[0]["commit"] == commit
+        assert "is no repository" in other.person.refusal("log").message
 
 
 def test_a_stop_that_reaches_both_processes_ends_in_good_order(own_site: Site) -> None:
