@@ -303,6 +303,16 @@ def other_whose_history_is_gone(site: Site, *, forgotten: bool) -> Site:
     return other
 
 
+def test_a_history_that_is_gone_holds_up_no_checkpoint(own_site: Site) -> None:
+    site = own_site
+    other_whose_history_is_gone(site, forgotten=True)
+    for number in range(2):
+        site.overwrite("a.txt", f"{number}\n")
+        time.sleep(1)
+        assert site.log(limit=1)
+    assert "trouble" not in site.person.call("status")
+
+
 @pytest.mark.parametrize("forgotten", [True, False])
 def test_a_historian_begins_though_a_history_is_gone(own_site: Site, *, forgotten: bool) -> None:
     site = own_site
