@@ -94,6 +94,9 @@ class Following:
                 self._take(record)
                 if place >= mark and record.request is not None:
                     self.requests.append(answered(record))
+        for line in self._lines.values():
+            if line.repository is not None:
+                line.repository.rest()
 
     def set_references(self, disk: Disk) -> None:
         """Let each history begin where the journal says: without syncs it may be further."""
