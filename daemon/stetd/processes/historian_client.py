@@ -167,7 +167,9 @@ class Historian(asyncio.Protocol):
             self._running = self._run(far)
         except OSError as error:
             _log.error("no historian can be started: %s", error)
+            self.trouble = f"the process that keeps it can't be started: {error.strerror}"
             near.close()
+            self._ask_again()
             self._start_later()
             return
         finally:
@@ -267,12 +269,7 @@ class Historian(asyncio.Protocol):
         self.trouble = None
         self._told = None
         self._tell()
-        for number, waiting in list(self._waiting.items()):
-            if waiting.asked < _MOST_ASKED:
-                waiting.asked += 1
-                self._say(waiting.message)
-            else:
-                self._settle(number, error=refused_anew(_LOST))
+        self._ask_again()
         self._watch()
 
     def pause_writing(self) -> None:
@@ -323,6 +320,15 @@ class Historian(asyncio.Protocol):
     def _start_again(self) -> None:
         self._timer = None
         self._starting = self._loop.create_task(self.start())
+
+    def _ask_again(self) -> None:
+        """Ask what was not answered, but for what was asked often enough: that is refused."""
+        for number, waiting in list(self._waiting.items()):
+            if waiting.asked < _MOST_ASKED:
+                waiting.asked += 1
+                self._say(waiting.message)
+            else:
+                self._settle(number, error=refused_anew(_LOST))
 
     def _say(self, message: messages.Message) -> None:
         if self._transport is not None:
