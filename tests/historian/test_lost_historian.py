@@ -329,6 +329,20 @@ def test_a_historian_begins_though_a_history_is_gone(own_site: Site, *, forgotte
         assert "is no repository" in other.person.refusal("log").message
 
 
+def test_one_that_hangs_does_not_outlive_its_engine(own_site: Site) -> None:
+    """It would hold the locks, so that no other daemon could be started."""
+    site = own_site
+    commit = site.overwrite("a.txt", "one\n")["commit"]
+    assert site.log()
+    pid = historian_of(site.daemon)
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    site.daemon.kill()
+    site.daemon.start()
+    site.connect()
+    assert site.log()[0]["commit"] == commit
+
+
 def test_a_stop_that_reaches_both_processes_ends_in_good_order(own_site: Site) -> None:
     site = own_site
     site.overwrite("a.txt", "one\n")
