@@ -7,6 +7,7 @@ import re
 import subprocess
 import time
 import zlib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +130,24 @@ def test_the_secret_is_nowhere_and_all_else_is_there(own_site: Site) -> None:
     assert SECRET.encode() not in everything(site)
     assert site.person.call("verify")["problems"] == []
     assert [info["commit"] for info in site.log(limit=100)] == [info["commit"] for info in log]
+
+
+def test_no_process_holds_what_was_removed(own_site: Site) -> None:
+    """A pack takes space, and can be read, as long as somebody has it open."""
+    site = own_site
+    site.overwrite("d/a.txt", SECRET)
+    site.overwrite("e/b.txt", "one\n")
+    site.person.call("gc")
+    site.restart()
+    site.overwrite("d/c.txt", "one\n")  # the historian reads the tree of d
+    site.log()
+    site.person.call("forget", path="d/a.txt")
+    engine = site.daemon.process.pid
+    children = Path(f"/proc/{engine}/task/{engine}/children").read_text().split()
+    for pid in [engine, *map(int, children)]:
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(FileNotFoundError):
+                assert ".pack (deleted)" not in os.readlink(descriptor)
 
 
 def test_noted_ids_still_lead_to_their_commits(own_site: Site) -> None:

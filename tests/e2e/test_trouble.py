@@ -294,6 +294,14 @@ def test_of_a_history_that_can_not_be_written_only_so_much_waits(own_site: Site)
     assert site.fsck() == ""
 
 
+def test_a_large_file_is_read_though_the_history_can_not_be_written(own_site: Site) -> None:
+    site = own_site
+    site.write("large.txt", BIG)
+    with unwritable(site.shadow):
+        site.overwrite("a.txt", "one\n")
+        assert site.agent.call("read", path="large.txt", start=2, end=2)["text"] == "line 0000001\n"
+
+
 # -- too many, and too late
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import sqlite3
 import threading
 import time
 from collections import Counter
@@ -18,6 +20,7 @@ from rigs import findings
 
 COMPLETE = bool(os.environ.get("STET_TEST_ALL"))
 WRITERS = 16 if COMPLETE else 4
+APPEND = {"operation": "append_eof", "newText": "more\n"}
 SECONDS = 60.0 if COMPLETE else 6.0
 
 
@@ -202,6 +205,142 @@ def test_no_checkpoint_is_taken_without_it(own_site: Site) -> None:
     site.connect()
     assert [each["commit"] for each in site.log(limit=20)] == commits[::-1]
     assert site.fsck() == ""
+
+
+def killed_in_a_checkpoint(site: Site) -> Callable[[], None]:
+    pid = historian_of(site.daemon)
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    site.overwrite("a.txt", "two\n")
+    time.sleep(1)
+    os.kill(pid, signal.SIGKILL)
+    while "no checkpoint could be taken" not in site.daemon.log():
+        time.sleep(0.001)
+    return lambda: None
+
+
+def held_up_in_a_checkpoint(site: Site) -> Callable[[], None]:
+    replies = sqlite3.connect(site.daemon.state / "requests.sqlite3", isolation_level=None)
+    replies.execute("BEGIN EXCLUSIVE")
+    site.overwrite("a.txt", "two\n")
+    time.sleep(1)
+    return replies.close
+
+
+@pytest.mark.parametrize("trouble", [killed_in_a_checkpoint, held_up_in_a_checkpoint])
+def test_until_a_checkpoint_is_durable_no_file_is_forgotten(
+    own_site: Site, trouble: Callable[[Site], Callable[[], None]]
+) -> None:
+    """A file as a snapshot found it is what recovery goes by, and not what a call wrote before."""
+    site = own_site
+    site.overwrite("a.txt", "one\n")
+    time.sleep(1)  # a checkpoint
+    end = trouble(site)
+    site.write("a.txt", "one\n")
+    assert site.person.call("snapshot")["commit"]
+    site.daemon.kill()
+    end()
+    site.daemon.start(STET_BOOT_ID="another")
+    site.connect()
+    assert site.bytes_of("a.txt") == b"one\n"
+    assert [each["kind"] for each in site.log()] == ["snapshot", "edit", "edit"]
+
+
+def test_a_client_sees_its_own_edit_though_the_historian_was_asked_more_than_it_took(
+    own_site: Site,
+) -> None:
+    site = own_site
+    site.overwrite("a.txt", "one\n")
+    pid = historian_of(site.daemon)
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    others = [site.another(f"other-{number}") for number in range(3)]
+    for other in others:
+        other.send("log", text="x" * 400_000)
+    time.sleep(0.2)
+    commit = site.overwrite("a.txt", "two\n")["commit"]
+    site.agent.send("log", limit=1)
+    time.sleep(0.2)
+    os.kill(pid, signal.SIGCONT)
+    assert site.agent.result_of(site.agent.receive())["commits"][0]["commit"] == commit
+    assert all(other.result_of(other.receive())["commits"] == [] for other in others)
+
+
+def test_status_does_not_wait_for_it(own_site: Site) -> None:
+    site = own_site
+    pid = historian_of(site.daemon)
+    assert pid is not None
+    assert site.person.call("status")["shadow_bytes"] > 0
+    os.kill(pid, signal.SIGSTOP)
+    began = time.monotonic()
+    told = site.person.call("status")
+    assert time.monotonic() - began < 10
+    assert told["workspaces"] == 1
+    assert "shadow_bytes" not in told
+
+
+def test_a_tool_does_not_wait_for_it_longer_than_it_says(own_site: Site) -> None:
+    site = own_site
+    site.overwrite("a.txt", "one\n")
+    pid = historian_of(site.daemon)
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    began = time.monotonic()
+    told = site.agent.call("observe", phase="before", tool="Bash", use="u1", within=1)
+    assert time.monotonic() - began < 10
+    assert not told["complete"]
+    assert "not answered in time" in told["warnings"][0]
+
+
+def other_whose_history_is_gone(site: Site, *, forgotten: bool) -> Site:
+    other = site.daemon.site("other")
+    other.overwrite("b.txt", "one\n")
+    other.log()
+    time.sleep(1)  # a checkpoint
+    if forgotten:
+        other.person.call("workspace_forget", root=str(other.root))
+    shutil.rmtree(other.shadow)
+    return other
+
+
+def test_a_history_that_is_gone_holds_up_no_checkpoint(own_site: Site) -> None:
+    site = own_site
+    other_whose_history_is_gone(site, forgotten=True)
+    for number in range(2):
+        site.overwrite("a.txt", f"{number}\n")
+        time.sleep(1)
+        assert site.log(limit=1)
+    assert "trouble" not in site.person.call("status")
+
+
+@pytest.mark.parametrize("forgotten", [True, False])
+def test_a_historian_begins_though_a_history_is_gone(own_site: Site, *, forgotten: bool) -> None:
+    site = own_site
+    other = other_whose_history_is_gone(site, forgotten=forgotten)
+    pid = historian_of(site.daemon)
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    commit = site.overwrite("a.txt", "two\n")["commit"]
+    assert site.log(limit=1)[0]["commit"] == commit
+    if not forgotten:
+        other.agent.send("patch", path="b.txt", patches=[APPEND])
+        time.sleep(0.5)
+        assert site.log(limit=1)[0]["commit"] == commit
+        assert "is no repository" in other.person.refusal("log").message
+
+
+def test_one_that_hangs_does_not_outlive_its_engine(own_site: Site) -> None:
+    """It would hold the locks, so that no other daemon could be started."""
+    site = own_site
+    commit = site.overwrite("a.txt", "one\n")["commit"]
+    assert site.log()
+    pid = historian_of(site.daemon)
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    site.daemon.kill()
+    site.daemon.start()
+    site.connect()
+    assert site.log()[0]["commit"] == commit
 
 
 def test_a_stop_that_reaches_both_processes_ends_in_good_order(own_site: Site) -> None:

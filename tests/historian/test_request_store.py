@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -60,3 +61,40 @@ def test_same_record_may_be_added_again(path: str) -> None:
         store.add([record(1)], keep_calls=10, forget_before=0)
     assert store.find("w", "s", "r1") == record(1)
     store.close()
+
+
+def found(store: RequestStore) -> None:
+    assert store.find("w", "s", "r7") is None
+
+
+def listed(store: RequestStore) -> None:
+    keys = store.keys()
+    assert keys == []
+
+
+def added(store: RequestStore) -> None:
+    store.add([record(1001)], keep_calls=10, forget_before=0)
+    assert store.find("w", "s", "r1001") == record(1001)
+
+
+@pytest.mark.parametrize("use", [found, listed, added])
+@pytest.mark.parametrize("when", ["before it is opened", "later"])
+def test_damaged_file_is_set_aside(
+    path: str, when: str, use: Callable[[RequestStore], None]
+) -> None:
+    """Wherever it is damaged, and whoever comes upon it; its beginning is sound."""
+    store = RequestStore(path)
+    store.add([record(n) for n in range(1000)], keep_calls=2000, forget_before=0)
+    store.close()
+    later = RequestStore(path) if when == "later" else None
+    file = Path(path)
+    content = file.read_bytes()
+    file.write_bytes(content[:4096] + b"\xaa" * (len(content) - 4096))
+    store = later or RequestStore(path)
+    use(store)
+    assert Path(f"{path}.damaged").exists()
+    store.add([record(1002)], keep_calls=10, forget_before=0)
+    store.close()
+    again = RequestStore(path)
+    assert again.find("w", "s", "r1002") == record(1002)
+    again.close()

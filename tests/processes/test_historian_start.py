@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import socket
 
 import pytest
 
+from stet.wire.failures import Kind, Refused
 from stetd.processes import historian_messages as messages
 from stetd.processes.historian_client import Base, Historian
 from stetd.storage.journal import Position
@@ -56,5 +59,25 @@ def test_it_is_told_where_to_begin_before_anything_else(turns: int) -> None:
         asked.cancel()
         historian._closing = True
         peers[0].kill()
+
+    asyncio.run(story())
+
+
+def test_a_question_is_refused_while_none_can_be_started() -> None:
+    """Its program is replaced just now, or there are too many processes."""
+
+    def run(_: socket.socket) -> Peer:
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        historian = Historian(loop, "/state", options(), run, Base(), lambda: Position(1, 8))
+        await historian.start()
+        with pytest.raises(Refused) as refused:
+            await asyncio.wait_for(historian.ask("log", {}, str), 20)
+        assert refused.value.kind == Kind.OVERLOADED
+        assert historian.trouble is not None
+        assert os.strerror(errno.EAGAIN) in historian.trouble
+        await historian.close()
 
     asyncio.run(story())

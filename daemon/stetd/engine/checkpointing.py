@@ -69,6 +69,8 @@ class Checkpoints:
         self.on_begin: Callable[[], None] = lambda: None
         #: Called when one has ended: the next may be due by now.
         self.on_end: Callable[[], None] = lambda: None
+        #: What ``State.unsynced`` was when the one began that runs; it comes back if that fails.
+        self.syncing: dict[str, set[str]] = {}
         #: The newest one that is durable, of those that this daemon has taken.
         self.recorded: Checkpoint | None = None
         #: Something has been journalled since the last one was begun.
@@ -134,7 +136,8 @@ class Checkpoints:
         self.on_begin()
         snapshot = self._state.checkpoint(position.segment, position.offset)
         requests = list(self._state.requests.values())
-        unsynced, self._state.unsynced = self._state.unsynced, {}
+        unsynced = self.syncing = self._state.unsynced
+        self._state.unsynced = {}
         worktrees = {name: ws.worktree for name, ws in self._state.open.items()}
 
         def sync_files() -> None:
@@ -170,6 +173,9 @@ class Checkpoints:
     def _defer(self) -> None:
         self.running = False
         self.needed = True
+        for name, paths in self.syncing.items():
+            self._state.unsynced.setdefault(name, set()).update(paths)
+        self.syncing = {}
         self._not_before = time.monotonic() + self._limits.checkpoint_idle_s
 
     def _tell(self, waiting: list[Callable[[], None]]) -> None:
@@ -208,6 +214,7 @@ class Checkpoints:
         else:
             failpoint("checkpoint.recorded")
             self.recorded = snapshot
+            self.syncing = {}
             self._historian.base = Base.of(snapshot)
             await self._forget_what_is_kept(snapshot, requests)
             self.running = False

@@ -17,7 +17,7 @@ from stetd.history.objects import NewObject
 from stetd.processes.historian_messages import Begin
 from stetd.repository.git_writer import Background
 from stetd.repository.references import HISTORY, write_reference
-from stetd.repository.stored_objects import MissingObject, StoredObjects
+from stetd.repository.stored_objects import BrokenRepository, MissingObject, StoredObjects
 from stetd.state.state import shadow_path
 from stetd.state.workspace import head_at
 from stetd.storage.disk import Disk
@@ -96,6 +96,9 @@ class Following:
                 self._take(record)
                 if place >= mark and record.request is not None:
                     self.requests.append(answered(record))
+        for line in self._lines.values():
+            if line.repository is not None:
+                line.repository.rest()
 
     def set_references(self, disk: Disk) -> None:
         """Let each history begin where the journal says: without syncs it may be further."""
@@ -103,15 +106,15 @@ class Following:
             if start.head is None or name in self.begin.held:
                 continue
             shadow = shadow_path(self.begin.state, name)
-            with closing(StoredObjects(shadow)) as repository:
-                head = None
-                with suppress(MissingObject):  # the reference is damaged
-                    head = repository.head()
-                try:
+            try:
+                with closing(StoredObjects(shadow)) as repository:
+                    head = None
+                    with suppress(MissingObject):  # the reference is damaged
+                        head = repository.head()
                     if head != start.head and repository.is_commit(start.head):
                         write_reference(shadow, HISTORY, start.head, disk)
-                except OSError as error:
-                    _log.error("the reference of %s can't be written: %s", shadow, error)
+            except (BrokenRepository, OSError) as error:
+                _log.error("the reference of %s can't be written: %s", shadow, error)
 
     def trouble_of(self, shadow: str) -> str | None:
         """Why a history can't be gone on with; None if it can."""
@@ -172,7 +175,7 @@ class Following:
             return
         try:
             objects = self._made(line, record)
-        except (MissingObject, RecordContradicts, OSError) as error:
+        except (BrokenRepository, MissingObject, RecordContradicts, OSError) as error:
             line.trouble = str(error)
             _log.error("the history in %s can't be gone on with: %s", line.shadow, error)
             return
@@ -181,7 +184,9 @@ class Following:
         self.background.write(record.number, line.shadow, objects, line.head.commit)
 
     def _made(self, line: _Line, record: Change | Abort) -> list[NewObject]:
-        """The objects of a record. Raises MissingObject, RecordContradicts, OSError."""
+        """The objects of a record. Raises BrokenRepository, MissingObject, RecordContradicts,
+        OSError.
+        """
         if line.repository is None:
             line.repository = StoredObjects(line.shadow)
             line.head = head_at(line.repository, line.start.head, line.start.commits)

@@ -6,6 +6,7 @@ Following the journal is quick and done at once. What takes longer has threads: 
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import logging
 import os
@@ -39,6 +40,7 @@ from stetd.storage.progress import Progress
 _log = logging.getLogger(__name__)
 #: Questions that are answered at a time, beside one that takes long.
 _ANSWERING = 4
+_PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -47,6 +49,9 @@ def main(arguments: Sequence[str]) -> int:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         # Meant for the daemon, which says when it is over; who stops it sends them to both.
         signal.signal(number, signal.SIG_IGN)
+    # If it hangs when its engine is killed, it must not hold the locks of the directories.
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     failpoints.engine = os.getppid()
     os.umask(0o077)
     logs.set_up(level)

@@ -230,15 +230,19 @@ class Caller:
                 result = msgspec.structs.replace(result, diff=diff)
         return result
 
-    async def ask(self, question: str, params: object, result: type[T]) -> T:
+    async def ask(
+        self, question: str, params: object, result: type[T], *, of_history: bool = True
+    ) -> T:
         """Ask the historian about this client's workspace; the answer, of this type.
 
         One question at a time, and only once the client has taken the replies before, so that no
-        long replies gather.
+        long replies gather. ``of_history``: Git must have all of it; else only files are read.
         """
         place = await self.on_writer(
             lambda: self.shared.writer.place(self.open_workspace(present=True), self.directory)
         )
+        if not of_history:
+            place = msgspec.structs.replace(place, number=0)
         async with self._reading:
             if self.client is not None:
                 await self.client.taken()

@@ -39,7 +39,7 @@ async def read(caller: Caller, wanted: Read) -> object:
         except Refused as refusal:
             if refusal.kind != Kind.FILE_TOO_LARGE or place.max_file_bytes <= _SMALL_BYTES:
                 raise
-    return await caller.ask("read", wanted, ReadResult)
+    return await caller.ask("read", wanted, ReadResult, of_history=wanted.at is not None)
 
 
 async def export(caller: Caller, wanted: Export) -> ExportResult:

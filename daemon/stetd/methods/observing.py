@@ -26,6 +26,8 @@ from stetd.transaction.parameters import Observe, check_label, convert, invalid,
 _MOST_SECONDS = 10.0
 #: So long a scan waits at least for those of others.
 _TRIED_S = 0.01
+#: Seconds that its answer has to come, after it has ended in time.
+_ANSWERED_S = 0.3
 #: What is seen for the first time is recorded in so many files and bytes a call, so that
 #: others get their turn in between.
 _CHUNK_FILES = 64
@@ -140,7 +142,10 @@ async def _scan(caller: Caller, asked: Observe, deadline: float) -> Differing:
     try:
         most = caller.shared.settings.observe_max_files
         looking = Looking(most, deadline, list(asked.late or ()))
-        return await caller.ask("look at the workspace", looking, Differing)
+        scanned = caller.ask("look at the workspace", looking, Differing)
+        return await asyncio.wait_for(scanned, deadline - time.monotonic() + _ANSWERED_S)
+    except TimeoutError:
+        return Differing(why="the process that scans has not answered in time")
     finally:
         lock.release()
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from contextlib import suppress
 
 import msgspec
 
 from stet.wire.events import EVENTS, Subscribed
+from stet.wire.failures import Refused
 from stet.wire.messages import MAX_DEPTH, MAX_VALUES
 from stet.wire.results import ReloadResult, StatusResult, WorkInfo
 from stetd import __version__
@@ -20,6 +22,9 @@ from stetd.planning.calls import MAX_CALLS
 from stetd.server.subscribers import Subscriber
 from stetd.transaction.parameters import NoParams, Subscribe, invalid
 
+#: Seconds for which the sizes of the histories are waited for. They are left out where the
+#: historian does not answer.
+_SIZES_S = 3.0
 #: Options that are limits, and limits that are no options.
 _LIMITS = (*(name for name in OPTIONS if name.startswith("max_")), "frame_timeout_s")
 _FIXED_LIMITS = {
@@ -44,8 +49,11 @@ async def status(caller: Caller, _: NoParams) -> StatusResult:
             config_error=reloading.error if reloading else None,
             last_error=shared.last_error(),
         )
-    sizes = await shared.writer.historian.ask("sizes", shadows, int)
-    return msgspec.structs.replace(counts, shadow_bytes=sizes)
+    with suppress(TimeoutError, Refused):
+        asked = shared.writer.historian.ask("sizes", shadows, int)
+        sizes = await asyncio.wait_for(asked, _SIZES_S)
+        counts = msgspec.structs.replace(counts, shadow_bytes=sizes)
+    return counts
 
 
 def _counts(caller: Caller) -> tuple[StatusResult, list[str]]:

@@ -167,7 +167,9 @@ class Historian(asyncio.Protocol):
             self._running = self._run(far)
         except OSError as error:
             _log.error("no historian can be started: %s", error)
+            self.trouble = f"the process that keeps it can't be started: {error.strerror}"
             near.close()
+            self._ask_again()
             self._start_later()
             return
         finally:
@@ -177,7 +179,7 @@ class Historian(asyncio.Protocol):
 
     def follow(self) -> None:
         """The journal has grown: tell it soon."""
-        if self._telling is None:
+        if self._telling is None and not self._full:
             self._telling = self._loop.call_later(_GATHER_S, self._tell)
 
     async def ask(
@@ -267,12 +269,7 @@ class Historian(asyncio.Protocol):
         self.trouble = None
         self._told = None
         self._tell()
-        for number, waiting in list(self._waiting.items()):
-            if waiting.asked < _MOST_ASKED:
-                waiting.asked += 1
-                self._say(waiting.message)
-            else:
-                self._settle(number, error=refused_anew(_LOST))
+        self._ask_again()
         self._watch()
 
     def pause_writing(self) -> None:
@@ -324,6 +321,15 @@ class Historian(asyncio.Protocol):
         self._timer = None
         self._starting = self._loop.create_task(self.start())
 
+    def _ask_again(self) -> None:
+        """Ask what was not answered, but for what was asked often enough: that is refused."""
+        for number, waiting in list(self._waiting.items()):
+            if waiting.asked < _MOST_ASKED:
+                waiting.asked += 1
+                self._say(waiting.message)
+            else:
+                self._settle(number, error=refused_anew(_LOST))
+
     def _say(self, message: messages.Message) -> None:
         if self._transport is not None:
             self._transport.write(messages.encoded(message))
@@ -333,7 +339,7 @@ class Historian(asyncio.Protocol):
             self._telling.cancel()
             self._telling = None
         position = self._position()
-        if self._transport is not None and not self._full and self._told != position:
+        if self._transport is not None and self._told != position:
             self._told = position
             self._say(messages.Durable(segment=position.segment, offset=position.offset))
 

@@ -24,8 +24,8 @@ class Message(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 class Place(Message, frozen=True):
     """The workspace that a question is about, as it was when the question came.
 
-    ``number``: the record that the answer must have seen. ``directory``: the session's, relative to
-    the root. ``inner``: the workspaces inside this one, as prefixes of their paths.
+    ``number``: the record that the answer must have seen; 0: none. ``directory``: the session's,
+    relative to the root. ``inner``: the workspaces inside this one, as prefixes of their paths.
     """
 
     name: str

@@ -77,6 +77,8 @@ class _Unsynced:
     recent: set[str] = field(default_factory=set)
 
     def sync(self, disk: Disk, repository: str) -> None:
+        if not self.files:
+            return  # and the repository may be gone by now
         folders = {os.path.dirname(path) for path in self.files}
         for path in sorted(self.files):
             disk.sync_path(path)

@@ -396,10 +396,14 @@ class ObjectFiles:
         self._packs: list[Pack] | None = None
 
     def close(self) -> None:
+        """Close the packs, and forget them; they are looked for when something is looked up."""
+        self.rest()
+        self._packs = None
+
+    def rest(self) -> None:
         """Close the packs; they are opened again when something is looked up."""
         for pack in self._packs or ():
             pack.close()
-        self._packs = None
 
     def read(self, oid: str) -> tuple[str, bytes]:
         """Kind and content of an object, which are whole. Raises Missing, Damaged.

@@ -160,6 +160,10 @@ class StoredObjects:
         self._stored.shallow = read_shallow(self.path)
         self.commit.cache_clear()  # a commit may have become the oldest, or be gone
 
+    def rest(self) -> None:
+        """Have no pack open until the next look-up: one that is removed would still take space."""
+        self._stored.files.rest()
+
     def close(self) -> None:
         """Release the files. What is remembered goes with the handle."""
         self._stored.files.close()

@@ -74,7 +74,7 @@ class State:
     troubles: dict[str, str] = field(default_factory=dict)
     #: Highest journal record number in use.
     number: int = 0
-    #: Paths written since the last checkpoint, by workspace name.
+    #: Paths written since the last checkpoint was begun, by workspace name.
     unsynced: dict[str, set[str]] = field(default_factory=dict)
     #: Which boot this is; grants are measured within one.
     boot: str = ""

@@ -118,7 +118,8 @@ def _paths(writer: Writer, workspace: Workspace, head: Head, new: Head) -> list[
     """
     load = workspace.repository.load_tree
     changed = []
-    for path in sorted(writer.state.unsynced.get(workspace.name, ())):
+    unsynced = writer.state.unsynced, writer.checkpoints.syncing
+    for path in sorted({path for each in unsynced for path in each.get(workspace.name, ())}):
         if workspace.excludes(path):
             continue  # that the snapshot lacks it says nothing about the disk
         before, after = _image(head, path, load), _image(new, path, load)

@@ -16,14 +16,17 @@ import errno
 import logging
 import os
 import sqlite3
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 from stetd.historian.index.history_index import is_corrupt, primary_code, transaction
 from stetd.storage.disk import SyncFailed
 from stetd.storage.request_record import VERSION, RequestRecord, check_version
 
 _log = logging.getLogger(__name__)
+T = TypeVar("T")
 _SYNC_FAILED = (sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC)
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS requests (
@@ -48,21 +51,16 @@ def _as_os_error(path: str) -> Iterator[None]:
 
 
 class RequestStore:
-    """The table, on one connection (one thread). Methods raise OSError, SyncFailed."""
+    """The table, on one connection. Methods raise OSError, SyncFailed."""
 
     def __init__(self, path: str) -> None:
         self._path = path
+        self._using = threading.Lock()
         with _as_os_error(path):
             try:
                 self._db = _opened(path)
             except sqlite3.DatabaseError as error:
-                if not is_corrupt(error):
-                    raise
-                _log.error("%s: %s; it is set aside, and old requests are forgotten", path, error)
-                for suffix in ("", "-wal", "-shm"):
-                    if os.path.exists(path + suffix):
-                        os.replace(path + suffix, f"{path}{suffix}.damaged")
-                self._db = _opened(path)
+                self._db = _begun_anew(path, error)
 
     def close(self) -> None:
         """Close the connection."""
@@ -74,37 +72,51 @@ class RequestStore:
             "SELECT workspace, session, request, digest, reply, time, seq FROM requests"
             " WHERE workspace = ? AND session = ? AND request = ?"
         )
-        with _as_os_error(self._path):
-            row = self._db.execute(sql, (workspace, session, request)).fetchone()
+        row = self._do(lambda db: db.execute(sql, (workspace, session, request)).fetchone())
         return RequestRecord(*row) if row else None
 
-    def keys(self) -> Iterator[tuple[str, str, str]]:
+    def keys(self) -> list[tuple[str, str, str]]:
         """Of all that are remembered."""
-        with _as_os_error(self._path):
-            yield from self._db.execute("SELECT workspace, session, request FROM requests")
+        sql = "SELECT workspace, session, request FROM requests"
+        return self._do(lambda db: db.execute(sql).fetchall())
 
     def add(self, records: Iterable[RequestRecord], *, keep_calls: int, forget_before: int) -> None:
         """Remember records, durably, and forget old ones.
 
         Forgotten is what is both older than the time and not among the newest calls.
         """
-        with _as_os_error(self._path), transaction(self._db) as db:
-            db.executemany(
-                "INSERT OR REPLACE INTO requests VALUES (?, ?, ?, ?, ?, ?, ?)",
-                [
-                    (r.workspace, r.session, r.request, r.digest, r.reply, r.time, r.seq)
-                    for r in records
-                ],
-            )
-            db.execute(
-                "DELETE FROM requests WHERE time < ? AND seq <="
-                " (SELECT seq FROM requests ORDER BY seq DESC LIMIT 1 OFFSET ?)",
-                (forget_before, keep_calls),
-            )
+
+        def add(db: sqlite3.Connection) -> None:
+            with transaction(db):
+                db.executemany(
+                    "INSERT OR REPLACE INTO requests VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    [
+                        (r.workspace, r.session, r.request, r.digest, r.reply, r.time, r.seq)
+                        for r in records
+                    ],
+                )
+                db.execute(
+                    "DELETE FROM requests WHERE time < ? AND seq <="
+                    " (SELECT seq FROM requests ORDER BY seq DESC LIMIT 1 OFFSET ?)",
+                    (forget_before, keep_calls),
+                )
+
+        self._do(add)
+
+    def _do(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do something with the table; with an empty one if it is damaged."""
+        with self._using, _as_os_error(self._path):
+            try:
+                return work(self._db)
+            except sqlite3.DatabaseError as error:
+                if is_corrupt(error):
+                    self._db.close()  # before there is another: it removes its log by name
+                self._db = _begun_anew(self._path, error)
+                return work(self._db)
 
     def rewrite(self, workspace: str, change: Callable[[bytes], bytes]) -> None:
         """Change the replies of a workspace, durably; what they were is nowhere in the file."""
-        with _as_os_error(self._path):
+        with self._using, _as_os_error(self._path):
             self._db.execute("PRAGMA secure_delete = ON")
             rows = self._db.execute(
                 "SELECT session, request, reply FROM requests WHERE workspace = ?", (workspace,)
@@ -117,6 +129,17 @@ class RequestStore:
                     db.execute(sql, (change(reply), workspace, session, request))
             self._db.execute("VACUUM")
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
+def _begun_anew(path: str, error: sqlite3.DatabaseError) -> sqlite3.Connection:
+    """An empty table in place of a damaged one, which is set aside; else raises the error."""
+    if not is_corrupt(error):
+        raise error
+    _log.error("%s: %s; it is set aside, and old requests are forgotten", path, error)
+    for suffix in ("", "-wal", "-shm"):
+        if os.path.exists(path + suffix):
+            os.replace(path + suffix, f"{path}{suffix}.damaged")
+    return _opened(path)
 
 
 def _opened(path: str) -> sqlite3.Connection:
