@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from stet.wire.failures import Kind, refuse
+from stet.wire.first_use import known
 from stet.wire.results import EditResult, FileChange
 from stetd.historian.index.keeping import discard
 from stetd.historian.index.request_store import RequestStore
@@ -93,7 +94,7 @@ def answer(library: Library, asked: messages.Ask, progress: Progress) -> object:
     """The answer. Raises Refused."""
     table = _ABOUT_ALL if asked.place is None else _ABOUT_A_PLACE
     expected, run = table[asked.question]
-    params = msgspec.msgpack.decode(asked.params, type=expected)
+    params = msgspec.msgpack.decode(asked.params, type=known(expected))
     try:
         if asked.place is None:
             return run(library, params, progress)
