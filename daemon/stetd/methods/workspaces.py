@@ -126,6 +126,7 @@ class Workspaces(msgspec.Struct, frozen=True):
     def forget(self, workspace: Workspace) -> None:
         """Take back that a workspace is allowed. Its history stays where it is."""
         state = self.writer.state
+        self.writer.end_grace()  # what was written late belongs to the history that ends here
         with writing(self.writer):  # the next checkpoint no longer knows its files
             workspace.worktree.sync(state.unsynced.get(workspace.name, ()))
         self.writer.record(WorkspaceForgotten(workspace.name))
@@ -184,8 +185,8 @@ def workspace_forget(caller: Caller, wanted: Root) -> WorkspaceInfo:
         caller.shared.workspaces.forget_unopened(deferred)
     else:
         workspace = caller.named_workspace(wanted.root)
-        name, info = workspace.name, _workspace_info(caller, workspace)
         caller.shared.workspaces.forget(workspace)
+        name, info = workspace.name, _workspace_info(caller, workspace)
     caller.shared.watched.pop(name, None)
     return info
 
