@@ -144,6 +144,17 @@ def test_what_is_written_late_is_recorded_before_a_workspace_is_forgotten(own_si
     assert site.person.call("verify")["problems"] == []
 
 
+def test_a_workspace_that_is_allowed_again_at_once_keeps_its_history(own_site: Site) -> None:
+    site = own_site
+    commit = site.overwrite("a.txt", "one\n")["commit"]
+    site.person.send("workspace_forget", root=str(site.root))
+    site.person.send("workspace_allow", root=str(site.root))
+    for _ in range(2):
+        assert site.person.result_of(site.person.receive())["head"] == commit
+    site.connect()
+    assert [each["commit"] for each in site.log()] == [commit]
+
+
 def test_allowing_a_workspace_again_changes_nothing(site: Site) -> None:
     site.overwrite("a.txt", "one\n")
     before = site.picture()

@@ -172,9 +172,17 @@ def writing(writer: Writer) -> Iterator[None]:
         raise io_failure(error) from error
 
 
-def workspace_allow(caller: Caller, wanted: Root) -> WorkspaceInfo:
-    """Allow a directory."""
-    return _workspace_info(caller, caller.shared.workspaces.allow(wanted.root))
+async def workspace_allow(caller: Caller, wanted: Root) -> WorkspaceInfo:
+    """Allow a directory; one that was forgotten once Git has all of its history."""
+    writer, workspaces = caller.shared.writer, caller.shared.workspaces
+    check_root(wanted.root)
+    name = workspace_name(os.path.realpath(wanted.root))
+    known = await caller.on_writer(lambda: writer.state.known.get(name))
+    shadow = shadow_path(writer.state.directory, name)
+    if known is not None and not known.allowed and os.path.isdir(shadow):
+        # What is not written yet would be taken for a history that was moved away.
+        await writer.historian.ask("reached", writer.state.number, type(None))
+    return await caller.on_writer(lambda: _workspace_info(caller, workspaces.allow(wanted.root)))
 
 
 def workspace_forget(caller: Caller, wanted: Root) -> WorkspaceInfo:
