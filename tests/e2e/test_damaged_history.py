@@ -225,6 +225,31 @@ def test_a_history_that_is_lost_can_be_given_up(two: tuple[Site, Site]) -> None:
     assert site.fsck() == ""
 
 
+def test_a_history_that_git_had_nothing_of_can_be_given_up(two: tuple[Site, Site]) -> None:
+    site, _ = two
+    daemon = site.daemon
+    site.overwrite("a.txt", "no checkpoint has it\n")
+    site.log()
+    daemon.kill()
+    reference = Path(site.shadow, "refs/heads/history")
+    reference.unlink()
+    reference.mkdir()
+    daemon.start()
+    assert "is damaged" in state_of(daemon, site.root)["trouble"]
+    person = daemon.control()
+    person.call("workspace_forget", root=str(site.root))
+    shutil.move(site.shadow, daemon.base / "moved away")
+    person.call("workspace_allow", root=str(site.root))
+    site.connect()
+    site.overwrite("b.txt", "a new history\n")
+    assert [each["kind"] for each in site.log()] == ["edit"]
+    daemon.kill()
+    daemon.start()
+    site.connect()
+    assert [each["kind"] for each in site.log()] == ["edit"]
+    assert site.person.call("verify")["problems"] == []
+
+
 def test_a_damaged_history_is_not_taken_for_a_new_one(two: tuple[Site, Site]) -> None:
     site, _ = two
     fill(site)
