@@ -204,7 +204,7 @@ class Checkpoints:
         failpoint("checkpoint.before_record")
         try:
             self._journal.append(snapshot)
-            await self._loop.run_in_executor(None, self._journal.sync_always)
+            await self._loop.run_in_executor(None, self._journal.sync_beside)
         except JournalBroken as error:
             self.running = False
             self._give_up(str(error))
