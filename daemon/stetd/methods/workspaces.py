@@ -129,7 +129,8 @@ class Workspaces(msgspec.Struct, frozen=True):
         state = self.writer.state
         self.writer.end_grace()  # what was written late belongs to the history that ends here
         with writing(self.writer):  # the next checkpoint no longer knows its files
-            workspace.worktree.sync(state.unsynced.get(workspace.name, ()))
+            for unsynced in (state.unsynced, self.writer.checkpoints.syncing):
+                workspace.worktree.sync(unsynced.get(workspace.name, ()))
         self.writer.record(WorkspaceForgotten(workspace.name))
         state.unsynced.pop(workspace.name, None)
         state.change_known(
