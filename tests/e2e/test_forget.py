@@ -334,6 +334,20 @@ def test_killed_in_the_middle_it_is_the_old_history_or_the_new(own_site: Site, p
     assert site.person.call("verify")["problems"] == []
 
 
+def test_what_has_failed_after_the_switch_is_finished_by_the_next(own_site: Site) -> None:
+    """The secret would stay in packs and replies until the daemon is started again."""
+    history_of(own_site)
+    person = own_site.person
+    in_the_way = own_site.daemon.state / "snapshots" / (Path(own_site.shadow).name + ".stat")
+    in_the_way.mkdir(parents=True)
+    assert person.refusal("forget", path=".env", clipboards=True).kind == Kind.IO_ERROR
+    assert SECRET.encode() in everything(own_site)
+    in_the_way.rmdir()
+    assert person.refusal("forget", path=".env").kind == Kind.FILE_NOT_FOUND  # it is done
+    assert SECRET.encode() not in everything(own_site)
+    assert person.call("verify")["problems"] == []
+
+
 def test_calls_beside_it_are_kept(own_site: Site) -> None:
     site = own_site
     for number in range(30):

@@ -73,6 +73,8 @@ class _Forgetting:
         asked = self.asked
         self._check_open()
         self.writer.end_grace()
+        if not asked.preview:  # one that has failed after its switch, as its refusal has advised
+            await finish(self.writer, self.workspace, self.progress)
         clipboards = self._clipboards()
         texts = list(clipboards.values())
         found = await self._left_out(texts)
