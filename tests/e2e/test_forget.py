@@ -348,6 +348,26 @@ def test_what_has_failed_after_the_switch_is_finished_by_the_next(own_site: Site
     assert person.call("verify")["problems"] == []
 
 
+def test_a_late_write_beside_it_does_not_bring_the_secret_back(own_site: Site) -> None:
+    site = own_site
+    file = site.root / ".env"
+    site.overwrite(".env", f"key = {SECRET}\n")
+    site.daemon.stop()
+    site.daemon.start(STET_FAILPOINT="forget.rewritten@sleep")
+    site.connect()
+    other = site.another("other")
+    with file.open("ab", buffering=0) as held:
+        site.person.send("forget", path=".env")
+        time.sleep(0.3)  # what is written late is recorded when it begins
+        patches = [{"operation": "overwrite", "newText": "clean\n"}]
+        other.call("patch", path=".env", patches=patches)
+        held.write(b"late\n")
+    site.person.result_of(site.person.receive())
+    time.sleep(2.2)  # longer than the grace period
+    assert site.log()[0]["kind"] == "forget"
+    assert SECRET.encode() not in everything(site)
+
+
 def test_calls_beside_it_are_kept(own_site: Site) -> None:
     site = own_site
     for number in range(30):
