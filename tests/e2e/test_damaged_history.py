@@ -250,6 +250,36 @@ def test_a_history_that_git_had_nothing_of_can_be_given_up(two: tuple[Site, Site
     assert site.person.call("verify")["problems"] == []
 
 
+def test_a_history_that_is_put_right_after_it_was_given_up_has_all_commits(
+    two: tuple[Site, Site],
+) -> None:
+    site, _ = two
+    daemon = site.daemon
+    site.overwrite("a.txt", "one\n")
+    site.restart()
+    site.overwrite("a.txt", "no checkpoint has it\n")
+    reference = Path(site.shadow, "refs/heads/history")
+    kept = [each["commit"] for each in site.log()]
+    oid = reference.read_text()
+    daemon.kill()
+    reference.unlink()
+    reference.mkdir()
+    daemon.start()
+    person = daemon.control()
+    person.call("workspace_forget", root=str(site.root))
+    reference.rmdir()
+    reference.write_text(oid)
+    assert person.call("workspace_allow", root=str(site.root))["head"] == kept[0]
+    site.connect()
+    kept.insert(0, site.overwrite("b.txt", "later\n")["commit"])
+    assert [each["commit"] for each in site.log()] == kept
+    daemon.kill()
+    daemon.start()
+    site.connect()
+    assert [each["commit"] for each in site.log()] == kept
+    assert site.person.call("verify")["problems"] == []
+
+
 def test_a_damaged_history_is_not_taken_for_a_new_one(two: tuple[Site, Site]) -> None:
     site, _ = two
     fill(site)

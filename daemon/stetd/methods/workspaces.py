@@ -84,9 +84,8 @@ class Workspaces(msgspec.Struct, frozen=True):
             repository = open_repository(
                 state.directory, name, state.disk, in_use=name in state.known
             )
-            # A person has moved a history away that was forgotten, or given one up of which Git
-            # has nothing: there will be another one.
-            anew = name in state.known and (known.head is None or repository.is_empty())
+            # A person has moved a history away that was forgotten: there will be another one.
+            anew = known.head is not None and repository.is_empty()
             known = begun_anew(known) if anew else known
             workspace = state.open_workspace(known, repository)
         except OSError as error:
