@@ -280,6 +280,36 @@ def test_a_history_that_is_put_right_after_it_was_given_up_has_all_commits(
     assert site.person.call("verify")["problems"] == []
 
 
+def test_a_history_that_is_given_up_keeps_no_checkpoint_from_being_taken(
+    two: tuple[Site, Site],
+) -> None:
+    site, other = two
+    daemon = site.daemon
+    fill(site)
+    site.restart()
+    site.overwrite("sub/a.txt", "no checkpoint has it\n")
+    kept = [each["commit"] for each in site.log()]
+    root_tree = loose(site, site.git("rev-parse", "history~1^{tree}").strip())
+    tree = root_tree.read_bytes()
+    daemon.kill()
+    removed(root_tree)
+    daemon.start()
+    assert_deferred(site)
+    person = daemon.control()
+    person.call("workspace_forget", root=str(site.root))
+    other.connect()
+    other.overwrite("a.txt", "one\n")
+    assert daemon.stop() == 0
+    assert "no checkpoint could be" not in daemon.log()
+    daemon.start()
+    root_tree.write_bytes(tree)
+    daemon.control().call("workspace_allow", root=str(site.root))
+    site.connect()
+    kept.insert(0, site.overwrite("b.txt", "later\n")["commit"])
+    assert [each["commit"] for each in site.log()] == kept
+    assert site.fsck() == ""
+
+
 def test_a_damaged_history_is_not_taken_for_a_new_one(two: tuple[Site, Site]) -> None:
     site, _ = two
     fill(site)

@@ -102,6 +102,10 @@ class Workspaces(msgspec.Struct, frozen=True):
                 raise damaged_history(str(error)) from error
             raise
         state.known[name] = msgspec.structs.replace(known, allowed=True)
+        if name in state.given_up:
+            state.given_up.remove(name)
+            if not anew:
+                self.writer.historian.restart()  # it could not go on with this history
         return workspace
 
     def _try_again(self, known: WorkspaceState) -> Workspace:

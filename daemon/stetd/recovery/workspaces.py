@@ -182,6 +182,8 @@ class Opening(msgspec.Struct, frozen=True):
 
         Its head stays, as the journal has it: a damaged history goes on only if Git has that.
         """
+        if known.name in self._damaged:
+            self.state.given_up.add(known.name)
         self.recovery.forget(known.name)
         self.state.troubles.pop(known.name, None)
         self._damaged.discard(known.name)
