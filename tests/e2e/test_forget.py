@@ -348,6 +348,25 @@ def test_what_has_failed_after_the_switch_is_finished_by_the_next(own_site: Site
     assert person.call("verify")["problems"] == []
 
 
+def test_what_has_failed_after_the_switch_is_finished_where_it_is_allowed_again(
+    own_site: Site,
+) -> None:
+    history_of(own_site)
+    person, root = own_site.person, str(own_site.root)
+    in_the_way = own_site.daemon.state / "snapshots" / (Path(own_site.shadow).name + ".stat")
+    in_the_way.mkdir(parents=True)
+    assert person.refusal("forget", path=".env", clipboards=True).kind == Kind.IO_ERROR
+    person.call("workspace_forget", root=root)
+    own_site.daemon.restart()
+    in_the_way.rmdir()
+    assert SECRET.encode() in everything(own_site)
+    own_site.daemon.control().call("workspace_allow", root=root)
+    deadline = time.monotonic() + 20
+    while SECRET.encode() in everything(own_site):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
 def test_a_late_write_beside_it_does_not_bring_the_secret_back(own_site: Site) -> None:
     site = own_site
     file = site.root / ".env"

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Workspaces(msgspec.Struct, frozen=True):
-    """Allows and forgets them. ``on_opened`` gets one that was deferred and is open now."""
+    """Allows and forgets them. ``on_opened`` gets one that is open now and was not before."""
 
     writer: Writer
     opening: Opening
@@ -106,6 +106,7 @@ class Workspaces(msgspec.Struct, frozen=True):
             state.given_up.remove(name)
             if not anew:
                 self.writer.historian.restart()  # it could not go on with this history
+        self.on_opened(workspace)
         return workspace
 
     def _try_again(self, known: WorkspaceState) -> Workspace:
