@@ -225,6 +225,91 @@ def test_a_history_that_is_lost_can_be_given_up(two: tuple[Site, Site]) -> None:
     assert site.fsck() == ""
 
 
+def test_a_history_that_git_had_nothing_of_can_be_given_up(two: tuple[Site, Site]) -> None:
+    site, _ = two
+    daemon = site.daemon
+    site.overwrite("a.txt", "no checkpoint has it\n")
+    site.log()
+    daemon.kill()
+    reference = Path(site.shadow, "refs/heads/history")
+    reference.unlink()
+    reference.mkdir()
+    daemon.start()
+    assert "is damaged" in state_of(daemon, site.root)["trouble"]
+    person = daemon.control()
+    person.call("workspace_forget", root=str(site.root))
+    shutil.move(site.shadow, daemon.base / "moved away")
+    person.call("workspace_allow", root=str(site.root))
+    site.connect()
+    site.overwrite("b.txt", "a new history\n")
+    assert [each["kind"] for each in site.log()] == ["edit"]
+    daemon.kill()
+    daemon.start()
+    site.connect()
+    assert [each["kind"] for each in site.log()] == ["edit"]
+    assert site.person.call("verify")["problems"] == []
+
+
+def test_a_history_that_is_put_right_after_it_was_given_up_has_all_commits(
+    two: tuple[Site, Site],
+) -> None:
+    site, _ = two
+    daemon = site.daemon
+    site.overwrite("a.txt", "one\n")
+    site.restart()
+    site.overwrite("a.txt", "no checkpoint has it\n")
+    reference = Path(site.shadow, "refs/heads/history")
+    kept = [each["commit"] for each in site.log()]
+    oid = reference.read_text()
+    daemon.kill()
+    reference.unlink()
+    reference.mkdir()
+    daemon.start()
+    person = daemon.control()
+    person.call("workspace_forget", root=str(site.root))
+    reference.rmdir()
+    reference.write_text(oid)
+    assert person.call("workspace_allow", root=str(site.root))["head"] == kept[0]
+    site.connect()
+    kept.insert(0, site.overwrite("b.txt", "later\n")["commit"])
+    assert [each["commit"] for each in site.log()] == kept
+    daemon.kill()
+    daemon.start()
+    site.connect()
+    assert [each["commit"] for each in site.log()] == kept
+    assert site.person.call("verify")["problems"] == []
+
+
+def test_a_history_that_is_given_up_keeps_no_checkpoint_from_being_taken(
+    two: tuple[Site, Site],
+) -> None:
+    site, other = two
+    daemon = site.daemon
+    fill(site)
+    site.restart()
+    site.overwrite("sub/a.txt", "no checkpoint has it\n")
+    kept = [each["commit"] for each in site.log()]
+    root_tree = loose(site, site.git("rev-parse", "history~1^{tree}").strip())
+    tree = root_tree.read_bytes()
+    daemon.kill()
+    removed(root_tree)
+    daemon.start()
+    assert_deferred(site)
+    person = daemon.control()
+    person.call("workspace_forget", root=str(site.root))
+    other.connect()
+    other.overwrite("a.txt", "one\n")
+    assert daemon.stop() == 0
+    assert "no checkpoint could be" not in daemon.log()
+    daemon.start()
+    root_tree.write_bytes(tree)
+    daemon.control().call("workspace_allow", root=str(site.root))
+    site.connect()
+    kept.insert(0, site.overwrite("b.txt", "later\n")["commit"])
+    assert [each["commit"] for each in site.log()] == kept
+    assert site.fsck() == ""
+
+
 def test_a_damaged_history_is_not_taken_for_a_new_one(two: tuple[Site, Site]) -> None:
     site, _ = two
     fill(site)

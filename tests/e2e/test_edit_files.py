@@ -439,3 +439,28 @@ def test_a_late_write_to_the_replaced_file_is_in_the_history() -> None:
         assert site.replace("a.txt", "two", "three")["outside"] is None
     finally:
         daemon.close()
+
+
+@pytest.mark.parametrize(("old", "new"), [("a", "a/b"), ("a/b", "a")])
+def test_a_late_write_hides_nothing_that_has_taken_the_name(old: str, new: str) -> None:
+    daemon = DaemonProcess({"grace_s": 0.3})
+    try:
+        daemon.start()
+        site = daemon.site("w")
+        file = site.write(old, "one\n")
+        with file.open("ab", buffering=0) as held:
+            site.replace(old, "one", "two")
+            file.unlink()
+            if "/" in old:
+                file.parent.rmdir()
+            site.overwrite(new, "new\n")
+            held.write(b"late\n")
+        deadline = time.monotonic() + 10
+        while len(site.log()) < 6:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert site.git("show", f"{site.log()[1]['commit']}:{old}") == "one\nlate\n"
+        assert site.git("ls-tree", "-r", "--name-only", "history").split() == [new]
+        assert site.git("show", f"history:{new}") == "new\n"
+    finally:
+        daemon.close()

@@ -334,6 +334,59 @@ def test_killed_in_the_middle_it_is_the_old_history_or_the_new(own_site: Site, p
     assert site.person.call("verify")["problems"] == []
 
 
+def test_what_has_failed_after_the_switch_is_finished_by_the_next(own_site: Site) -> None:
+    """The secret would stay in packs and replies until the daemon is started again."""
+    history_of(own_site)
+    person = own_site.person
+    in_the_way = own_site.daemon.state / "snapshots" / (Path(own_site.shadow).name + ".stat")
+    in_the_way.mkdir(parents=True)
+    assert person.refusal("forget", path=".env", clipboards=True).kind == Kind.IO_ERROR
+    assert SECRET.encode() in everything(own_site)
+    in_the_way.rmdir()
+    assert person.refusal("forget", path=".env").kind == Kind.FILE_NOT_FOUND  # it is done
+    assert SECRET.encode() not in everything(own_site)
+    assert person.call("verify")["problems"] == []
+
+
+def test_what_has_failed_after_the_switch_is_finished_where_it_is_allowed_again(
+    own_site: Site,
+) -> None:
+    history_of(own_site)
+    person, root = own_site.person, str(own_site.root)
+    in_the_way = own_site.daemon.state / "snapshots" / (Path(own_site.shadow).name + ".stat")
+    in_the_way.mkdir(parents=True)
+    assert person.refusal("forget", path=".env", clipboards=True).kind == Kind.IO_ERROR
+    person.call("workspace_forget", root=root)
+    own_site.daemon.restart()
+    in_the_way.rmdir()
+    assert SECRET.encode() in everything(own_site)
+    own_site.daemon.control().call("workspace_allow", root=root)
+    deadline = time.monotonic() + 20
+    while SECRET.encode() in everything(own_site):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_a_late_write_beside_it_does_not_bring_the_secret_back(own_site: Site) -> None:
+    site = own_site
+    file = site.root / ".env"
+    site.overwrite(".env", f"key = {SECRET}\n")
+    site.daemon.stop()
+    site.daemon.start(STET_FAILPOINT="forget.rewritten@sleep")
+    site.connect()
+    other = site.another("other")
+    with file.open("ab", buffering=0) as held:
+        site.person.send("forget", path=".env")
+        time.sleep(0.3)  # what is written late is recorded when it begins
+        patches = [{"operation": "overwrite", "newText": "clean\n"}]
+        other.call("patch", path=".env", patches=patches)
+        held.write(b"late\n")
+    site.person.result_of(site.person.receive())
+    time.sleep(2.2)  # longer than the grace period
+    assert site.log()[0]["kind"] == "forget"
+    assert SECRET.encode() not in everything(site)
+
+
 def test_calls_beside_it_are_kept(own_site: Site) -> None:
     site = own_site
     for number in range(30):

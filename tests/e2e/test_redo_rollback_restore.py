@@ -492,3 +492,18 @@ def test_clipboards_and_modes_are_not_touched(two: Site) -> None:
     after = two.picture()
     assert (after.clipboards, after.mode) == (before.clipboards, before.mode)
     assert before.clipboards == {"c": "LINE 1\n"}
+
+
+def test_restoring_a_file_leaves_directories_that_are_not_above_it(site: Site) -> None:
+    start = site.overwrite("a.txt", "one\n")["commit"]
+    patch = (
+        "*** Begin Patch\n*** Update File: a.txt\n@@\n-one\n+two\n"
+        "*** Add File: other/b.txt\n+b\n*** Add File: new/deep/c.txt\n+c\n*** End Patch"
+    )
+    site.agent.call("apply_patch", input=patch)
+    (site.root / "other/b.txt").unlink()
+    site.person.call("restore", path="new/deep/c.txt", at=start)
+    assert not (site.root / "new").exists()
+    site.person.call("restore", path="a.txt", at=start)
+    assert site.bytes_of("a.txt") == b"one\n"
+    assert (site.root / "other").is_dir()

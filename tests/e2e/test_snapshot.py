@@ -157,6 +157,19 @@ def test_git_directories_and_odd_things_are_left_out(own_site: Site) -> None:
     assert site.fsck() == ""
 
 
+def test_what_the_history_has_of_something_that_is_passed_over_stays(own_site: Site) -> None:
+    site = own_site
+    site.overwrite("sub/bare/a.txt", "by the agent\n")
+    site.overwrite("sub/gone.txt", "by the agent\n")
+    subprocess.run(["git", "init", "-q", "--bare", str(site.root / "sub/bare")], check=True)
+    (site.root / "sub/gone.txt").unlink()
+    result = site.person.call("snapshot")
+    assert [each["path"] for each in result["skipped"]] == ["sub/bare/"]
+    assert result["removed"] == 1
+    assert sorted(tree(site)) == ["sub/bare/a.txt"]
+    assert site.fsck() == ""
+
+
 def test_links_are_never_followed(own_site: Site) -> None:
     site = own_site
     outside = site.root.parent / "outside"

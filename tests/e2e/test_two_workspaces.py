@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,34 @@ def test_a_forgotten_workspace_takes_no_calls_and_keeps_its_history(own_site: Si
     site.agent.call("undo")
     assert not (site.root / "a.txt").exists()
     assert site.fsck() == ""
+
+
+def test_what_is_written_late_is_recorded_before_a_workspace_is_forgotten(own_site: Site) -> None:
+    site = own_site
+    file = site.write("a.txt", "one\n")
+    with file.open("ab", buffering=0) as held:
+        site.replace("a.txt", "one", "two")
+        held.write(b"late\n")
+        site.person.call("workspace_forget", root=str(site.root))
+    time.sleep(2.2)  # longer than the grace period
+    person = site.daemon.control()
+    person.call("workspace_allow", root=str(site.root))
+    site.connect()
+    assert [each["kind"] for each in site.log()] == ["outside", "outside", "edit", "outside"]
+    site.overwrite("b.txt", "b\n")
+    assert site.git("show", f"{site.log()[2]['commit']}:a.txt") == "one\nlate\n"
+    assert site.person.call("verify")["problems"] == []
+
+
+def test_a_workspace_that_is_allowed_again_at_once_keeps_its_history(own_site: Site) -> None:
+    site = own_site
+    commit = site.overwrite("a.txt", "one\n")["commit"]
+    site.person.send("workspace_forget", root=str(site.root))
+    site.person.send("workspace_allow", root=str(site.root))
+    for _ in range(2):
+        assert site.person.result_of(site.person.receive())["head"] == commit
+    site.connect()
+    assert [each["commit"] for each in site.log()] == [commit]
 
 
 def test_allowing_a_workspace_again_changes_nothing(site: Site) -> None:

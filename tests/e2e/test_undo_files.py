@@ -375,3 +375,17 @@ def test_undone_swap_gives_each_file_its_own_bits_again(
     assert state() == [("secret\n", first), ("public\n", second)]
     site.agent.call("redo")
     assert state() == [("public\n", second), ("secret\n", first)]
+
+
+def test_permission_bits_are_taken_back_where_the_file_is_now(site: Site) -> None:
+    private = site.write("a.txt", "one\n", mode=0o600)
+    tool = {"paths": ["a.txt"], "use": "u", "tool": "Bash"}
+    site.agent.call("observe", phase="before", **tool)
+    site.write("a.txt", "two\n", mode=0o640)
+    opened = site.agent.call("observe", phase="after", **tool)["commit"]
+    move = "*** Begin Patch\n*** Update File: a.txt\n*** Move to: b.txt\n*** End Patch"
+    site.agent.call("apply_patch", input=move)
+    site.agent.call("undo", commits=[opened])
+    assert not private.exists()
+    assert site.bytes_of("b.txt") == b"one\n"
+    assert (site.root / "b.txt").stat().st_mode & 0o777 == 0o600

@@ -195,13 +195,33 @@ def test_failed_sync_breaks_the_journal_for_good(tmp_path: Path, disk: FailingDi
         journal.append(*published(2))
 
 
+def test_a_failure_that_a_checkpoint_hears_of_is_not_kept_from_a_call(tmp_path: Path) -> None:
+    """The kernel tells a failure once to each open file: to whoever syncs first."""
+    told: set[int] = set()
+
+    class LinuxDisk(Disk):
+        def fdatasync(self, fd: int) -> None:
+            if failing and fd not in told:
+                told.add(fd)
+                raise SyncFailed(errno.EIO, "Input/output error")
+
+    failing = False
+    journal = opened(tmp_path, LinuxDisk())
+    journal.append(*published(1))
+    failing = True
+    with pytest.raises(JournalBroken):
+        journal.sync_beside()
+    with pytest.raises(JournalBroken):
+        journal.sync()
+
+
 def test_relaxed_durability_syncs_checkpoints_only(tmp_path: Path, disk: FailingDisk) -> None:
     journal = Journal(str(tmp_path), disk, boot="b", version="0.1", relaxed=True)
     disk.synced.clear()
     journal.append(*published(1))
     journal.sync()
     assert disk.synced == []
-    journal.sync_always()
+    journal.sync_beside()
     assert disk.synced == ["00000001.wal"]
     assert journal.sync_s == 0.0
 

@@ -159,7 +159,7 @@ class Checkpoints:
             # In a thread: a disk may take long for it.
             await self._loop.run_in_executor(None, sync_files)
             kept = [each.name for each in snapshot.workspaces if each.unsettled is not None]
-            await self._historian.make_durable(kept)
+            await self._historian.make_durable([*kept, *self._state.given_up])
         except SyncFailed as error:
             self._fail(error, waiting)
         except (HistorianLost, Refused, OSError) as error:
@@ -204,7 +204,7 @@ class Checkpoints:
         failpoint("checkpoint.before_record")
         try:
             self._journal.append(snapshot)
-            await self._loop.run_in_executor(None, self._journal.sync_always)
+            await self._loop.run_in_executor(None, self._journal.sync_beside)
         except JournalBroken as error:
             self.running = False
             self._give_up(str(error))

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import msgspec
 
 from stet.wire.failures import Refused
-from stetd.history.objects import Image, find_entry, object_id
+from stetd.history.objects import Image, find_entry, object_id, paths_in_the_way
 from stetd.state.workspace import Workspace
 from stetd.storage.worktree import read_descriptor
 from stetd.transaction.heads import Found, seal_found
@@ -133,21 +133,24 @@ def seal_late_write(late: LateWrite, number: int) -> Found | None:
     None if what was written late is the current content anyway.
     """
     workspace = late.workspace
-    stands = _standing_image(workspace, late.path)
+    tree, load = workspace.head.tree, workspace.repository.load_tree
+    # A directory may have the file's name by now, or a file that of a directory above it.
+    hidden = paths_in_the_way(tree, late.path, load)
+    stands = {path: _standing_image(workspace, path) for path in [late.path, *hidden]}
     image = Image(object_id("blob", late.data), late.mode)
-    if image.same_as(stands):
+    if image.same_as(stands[late.path]):
         return None
     return seal_found(
         [
             ("written late to the replaced file", {late.path: image}),
-            ("the file as it stands", {late.path: stands}),
+            ("the file as it stands", stands),
         ],
         {image.oid: late.data},
         head=workspace.head,
         number=number,
         time=int(time.time()),
         workspace=workspace.name,
-        load=workspace.repository.load_tree,
+        load=load,
     )
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Workspaces(msgspec.Struct, frozen=True):
-    """Allows and forgets them. ``on_opened`` gets one that was deferred and is open now."""
+    """Allows and forgets them. ``on_opened`` gets one that is open now and was not before."""
 
     writer: Writer
     opening: Opening
@@ -102,6 +102,11 @@ class Workspaces(msgspec.Struct, frozen=True):
                 raise damaged_history(str(error)) from error
             raise
         state.known[name] = msgspec.structs.replace(known, allowed=True)
+        if name in state.given_up:
+            state.given_up.remove(name)
+            if not anew:
+                self.writer.historian.restart()  # it could not go on with this history
+        self.on_opened(workspace)
         return workspace
 
     def _try_again(self, known: WorkspaceState) -> Workspace:
@@ -126,8 +131,10 @@ class Workspaces(msgspec.Struct, frozen=True):
     def forget(self, workspace: Workspace) -> None:
         """Take back that a workspace is allowed. Its history stays where it is."""
         state = self.writer.state
+        self.writer.end_grace()  # what was written late belongs to the history that ends here
         with writing(self.writer):  # the next checkpoint no longer knows its files
-            workspace.worktree.sync(state.unsynced.get(workspace.name, ()))
+            for unsynced in (state.unsynced, self.writer.checkpoints.syncing):
+                workspace.worktree.sync(unsynced.get(workspace.name, ()))
         self.writer.record(WorkspaceForgotten(workspace.name))
         state.unsynced.pop(workspace.name, None)
         state.change_known(
@@ -171,9 +178,17 @@ def writing(writer: Writer) -> Iterator[None]:
         raise io_failure(error) from error
 
 
-def workspace_allow(caller: Caller, wanted: Root) -> WorkspaceInfo:
-    """Allow a directory."""
-    return _workspace_info(caller, caller.shared.workspaces.allow(wanted.root))
+async def workspace_allow(caller: Caller, wanted: Root) -> WorkspaceInfo:
+    """Allow a directory; one that was forgotten once Git has all of its history."""
+    writer, workspaces = caller.shared.writer, caller.shared.workspaces
+    check_root(wanted.root)
+    name = workspace_name(os.path.realpath(wanted.root))
+    known = await caller.on_writer(lambda: writer.state.known.get(name))
+    shadow = shadow_path(writer.state.directory, name)
+    if known is not None and not known.allowed and os.path.isdir(shadow):
+        # What is not written yet would be taken for a history that was moved away.
+        await writer.historian.ask("reached", writer.state.number, type(None))
+    return await caller.on_writer(lambda: _workspace_info(caller, workspaces.allow(wanted.root)))
 
 
 def workspace_forget(caller: Caller, wanted: Root) -> WorkspaceInfo:
@@ -184,8 +199,8 @@ def workspace_forget(caller: Caller, wanted: Root) -> WorkspaceInfo:
         caller.shared.workspaces.forget_unopened(deferred)
     else:
         workspace = caller.named_workspace(wanted.root)
-        name, info = workspace.name, _workspace_info(caller, workspace)
         caller.shared.workspaces.forget(workspace)
+        name, info = workspace.name, _workspace_info(caller, workspace)
     caller.shared.watched.pop(name, None)
     return info
 

@@ -180,11 +180,10 @@ class Opening(msgspec.Struct, frozen=True):
     def give_up(self, known: WorkspaceState) -> None:
         """Let go of what the journal keeps of a workspace that is not allowed any more.
 
-        A damaged history is then only what Git was to have before that.
+        Its head stays, as the journal has it: a damaged history goes on only if Git has that.
         """
         if known.name in self._damaged:
-            start = self.recovery.start_of(known.name)
-            self.state.change_known(known.name, head=start.head, commits=start.commits)
+            self.state.given_up.add(known.name)
         self.recovery.forget(known.name)
         self.state.troubles.pop(known.name, None)
         self._damaged.discard(known.name)

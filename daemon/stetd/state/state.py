@@ -72,6 +72,8 @@ class State:
     unsettled: dict[str, Unsettled] = field(default_factory=dict)
     #: Why an allowed workspace is deferred (a sentence for who wants to work there), by name.
     troubles: dict[str, str] = field(default_factory=dict)
+    #: Workspaces not allowed any more whose history is damaged: Git need not have it.
+    given_up: set[str] = field(default_factory=set)
     #: Highest journal record number in use.
     number: int = 0
     #: Paths written since the last checkpoint was begun, by workspace name.

@@ -223,10 +223,25 @@ class Journal:
         self._syncs.append(time.monotonic() - began)
 
     def sync_always(self) -> None:
-        """As :meth:`sync`, whatever the durability: for checkpoints."""
+        """As :meth:`sync`, whatever the durability: for recovery."""
+        self._sync(self._fd)
+
+    def sync_beside(self) -> None:
+        """The same, in another thread than the one that appends: for checkpoints.
+
+        A failure is told once to each descriptor, and :meth:`sync` must not miss it.
+        """
+        name = segment_name(self.position.segment)
+        fd = self._disk.open(os.path.join(self._directory, name), os.O_RDONLY)
+        try:
+            self._sync(fd)
+        finally:
+            os.close(fd)
+
+    def _sync(self, fd: int) -> None:
         failpoint("journal.before_sync")
         try:
-            self._disk.fdatasync(self._fd)
+            self._disk.fdatasync(fd)
         except OSError as error:
             self.broken = f"fdatasync of the journal failed: {error.strerror}"
             raise JournalBroken(self.broken) from error

@@ -73,6 +73,8 @@ class _Forgetting:
         asked = self.asked
         self._check_open()
         self.writer.end_grace()
+        if not asked.preview:  # one that has failed after its switch, as its refusal has advised
+            await finish(self.writer, self.workspace, self.progress)
         clipboards = self._clipboards()
         texts = list(clipboards.values())
         found = await self._left_out(texts)
@@ -148,6 +150,7 @@ class _Forgetting:
         # So that no call since the last checkpoint has to be settled on what is gone.
         await _take_checkpoint(self.writer)
         for _ in range(_ROUNDS):
+            self.writer.end_grace()  # what is written late from now on is not looked for
             if found.last == self.workspace.head.commit:
                 commit = self._record(found)
                 await reached("forget.recorded")

@@ -185,7 +185,15 @@ class _Snapshot:
             return present(self._place.worktree, path, self._asked.max_file_bytes)
         except Refused as refusal:
             scan.skip(path, refusal.message)
+            self._keep(folder, name)
             return None
+
+    @staticmethod
+    def _keep(folder: Folder, name: str) -> None:
+        """Let what the history has of something stay that can't be read: it is there."""
+        tracked = folder.tracked.get(name)
+        if tracked is not None:
+            folder.entries[name] = tracked
 
     def _stamp(self, folder: Folder, name: str) -> Stamp | None:
         path = folder.path + name
@@ -204,7 +212,11 @@ class _Snapshot:
         """The trees of all directories, the deepest first; gives the root's id."""
         self._progress.begin("writing directories", len(scan.folders))
         below: dict[str, dict[str, Entry]] = {}
+        passed = {path.rstrip("/") for path in scan.passed}
         for folder in reversed(scan.folders):
+            for name in folder.tracked:
+                if folder.path + name in passed:
+                    self._keep(folder, name)
             entries = folder.entries | below.pop(folder.path, {})
             self._progress.step()
             if not entries and folder.path:

@@ -70,7 +70,12 @@ def plan_restore(
         files=[item],
         message=message,
         warnings=_warnings(path, at, then, touches),
-        leftover_directories=[d for touch in touches.later for d in touch.commit.meta.directories],
+        leftover_directories=[
+            made
+            for touch in touches.later
+            for made in touch.commit.meta.directories
+            if path.startswith(f"{made}/")
+        ],
     )
 
 

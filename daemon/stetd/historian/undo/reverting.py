@@ -7,7 +7,7 @@ Which commits, each of them decides for itself. The rules for files are pure
 from __future__ import annotations
 
 import stat
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from stet.wire.failures import Failure, Kind, Refused, refuse
@@ -43,7 +43,7 @@ def take_back(
     for commit in lookup.steps_back(chosen):
         meta = commit.meta
         if commit.oid in wanted:
-            permissions.take_back(meta)
+            permissions.take_back(meta, work.where.now)
             work.take_back(lookup.deltas(commit), meta.moves, found=meta.kind in FOUND)
         else:
             work.step_over(meta.moves)
@@ -146,10 +146,11 @@ class Permissions:
     #: (before, after) by path, of commits that changed the bits of a file that stayed.
     regraded: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
 
-    def take_back(self, meta: CommitMeta) -> None:
-        """Add a commit that is older than those before."""
+    def take_back(self, meta: CommitMeta, now: Callable[[str], str | None]) -> None:
+        """Add a commit that is older than those before. ``now``: where its files are."""
         self.recorded.update(meta.permissions)
-        for path, before, after in meta.regraded:
+        for then, before, after in meta.regraded:
+            path = now(then) or then
             self.recorded[path] = before
             self.regraded.setdefault(path, []).append((before, after))
 
