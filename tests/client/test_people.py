@@ -192,6 +192,15 @@ def test_sessions_say_when_a_grant_ends(ws: Installation) -> None:
     ws.stet("mode", "unrestricted", "--session", "c")
 
 
+def test_a_session_whose_mode_is_looked_at_or_set_stays_its_agents(ws: Installation) -> None:
+    ws.stet("clip", "set", "c", stdin="x", STET_SESSION="d", STET_AGENT="bot")
+    ws.stet("mode", "--session", "d")
+    ws.stet("mode", "unrestricted", "--session", "d")
+
+    (session,) = [each for each in ws.json("sessions")["sessions"] if each["session"] == "d"]
+    assert session["agent"] == "bot"
+
+
 def test_the_version_is_told_to_programs(ws: Installation) -> None:
     assert ws.json("--version") == {"stet": stet.__version__}
 
