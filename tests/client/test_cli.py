@@ -292,6 +292,43 @@ def _on_terminal(ws: Installation, *arguments: str, **environ: str) -> str:
     return written.decode()
 
 
+def test_streams_that_are_closed_or_full_make_no_traceback(ws: Installation) -> None:
+    full = "stet: standard output: No space left on device\n"
+    for line, status, says in [
+        ("patch --path src/a.py <&-", 2, "stet: standard input is not JSON"),
+        ("undo <&-", 1, "stet: there is no edit left to undo"),
+        ("undo --preview <&- >&-", 1, "stet: there is no edit left to undo"),
+        ("log --json >&-", 0, ""),
+        ("read src/a.py >/dev/full", 1, full),
+        ("log --json >/dev/full", 1, full),
+    ]:
+        done = _in_shell(ws, f"exec {sys.executable} -m stet.cli {line}")
+        assert (done.returncode, done.stdout) == (status, ""), done.stderr
+        assert done.stderr.startswith(says)
+        assert "Traceback" not in done.stderr
+
+
+def test_a_directory_that_is_gone_is_said(ws: Installation) -> None:
+    gone = "mkdir gone && cd gone && rmdir ../gone"
+    done = _in_shell(ws, f"{gone} && exec {sys.executable} -m stet.cli log")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "stet: the directory that you are in is not there any more; name another one with -C\n"
+    )
+
+
+def _in_shell(ws: Installation, line: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["/bin/sh", "-c", line],
+        capture_output=True,
+        text=True,
+        cwd=ws.workspace,
+        env=ws.environ,
+        timeout=60,
+        check=False,
+    )
+
+
 def test_output_into_a_closed_pipe_is_no_error(ws: Installation) -> None:
     ws.write("big", "line\n" * 100_000)
     command = [sys.executable, "-m", "stet.cli", "read", "big"]
