@@ -100,6 +100,20 @@ def test_commits_are_named_as_in_git(ws: Installation, word: str, steps: int) ->
     assert ws.json("show", f"{ids[0][:8]}~{steps}")["commit"] == ids[steps]
 
 
+@pytest.mark.parametrize("word", ["HEAD^", "@~1", "{}~1"])
+def test_every_command_that_takes_a_commit_takes_such_names(ws: Installation, word: str) -> None:
+    newest, before = (each["commit"] for each in ws.json("log")["commits"][:2])
+    word = word.format(newest[:8])
+
+    for command in ("blame", "read"):
+        at = ws.json(command, "a.txt", "--at", before)
+        assert ws.json(command, "a.txt", "--at", word) == at
+    assert ws.json("pin", "named", word)["commit"] == before
+    assert ws.json("pin", "--delete", "named")["commit"] == before
+    exported = ws.json("export", f"{word}..@", "--format", "jsonl")
+    assert exported == ws.json("export", f"{before}..", "--format", "jsonl")
+
+
 def test_what_is_too_far_back_is_an_unknown_commit(ws: Installation) -> None:
     newest = ws.json("log")["commits"][0]["commit"]
     person = ws.endpoint(control=True)

@@ -102,8 +102,9 @@ def _edit(
 
 def read(arguments: Arguments, output: Output) -> None:
     """Print a file, or some lines of it, as the daemon sees it."""
-    call = calls.read(arguments.path, at=arguments.at, start=arguments.start, end=arguments.end)
     with asking.agent(arguments) as session:
+        at = arguments.at and asking.commit_named(session, arguments.at)
+        call = calls.read(arguments.path, at=at, start=arguments.start, end=arguments.end)
         result = asking.ask(session, call, output)
     if result is not None:
         output.content(result.text)

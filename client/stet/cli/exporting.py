@@ -27,14 +27,13 @@ def export(arguments: Arguments, output: Output) -> None:
     first, last, paths = _range(arguments.what)
     wanted: dict[str, Any] = {
         "format": arguments.format,
-        "from_": first,
-        "to": last,
         "method": arguments.method,
         "outside": arguments.outside,
         **_filters(arguments, paths),
     }
     with asking.person(arguments, timeout=None) as session:
-        pages = _pages(session, wanted)
+        ends = [each and asking.commit_named(session, each) for each in (first, last)]
+        pages = _pages(session, wanted | dict(zip(("from_", "to"), ends, strict=True)))
         if output.as_json:
             output.value(_joined(list(pages)))
         elif arguments.output is not None:
