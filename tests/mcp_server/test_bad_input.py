@@ -61,6 +61,7 @@ def test_what_a_model_gets_wrong_is_a_tool_error_that_says_what_to_send(
         ("unknown_commit", "abcd", "show", {"commit": "abcd"}),
         ("unknown_commit", "no such commit", "read", {"path": "a.txt", "at": ""}),
         ("unknown_commit", "no such commit", "diff", {"from": ""}),
+        ("invalid_params", "'edits' is none of edit, ", "log", {"kind": "edits"}),
         ("nothing_to_undo", "", "undo", {}),
         ("input_too_large", "smaller", "patch_block", {"text": "x" * 9_000_000}),
         ("invalid_params", "surrogate", "read", {"path": "\ud800"}),
