@@ -112,7 +112,7 @@ _PERSONS: dict[str, Method] = {
     "forget": Method(upkeep.forget, takes.Forget),
     "gc": Method(upkeep.gc, takes.OneWorkspace),
     "snapshot": Method(upkeep.snapshot, takes.TakeSnapshot),
-    "workspace_allow": Method(_queued(workspaces.workspace_allow), takes.Root, "nothing"),
+    "workspace_allow": Method(workspaces.workspace_allow, takes.Root, "nothing"),
     "workspace_forget": Method(_queued(workspaces.workspace_forget), takes.Root, "nothing"),
     "workspace_list": Method(_queued(workspaces.workspace_list), needs="nothing"),
     "reload": Method(running.reload, needs="nothing"),

@@ -171,9 +171,20 @@ def writing(writer: Writer) -> Iterator[None]:
         raise io_failure(error) from error
 
 
-def workspace_allow(caller: Caller, wanted: Root) -> WorkspaceInfo:
-    """Allow a directory."""
-    return _workspace_info(caller, caller.shared.workspaces.allow(wanted.root))
+async def workspace_allow(caller: Caller, wanted: Root) -> WorkspaceInfo:
+    """Allow a directory. What Git has of one that was forgotten is taken for its history."""
+
+    def is_forgotten() -> bool:
+        check_root(wanted.root)
+        known = caller.state.known.get(workspace_name(os.path.realpath(wanted.root)))
+        return known is not None and not known.allowed
+
+    if await caller.on_writer(is_forgotten):
+        # Its last edits may be in the journal only.
+        await caller.shared.writer.historian.ask("reached", caller.state.number, type(None))
+    return await caller.on_writer(
+        lambda: _workspace_info(caller, caller.shared.workspaces.allow(wanted.root))
+    )
 
 
 def workspace_forget(caller: Caller, wanted: Root) -> WorkspaceInfo:
