@@ -215,6 +215,18 @@ def test_a_session_whose_mode_is_looked_at_or_set_stays_its_agents(ws: Installat
     assert session["agent"] == "bot"
 
 
+def test_files_are_looked_for_where_a_command_acts(ws: Installation) -> None:
+    ws.write("sub/in.json", '[{"operation": "append_eof", "newText": "more\\n"}]')
+    ws.write("sub/b.txt", "b\n")
+    assert ws.stet("-C", "sub", "patch", "--path", "b.txt", "in.json").stderr == ""
+    assert ws.text("sub/b.txt") == "b\nmore\n"
+    assert ws.stet("-C", "sub", "clip", "set", "b", "b.txt", STET_SESSION="e").stderr == ""
+    assert "b.txt is a file. To undo" in ws.stet("-C", "sub", "undo", "b.txt").stderr
+    ws.write("sub/a..b", "")
+    assert ws.stet("-C", "sub", "export", "a..b").stderr == ""
+    assert ws.stet("undo").returncode == 0
+
+
 def test_the_version_is_told_to_programs(ws: Installation) -> None:
     assert ws.json("--version") == {"stet": stet.__version__}
 
