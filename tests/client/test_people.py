@@ -227,6 +227,13 @@ def test_files_are_looked_for_where_a_command_acts(ws: Installation) -> None:
     assert ws.stet("undo").returncode == 0
 
 
+def test_json_is_utf_8_in_any_locale(ws: Installation) -> None:
+    made = ws.stet("clip", "set", "\u00e9\U0001f600", stdin="x", STET_SESSION="f")
+    assert made.returncode == 0
+    listed = ws.json("clip", "list", STET_SESSION="f", PYTHONIOENCODING="ascii")
+    assert [each["name"] for each in listed["clipboards"]] == ["\u00e9\U0001f600"]
+
+
 def test_the_version_is_told_to_programs(ws: Installation) -> None:
     assert ws.json("--version") == {"stet": stet.__version__}
 

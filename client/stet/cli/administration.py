@@ -74,7 +74,7 @@ def tools(arguments: Arguments, output: Output) -> None:
         result = asking.ask(session, call, output)
     if result is not None:
         encoded = msgspec.json.format(msgspec.json.encode(result.tools), indent=2)
-        sys.stdout.write(encoded.decode() + "\n")
+        sys.stdout.buffer.write(encoded + b"\n")
 
 
 def mode(arguments: Arguments, output: Output) -> None:

@@ -91,11 +91,12 @@ class Output:
         return lexed_lines
 
     def value(self, value: Any) -> None:
-        """Print a value as JSON."""
+        """Print a value as JSON, which is UTF-8 whatever the locale is."""
         encoded = msgspec.json.encode(value)
         if self.terminal:
             encoded = msgspec.json.format(encoded, indent=2)
-        sys.stdout.write(encoded.decode() + "\n")
+        sys.stdout.flush()
+        sys.stdout.buffer.write(encoded + b"\n")
 
     def lines(self, lines: Iterable[Line], *, long: bool = False) -> None:
         """Print lines; ``long`` ones go through the pager on a terminal."""

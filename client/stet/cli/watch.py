@@ -65,7 +65,7 @@ def _follow(arguments: Arguments, output: Output, events: EventStream) -> None:
                 _tell(output, [(Span(f"{_clock(output)}  {said}", "dim"),)])
             if event is not None and _is_wanted(event, arguments):
                 if output.as_json:
-                    sys.stdout.write(msgspec.json.encode(event).decode() + "\n")
+                    sys.stdout.buffer.write(msgspec.json.encode(event) + b"\n")
                     sys.stdout.flush()
                 elif isinstance(event, CommitEvent):
                     diff = _diff_of(event.commit, asked)
