@@ -40,6 +40,8 @@ _INDENT = " " * 10
 
 def watch(arguments: Arguments, output: Output) -> int:
     """Print what happens; 0 when the person ends it."""
+    if arguments.lines < 0:
+        raise UsageError("--lines is how many lines of a diff are shown at most; 0 is none")
     try:
         with asking.person(arguments) as session, session.events() as events:
             if not output.as_json and output.terminal:
