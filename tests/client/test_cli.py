@@ -269,7 +269,7 @@ def test_a_terminal_gets_relative_times_and_no_escapes_from_files(ws: Installati
     assert "+c\x1b]0;owned\x07b\n" in ws.stet("show").stdout
 
 
-def _on_terminal(ws: Installation, *arguments: str, **environ: str) -> str:
+def _on_terminal(ws: Installation, *arguments: str, status: int = 0, **environ: str) -> str:
     """What a command writes to a terminal."""
     ours, theirs = pty.openpty()
     run = subprocess.Popen(
@@ -288,7 +288,7 @@ def _on_terminal(ws: Installation, *arguments: str, **environ: str) -> str:
     except OSError:  # EIO: the last writer has closed the terminal
         pass
     os.close(ours)
-    assert run.wait() == 0
+    assert run.wait() == status
     return written.decode()
 
 
@@ -461,6 +461,15 @@ def test_a_request_larger_than_the_daemon_takes_is_refused_with_the_reason(
             assert (await session.clipboard_list()).clipboards == []
 
     asyncio.run(awaited())
+
+
+def test_the_history_is_shown_on_a_terminal_and_where_there_is_one(ws: Installation) -> None:
+    piped = ws.stet("ui")
+    assert (piped.returncode, piped.stdout) == (2, "")
+    assert piped.stderr == "stet: ui needs a terminal; stet log does not\n"
+    said = _on_terminal(ws, "ui", "-C", "..", status=1)
+    assert said.startswith(f"stet: {ws.base} is not an allowed workspace")
+    assert "Traceback" not in said
 
 
 def test_a_terminal_gets_a_table_that_fits_it_and_a_pipe_always_the_same(ws: Installation) -> None:

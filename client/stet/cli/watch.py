@@ -197,6 +197,8 @@ def ui(arguments: Arguments, output: Output) -> None:
     """Show the history until the person leaves."""
     if output.as_json:
         raise UsageError("stet ui is for people; stet log --json and stet watch --json are not")
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):  # what textual reads and writes
+        raise UsageError("ui needs a terminal; stet log does not")
     try:
         from stet.ui.app import HistoryApp
     except ModuleNotFoundError as error:
@@ -206,4 +208,5 @@ def ui(arguments: Arguments, output: Output) -> None:
             "stet ui needs the Python package textual, which is not installed here. Install it "
             "with: pip install 'stetd[ui]'"
         ) from error
+    asking.person(arguments).close()  # what is refused, is told as always
     HistoryApp(arguments.directory, light=output.light).run()
