@@ -209,6 +209,18 @@ def test_a_workspace_that_is_allowed_again_at_once_has_all_of_its_history(
     assert person.call("verify", workspace=str(site.root))["problems"] == []
 
 
+def test_in_a_workspace_that_was_forgotten_every_call_says_who_can_allow_it_again(
+    daemon: DaemonProcess,
+) -> None:
+    site = daemon.site("w")
+    site.write("a.txt", "one\n")
+    daemon.control().call("workspace_forget", root=str(site.root))
+    for method, params in calls_on("a.txt"):
+        refusal = site.agent.refusal(method, **params)
+        assert refusal.kind == Kind.WORKSPACE_NOT_ALLOWED, method
+        assert "The person can allow it again: stet init" in refusal.message, method
+
+
 def test_while_the_root_is_gone_every_call_says_so_and_the_history_is_kept(
     daemon: DaemonProcess,
 ) -> None:
