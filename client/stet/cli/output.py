@@ -149,7 +149,10 @@ def _page(text: str) -> bool:
     import shlex
     import subprocess
 
-    command = shlex.split(os.environ.get("PAGER", "less"))
+    try:
+        command = shlex.split(os.environ.get("PAGER", "less"))
+    except ValueError:  # an open quote
+        return False
     if not command or command == ["cat"]:
         return False
     # As git sets it: quit if it fits one screen, colours through, no clearing at the end.
