@@ -269,7 +269,7 @@ def test_a_terminal_gets_relative_times_and_no_escapes_from_files(ws: Installati
     assert "+c\x1b]0;owned\x07b\n" in ws.stet("show").stdout
 
 
-def _on_terminal(ws: Installation, *arguments: str, **environ: str) -> str:
+def _on_terminal(ws: Installation, *arguments: str, status: int = 0, **environ: str) -> str:
     """What a command writes to a terminal."""
     ours, theirs = pty.openpty()
     run = subprocess.Popen(
@@ -288,8 +288,45 @@ def _on_terminal(ws: Installation, *arguments: str, **environ: str) -> str:
     except OSError:  # EIO: the last writer has closed the terminal
         pass
     os.close(ours)
-    assert run.wait() == 0
+    assert run.wait() == status
     return written.decode()
+
+
+def test_streams_that_are_closed_or_full_make_no_traceback(ws: Installation) -> None:
+    full = "stet: standard output: No space left on device\n"
+    for line, status, says in [
+        ("patch --path src/a.py <&-", 2, "stet: standard input is not JSON"),
+        ("undo <&-", 1, "stet: there is no edit left to undo"),
+        ("undo --preview <&- >&-", 1, "stet: there is no edit left to undo"),
+        ("log --json >&-", 0, ""),
+        ("read src/a.py >/dev/full", 1, full),
+        ("log --json >/dev/full", 1, full),
+    ]:
+        done = _in_shell(ws, f"exec {sys.executable} -m stet.cli {line}")
+        assert (done.returncode, done.stdout) == (status, ""), done.stderr
+        assert done.stderr.startswith(says)
+        assert "Traceback" not in done.stderr
+
+
+def test_a_directory_that_is_gone_is_said(ws: Installation) -> None:
+    gone = "mkdir gone && cd gone && rmdir ../gone"
+    done = _in_shell(ws, f"{gone} && exec {sys.executable} -m stet.cli log")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "stet: the directory that you are in is not there any more; name another one with -C\n"
+    )
+
+
+def _in_shell(ws: Installation, line: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["/bin/sh", "-c", line],
+        capture_output=True,
+        text=True,
+        cwd=ws.workspace,
+        env=ws.environ,
+        timeout=60,
+        check=False,
+    )
 
 
 def test_output_into_a_closed_pipe_is_no_error(ws: Installation) -> None:
@@ -424,6 +461,23 @@ def test_a_request_larger_than_the_daemon_takes_is_refused_with_the_reason(
             assert (await session.clipboard_list()).clipboards == []
 
     asyncio.run(awaited())
+
+
+def test_a_pager_that_cannot_be_started_is_done_without(ws: Installation) -> None:
+    ws.patch("src/a.py", "return 1", "return 10")
+    shown = _on_terminal(ws, "show")
+    assert "+    return 10" in shown
+    for pager in ("stet-no-such-pager", "less '"):
+        assert _on_terminal(ws, "show", PAGER=pager) == shown
+
+
+def test_the_history_is_shown_on_a_terminal_and_where_there_is_one(ws: Installation) -> None:
+    piped = ws.stet("ui")
+    assert (piped.returncode, piped.stdout) == (2, "")
+    assert piped.stderr == "stet: ui needs a terminal; stet log does not\n"
+    said = _on_terminal(ws, "ui", "-C", "..", status=1)
+    assert said.startswith(f"stet: {ws.base} is not an allowed workspace")
+    assert "Traceback" not in said
 
 
 def test_a_terminal_gets_a_table_that_fits_it_and_a_pipe_always_the_same(ws: Installation) -> None:

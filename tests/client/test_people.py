@@ -100,6 +100,20 @@ def test_commits_are_named_as_in_git(ws: Installation, word: str, steps: int) ->
     assert ws.json("show", f"{ids[0][:8]}~{steps}")["commit"] == ids[steps]
 
 
+@pytest.mark.parametrize("word", ["HEAD^", "@~1", "{}~1"])
+def test_every_command_that_takes_a_commit_takes_such_names(ws: Installation, word: str) -> None:
+    newest, before = (each["commit"] for each in ws.json("log")["commits"][:2])
+    word = word.format(newest[:8])
+
+    for command in ("blame", "read"):
+        at = ws.json(command, "a.txt", "--at", before)
+        assert ws.json(command, "a.txt", "--at", word) == at
+    assert ws.json("pin", "named", word)["commit"] == before
+    assert ws.json("pin", "--delete", "named")["commit"] == before
+    exported = ws.json("export", f"{word}..@", "--format", "jsonl")
+    assert exported == ws.json("export", f"{before}..", "--format", "jsonl")
+
+
 def test_what_is_too_far_back_is_an_unknown_commit(ws: Installation) -> None:
     newest = ws.json("log")["commits"][0]["commit"]
     person = ws.endpoint(control=True)
@@ -190,6 +204,34 @@ def test_sessions_say_when_a_grant_ends(ws: Installation) -> None:
     assert session["until"].endswith("Z")
     assert f"unrestricted until {session['until']}" in ws.stet("sessions").stdout
     ws.stet("mode", "unrestricted", "--session", "c")
+
+
+def test_a_session_whose_mode_is_looked_at_or_set_stays_its_agents(ws: Installation) -> None:
+    ws.stet("clip", "set", "c", stdin="x", STET_SESSION="d", STET_AGENT="bot")
+    ws.stet("mode", "--session", "d")
+    ws.stet("mode", "unrestricted", "--session", "d")
+
+    (session,) = [each for each in ws.json("sessions")["sessions"] if each["session"] == "d"]
+    assert session["agent"] == "bot"
+
+
+def test_files_are_looked_for_where_a_command_acts(ws: Installation) -> None:
+    ws.write("sub/in.json", '[{"operation": "append_eof", "newText": "more\\n"}]')
+    ws.write("sub/b.txt", "b\n")
+    assert ws.stet("-C", "sub", "patch", "--path", "b.txt", "in.json").stderr == ""
+    assert ws.text("sub/b.txt") == "b\nmore\n"
+    assert ws.stet("-C", "sub", "clip", "set", "b", "b.txt", STET_SESSION="e").stderr == ""
+    assert "b.txt is a file. To undo" in ws.stet("-C", "sub", "undo", "b.txt").stderr
+    ws.write("sub/a..b", "")
+    assert ws.stet("-C", "sub", "export", "a..b").stderr == ""
+    assert ws.stet("undo").returncode == 0
+
+
+def test_json_is_utf_8_in_any_locale(ws: Installation) -> None:
+    made = ws.stet("clip", "set", "\u00e9\U0001f600", stdin="x", STET_SESSION="f")
+    assert made.returncode == 0
+    listed = ws.json("clip", "list", STET_SESSION="f", PYTHONIOENCODING="ascii")
+    assert [each["name"] for each in listed["clipboards"]] == ["\u00e9\U0001f600"]
 
 
 def test_the_version_is_told_to_programs(ws: Installation) -> None:

@@ -30,6 +30,13 @@ def test_a_method_is_told_as_a_command(method: str) -> None:
         assert command in Parser().known
 
 
+def test_a_methods_parameters_are_not_told_as_options(ws: Installation) -> None:
+    refused = ws.stet("mode", "unrestricted", "--for", "999d")
+    assert refused.stderr == (
+        "stet: Expected `float` <= 31622400.0 - at `for`.\nTry: stet mode --help\n"
+    )
+
+
 def test_words_of_the_language_stay() -> None:
     assert as_typed("`log` lists the log") == "stet log lists the log"
     assert as_typed("undo: what is undone") == "undo: what is undone"

@@ -129,6 +129,12 @@ def test_a_person_sees_who_did_what_and_the_beginning_of_the_diff(ws: Installati
     assert "\x1b" not in watching.said
 
 
+def test_less_than_no_lines_is_wrong_usage(ws: Installation) -> None:
+    refused = ws.stet("watch", "--lines", "-2")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "0 is none" in refused.stderr
+
+
 def test_a_pipe_gets_exact_times_and_whole_diffs_of_a_few_lines(ws: Installation) -> None:
     watching = begun(ws, "--session", "cli")
     edit = ws.patch("src/a.py", "return 1", "return 10")

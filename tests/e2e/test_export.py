@@ -346,6 +346,7 @@ def test_one_diff_over_everything_applies(site: Site, own: UserRepository) -> No
         ({"format": "zip"}, "invalid_params"),
         ({"from": "nonsense"}, "unknown_commit"),
         ({"to": "ffff"}, "unknown_commit"),
+        ({"to": ""}, "unknown_commit"),
         ({"from": "HEAD", "to": "HEAD~1"}, "invalid_params"),
         ({"cursor": "x"}, "invalid_params"),
         ({"cursor": "a" * 40 + "." + "b" * 40}, "unknown_commit"),

@@ -192,6 +192,35 @@ def test_a_directory_put_in_place_of_another_goes_on_with_its_history(
     assert site.fsck() == ""
 
 
+def test_a_workspace_that_is_allowed_again_at_once_has_all_of_its_history(
+    daemon: DaemonProcess,
+) -> None:
+    """Git gets an edit some time after its reply."""
+    site = daemon.site("w")
+    person = daemon.control()
+    made: list[str] = []
+    for text in ("one\n", "two\n", "three\n"):
+        made.insert(0, site.overwrite("a.txt", text)["commit"])
+        person.call("workspace_forget", root=str(site.root))
+        allowed = person.call("workspace_allow", root=str(site.root))
+        assert (allowed["head"], allowed["commits"]) == (made[0], len(made))
+        site = Site(daemon, site.root, "conv-1")
+        assert [each["commit"] for each in site.log()] == made
+    assert person.call("verify", workspace=str(site.root))["problems"] == []
+
+
+def test_in_a_workspace_that_was_forgotten_every_call_says_who_can_allow_it_again(
+    daemon: DaemonProcess,
+) -> None:
+    site = daemon.site("w")
+    site.write("a.txt", "one\n")
+    daemon.control().call("workspace_forget", root=str(site.root))
+    for method, params in calls_on("a.txt"):
+        refusal = site.agent.refusal(method, **params)
+        assert refusal.kind == Kind.WORKSPACE_NOT_ALLOWED, method
+        assert "The person can allow it again: stet init" in refusal.message, method
+
+
 def test_while_the_root_is_gone_every_call_says_so_and_the_history_is_kept(
     daemon: DaemonProcess,
 ) -> None:

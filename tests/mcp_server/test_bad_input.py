@@ -46,6 +46,12 @@ def test_what_a_model_gets_wrong_is_a_tool_error_that_says_what_to_send(
     wrong: list[tuple[str, str, str, dict[str, Any]]] = [
         ("invalid_params", '"path" is missing', "patch", {"patches": [replace]}),
         ("invalid_params", "unknown field `old`", "read", {"path": "a.txt", "old": "x"}),
+        (
+            "invalid_params",
+            "at `preview`. Every edit takes: message?,",
+            "patch",
+            {"path": "a.txt", "patches": [replace], "preview": "true"},
+        ),
         ("invalid_params", "The tools are: patch, patch_file,", "write_file", {"path": "a.txt"}),
         ("invalid_params", "The tools are: ", "hello", {"protocol": 1}),
         ("old_text_not_unique", "lines 1 and 3", "patch", {"path": "a.txt", "patches": [replace]}),
@@ -59,6 +65,9 @@ def test_what_a_model_gets_wrong_is_a_tool_error_that_says_what_to_send(
         ("path_outside_workspace", "workspace", "read", {"path": "/etc/passwd"}),
         ("parse_error", "Begin Patch", "apply_patch", {"input": "nonsense"}),
         ("unknown_commit", "abcd", "show", {"commit": "abcd"}),
+        ("unknown_commit", "no such commit", "read", {"path": "a.txt", "at": ""}),
+        ("unknown_commit", "no such commit", "diff", {"from": ""}),
+        ("invalid_params", "'edits' is none of edit, ", "log", {"kind": "edits"}),
         ("nothing_to_undo", "", "undo", {}),
         ("input_too_large", "smaller", "patch_block", {"text": "x" * 9_000_000}),
         ("invalid_params", "surrogate", "read", {"path": "\ud800"}),

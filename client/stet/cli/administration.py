@@ -74,7 +74,7 @@ def tools(arguments: Arguments, output: Output) -> None:
         result = asking.ask(session, call, output)
     if result is not None:
         encoded = msgspec.json.format(msgspec.json.encode(result.tools), indent=2)
-        sys.stdout.write(encoded.decode() + "\n")
+        sys.stdout.buffer.write(encoded + b"\n")
 
 
 def mode(arguments: Arguments, output: Output) -> None:
@@ -145,7 +145,8 @@ def pin(arguments: Arguments, output: Output) -> None:
         raise UsageError("pin takes a name, --delete NAME or --list; only one of them")
     session = asking.person(arguments)
     if arguments.name is not None:
-        call = calls.pin_set(arguments.name, arguments.commit or "HEAD", move=arguments.move)
+        commit = asking.commit_named(session, arguments.commit or "HEAD")
+        call = calls.pin_set(arguments.name, commit, move=arguments.move)
         asking.tell(session, call, output, lambda made: _pins([made], output))
     elif arguments.delete is not None:
         asking.tell(session, calls.pin_delete(arguments.delete), output, _deleted)

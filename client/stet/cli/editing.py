@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import uuid
 from collections.abc import Callable, Iterator
@@ -31,7 +32,7 @@ def patch_file(arguments: Arguments, output: Output) -> None:
 def _send_json(
     arguments: Arguments, output: Output, method: str, listed: str, example: str
 ) -> None:
-    source = _json(arguments.file)
+    source = _json(arguments)
     if arguments.path is not None:
         params: dict[str, Any] = {"path": arguments.path, listed: source}
     elif isinstance(source, dict):
@@ -48,7 +49,7 @@ def _send_json(
 
 def patch_block(arguments: Arguments, output: Output) -> None:
     """Send a text with FIND/REPLACE blocks."""
-    params = {"text": _text(arguments.file)}
+    params = {"text": _text(arguments)}
     if arguments.path is not None:
         params["filepath"] = arguments.path
     _edit(arguments, output, "patch_block", params, render.edited)
@@ -60,7 +61,7 @@ def apply_patch(arguments: Arguments, output: Output) -> None:
     What Codex's apply_patch prints goes to standard output, warnings to standard error.
     """
     given: str = arguments.file
-    patch = given if is_patch(given) else _text(given)
+    patch = given if is_patch(given) else _text(arguments)
     params: dict[str, Any] = {"input": patch}
     if arguments.overwrite:
         params["overwrite"] = True
@@ -102,8 +103,9 @@ def _edit(
 
 def read(arguments: Arguments, output: Output) -> None:
     """Print a file, or some lines of it, as the daemon sees it."""
-    call = calls.read(arguments.path, at=arguments.at, start=arguments.start, end=arguments.end)
     with asking.agent(arguments) as session:
+        at = arguments.at and asking.commit_named(session, arguments.at)
+        call = calls.read(arguments.path, at=at, start=arguments.start, end=arguments.end)
         result = asking.ask(session, call, output)
     if result is not None:
         output.content(result.text)
@@ -126,7 +128,7 @@ def clip_show(arguments: Arguments, output: Output) -> None:
 
 def clip_set(arguments: Arguments, output: Output) -> None:
     """Put a file's text, or standard input, into a clipboard."""
-    text = _text(arguments.file)
+    text = _text(arguments)
     with asking.agent(arguments) as session:
         asking.ask(session, calls.clipboard_set(arguments.name, text), output)
 
@@ -137,13 +139,14 @@ def clip_rm(arguments: Arguments, output: Output) -> None:
         asking.ask(session, calls.clipboard_delete(arguments.name), output)
 
 
-def _text(name: str) -> str:
-    """A file's text, or with "-" that of standard input; line ends are kept."""
+def _text(arguments: Arguments) -> str:
+    """The text of FILE, or with "-" that of standard input; line ends are kept."""
+    name: str = arguments.file
     try:
         if name == "-":
             data = sys.stdin.buffer.read()
         else:
-            with open(name, "rb") as file:
+            with open(os.path.join(arguments.directory, name), "rb") as file:
                 data = file.read()
         return data.decode()
     except OSError as error:
@@ -152,10 +155,10 @@ def _text(name: str) -> str:
         raise UsageError(f"{name} is not UTF-8: {error}") from error
 
 
-def _json(name: str) -> Any:
-    where = "standard input" if name == "-" else name
+def _json(arguments: Arguments) -> Any:
+    where = "standard input" if arguments.file == "-" else arguments.file
     try:
-        return json.loads(_text(name))
+        return json.loads(_text(arguments))
     except ValueError as error:
         raise UsageError(f"{where} is not JSON: {error}") from error
     except RecursionError as error:

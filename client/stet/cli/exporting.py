@@ -24,17 +24,16 @@ _RANGE = re.compile(r"([^/]*?)\.\.([^/]*)")
 
 def export(arguments: Arguments, output: Output) -> None:
     """Print edits, or write them to a file, page after page."""
-    first, last, paths = _range(arguments.what)
+    first, last, paths = _range(arguments)
     wanted: dict[str, Any] = {
         "format": arguments.format,
-        "from_": first,
-        "to": last,
         "method": arguments.method,
         "outside": arguments.outside,
         **_filters(arguments, paths),
     }
     with asking.person(arguments, timeout=None) as session:
-        pages = _pages(session, wanted)
+        ends = [each and asking.commit_named(session, each) for each in (first, last)]
+        pages = _pages(session, wanted | dict(zip(("from_", "to"), ends, strict=True)))
         if output.as_json:
             output.value(_joined(list(pages)))
         elif arguments.output is not None:
@@ -74,9 +73,11 @@ def _filters(arguments: Arguments, paths: list[str]) -> dict[str, Any]:
     }
 
 
-def _range(words: list[str]) -> tuple[str | None, str | None, list[str]]:
+def _range(arguments: Arguments) -> tuple[str | None, str | None, list[str]]:
     """``A..B``, either left out, and the paths after it."""
-    found = _RANGE.fullmatch(words[0]) if words and not os.path.exists(words[0]) else None
+    words: list[str] = arguments.what
+    is_path = words and os.path.exists(os.path.join(arguments.directory, words[0]))
+    found = _RANGE.fullmatch(words[0]) if words and not is_path else None
     if found is None:
         return None, None, words
     return found[1] or None, found[2] or None, words[1:]

@@ -142,8 +142,9 @@ def blame(arguments: Arguments, output: Output) -> None:
     def lines(found: BlameResult) -> Iterator[Line]:
         return blame_lines.blame(found, output.now, output.width, output.tokens)
 
-    call = calls.blame(arguments.path, at=arguments.at)
-    asking.tell(asking.person(arguments), call, output, lines, long=True)
+    session = asking.person(arguments)
+    at = arguments.at and asking.commit_named(session, arguments.at)
+    asking.tell(session, calls.blame(arguments.path, at=at), output, lines, long=True)
 
 
 def moment(text: str | None) -> str | float | None:

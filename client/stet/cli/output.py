@@ -91,11 +91,12 @@ class Output:
         return lexed_lines
 
     def value(self, value: Any) -> None:
-        """Print a value as JSON."""
+        """Print a value as JSON, which is UTF-8 whatever the locale is."""
         encoded = msgspec.json.encode(value)
         if self.terminal:
             encoded = msgspec.json.format(encoded, indent=2)
-        sys.stdout.write(encoded.decode() + "\n")
+        sys.stdout.flush()
+        sys.stdout.buffer.write(encoded + b"\n")
 
     def lines(self, lines: Iterable[Line], *, long: bool = False) -> None:
         """Print lines; ``long`` ones go through the pager on a terminal."""
@@ -148,7 +149,10 @@ def _page(text: str) -> bool:
     import shlex
     import subprocess
 
-    command = shlex.split(os.environ.get("PAGER", "less"))
+    try:
+        command = shlex.split(os.environ.get("PAGER", "less"))
+    except ValueError:  # an open quote
+        return False
     if not command or command == ["cat"]:
         return False
     # As git sets it: quit if it fits one screen, colours through, no clearing at the end.

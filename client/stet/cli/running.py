@@ -25,6 +25,7 @@ DONE, REFUSED, USAGE, UNREACHABLE, CONFLICT = range(5)
 
 def run(argv: Sequence[str]) -> int:
     """Carry out one command; the exit status."""
+    _open_what_is_closed()
     arguments = parse(argv)
     output = Output(as_json=arguments.json, pager=not arguments.no_pager, dates=arguments.dates)
     try:
@@ -52,9 +53,28 @@ def run(argv: Sequence[str]) -> int:
         # Whoever read the output has seen enough. Python would complain at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
+    except OSError as error:
+        print(f"stet: {visible(_own_trouble(error))}", file=sys.stderr)
+        return REFUSED
     except KeyboardInterrupt:
         return 130
     return status
+
+
+def _open_what_is_closed() -> None:
+    """Give this process the standard streams that it was started without."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
+
+
+def _own_trouble(error: OSError) -> str:
+    """What this process itself has met; what the daemon meets is a StetError."""
+    try:
+        os.getcwd()
+    except OSError:
+        return "the directory that you are in is not there any more; name another one with -C"
+    return f"{error.filename or 'standard output'}: {error.strerror}"
 
 
 def _complain(error: StetError, arguments: Arguments) -> None:

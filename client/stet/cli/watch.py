@@ -40,6 +40,8 @@ _INDENT = " " * 10
 
 def watch(arguments: Arguments, output: Output) -> int:
     """Print what happens; 0 when the person ends it."""
+    if arguments.lines < 0:
+        raise UsageError("--lines is how many lines of a diff are shown at most; 0 is none")
     try:
         with asking.person(arguments) as session, session.events() as events:
             if not output.as_json and output.terminal:
@@ -65,7 +67,7 @@ def _follow(arguments: Arguments, output: Output, events: EventStream) -> None:
                 _tell(output, [(Span(f"{_clock(output)}  {said}", "dim"),)])
             if event is not None and _is_wanted(event, arguments):
                 if output.as_json:
-                    sys.stdout.write(msgspec.json.encode(event).decode() + "\n")
+                    sys.stdout.buffer.write(msgspec.json.encode(event) + b"\n")
                     sys.stdout.flush()
                 elif isinstance(event, CommitEvent):
                     diff = _diff_of(event.commit, asked)
@@ -195,6 +197,8 @@ def ui(arguments: Arguments, output: Output) -> None:
     """Show the history until the person leaves."""
     if output.as_json:
         raise UsageError("stet ui is for people; stet log --json and stet watch --json are not")
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):  # what textual reads and writes
+        raise UsageError("ui needs a terminal; stet log does not")
     try:
         from stet.ui.app import HistoryApp
     except ModuleNotFoundError as error:
@@ -204,4 +208,5 @@ def ui(arguments: Arguments, output: Output) -> None:
             "stet ui needs the Python package textual, which is not installed here. Install it "
             "with: pip install 'stetd[ui]'"
         ) from error
+    asking.person(arguments).close()  # what is refused, is told as always
     HistoryApp(arguments.directory, light=output.light).run()

@@ -37,6 +37,8 @@ _FIRST = re.compile(rf"({_NAMES}): ")
 _QUOTED = re.compile(
     "`(blame|diff|export|forget|gc|log|read|redo|restore|rollback|show|snapshot|status|undo|verify)`"
 )
+#: A method's parameters are no command's options; the command's help has those.
+_PARAMETERS = re.compile(r" The parameters of \w+ are: [^.]*\.$")
 _COMMAND = re.compile(r"\bstet [a-z]|\bpip install\b")
 
 _LOOK, _READ = "stet log", "stet read"
@@ -71,6 +73,7 @@ _HELPING = {kind: command for command, kinds in _COMMANDS.items() for kind in ki
 
 def as_typed(message: str) -> str:
     """A message with commands in place of methods."""
+    message = _PARAMETERS.sub("", message)
     message = _METHOD.sub(lambda found: _AS_TYPED[found[1]], _FIRST.sub("", message, count=1))
     return _QUOTED.sub(r"stet \1", message)
 

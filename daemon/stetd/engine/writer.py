@@ -48,6 +48,7 @@ from stetd.storage.request_record import answered
 from stetd.transaction.refusals import (
     contended,
     io_failure,
+    no_longer_allowed,
     other_call,
     outcome_unknown,
     read_only,
@@ -341,7 +342,7 @@ class Writer:
     def _run_batch(self, batch: list[EditJob]) -> None:
         workspace = self.state.open.get(batch[0].call.workspace)
         if workspace is None or time.monotonic() > self._ends:
-            closed = refuse(Kind.WORKSPACE_NOT_ALLOWED, "this workspace is closed")
+            closed = no_longer_allowed()
             for job in batch:
                 self._answer(job, closed if workspace is None else _STOPPING)
             return

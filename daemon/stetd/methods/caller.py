@@ -37,6 +37,7 @@ from stetd.state.reading_place import Place
 from stetd.state.state import State
 from stetd.state.workspace import Workspace
 from stetd.transaction.parameters import Common, check_label, convert, invalid
+from stetd.transaction.refusals import no_longer_allowed
 from stetd.upkeep.schedule import Retain, Upkeep
 
 PROTOCOL = 1
@@ -164,9 +165,7 @@ class Caller:
         """Give this connection's workspace, ``present``: if its directory is there."""
         workspace = self.state.open.get(self.workspace or "")
         if workspace is None:
-            raise not_allowed(
-                "this workspace is no longer allowed. The person can allow it again: stet init DIR"
-            )
+            raise no_longer_allowed()
         if present:
             workspace.check_present()
         return workspace

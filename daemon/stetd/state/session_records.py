@@ -79,9 +79,12 @@ class Sessions:
         return known
 
     def enter(self, who: Entrant) -> Session:
-        """The same, for a hello: it is recorded if it is new, or has another agent."""
+        """The same, for a hello: it is recorded if it is new, or has another agent.
+
+        A session that the person looks into stays its agent's.
+        """
         session = self.find(who)
-        if who.agent is not None and who.agent != session.agent:
+        if not who.control and who.agent not in (None, session.agent):
             session = msgspec.structs.replace(session, agent=who.agent)
         if self._state.sessions.get((who.workspace, who.session)) is not session:
             self._open(session)

@@ -328,10 +328,11 @@ def convert(kind: type[P], method: str, params: dict[str, Any]) -> P:
         fields = ", ".join(
             f.encode_name + ("" if f.required else "?") for f in msgspec.structs.fields(kind)
         )
+        which = "Every edit takes" if kind is Common else f"The parameters of {method} are"
         raise refuse(
             Kind.INVALID_PARAMS,
             f"{method}: {str(error).replace('`$.', '`')}. "
-            + (f"The parameters of {method} are: {fields}." if fields else "It takes none."),
+            + (f"{which}: {fields}." if fields else "It takes none."),
         ) from error
     return converted
 

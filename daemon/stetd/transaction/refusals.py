@@ -97,6 +97,14 @@ def read_only(reason: str) -> Refused:
     )
 
 
+def no_longer_allowed() -> Refused:
+    """The refusal of a call in a workspace that was forgotten since its hello."""
+    return refuse(
+        Kind.WORKSPACE_NOT_ALLOWED,
+        "this workspace is no longer allowed. The person can allow it again: stet init DIR",
+    )
+
+
 def workspace_restricted(request: str, root: str) -> Refused:
     """A request can't be approved: its session could not write all the same."""
     return refuse(

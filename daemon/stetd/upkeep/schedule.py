@@ -32,7 +32,7 @@ from stetd.storage.journal_format import (
     Rewritten,
 )
 from stetd.storage.progress import Progress
-from stetd.transaction.refusals import read_only
+from stetd.transaction.refusals import no_longer_allowed, read_only
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -224,7 +224,7 @@ def check_open(writer: Writer, workspace: Workspace) -> None:
     if writer.state.read_only is not None:
         raise read_only(writer.state.read_only)
     if writer.state.open.get(workspace.name) is not workspace:
-        raise refuse(Kind.WORKSPACE_NOT_ALLOWED, "this workspace is no longer allowed")
+        raise no_longer_allowed()
 
 
 def record(

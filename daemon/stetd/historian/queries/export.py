@@ -48,7 +48,7 @@ def exported(place: Place, asked: Export) -> ExportResult:
     """A page of an export. Raises Refused, MissingObject."""
     if place.head is None and asked.from_ is None and asked.to is None:
         return ExportResult(format=asked.format, content="", commits=0)
-    to, cursor = asked.to or "HEAD", None
+    to, cursor = "HEAD" if asked.to is None else asked.to, None
     if asked.cursor is not None:
         page = _CURSOR.fullmatch(asked.cursor)
         if page is None:

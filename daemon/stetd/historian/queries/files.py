@@ -47,7 +47,7 @@ def looking_back(place: Place, run: Callable[[CommitLookup], T]) -> T:
 
 def read_file(place: Place, params: Read) -> ReadResult:
     """A file of the workspace, or as it was right after a commit."""
-    if not params.at:
+    if params.at is None:
         return read_now(place, params)
     path, at = canonical(place, params.path), params.at
 
@@ -82,7 +82,7 @@ def diff(place: Place, params: Diff) -> DiffResult:
 
 def _diff(lookup: CommitLookup, place: Place, params: Diff) -> DiffResult:
     repository = lookup.repository
-    before = _tree_of(lookup, params.from_ or "HEAD")
+    before = _tree_of(lookup, "HEAD" if params.from_ is None else params.from_)
     paths = [canonical(place, path) for path in params.paths or []]
     if params.to is not None:
         changed = repository.trees.changed(before, _tree_of(lookup, params.to))

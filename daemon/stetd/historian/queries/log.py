@@ -11,6 +11,7 @@ from stet.wire.results import CommitInfo, Dropped, LogResult, PinInfo, PinList, 
 from stetd.historian.queries.commit_changes import changes_of, described
 from stetd.historian.queries.commit_lookup import CommitLookup, Found, UnknownCursor
 from stetd.historian.queries.files import looking_back
+from stetd.history.checking import KINDS
 from stetd.history.commit_rows import Wanted, meets
 from stetd.history.commits import commit_info, rfc3339
 from stetd.planning.file_reading import canonical
@@ -103,6 +104,11 @@ def _page(lookup: CommitLookup, wanted: Wanted, limit: int, cursor: str | None) 
 
 def filters(asked: Log | Export) -> Wanted:
     """The filters that a log and an export have. Raises Refused."""
+    if asked.kind is not None and asked.kind not in KINDS:
+        raise refuse(
+            Kind.INVALID_PARAMS,
+            f"kind: {asked.kind!r} is none of {', '.join(sorted(KINDS))}",
+        )
     return Wanted(
         session=asked.session,
         agent=asked.agent,
