@@ -88,7 +88,7 @@ MUTANTS = [
         "checkpoint-without-the-historian",
         "the journal is dropped before Git durably has what it said",
         "engine/checkpointing.py",
-        "            await self._historian.make_durable(kept)",
+        "            await self._historian.make_durable([*kept, *self._state.given_up])",
         "            pass",
         ("tests/historian", "tests/rigs/test_power_cut.py"),
     ),

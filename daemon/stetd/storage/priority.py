@@ -14,9 +14,9 @@ from contextlib import suppress
 
 #: As nice(1): for what edits are not to wait for, but questions may; and for what nobody waits for.
 BEHIND_EDITS, BEHIND_ALL = 5, 10
-#: Seconds for which a thread goes on. Where other programs take all processors, each time that it
-#: gives up its own it waits for milliseconds, and a question may wait for what it does.
-_PIECE_S = 0.0003
+#: Seconds for which a thread goes on. Where other programs take all processors it waits for
+#: milliseconds each time that it gives up its own, and checkpoints and questions wait for it.
+_PIECE_S = 0.001
 #: By ctypes, which lets go of the interpreter's lock; os.sched_yield does not in Python 3.11.
 _libc = ctypes.CDLL(None)
 _own = threading.local()
