@@ -72,12 +72,14 @@ class Person:
 
     def run_as_printed(self, *arguments: str, status: int = 0) -> str:
         """A command in the directory at hand; its output."""
-        out, err = io.StringIO(), io.StringIO()
+        written, err = io.BytesIO(), io.StringIO()
+        out = io.TextIOWrapper(written, encoding="utf-8", write_through=True)
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             found = main(arguments)
         self.complaints.append(err.getvalue())
-        assert status == found, out.getvalue() + err.getvalue()
-        return out.getvalue()
+        said = written.getvalue().decode()
+        assert status == found, said + err.getvalue()
+        return said
 
     def json(self, *arguments: str, status: int = 0) -> Any:
         return json.loads(self.run(*arguments, "--json", status=status))
