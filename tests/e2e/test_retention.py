@@ -217,7 +217,7 @@ def test_what_is_too_old_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         before = git(workspace.shadow, "rev-list", "history^")
         with pytest.raises(Refused, match="no checkpoint could be taken"):
             drop(clock + 10)
-        reached = daemon.daemon.writer.historian.ask("reached", workspace.number, type(None))
+        reached = daemon.daemon.writer.historian.ask("reached", workspace.shadow, type(None))
         daemon.wait_for(reached)
         assert git(workspace.shadow, "rev-list", "history^^") == before
         daemon.writer.checkpoints.begin = taken  # type: ignore[method-assign]

@@ -302,6 +302,22 @@ def test_a_large_file_is_read_though_the_history_can_not_be_written(own_site: Si
         assert site.agent.call("read", path="large.txt", start=2, end=2)["text"] == "line 0000001\n"
 
 
+def test_a_history_that_can_not_be_written_leaves_other_workspaces_theirs(own_site: Site) -> None:
+    site, other = own_site, own_site.daemon.site("other")
+    with unwritable(site.shadow):
+        site.overwrite("a.txt", "one\n")
+        commit = other.overwrite("b.txt", "two\n")["commit"]
+        refusal = site.person.refusal("log")
+        assert_refused(refusal, "io_error", "the history can't be written at present", "Try again")
+        assert [each["commit"] for each in other.log()] == [commit]
+        assert other.person.call("verify")["problems"] == []
+        other.person.call("gc")
+        other.agent.call("undo", commits=[commit])
+        assert not (other.root / "b.txt").exists()
+    assert [each["kind"] for each in site.log()] == ["edit"]
+    assert site.fsck() == other.fsck() == ""
+
+
 # -- too many, and too late
 
 

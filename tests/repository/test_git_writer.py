@@ -6,6 +6,7 @@ import errno
 import os
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -74,37 +75,35 @@ def history(shadow: str) -> list[str]:
         repository.close()
 
 
+def checkpoint_begun(background: Background) -> list[str]:
+    """Begin a checkpoint; where "done" will be, or why not."""
+    outcome: list[str] = []
+    background.checkpoint(
+        lambda: None, lambda: outcome.append("done"), lambda error: outcome.append(str(error))
+    )
+    return outcome
+
+
 def checkpoint(background: Background) -> str:
     """Take a checkpoint; "done", or why not."""
-    ended = threading.Event()
-    outcome: list[str] = []
-
-    def end(text: str) -> None:
-        outcome.append(text)
-        ended.set()
-
-    background.checkpoint(lambda: None, lambda: end("done"), lambda error: end(str(error)))
-    assert ended.wait(10)
+    outcome = checkpoint_begun(background)
+    eventually(lambda: bool(outcome) or bool(time.sleep(0.5)))
     return outcome[0]
 
 
 def test_what_was_waited_for_is_there(background: Background, shadow: str) -> None:
-    for number, (objects, head) in enumerate(chain(3), start=1):
-        background.write(number, shadow, objects, head)
-    assert background.wait_for(3, 5)
+    for objects, head in chain(3):
+        background.write(shadow, objects, head)
+    assert background.wait_for(shadow, 5)
     assert history(shadow) == ["number 2", "number 1", "number 0"]
-
-
-def test_waiting_for_what_was_never_handed_over_ends(background: Background) -> None:
-    assert not background.wait_for(1, 0.05)
 
 
 @pytest.mark.parametrize("blobs_each", [0, 100])
 def test_checkpoint_syncs_every_object_reference_and_directory(
     background: Background, disk: TroubledDisk, shadow: str, blobs_each: int
 ) -> None:
-    for number, (objects, head) in enumerate(chain(2, blobs_each), start=1):
-        background.write(number, shadow, objects, head)
+    for objects, head in chain(2, blobs_each):
+        background.write(shadow, objects, head)
     assert checkpoint(background) == "done"
     files = [p for p in Path(shadow, "objects").rglob("*") if p.is_file()]
     assert len(files) == (2 if blobs_each else 3)
@@ -121,8 +120,8 @@ def test_failed_sync_gives_the_checkpoint_up_and_is_not_tried_again(
     background: Background, disk: TroubledDisk, shadow: str
 ) -> None:
     [(objects, head)] = chain(1)
-    background.write(1, shadow, objects, head)
-    assert background.wait_for(1, 5)
+    background.write(shadow, objects, head)
+    assert background.wait_for(shadow, 5)
     disk.broken = True
     assert "Input/output error" in checkpoint(background)
     assert background.close(5)  # nothing waits any more
@@ -133,13 +132,36 @@ def test_failed_write_is_tried_again_and_told_to_who_needs_it(
 ) -> None:
     [(items, head)] = chain(1)
     with unwritable(shadow):
-        background.write(1, shadow, items, head)
+        background.write(shadow, items, head)
         with pytest.raises(Unwritten) as unwritten:
-            background.require(1)
+            background.require(shadow)
         assert unwritten.value.args == (background.failure,)
-    eventually(lambda: background.wait_for(1, 1))
+    eventually(lambda: background.wait_for(shadow, 1))
     assert background.failure is None
     assert history(shadow) == ["number 0"]
+
+
+def test_one_that_can_not_be_written_keeps_no_other_waiting(
+    background: Background, shadow: str, tmp_path: Path
+) -> None:
+    [(items, head)] = chain(1)
+    other, ran = str(tmp_path / "other"), threading.Event()
+    create_repository(other, Disk())
+    with unwritable(shadow):
+        background.write(shadow, items, head)
+        background.write(other, items, head)
+        assert not background.wait_for(shadow, 5)
+        assert background.wait_for(other, 5)
+        background.run(other, ran.set).result(5)
+        outcome = checkpoint_begun(background)
+        background.write(other, items, head)
+        assert background.wait_for(other, 5)
+        late = background.run(shadow, lambda: outcome.append("task"))
+        assert outcome == []  # a checkpoint waits for all, a task for its own repository
+    late.result(5)
+    assert history(shadow) == history(other) == ["number 0"]
+    assert checkpoint(background) == "done"
+    assert sorted(outcome) == ["done", "task"]
 
 
 def eventually(condition: Callable[[], bool]) -> None:
@@ -148,8 +170,8 @@ def eventually(condition: Callable[[], bool]) -> None:
 
 def test_closing_finishes_what_was_handed_over(disk: TroubledDisk, shadow: str) -> None:
     background = Background(disk)
-    for number, (objects, head) in enumerate(chain(5), start=1):
-        background.write(number, shadow, objects, head)
+    for objects, head in chain(5):
+        background.write(shadow, objects, head)
     assert background.close(10)
     assert len(history(shadow)) == 5
 
@@ -164,8 +186,8 @@ def test_damaged_objects_are_written_again(
         path = Path(shadow, "objects", oid[:2], oid[2:])
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(b"")
-    background.write(1, shadow, objects, head)
-    assert background.wait_for(1, 5)
+    background.write(shadow, objects, head)
+    assert background.wait_for(shadow, 5)
     assert checkpoint(background) == "done"
     done = subprocess.run(
         ["git", "--git-dir", shadow, "fsck", "--strict"], capture_output=True, check=False
@@ -175,11 +197,11 @@ def test_damaged_objects_are_written_again(
 
 def test_two_repositories_with_the_same_objects(background: Background, tmp_path: Path) -> None:
     [(objects, head)] = chain(1)
-    for number, name in enumerate(["one", "two"], start=1):
+    for name in ("one", "two"):
         path = str(tmp_path / name)
         create_repository(path, Disk())
-        background.write(number, path, objects, head)
-        assert background.wait_for(number, 5)
+        background.write(path, objects, head)
+        assert background.wait_for(path, 5)
         assert history(path) == ["number 0"]
 
 

@@ -181,7 +181,7 @@ class Following:
             return
         assert line.head is not None, "BUG: a history without a head"
         assert line.head.commit is not None, "BUG: commits without a head"
-        self.background.write(record.number, line.shadow, objects, line.head.commit)
+        self.background.write(line.shadow, objects, line.head.commit)
 
     def _made(self, line: _Line, record: Change | Abort) -> list[NewObject]:
         """The objects of a record. Raises BrokenRepository, MissingObject, RecordContradicts,

@@ -53,6 +53,7 @@ from stetd.repository.reachable import BrokenHistory
 from stetd.repository.stored_objects import MissingObject
 from stetd.state.reading_place import Place
 from stetd.state.replies import recorded_diff
+from stetd.state.state import shadow_path
 from stetd.storage.disk import Disk
 from stetd.storage.progress import Progress
 from stetd.storage.request_record import RequestRecord
@@ -115,7 +116,8 @@ def answer(library: Library, asked: messages.Ask, progress: Progress) -> object:
 @contextmanager
 def _opened(library: Library, given: messages.Place) -> Iterator[Place]:
     """A place as it is now, once Git has what the question must have seen. Raises Refused."""
-    _require(library, given.number)
+    if given.number:
+        _require(library, given.shadow)
     trouble = library.trouble_of(given.shadow)
     if trouble is not None:
         raise damaged_history(trouble)
@@ -134,10 +136,10 @@ def _opened(library: Library, given: messages.Place) -> Iterator[Place]:
         )  # fmt: skip
 
 
-def _require(library: Library, number: int) -> None:
-    """Wait until Git has this record. What was handed over is all up to it that makes commits."""
+def _require(library: Library, shadow: str) -> None:
+    """Wait until Git has what a history has in the records that were there when it was asked."""
     try:
-        library.background.require(min(number, library.background.handed_over))
+        library.background.require(shadow)
     except Unwritten as error:
         raise history_unwritable(*error.args) from error
 
@@ -166,7 +168,7 @@ def _answered(library: Library, key: tuple[str, str, str], _: Progress) -> list[
 
 
 def _claimed(library: Library, asked: Claiming, _: Progress) -> Claimed:
-    _require(library, library.background.handed_over)
+    _require(library, shadow_path(asked.state, asked.name))
     return claimed(asked)
 
 
@@ -198,7 +200,7 @@ def _finished(about: About, asked: Finishing) -> None:
     def rewrite() -> None:
         requests.rewrite(asked.workspace, lambda reply: rewritten(reply, names, paths))
 
-    library.background.run(rewrite).result()
+    library.background.run(shadow, rewrite).result()
     _rebuild(library, shadow)
 
 
@@ -237,7 +239,7 @@ _ABOUT_ALL: dict[str, tuple[Any, Callable[..., object]]] = {
     "claim": (Claiming, _claimed),
     "verify": (Verifying, lambda library, asked, _: verified(asked, library.disk)),
     "answered call": (tuple[str, str, str], _answered),
-    "reached": (int, lambda library, number, _: _require(library, number)),
+    "reached": (str, lambda library, shadow, _: _require(library, shadow)),
     "sizes": (list[str], lambda _, shadows, __: sum(map(directory_bytes, shadows))),
     "rebuild": (str, lambda library, shadow, _: _rebuild(library, shadow)),
     "is due": (str, lambda _, shadow, __: is_due(shadow)),

@@ -24,7 +24,7 @@ async def gc(caller: Caller, wanted: OneWorkspace) -> GcResult:
     shared = caller.shared
 
     async def run(progress: Progress) -> GcResult:
-        await shared.writer.historian.ask("reached", workspace.number, type(None))
+        await shared.writer.historian.ask("reached", workspace.shadow, type(None))
         before = await shared.writer.historian.ask("sizes", [workspace.shadow], int)
         commits = await shared.retain(workspace, progress) if shared.retain is not None else 0
         done = await collect(shared.writer, workspace, progress, drop=True)

@@ -187,7 +187,7 @@ async def workspace_allow(caller: Caller, wanted: Root) -> WorkspaceInfo:
     shadow = shadow_path(writer.state.directory, name)
     if known is not None and not known.allowed and os.path.isdir(shadow):
         # What is not written yet would be taken for a history that was moved away.
-        await writer.historian.ask("reached", writer.state.number, type(None))
+        await writer.historian.ask("reached", shadow, type(None))
     return await caller.on_writer(lambda: _workspace_info(caller, workspaces.allow(wanted.root)))
 
 

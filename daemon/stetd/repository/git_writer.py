@@ -7,10 +7,11 @@ may know of has arrived (:meth:`Background.wait_for`), which makes it arrive at 
 Checkpoints run here as well: they sync everything written since the last one, and only then may
 the writer drop journal segments.
 
-A failure (a full disk) is kept, shown in ``status`` and tried again. Nothing is lost meanwhile: the
-journal keeps its records until a checkpoint succeeds. A reader that waits learns of the first
-failed attempt. A failed *sync* is not tried again: a second one may succeed though the data are
-lost. That checkpoint is given up, and the writer learns of it.
+A failure (a full disk) is kept, shown in ``status`` and tried again; other repositories are written
+meanwhile. Nothing is lost: the journal keeps its records until a checkpoint succeeds, and that
+waits for all repositories. A reader that waits learns of the first failed attempt. A failed *sync*
+is not tried again: a second one may succeed though the data are lost. That checkpoint is given up,
+and the writer learns of it.
 """
 
 from __future__ import annotations
@@ -18,12 +19,11 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import takewhile
 
 import msgspec
 
@@ -35,8 +35,7 @@ from stetd.storage.disk import Disk, SyncFailed
 from stetd.storage.priority import BEHIND_EDITS, give_way
 
 _log = logging.getLogger(__name__)
-_RETRY_S = 1.0
-#: Seconds that objects may gather before they are written.
+#: Seconds that objects may gather before they are written, or tried again.
 _GATHER_S = 0.8
 #: More objects than this are written as a pack.
 _MANY = 48
@@ -47,7 +46,6 @@ _REMEMBERED = 4_000
 
 
 class _Objects(msgspec.Struct, frozen=True):
-    number: int
     repository: str
     objects: list[NewObject]
     head: str
@@ -60,6 +58,7 @@ class _Checkpoint(msgspec.Struct, frozen=True):
 
 
 class _Task(msgspec.Struct, frozen=True):
+    repository: str
     run: Callable[[], None]
     future: Future[None]
 
@@ -103,17 +102,18 @@ class Background:
         self._disk = disk
         self._queue: deque[_Item] = deque()
         self._changed = threading.Condition()
-        self._written = 0
-        #: Number of the newest record whose objects were handed over.
-        self.handed_over = 0
         self._stopping = False
         self._hurried = False
         self._unsynced: dict[str, _Unsynced] = {}
         self._not_joining: set[str] = set()
         #: Why the last attempt failed; None while all is well.
         self.failure: str | None = None
-        #: How many attempts have failed.
+        #: How many attempts have failed, in all and by repository.
         self.failures = 0
+        self._failures_of: Counter[str] = Counter()
+        #: How many records' objects were handed over, and written, by repository.
+        self._handed_over: Counter[str] = Counter()
+        self._written: Counter[str] = Counter()
         #: Called on this thread with the path of a repository that has got new commits.
         self.on_commits: Callable[[str], None] = lambda _: None
         #: Called on this thread when writing begins to fail, or goes on, with why and how often.
@@ -121,10 +121,9 @@ class Background:
         self._thread = threading.Thread(target=self._run, name="stet-git", daemon=True)
         self._thread.start()
 
-    def write(self, number: int, repository: str, objects: list[NewObject], head: str) -> None:
-        """Hand over the objects of record ``number`` and the head that it makes."""
-        self.handed_over = max(self.handed_over, number)
-        self._put(_Objects(number, repository, objects, head))
+    def write(self, repository: str, objects: list[NewObject], head: str) -> None:
+        """Hand over the objects of a record and the head that it makes."""
+        self._put(_Objects(repository, objects, head))
 
     def checkpoint(
         self,
@@ -132,21 +131,22 @@ class Background:
         done: Callable[[], None],
         failed: Callable[[SyncFailed], None],
     ) -> None:
-        """Sync all that was handed over before, call ``sync_more``, then ``done``.
+        """Sync all that was handed over before, and what else is written, call ``sync_more``,
+        then ``done``.
 
         ``failed`` is called instead, once, if a sync fails.
         """
         self._put(_Checkpoint(sync_more, done, failed))
 
-    def run(self, task: Callable[[], None]) -> Future[None]:
-        """Do something on this thread, after all that was handed over before.
+    def run(self, repository: str, task: Callable[[], None]) -> Future[None]:
+        """Do something on this thread, after all that was handed over for this repository before.
 
         For whoever changes the files of a repository beside it: nothing is written meanwhile.
         It is not tried again, and must be quick: readers may wait for what comes after it.
         """
         future: Future[None] = Future()
         future.set_running_or_notify_cancel()
-        self._put(_Task(task, future))
+        self._put(_Task(repository, task, future))
         return future
 
     def pause_joining(self, repository: str) -> None:
@@ -165,28 +165,34 @@ class Background:
     def _put(self, item: _Item) -> None:
         with self._changed:
             self._queue.append(item)
-            if len(self._queue) == 1 or not isinstance(item, _Objects):
+            if isinstance(item, _Objects):
+                self._handed_over[item.repository] += 1
+            else:
+                self._hurried = True
+            if len(self._queue) == 1 or self._hurried:
                 self._changed.notify_all()  # else the thread is gathering, or busy
 
-    def wait_for(self, number: int, timeout: float = 60.0) -> bool:
-        """Wait until record ``number`` has reached Git.
+    def wait_for(self, repository: str, timeout: float = 60.0) -> bool:
+        """Wait until what was handed over for a repository is written.
 
-        False if it has not in time, or if an attempt to write fails meanwhile.
+        False if it is not in time, or if an attempt fails meanwhile.
         """
         with self._changed:
-            if self._written >= number:
-                return True
-            failures = self.failures
-            self._hurried = True
-            self._changed.notify_all()
+            wanted, failures = self._handed_over[repository], self._failures_of[repository]
+            if self._written[repository] < wanted:
+                self._hurried = True
+                self._changed.notify_all()
             self._changed.wait_for(
-                lambda: self._written >= number or self.failures != failures, timeout
+                lambda: (
+                    self._written[repository] >= wanted or self._failures_of[repository] != failures
+                ),
+                timeout,
             )
-            return self._written >= number
+            return self._written[repository] >= wanted
 
-    def require(self, number: int) -> None:
+    def require(self, repository: str) -> None:
         """As :meth:`wait_for`. Raises Unwritten where that says False."""
-        if not self.wait_for(number):
+        if not self.wait_for(repository):
             raise Unwritten(self.failure)
 
     def close(self, timeout: float = 60.0) -> bool:
@@ -199,70 +205,75 @@ class Background:
 
     def _run(self) -> None:
         give_way(BEHIND_EDITS)
-        while True:
-            items = self._next_items()
-            if not items:
+        while items := self._next_items():
+            if self._round(items):
+                if self.failure is not None:
+                    self.failure = None
+                    self.on_trouble(None, self.failures)
+            elif self._stopping:
                 break
-            try:
-                self._do(items)
-            except Exception as error:  # noqa: BLE001 - whatever it is, it is tried again
-                self._failed(error)
-                if self._stopping:
-                    break
-                continue
-            if self.failure is not None:
-                self.failure = None
-                self.on_trouble(None, self.failures)
-            with self._changed:
-                for item in items:
-                    self._queue.popleft()
-                    if isinstance(item, _Objects):
-                        self._written = max(self._written, item.number)
-                self._changed.notify_all()
 
     def _next_items(self) -> Sequence[_Item]:
-        """What to do next: one checkpoint or task, or all objects that wait before the next one."""
+        """All that waits, when somebody waits for it or it has gathered for long enough."""
         with self._changed:
             self._changed.wait_for(lambda: bool(self._queue) or self._stopping)
-            if self._queue and isinstance(self._queue[0], _Objects):
-                self._changed.wait_for(self._in_a_hurry, _GATHER_S)
+            if self._queue:
+                self._changed.wait_for(lambda: self._hurried or self._stopping, _GATHER_S)
                 self._hurried = False
-            objects = list(takewhile(lambda item: isinstance(item, _Objects), self._queue))
-            return objects or list(self._queue)[:1]
+            return list(self._queue)
 
-    def _in_a_hurry(self) -> bool:
-        """Whether somebody waits for what is queued: a reader, a checkpoint, the end."""
-        other = any(not isinstance(item, _Objects) for item in self._queue)
-        return self._hurried or self._stopping or other
+    def _round(self, items: Sequence[_Item]) -> bool:
+        """Do what can be done; whether that is all.
 
-    def _failed(self, error: Exception) -> None:
+        A repository that can't be written keeps no other one waiting, but all checkpoints.
+        """
+        failed: set[str | None] = set()
+        for repository, group in _groups(items):
+            if repository in failed or (repository is None and failed):
+                continue
+            try:
+                self._do(group)
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is tried again
+                failed.add(repository)
+                self._failed(repository, error)
+            else:
+                self._done(group)
+        return not failed
+
+    def _failed(self, repository: str | None, error: Exception) -> None:
         if self.failure is None:
             _log.error("writing the shadow repository failed, trying again: %s", error)
         with self._changed:
             self.failure = f"{type(error).__name__}: {error}"
             self.failures += 1
-            self._hurried = False
+            if repository is not None:
+                self._failures_of[repository] += 1
             self._changed.notify_all()
         self.on_trouble(self.failure, self.failures)
+
+    def _done(self, items: Sequence[_Item]) -> None:
+        done = set(map(id, items))
         with self._changed:
-            self._changed.wait_for(lambda: self._stopping or self._hurried, _RETRY_S)
+            for item in items:
+                if isinstance(item, _Objects):
+                    self._written[item.repository] += 1
+            self._queue = deque(item for item in self._queue if id(item) not in done)
+            self._changed.notify_all()
 
     def _do(self, items: Sequence[_Item]) -> None:
-        by_repository: dict[str, list[_Objects]] = {}
-        for item in items:
-            if isinstance(item, _Objects):
-                by_repository.setdefault(item.repository, []).append(item)
-            elif isinstance(item, _Checkpoint):
-                self._sync(item)
+        """Do a group of items, as :func:`_groups` makes them."""
+        first = items[0]
+        if isinstance(first, _Checkpoint):
+            self._sync(first)
+        elif isinstance(first, _Task):
+            try:
+                first.run()
+            except BaseException as error:  # noqa: BLE001 - it belongs to whoever asked
+                first.future.set_exception(error)
             else:
-                try:
-                    item.run()
-                except BaseException as error:  # noqa: BLE001 - it belongs to whoever asked
-                    item.future.set_exception(error)
-                else:
-                    item.future.set_result(None)
-        for repository, handed_over in by_repository.items():
-            self._write(repository, handed_over)
+                first.future.set_result(None)
+        else:
+            self._write(first.repository, [i for i in items if isinstance(i, _Objects)])
 
     def _sync(self, item: _Checkpoint) -> None:
         failpoint("checkpoint.before_sync")
@@ -300,3 +311,21 @@ class Background:
         if len(recent) > _REMEMBERED:
             recent.clear()
         recent.update(objects)
+
+
+def _groups(items: Sequence[_Item]) -> list[tuple[str | None, list[_Item]]]:
+    """What is done at once, and of which repository: all its objects up to the next task."""
+    groups: list[tuple[str | None, list[_Item]]] = []
+    gathering: dict[str, list[_Item]] = {}
+    for item in items:
+        repository = None if isinstance(item, _Checkpoint) else item.repository
+        if isinstance(item, _Objects) and item.repository in gathering:
+            gathering[item.repository].append(item)
+            continue
+        group = [item]
+        groups.append((repository, group))
+        if isinstance(item, _Objects):
+            gathering[item.repository] = group
+        elif isinstance(item, _Task):
+            gathering.pop(item.repository, None)
+    return groups

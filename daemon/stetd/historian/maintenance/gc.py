@@ -62,16 +62,16 @@ def collected(
             # At once: what was removed may be needed by what is written next.
             background.forget_written(shadow)
 
-        background.run(carry_out).result()
+        background.run(shadow, carry_out).result()
 
     before = directory_bytes(shadow)
-    background.run(lambda: background.pause_joining(shadow)).result()
+    background.run(shadow, lambda: background.pause_joining(shadow)).result()
     work = Repacking(shadow, disk, alone, progress, drop=drop)
     try:
         work.run()
     finally:
         work.close()
-        background.run(lambda: background.resume_joining(shadow)).result()
+        background.run(shadow, lambda: background.resume_joining(shadow)).result()
     return Collected(before, directory_bytes(shadow), work.dropped)
 
 
