@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+import stet.session.methods  # noqa: F401 - before stetd, as a program of others
 from rigs import findings
 
 # A deadline for one example is a bet on how busy the machine is. What hangs ends with the test.
