@@ -93,6 +93,22 @@ MUTANTS = [
         ("tests/historian", "tests/rigs/test_power_cut.py"),
     ),
     Mutant(
+        "checkpoint-without-one-history",
+        "a checkpoint does not wait for a repository that can't be written",
+        "repository/git_writer.py",
+        "            if repository in failed or (repository is None and failed):",
+        "            if repository in failed:",
+        ("tests/repository/test_git_writer.py",),
+    ),
+    Mutant(
+        "question-before-its-history",
+        "a question does not wait until Git has what it must have seen",
+        "historian/questions.py",
+        "    if given.number:\n        _require",
+        "    if False:\n        _require",
+        ("tests/e2e/test_history.py",),
+    ),
+    Mutant(
         "stale-draft",
         "an undo that was made from other content is published",
         "planning/proposals.py",
