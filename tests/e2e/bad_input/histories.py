@@ -56,6 +56,11 @@ WRONG_VALUES: list[tuple[str, dict[str, Any], list[str]]] = [
     ),
     (
         "mode_set",
+        {"mode": "unrestricted", "scope": "workspace", "session": "conv-1"},
+        ["mode_set: session", "scope 'workspace'", "Leave one of them out."],
+    ),
+    (
+        "mode_set",
         {"mode": "restricted", "for": 5},
         ["mode_set: for goes with mode 'unrestricted'", "Leave for out."],
     ),
