@@ -53,6 +53,24 @@ def test_each_workspace_has_its_own_and_all_that_was_left_out_is_counted(site: S
     assert [told(site), told(other)] == [[("observed", "s-1", ["A a.txt"])]] * 2
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_file_in_a_workspace_inside_is_recorded_there_whatever_is_named_first(
+    site: Site, turned: bool
+) -> None:
+    inner = site.daemon.site(f"{site.root.name}/inner")
+    paths = [site.root / "a.txt", inner.root / "deep/b.txt", site.root / "sub/c.txt"]
+    given = patching(*(reversed(paths) if turned else paths))
+    payload = claude("PreToolUse", "apply_patch", given, "t1", site.root)
+    assert run_hook(site.daemon, payload, "codex") == ""
+    for path in paths:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("by the tool\n")
+    payload["hook_event_name"] = "PostToolUse"
+    assert run_hook(site.daemon, payload, "codex") == ""
+    assert told(site) == [("observed", "s-1", ["A a.txt", "A sub/c.txt"])]
+    assert told(inner) == [("observed", "s-1", ["A deep/b.txt"])]
+
+
 def test_a_name_that_no_message_can_hold_is_left_out_alone(site: Site) -> None:
     paths = [site.root / "half \ud83d", site.root / "a.txt"]
     payload = claude("PreToolUse", "apply_patch", patching(*paths), "t1", site.root)

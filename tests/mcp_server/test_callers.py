@@ -94,6 +94,17 @@ def test_the_agent_is_the_product(
     assert session.startswith("mcp-")
 
 
+@pytest.mark.parametrize("introduced", [" my client\n", "my client" + " " * 200 + "2"])
+def test_white_space_at_the_ends_of_a_clients_name_is_left_out(
+    site: Site, starting: Starting, introduced: str
+) -> None:
+    server = started(starting, site, client=introduced)
+    server.call("patch", {"sessionId": " thread-1 "}, **PATCH)
+    assert ("thread-1", "my client") == newest(site)
+    refusal = server.refusal("patch", {"stet/session": " thread-1"}, **PATCH)
+    assert "white space" in refusal.text
+
+
 def test_what_the_person_has_said_is_stronger(site: Site, starting: Starting) -> None:
     server = started(
         starting, site, "--session", "mine", "--agent", "me", client="codex-mcp-client"

@@ -292,7 +292,7 @@ def _tell_of_files(event: HookEvent, named: list[str]) -> None:
     while paths and len(_run.roots) < _MOST_WORKSPACES:
         directory = above[paths[0]]
         try:
-            root = _tell(event, paths, directory)
+            told = _tell(event, paths, directory)
         except _Refused as refusal:
             # Not what lies deeper: a directory in one that is not allowed may be.
             others = [path for path in paths if above[path] != directory]
@@ -302,20 +302,19 @@ def _tell_of_files(event: HookEvent, named: list[str]) -> None:
             where.append(f"not recorded: {files}: {refusal}")
             paths = others
         else:
-            paths = [path for path in paths if not _is_below(path, root)]
+            paths = [path for path in paths if path not in told]
     if _run.roots:
         _run.warnings = not_used + _run.warnings
     if paths:
         _run.warnings.append(f"not recorded, because they lie in other workspaces: {len(paths)}")
 
 
-def _tell(event: HookEvent, paths: list[str] | None, directory: str) -> str:
-    """Say hello in the workspace around ``directory`` and observe; the workspace's root.
+def _tell(event: HookEvent, paths: list[str] | None, directory: str) -> list[str]:
+    """Say hello in the workspace around ``directory`` and observe; those of the paths that are its.
     Raises _Warning, _Refused (another directory may not be), OSError.
     """
     hello = {
         "protocol": 1,
-        "workspace": directory,
         "session": event.session,
         "agent": _run.client,
         "client": {"name": "stet-hook", "version": __version__},
@@ -333,19 +332,31 @@ def _tell(event: HookEvent, paths: list[str] | None, directory: str) -> str:
                 raise _Warning(_LATE) from None
             return _result(line)
 
-        root: str = ask(1, "hello", hello)["workspace"]["root"]
-        if root in _run.roots:
+        def enter(place: str) -> str:
+            root: str = ask(1, "hello", {**hello, "workspace": place})["workspace"]["root"]
             return root
+
+        root = enter(directory)
         own = None if paths is None else [path for path in paths if _is_below(path, root)]
         if paths and not own:
             raise _Refused(f"it does not lie in {root}")
+        if root in _run.roots:
+            return own or []
+        others = {_existing(path) for path in own or ()} - {directory}
+        for place in others:  # which may lie in a workspace inside this one
+            with contextlib.suppress(_Refused):
+                if enter(place) == root:
+                    continue
+            own = [path for path in own or () if _existing(path) != place]
+        if others:
+            enter(directory)
         _run.waiting = True
         result = ask(2, "observe", _observation(event, own, root))
     untold = bool(result.get("untold"))
     (_run.untold if untold else _run.warnings).extend(result.get("warnings", ()))
     _run.attributed = _run.attributed or not untold
     _run.roots.append(root)
-    return root
+    return own or []
 
 
 def _observation(event: HookEvent, paths: list[str] | None, root: str) -> dict[str, Any]:

@@ -119,14 +119,14 @@ def label_in(meta: Mapping[str, Any], key: str) -> str | None:
     if not isinstance(value, str) or not value or label(value) != value:
         raise InvalidParams(
             f'_meta["{key}"] must be a text of 1 to {_LONGEST_LABEL} characters without control '
-            "characters."
+            "characters, and no white space at its ends."
         )
     return value
 
 
 def label(text: str) -> str:
     """A text as the daemon takes it for a name; empty if nothing is left of it."""
-    return _NOT_IN_LABELS.sub("", text)[:_LONGEST_LABEL]
+    return _NOT_IN_LABELS.sub("", text).strip()[:_LONGEST_LABEL].strip()
 
 
 # -- whose call it is

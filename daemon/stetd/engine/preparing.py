@@ -28,7 +28,7 @@ from stetd.observing.before_note import BeforeNote
 from stetd.observing.recording import NOTE_SECONDS, note_id, observe, read_note
 from stetd.planning.calls import check_if_match, plan_call, plan_here
 from stetd.planning.proposals import Proposal
-from stetd.planning.world import OBSERVE, EditCall
+from stetd.planning.world import OBSERVE, EditCall, NotInPlace
 from stetd.processes.historian_client import Historian
 from stetd.processes.recorded_plans import Changed, PlanDialect, RecordedPlan, Replay
 from stetd.processes.remembered import Key
@@ -166,7 +166,9 @@ class Preparer:
         number: int,
         now: int,
     ) -> Outcome | None:
-        """Plan a job; None if something is to be asked for it first (:meth:`_ask`)."""
+        """Plan a job; None if something is to be asked for it first, or those before it are to be
+        in place.
+        """
         call = job.call
         try:
             # First: a call that was applied is answered so, whatever the mode is by now.
@@ -176,6 +178,8 @@ class Preparer:
             job.session = session = self._admitted(workspace, call, session)
             prepared = self._prepare(workspace, base, job, number, now)
             self._keep(session, prepared)
+        except NotInPlace:
+            return None
         except TakesLong:
             job.asks = True
             return None

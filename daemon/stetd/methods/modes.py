@@ -48,6 +48,11 @@ async def mode_set(caller: Caller, setting: ModeSetting) -> ModeResult:
         raise invalid(f"mode_set: mode {setting.mode!r} is none of {', '.join(MODES)}.")
     if setting.scope not in (None, "session", "workspace"):
         raise invalid("mode_set: scope is 'session' (the default) or 'workspace'.")
+    if setting.scope == "workspace" and setting.session is not None:
+        raise invalid(
+            "mode_set: session names the one whose mode is set, scope 'workspace' sets that of "
+            "all. Leave one of them out."
+        )
     own = setting.session in (None, caller.session) and setting.workspace is None
     restricts = setting.mode == RESTRICTED
     if not caller.control and not (restricts and own and setting.scope != "workspace"):

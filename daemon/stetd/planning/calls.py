@@ -119,6 +119,7 @@ async def _plans(
     if call.method != TRANSACTION:
         plan = await plan_dialect(call.method, call.params, world)
         check_plan(plan, excludes)
+        world.check_links(plan)
         return [plan]
     plans: list[Plan] = []
     for number, (method, inner) in enumerate(_transaction_calls(call.params)):
@@ -133,6 +134,7 @@ async def _plans(
             patience.go_on()
             plan = await plan_dialect(method, own, world)
             check_plan(plan, excludes)
+            world.check_links(plan)
             if plan.preview and not call.preview:
                 raise refuse(
                     Kind.INVALID_PARAMS,

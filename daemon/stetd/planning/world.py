@@ -92,6 +92,12 @@ class CallLimits(msgspec.Struct, frozen=True):
         )
 
 
+class NotInPlace(Exception):
+    """A path leads through what calls before this one in the batch change: they must be in place
+    first, because paths are resolved on the disk.
+    """
+
+
 class CallWorld:
     """What one call sees (the editing layer's World), remembering what it has read."""
 
@@ -109,7 +115,10 @@ class CallWorld:
         self._limits = limits
         self._bytes = 0
         self._clipboards: Mapping[str, str] = session.clipboards if session else {}
-        self._spelled: dict[tuple[str, bool], str] = {}
+        #: Canonical paths, and the links that lead there.
+        self._spelled: dict[tuple[str, bool], tuple[str, tuple[str, ...]]] = {}
+        #: The links that the paths of the present call lead through.
+        self._followed: set[str] = set()
         self.seen: dict[str, tuple[Target, OnDisk | None]] = {}
         #: What earlier calls of the same transaction make of the content of a path.
         self._planned: dict[str, SourceFile] = {}
@@ -133,6 +142,19 @@ class CallWorld:
                 mode = None if stood.is_link else stood.mode
             self._planned[planned.path] = SourceFile(planned.path, planned.after, mode)
         self._clipboards = {**self._clipboards, **plan.clipboards}
+        self._followed = set()
+
+    def check_links(self, plan: Plan) -> None:
+        """Refuse a plan that changes a link through which another of its paths leads."""
+        for planned in plan.files:
+            if planned.path in self._followed:
+                raise refuse(
+                    Kind.INVALID_PARAMS,
+                    f"{planned.path}: this link is removed, and another path leads through it, so "
+                    "it is not certain which file is meant there. Send it in two calls, one after "
+                    "the other.",
+                    path=planned.path,
+                )
 
     def oid(self, path: str) -> str | None:
         """The blob id of the file at a path, None if there is none."""
@@ -166,12 +188,35 @@ class CallWorld:
         return self._source(self._canonical(path, follow_last=True))
 
     def _canonical(self, path: str, *, follow_last: bool) -> str:
-        if (path, follow_last) not in self._spelled:
-            target = self._workspace.worktree.resolver.resolve(
-                path, self._directory, follow_last=follow_last
-            )
-            self._spelled[path, follow_last] = self._look(target)
-        return self._spelled[path, follow_last]
+        key = path, follow_last
+        if key not in self._spelled:
+            target = self._resolved(path, follow_last=follow_last)
+            self._spelled[key] = self._look(target), target.links
+        canonical, links = self._spelled[key]
+        for link in links:
+            if link in self._planned:
+                raise refuse(
+                    Kind.INVALID_PARAMS,
+                    f"{path}: this path leads through the link {link}, which a call before it in "
+                    "the same transaction removes. Send it in a call of its own, afterwards.",
+                    path=path,
+                )
+        self._followed.update(links)
+        return canonical
+
+    def _resolved(self, path: str, *, follow_last: bool) -> Target:
+        resolver = self._workspace.worktree.resolver
+        try:
+            target = resolver.resolve(path, self._directory, follow_last=follow_last)
+        except Refused as refusal:
+            # A file that is removed may be in the way of a directory on the disk.
+            if refusal.kind == Kind.NOT_A_FILE and None in self._base.files.values():
+                raise NotInPlace from refusal
+            raise
+        if not self._base.files.keys().isdisjoint(target.links):
+            target.close()
+            raise NotInPlace
+        return target
 
     def _source(self, canonical: str) -> SourceFile:
         """What will be at a path that was read."""

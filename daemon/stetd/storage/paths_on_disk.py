@@ -62,7 +62,8 @@ class Target:
 
     ``path`` is canonical: relative to the root, no links, no dots. ``missing``: directories that do
     not exist yet between the handle and the name. ``seen``: the stat data at the time of resolving,
-    if they were read. The owner closes it.
+    if they were read. ``links``: the canonical paths of the links that were followed. The owner
+    closes it.
     """
 
     path: str
@@ -70,6 +71,7 @@ class Target:
     missing: tuple[str, ...]
     name: str
     seen: os.stat_result | None = None
+    links: tuple[str, ...] = ()
 
     def close(self) -> None:
         """Close the handle."""
@@ -226,7 +228,7 @@ class Resolver:
         todo = list(reversed(parts))
         done: list[str] = []
         fds = [os.dup(self._root_fd)]
-        links = 0
+        links: list[str] = []
         try:
             while todo:
                 part = todo.pop()
@@ -241,8 +243,8 @@ class Resolver:
                 check_component(part, path)
                 link = _read_link(fds[-1], part) if todo or follow_last else None
                 if link is not None:
-                    links += 1
-                    if links > _MAX_LINKS:
+                    links.append("/".join([*done, part]))
+                    if len(links) > _MAX_LINKS:
                         raise refuse(Kind.NOT_A_FILE, f"{path}: too many symbolic links", path=path)
                     if link.startswith("/"):
                         inside = relative_parts(link, self._root, "", asked=path)
@@ -254,9 +256,10 @@ class Resolver:
                     todo.extend(reversed(inside))
                     continue
                 if not todo:
-                    return Target("/".join([*done, part]), fds.pop(), (), part)
+                    name = "/".join([*done, part])
+                    return Target(name, fds.pop(), (), part, links=tuple(links))
                 if not _enter(fds, part, path):
-                    return _beyond(path, done, fds, [part, *reversed(todo)])
+                    return _beyond(path, done, fds, [part, *reversed(todo)], links)
                 done.append(part)
             raise _not_a_file(path)
         finally:
@@ -311,7 +314,9 @@ def _enter(fds: list[int], part: str, path: str) -> bool:
     return True
 
 
-def _beyond(path: str, done: list[str], fds: list[int], rest: list[str]) -> Target:
+def _beyond(
+    path: str, done: list[str], fds: list[int], rest: list[str], links: list[str]
+) -> Target:
     """The target when directories are missing; what does not exist has no links."""
     if ".." in rest:
         raise refuse(
@@ -321,7 +326,8 @@ def _beyond(path: str, done: list[str], fds: list[int], rest: list[str]) -> Targ
         )
     for part in rest:
         check_component(part, path)
-    return Target("/".join([*done, *rest]), fds.pop(), tuple(rest[:-1]), rest[-1])
+    name = "/".join([*done, *rest])
+    return Target(name, fds.pop(), tuple(rest[:-1]), rest[-1], links=tuple(links))
 
 
 def _too_deep(path: str) -> Exception:

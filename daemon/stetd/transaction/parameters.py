@@ -24,8 +24,10 @@ Positive = Annotated[int, msgspec.Meta(ge=1)]
 #: How long a grant may last; a leap year at most.
 GrantSeconds = Annotated[float, msgspec.Meta(gt=0, le=366 * 86_400)]
 Commits = Annotated[list[str], msgspec.Meta(min_length=1, max_length=10_000)]
+#: An empty one, a variable of a script that is not set, would be the whole workspace; "." is that.
+Path = Annotated[str, msgspec.Meta(min_length=1)]
 #: An empty list could be taken for "no file" or "every file".
-Paths = Annotated[list[str], msgspec.Meta(min_length=1, max_length=1_000)]
+Paths = Annotated[list[Path], msgspec.Meta(min_length=1, max_length=1_000)]
 IfMatch = str | dict[str, str | None]
 
 
@@ -110,7 +112,7 @@ class Read(Params, frozen=True):
 class Log(Params, frozen=True):
     """Times are RFC 3339 (without an offset: in UTC) or seconds since the epoch."""
 
-    path: str | None = None
+    path: Path | None = None
     session: str | None = None
     agent: str | None = None
     method: str | None = None
@@ -140,7 +142,7 @@ class Diff(Params, frozen=True, rename={"from_": "from"}):
 
     from_: str | None = None
     to: str | None = None
-    paths: Annotated[list[str], msgspec.Meta(max_length=1_000)] | None = None
+    paths: Annotated[list[Path], msgspec.Meta(max_length=1_000)] | None = None
 
 
 class Verify(Params, frozen=True):
@@ -258,7 +260,7 @@ class ModeSetting(Params, frozen=True, rename={"for_": "for"}):
     """
 
     mode: str
-    session: str | None = None
+    session: Label | None = None
     scope: str | None = None
     workspace: str | None = None
     for_: GrantSeconds | None = None
