@@ -264,6 +264,21 @@ def test_a_link_that_a_person_made_and_unmade_is_in_the_history(site: Site) -> N
     assert files(site) == {"a.txt": b"1\nTWO\n3\n4\n5\n", "b.txt": b"b\n"}
 
 
+def test_a_private_file_whose_place_a_link_took_comes_back_private(site: Site) -> None:
+    site.write("a.txt", FIVE, mode=0o600)
+    site.replace("a.txt", "2\n", "TWO\n")
+    tool = {"tool": "Bash", "use": "1"}
+    site.agent.call("observe", phase="before", **tool)
+    (site.root / "a.txt").unlink()
+    (site.root / "a.txt").symlink_to("b.txt")
+    observed = site.agent.call("observe", phase="after", **tool)["commit"]
+    for _ in range(2):
+        undone = site.agent.call("undo", commits=[observed])["commit"]
+        assert (site.root / "a.txt").lstat().st_mode == 0o100600
+        site.agent.call("redo", commits=[undone])
+        assert os.readlink(site.root / "a.txt") == "b.txt"
+
+
 def test_a_directory_in_the_way_is_a_conflict(site: Site) -> None:
     site.write("a", FIVE)
     edit = site.replace("a", "2\n", "TWO\n")["commit"]
