@@ -279,6 +279,18 @@ def test_a_private_file_whose_place_a_link_took_comes_back_private(site: Site) -
         assert os.readlink(site.root / "a.txt") == "b.txt"
 
 
+@pytest.mark.parametrize("link", [False, True])
+def test_a_private_file_that_a_person_removed_comes_back_private(site: Site, link: bool) -> None:
+    site.write("a.txt", FIVE, mode=0o600)
+    site.replace("a.txt", "2\n", "TWO\n")
+    (site.root / "a.txt").unlink()
+    if link:
+        (site.root / "a.txt").symlink_to("b.txt")
+    found = site.agent.call("observe", phase="before", tool="Bash", use="1")["outside"]
+    site.person.call("undo", commits=[found])
+    assert (site.root / "a.txt").lstat().st_mode == 0o100600
+
+
 def test_a_directory_in_the_way_is_a_conflict(site: Site) -> None:
     site.write("a", FIVE)
     edit = site.replace("a", "2\n", "TWO\n")["commit"]

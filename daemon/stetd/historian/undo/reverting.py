@@ -43,8 +43,12 @@ def take_back(
     for commit in lookup.steps_back(chosen):
         meta = commit.meta
         if commit.oid in wanted:
+            deltas, found = lookup.deltas(commit), meta.kind in FOUND
             permissions.take_back(meta, work.where.now)
-            work.take_back(lookup.deltas(commit), meta.moves, found=meta.kind in FOUND)
+            if found:  # it could not see the bits of a file that was gone
+                gone = [each.path for each in deltas if each.before and _is_gone(each.after)]
+                permissions.recorded.update(lookup.permissions_before(commit, gone))
+            work.take_back(deltas, meta.moves, found=found)
         else:
             work.step_over(meta.moves)
     if work.conflicts:
@@ -57,6 +61,10 @@ def take_back(
         leftover_directories=[d for commit in chosen for d in commit.meta.directories],
         record_always=True,
     )
+
+
+def _is_gone(after: Version | None) -> bool:
+    return after is None or after.git_mode == LINK
 
 
 def _check(lookup: CommitLookup, chosen: Sequence[StoredCommit]) -> None:
