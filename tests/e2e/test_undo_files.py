@@ -308,6 +308,21 @@ def test_a_file_where_a_directory_is_needed_is_a_conflict(site: Site) -> None:
     refused(site, gone, "dir is not a directory")
 
 
+def test_a_file_and_one_below_its_name_cannot_both_come_back(site: Site) -> None:
+    site.write("a", FIVE)
+    deletions = [delete(site, "a")]
+    site.write("a/b.txt", FIVE)
+    deletions.append(delete(site, "a/b.txt"))
+    (site.root / "a").rmdir()
+    before = site.picture()
+    for preview in (True, False):
+        refusal = site.person.refusal("undo", commits=deletions, preview=preview)
+        assert refusal.kind == "conflict"
+        assert refusal.data["conflicts"][0]["path"] == "a/b.txt"
+        assert "a comes back as a file, so nothing can be below it" in refusal.message
+        assert site.picture() == before
+
+
 def test_a_directory_that_is_gone_is_made_again(site: Site) -> None:
     site.write("dir/deep/a.txt", FIVE)
     gone = delete(site, "dir/deep/a.txt")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from stet.wire.failures import Failure, Kind, Refused, refuse
+from stetd.editing.paths import files_above
 from stetd.historian.queries.commit_lookup import CommitLookup
 from stetd.history.commits import CommitMeta, StoredCommit
 from stetd.history.file_undoing import FileConflict, Version
@@ -51,6 +52,10 @@ def take_back(
             work.take_back(deltas, meta.moves, found=found)
         else:
             work.step_over(meta.moves)
+    coming = (path for path, version in work.files.items() if version is not None)
+    for path, above in files_above(coming):
+        reason = f"{above} comes back as a file, so nothing can be below it"
+        work.conflicts.append(FileConflict(path, [reason]))
     if work.conflicts:
         raise _in_the_way(lookup, world, work.conflicts, chosen)
     return Draft(
