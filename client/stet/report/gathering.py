@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 from typing import Any
 
 import msgspec
@@ -50,7 +51,8 @@ def _blames(session: stet.Session, commits: list[ShowResult]) -> list[BlameResul
     found = []
     for path in sorted(counts, key=lambda each: (-counts[each], each))[:MOST_BLAMED]:
         try:
-            found.append(session.blame(path))
+            # Replies have paths from the root; the session's directory may be one inside.
+            found.append(session.blame(os.path.join(session.workspace or "", path)))
         except stet.StetError:
             continue  # it is gone, or no text
     return found
