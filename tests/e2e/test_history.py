@@ -340,3 +340,21 @@ def test_git_applies_the_diff_between_any_two_commits(site: Site, tmp_path: Path
         left = {str(p.relative_to(place)): p.read_text() for p in place.rglob("*") if p.is_file()}
         assert left == trees[other], result["diff"]
     assert moved > 5
+
+
+def test_a_file_whose_place_a_link_took_is_read_as_it_was(site: Site) -> None:
+    for path in ("a.txt", "b.txt", "c.txt"):
+        site.overwrite(path, f"{path}\n")
+    (site.root / "a.txt").unlink()
+    (site.root / "a.txt").symlink_to("b.txt")
+    (site.root / "link").symlink_to("c.txt")
+    site.person.call("snapshot")
+    for path, at, own in (
+        ("a.txt", "HEAD~1", "a.txt"),
+        ("a.txt", "HEAD", "b.txt"),
+        ("link", "HEAD~1", "c.txt"),
+        ("link", "HEAD", "c.txt"),
+    ):
+        assert site.person.call("read", path=path, at=at)["text"] == f"{own}\n"
+        blame = site.person.call("blame", path=path, at=at)
+        assert (blame["path"], blame["lines"][0]["text"]) == (own, f"{own}\n")
