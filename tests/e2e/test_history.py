@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import random
 import re
 import subprocess
@@ -280,6 +281,28 @@ def test_diff_against_the_workspace_sees_modes_and_kinds(site: Site) -> None:
     (site.root / "a.sh").unlink()
     (site.root / "a.sh").mkdir()
     assert [each["status"] for each in site.person.call("diff")["files"]] == ["D"]
+
+
+def test_git_applies_the_diff_of_a_file_whose_place_a_link_took(site: Site, tmp_path: Path) -> None:
+    site.overwrite("a.txt", "one\nb.txt")
+    (tmp_path / "a.txt").write_text("one\nb.txt")
+    (site.root / "a.txt").unlink()
+    (site.root / "a.txt").symlink_to("b.txt")
+    diffs = [site.person.call("diff")["diff"]]
+    site.person.call("snapshot")
+    restored = site.person.call("restore", path="a.txt", at="HEAD~1")
+    diffs += [site.person.call("diff", **{"from": "HEAD~2", "to": "HEAD~1"})["diff"]]
+    for diff in diffs:
+        apply(tmp_path, diff)
+        assert os.readlink(tmp_path / "a.txt") == "b.txt"
+        apply(tmp_path, restored["diff"])
+        assert (tmp_path / "a.txt").read_text() == "one\nb.txt"
+    shown = site.person.call("show", commit=restored["commit"])
+    assert (shown["diff"], shown["files"]) == (restored["diff"], restored["files"])
+
+
+def apply(directory: Path, diff: str) -> None:
+    subprocess.run(["git", "apply", "-"], cwd=directory, input=diff.encode(), check=True)
 
 
 def test_diff_against_the_workspace_does_not_follow_a_directory_that_became_a_link(
