@@ -138,7 +138,8 @@ def test_lines_are_told_apart_from_a_directory_inside_too() -> None:
             s.patch("src/src/a.py", [stet.overwrite("y = 2\n")])
         person, inside = own.endpoint(control=True), Path(own.workspace, "src")
         with stet.connect(inside, control=True, endpoint=person) as p:
-            report = gather(p, {"paths": ["a.py"]})
+            report = gather(p, {"since": 60.5, "until": None, "paths": ["a.py"]})
+        assert report.filters == ["since 1970-01-01T00:01:00Z", "paths a.py"]
         assert [(each.path, each.lines[0].text) for each in report.blames] == [
             ("src/a.py", "x = 1\n")
         ]

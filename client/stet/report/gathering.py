@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import os
 from typing import Any
@@ -38,9 +39,20 @@ def gather(session: stet.Session, filters: dict[str, Any]) -> Report:
         cursor = page.cursor
         if cursor is None:
             break
-    said = [f"{name} {value}" for name, value in filters.items() if value not in (None, True)]
+    said = [f"{name} {_said(value)}" for name, value in filters.items() if value is not None]
     now = datetime.datetime.now(datetime.UTC)
     return Report(session.workspace or "", now, said, commits, _blames(session, commits))
+
+
+def _said(value: object) -> str:
+    """A filter's value, as whoever reads the page would write it."""
+    if isinstance(value, list):
+        return " ".join(value)
+    if isinstance(value, int | float):
+        with contextlib.suppress(ValueError, OverflowError):  # a year that there is not
+            moment = datetime.datetime.fromtimestamp(int(value), datetime.UTC)
+            return moment.isoformat().replace("+00:00", "Z")
+    return str(value)
 
 
 def _blames(session: stet.Session, commits: list[ShowResult]) -> list[BlameResult]:
