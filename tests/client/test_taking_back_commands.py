@@ -114,7 +114,7 @@ def test_oops_undoes_the_last_burst_of_the_newest_session(ws: Installation) -> N
     run = ws.stet("oops", "--yes")
     assert (run.returncode, run.stderr) == (0, "")
     assert run.stdout.startswith("The last burst, 2 edits by cli/two:\n")
-    assert "Undone: 2 edits\n" in run.stdout
+    assert "Undone: 2 edits\nBy:\n" in run.stdout
     assert ws.text("src/a.py") == A.replace("return 2", "return 20")
     assert ws.stet("oops", "-y").returncode == 0
     assert ws.text("src/a.py") == A

@@ -171,7 +171,7 @@ def _report(
     yield (Span(title, "bold"),)
     yield from log_lines.log(commits, output.now, output.width)
     more = len(result.undone) - len(commits) if isinstance(result.undone, list) else 0
-    if more > 0:
+    if commits and more > 0:  # oops has listed them before it asked
         yield (Span(f"and {more} more"),)
     yield (Span("Which would change:" if preview else "By:", "bold"),)
     # The message says the same as the lines above, with less about who and when.
