@@ -114,13 +114,25 @@ def test_oops_undoes_the_last_burst_of_the_newest_session(ws: Installation) -> N
     run = ws.stet("oops", "--yes")
     assert (run.returncode, run.stderr) == (0, "")
     assert run.stdout.startswith("The last burst, 2 edits by cli/two:\n")
-    assert "Undone: 2 edits\n" in run.stdout
+    assert "Undone: 2 edits\nBy:\n" in run.stdout
     assert ws.text("src/a.py") == A.replace("return 2", "return 20")
     assert ws.stet("oops", "-y").returncode == 0
     assert ws.text("src/a.py") == A
     assert ws.stet("oops", "--yes").stderr == (
         "stet: there is no edit of an agent left to undo.\nTry: stet log\n"
     )
+
+
+def test_oops_passes_over_what_the_history_was_asked_to_forget(ws: Installation) -> None:
+    ws.patch("src/a.py", "return 1", "return 10")
+    ws.write(".env", "key = 1\n")
+    ws.patch(".env", "key = 1", "key = 2")
+    ws.patch("src/a.py", "return 2", "return 20")
+    assert ws.stet("forget", ".env", "--yes").returncode == 0
+    run = ws.stet("oops", "--yes")
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout.startswith("The last burst, 2 edits by cli/cli:\n")
+    assert (ws.text("src/a.py"), ws.text(".env")) == (A, "key = 2\n")
 
 
 def test_oops_without_a_terminal_shows_the_burst_and_undoes_nothing(ws: Installation) -> None:

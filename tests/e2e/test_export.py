@@ -146,6 +146,33 @@ def test_modes_links_and_kinds_that_change_apply(site: Site, own: UserRepository
     assert content_of(own.root) == content_of(site.root)
 
 
+@pytest.mark.parametrize("form", ["mbox", "diff"])
+def test_a_file_that_others_made_a_directory_of_and_back_applies(
+    site: Site, own: UserRepository, form: str
+) -> None:
+    site.write("a", "one\n")
+    own.take(site.root)
+    site.replace("a", "one", "two")
+    (site.root / "a").unlink()
+    site.write("a/b", "one\n")
+    site.replace("a/b", "one", "two")
+    for back in (False, True):
+        if back:
+            (site.root / "a/b").unlink()
+            (site.root / "a").rmdir()
+            site.write("a", "three\n")
+            site.replace("a", "three", "four")
+        content = exported(site.person, format=form)
+        if form == "mbox":
+            own.am(content)
+        else:
+            own.git("apply", "--index", data=content.encode())
+        assert content_of(own.root) == content_of(site.root)
+        own.git(
+            "reset", "-q", "--hard", own.git("rev-list", "--max-parents=0", "HEAD").decode()[:40]
+        )
+
+
 def test_what_others_did_in_between_is_put_in_and_marked(site: Site, own: UserRepository) -> None:
     site.write("a.txt", LINES)
     site.write("b.txt", LINES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import random
 import re
 import subprocess
@@ -282,6 +283,28 @@ def test_diff_against_the_workspace_sees_modes_and_kinds(site: Site) -> None:
     assert [each["status"] for each in site.person.call("diff")["files"]] == ["D"]
 
 
+def test_git_applies_the_diff_of_a_file_whose_place_a_link_took(site: Site, tmp_path: Path) -> None:
+    site.overwrite("a.txt", "one\nb.txt")
+    (tmp_path / "a.txt").write_text("one\nb.txt")
+    (site.root / "a.txt").unlink()
+    (site.root / "a.txt").symlink_to("b.txt")
+    diffs = [site.person.call("diff")["diff"]]
+    site.person.call("snapshot")
+    restored = site.person.call("restore", path="a.txt", at="HEAD~1")
+    diffs += [site.person.call("diff", **{"from": "HEAD~2", "to": "HEAD~1"})["diff"]]
+    for diff in diffs:
+        apply(tmp_path, diff)
+        assert os.readlink(tmp_path / "a.txt") == "b.txt"
+        apply(tmp_path, restored["diff"])
+        assert (tmp_path / "a.txt").read_text() == "one\nb.txt"
+    shown = site.person.call("show", commit=restored["commit"])
+    assert (shown["diff"], shown["files"]) == (restored["diff"], restored["files"])
+
+
+def apply(directory: Path, diff: str) -> None:
+    subprocess.run(["git", "apply", "-"], cwd=directory, input=diff.encode(), check=True)
+
+
 def test_diff_against_the_workspace_does_not_follow_a_directory_that_became_a_link(
     site: Site,
 ) -> None:
@@ -340,3 +363,21 @@ def test_git_applies_the_diff_between_any_two_commits(site: Site, tmp_path: Path
         left = {str(p.relative_to(place)): p.read_text() for p in place.rglob("*") if p.is_file()}
         assert left == trees[other], result["diff"]
     assert moved > 5
+
+
+def test_a_file_whose_place_a_link_took_is_read_as_it_was(site: Site) -> None:
+    for path in ("a.txt", "b.txt", "c.txt"):
+        site.overwrite(path, f"{path}\n")
+    (site.root / "a.txt").unlink()
+    (site.root / "a.txt").symlink_to("b.txt")
+    (site.root / "link").symlink_to("c.txt")
+    site.person.call("snapshot")
+    for path, at, own in (
+        ("a.txt", "HEAD~1", "a.txt"),
+        ("a.txt", "HEAD", "b.txt"),
+        ("link", "HEAD~1", "c.txt"),
+        ("link", "HEAD", "c.txt"),
+    ):
+        assert site.person.call("read", path=path, at=at)["text"] == f"{own}\n"
+        blame = site.person.call("blame", path=path, at=at)
+        assert (blame["path"], blame["lines"][0]["text"]) == (own, f"{own}\n")

@@ -264,6 +264,33 @@ def test_a_link_that_a_person_made_and_unmade_is_in_the_history(site: Site) -> N
     assert files(site) == {"a.txt": b"1\nTWO\n3\n4\n5\n", "b.txt": b"b\n"}
 
 
+def test_a_private_file_whose_place_a_link_took_comes_back_private(site: Site) -> None:
+    site.write("a.txt", FIVE, mode=0o600)
+    site.replace("a.txt", "2\n", "TWO\n")
+    tool = {"tool": "Bash", "use": "1"}
+    site.agent.call("observe", phase="before", **tool)
+    (site.root / "a.txt").unlink()
+    (site.root / "a.txt").symlink_to("b.txt")
+    observed = site.agent.call("observe", phase="after", **tool)["commit"]
+    for _ in range(2):
+        undone = site.agent.call("undo", commits=[observed])["commit"]
+        assert (site.root / "a.txt").lstat().st_mode == 0o100600
+        site.agent.call("redo", commits=[undone])
+        assert os.readlink(site.root / "a.txt") == "b.txt"
+
+
+@pytest.mark.parametrize("link", [False, True])
+def test_a_private_file_that_a_person_removed_comes_back_private(site: Site, link: bool) -> None:
+    site.write("a.txt", FIVE, mode=0o600)
+    site.replace("a.txt", "2\n", "TWO\n")
+    (site.root / "a.txt").unlink()
+    if link:
+        (site.root / "a.txt").symlink_to("b.txt")
+    found = site.agent.call("observe", phase="before", tool="Bash", use="1")["outside"]
+    site.person.call("undo", commits=[found])
+    assert (site.root / "a.txt").lstat().st_mode == 0o100600
+
+
 def test_a_directory_in_the_way_is_a_conflict(site: Site) -> None:
     site.write("a", FIVE)
     edit = site.replace("a", "2\n", "TWO\n")["commit"]
@@ -279,6 +306,21 @@ def test_a_file_where_a_directory_is_needed_is_a_conflict(site: Site) -> None:
         (site.root / "dir").rmdir()
     site.write("dir", "a file\n")
     refused(site, gone, "dir is not a directory")
+
+
+def test_a_file_and_one_below_its_name_cannot_both_come_back(site: Site) -> None:
+    site.write("a", FIVE)
+    deletions = [delete(site, "a")]
+    site.write("a/b.txt", FIVE)
+    deletions.append(delete(site, "a/b.txt"))
+    (site.root / "a").rmdir()
+    before = site.picture()
+    for preview in (True, False):
+        refusal = site.person.refusal("undo", commits=deletions, preview=preview)
+        assert refusal.kind == "conflict"
+        assert refusal.data["conflicts"][0]["path"] == "a/b.txt"
+        assert "a comes back as a file, so nothing can be below it" in refusal.message
+        assert site.picture() == before
 
 
 def test_a_directory_that_is_gone_is_made_again(site: Site) -> None:

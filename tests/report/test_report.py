@@ -128,3 +128,18 @@ def test_the_command_writes_the_page_of_a_session(tmp_path: Path) -> None:
         assert "x = 1" in text
         assert "y = 2" not in text
         assert {blame.path for blame in report.blames} == {"a.py", "b.py"}
+
+
+def test_lines_are_told_apart_from_a_directory_inside_too() -> None:
+    with installation() as own:
+        own.stet("init")
+        with stet.connect(own.workspace, session="one", agent="a", endpoint=own.endpoint()) as s:
+            s.patch("src/a.py", [stet.overwrite("x = 1\n")])
+            s.patch("src/src/a.py", [stet.overwrite("y = 2\n")])
+        person, inside = own.endpoint(control=True), Path(own.workspace, "src")
+        with stet.connect(inside, control=True, endpoint=person) as p:
+            report = gather(p, {"since": 60.5, "until": None, "paths": ["a.py"]})
+        assert report.filters == ["since 1970-01-01T00:01:00Z", "paths a.py"]
+        assert [(each.path, each.lines[0].text) for each in report.blames] == [
+            ("src/a.py", "x = 1\n")
+        ]

@@ -52,10 +52,13 @@ def three_bursts(daemon: DaemonProcess) -> None:
 
 
 def run(
-    daemon: DaemonProcess, size: tuple[int, int], story: Callable[..., Awaitable[None]]
+    daemon: DaemonProcess,
+    size: tuple[int, int],
+    story: Callable[..., Awaitable[None]],
+    inside: str = "",
 ) -> None:
     async def main() -> None:
-        app = HistoryApp(str(daemon.base / "w"), endpoint(daemon, control=True))
+        app = HistoryApp(str(daemon.base / "w" / inside), endpoint(daemon, control=True))
         async with app.run_test(size=size) as pilot:
             await until(pilot, lambda: app.timeline.rows, "no edits are shown")
             await story(app, pilot)
@@ -199,7 +202,9 @@ def test_what_is_typed_right_after_a_slash_goes_into_the_search(daemon: DaemonPr
     run(daemon, (80, 24), story)
 
 
-def test_a_file_is_restored_blamed_and_a_commit_pinned(daemon: DaemonProcess) -> None:
+@pytest.mark.parametrize("inside", ["", "sub"])
+def test_a_file_is_restored_blamed_and_a_commit_pinned(daemon: DaemonProcess, inside: str) -> None:
+    (daemon.base / "w" / "sub").mkdir()
     three_bursts(daemon)
 
     async def story(app: HistoryApp, pilot: Pilot[None]) -> None:
@@ -215,7 +220,7 @@ def test_a_file_is_restored_blamed_and_a_commit_pinned(daemon: DaemonProcess) ->
         with agent(daemon, "one") as s:
             await until(pilot, lambda: s.pin_list().pins, "no pin")
 
-    run(daemon, (160, 50), story)
+    run(daemon, (160, 50), story, inside)
 
 
 def test_the_mode_is_set(daemon: DaemonProcess) -> None:

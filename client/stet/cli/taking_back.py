@@ -3,8 +3,9 @@
 ``stet`` alone says where one is, with the last burst.
 
 oops takes the last burst: the newest edits of one session, up to the first pause of more than five
-minutes. The session is that of the newest edit that is not undone. What is undone already is left
-out. What else happened between the edits stays; who else changed the same files since, is said.
+minutes. The session is that of the newest edit that is not undone. What is undone already, or was
+forgotten, is left out. What else happened between the edits stays; who else changed the same files
+since, is said.
 """
 
 from __future__ import annotations
@@ -171,7 +172,7 @@ def _report(
     yield (Span(title, "bold"),)
     yield from log_lines.log(commits, output.now, output.width)
     more = len(result.undone) - len(commits) if isinstance(result.undone, list) else 0
-    if more > 0:
+    if commits and more > 0:  # oops has listed them before it asked
         yield (Span(f"and {more} more"),)
     yield (Span("Which would change:" if preview else "By:", "bold"),)
     # The message says the same as the lines above, with less about who and when.
@@ -259,7 +260,9 @@ def _others(session: stet.Session, burst: list[CommitInfo]) -> dict[str, int]:
 
 
 def _is_edit(commit: CommitInfo) -> bool:
-    # As undo counts them: recovery restores files too.
+    # As undo counts them: recovery restores files too, and what was forgotten can't come back.
+    if commit.forgotten:
+        return False
     restored = commit.kind == "restore" and commit.method == "restore"
     return commit.session is not None and (commit.kind in ("edit", "observed") or restored)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import os
 from typing import Any
 
 import msgspec
@@ -37,9 +39,20 @@ def gather(session: stet.Session, filters: dict[str, Any]) -> Report:
         cursor = page.cursor
         if cursor is None:
             break
-    said = [f"{name} {value}" for name, value in filters.items() if value not in (None, True)]
+    said = [f"{name} {_said(value)}" for name, value in filters.items() if value is not None]
     now = datetime.datetime.now(datetime.UTC)
     return Report(session.workspace or "", now, said, commits, _blames(session, commits))
+
+
+def _said(value: object) -> str:
+    """A filter's value, as whoever reads the page would write it."""
+    if isinstance(value, list):
+        return " ".join(value)
+    if isinstance(value, int | float):
+        with contextlib.suppress(ValueError, OverflowError):  # a year that there is not
+            moment = datetime.datetime.fromtimestamp(int(value), datetime.UTC)
+            return moment.isoformat().replace("+00:00", "Z")
+    return str(value)
 
 
 def _blames(session: stet.Session, commits: list[ShowResult]) -> list[BlameResult]:
@@ -50,7 +63,8 @@ def _blames(session: stet.Session, commits: list[ShowResult]) -> list[BlameResul
     found = []
     for path in sorted(counts, key=lambda each: (-counts[each], each))[:MOST_BLAMED]:
         try:
-            found.append(session.blame(path))
+            # Replies have paths from the root; the session's directory may be one inside.
+            found.append(session.blame(os.path.join(session.workspace or "", path)))
         except stet.StetError:
             continue  # it is gone, or no text
     return found

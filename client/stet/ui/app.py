@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import shlex
 from collections.abc import Callable, Sequence
@@ -314,7 +315,7 @@ class HistoryApp(App[None]):
         if commit is not None and path is not None:
             await self._take_back(
                 f"Restore {visible(path)} as of {short(commit.commit)}?",
-                lambda preview: calls.restore(path, commit.commit, preview=preview),
+                lambda preview: calls.restore(self._whole(path), commit.commit, preview=preview),
             )
 
     async def _take_back(self, title: str, build: Callable[[bool], Call[EditResult]]) -> None:
@@ -340,6 +341,10 @@ class HistoryApp(App[None]):
             return paths[0] if paths else None
         return await self.push_screen_wait(Choose(title, [(path, visible(path)) for path in paths]))
 
+    def _whole(self, path: str) -> str:
+        """A path of a reply, which is from the root, for a session that may be in a directory."""
+        return os.path.join(self._session.workspace or "", path)
+
     # -- looking
 
     @work(exclusive=True, group="show")
@@ -348,7 +353,7 @@ class HistoryApp(App[None]):
         commit = self.timeline.selected
         path = await self._choose_file(commit, "Blame of which file?")
         if commit is not None and path is not None:
-            found = await self._ask(calls.blame(path, at=commit.commit))
+            found = await self._ask(calls.blame(self._whole(path), at=commit.commit))
             if found is not None:
                 self.details.show_blame(found)
 

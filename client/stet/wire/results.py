@@ -93,7 +93,8 @@ class Peer(msgspec.Struct, frozen=True):
 
 class CommitInfo(msgspec.Struct, frozen=True, kw_only=True):
     """One commit of the shadow repository, read back from its trailers. ``subagent``: which of the
-    session's agents it was, where the client has said.
+    session's agents it was, where the client has said. ``forgotten``: files that it changed and
+    that the history was asked to forget, if there are any; it can't be taken back any more.
     """
 
     commit: str
@@ -110,6 +111,7 @@ class CommitInfo(msgspec.Struct, frozen=True, kw_only=True):
     files: list[FileChange] = []
     reverts: list[str] = []
     reverted_by: str | None = None
+    forgotten: list[str] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Dropped(msgspec.Struct, frozen=True):

@@ -220,4 +220,5 @@ def commit_info(
         files=files,
         reverts=list(meta.reverts),
         reverted_by=reverted_by,
+        forgotten=list(meta.forgotten) or msgspec.UNSET,
     )

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from stetd.history.commit_rows import Hunk
 from stetd.history.git_patch import NO_ID, patch_header, quoted
-from stetd.history.objects import FILE, object_id
+from stetd.history.objects import FILE, LINK, object_id
 
 #: Steps of the search, some 0.3 us each.
 _STEPS = 10_000
@@ -85,6 +85,11 @@ def line_diff(
         old_path = None
     if before == after and old_path is None and (before is None or old_mode == new_mode):
         return LineDiff("", 0, 0)
+    if before is not None and after is not None and (old_mode == LINK) != (new_mode == LINK):
+        # Git knows no change of a file into a link.
+        gone = line_diff(old_path or path, before, None, modes=(old_mode, None), ids=(ids[0], None))
+        made = line_diff(path, None, after, modes=(None, new_mode), ids=(None, ids[1]))
+        return LineDiff(gone.text + made.text, *count_lines(before, after))
     one, two = (
         NO_ID if data is None or before == after else oid or object_id("blob", data)
         for data, oid in zip((before, after), ids, strict=True)

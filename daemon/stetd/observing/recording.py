@@ -41,6 +41,7 @@ from stetd.transaction.heads import (
     outside_changes,
     permissions_of,
     regraded,
+    whose_permissions,
 )
 from stetd.transaction.transaction import Prepared
 
@@ -283,7 +284,9 @@ class _Sealing:
             request=call.request,
             peer=call.peer,
             flagged=tuple(path for path in sorted(own) if self.protection.covers(path)),
-            permissions=permissions_of([(path, own[path] or stood[path]) for path in own]),
+            permissions=permissions_of(
+                [(path, whose_permissions(stood[path], own[path])) for path in own]
+            ),
             regraded=regraded([(path, stood[path], own[path]) for path in own]),
             directories=self._made_directories(own),
             moves=tuple(moves),

@@ -71,6 +71,6 @@ def content_now(place: Place, path: str) -> tuple[str, bytes, str]:
     return target.path, found.data, f"{stat.S_IMODE(found.mode):o}"
 
 
-def canonical(place: Place, path: str) -> str:
+def canonical(place: Place, path: str, *, follow_last: bool = True) -> str:
     """A request's path as the history spells it. It need not exist any more."""
-    return place.worktree.resolver.canonical(path, place.directory)
+    return place.worktree.resolver.canonical(path, place.directory, follow_last=follow_last)

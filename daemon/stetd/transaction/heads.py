@@ -130,6 +130,14 @@ def permissions_of(pairs: Iterable[tuple[str, Image | None]]) -> tuple[tuple[str
     )
 
 
+def whose_permissions(before: Image | None, after: Image | None) -> Image | None:
+    """The one of which a commit says the permission bits: the file that it leaves, or else takes.
+
+    A link has none: where it takes the place of a file, those of the file would be lost.
+    """
+    return after if after is not None and stat.S_ISREG(after.mode) else before
+
+
 def regraded(
     triples: Iterable[tuple[str, Image | None, Image | None]],
 ) -> tuple[tuple[str, int, int], ...]:

@@ -22,7 +22,15 @@ from stetd.storage.journal_format import Change, PathChange
 from stetd.storage.paths_on_disk import Target
 from stetd.storage.worktree import OnDisk, Worktree, mode_for_new_file, temporary_name
 from stetd.transaction.drafts import Draft, DraftFile, Who
-from stetd.transaction.heads import Found, Head, History, outside_changes, permissions_of, regraded
+from stetd.transaction.heads import (
+    Found,
+    Head,
+    History,
+    outside_changes,
+    permissions_of,
+    regraded,
+    whose_permissions,
+)
 from stetd.transaction.transaction import FileWork, Prepared
 
 _NOT_KEPT = (
@@ -82,7 +90,9 @@ def seal(
             outside_id = history.add_outside(outside, subject)
         touched: dict[str, Image | None] = {work.target.path: work.after for work in changed}
         befores = [(w.target.path, w.before.image if w.before else None) for w in changed]
-        permissions = permissions_of([(p, touched[p] or before) for p, before in befores])
+        permissions = permissions_of(
+            [(path, whose_permissions(before, touched[path])) for path, before in befores]
+        )
         meta = CommitMeta(
             kind=draft.kind,
             time=time,

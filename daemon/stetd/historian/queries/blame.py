@@ -16,13 +16,13 @@ from stet.wire.failures import Kind, refuse
 from stet.wire.results import BlameLines, BlameResult
 from stetd.editing.text import looks_binary
 from stetd.historian.queries.commit_lookup import CommitLookup, unknown_commit
-from stetd.historian.queries.files import looking_back, no_such_file_at
+from stetd.historian.queries.files import known_at, looking_back, no_such_file_at
 from stetd.history.blaming import Piece, Place, Run, Step, blame, joined, split
 from stetd.history.commit_rows import FileRow, Hunk
 from stetd.history.commits import StoredCommit, rfc3339
 from stetd.history.line_diffs import compare_lines
 from stetd.history.undoing import TAKES_BACK
-from stetd.planning.file_reading import canonical, content_now
+from stetd.planning.file_reading import content_now
 from stetd.state.reading_place import Place as Workspace
 from stetd.transaction.parameters import Blame
 
@@ -33,17 +33,22 @@ _BOM = "\ufeff"
 def blame_file(workspace: Workspace, params: Blame) -> BlameResult:
     """Who wrote each line of a file, as it stands now or was right after a commit."""
     now = content_now(workspace, params.path) if params.at is None else None
-    path = now[0] if now is not None else canonical(workspace, params.path)
-    data = now[1] if now is not None else None
-    return looking_back(workspace, lambda lookup: _blamed(lookup, params, path, data))
+    return looking_back(workspace, lambda lookup: _blamed(lookup, workspace, params, now))
 
 
-def _blamed(lookup: CommitLookup, params: Blame, path: str, now: bytes | None) -> BlameResult:
+def _blamed(
+    lookup: CommitLookup, place: Workspace, params: Blame, now: tuple[str, bytes, str] | None
+) -> BlameResult:
     upto = lookup.count if params.at is None else lookup.number(lookup.resolve(params.at))
     if upto is None:
         raise unknown_commit(str(params.at))  # it is another history's
-    known = lookup.file_at(lookup.oid(upto), path) if upto else None
-    data = now if params.at is None else known.data if known else None
+    data: bytes | None
+    if now is not None:
+        path, data, _ = now
+        known = lookup.file_at(lookup.oid(upto), path) if upto else None
+    else:
+        path, known = known_at(lookup, place, lookup.oid(upto), params.path)
+        data = known.data if known else None
     if data is None:
         raise no_such_file_at(params.path, lookup.oid(upto))
     if looks_binary(data):

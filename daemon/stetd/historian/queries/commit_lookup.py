@@ -10,7 +10,7 @@ import errno
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from itertools import islice
 from typing import NamedTuple, TypeVar
@@ -297,6 +297,16 @@ class CommitLookup:
             FileDelta(path, self._version(before), self._version(after))
             for path, before, after in self.tree_changes(commit)
         ]
+
+    def permissions_before(
+        self, commit: StoredCommit, paths: Iterable[str]
+    ) -> Iterator[tuple[str, int]]:
+        """What the last commits before one on these paths say of their permission bits."""
+        n = self._known(commit.oid)
+        for path in paths:
+            last = self.index.last_change(path, n - 1)
+            said = self.commit(last[0]).meta.permissions if last is not None else ()
+            yield from (each for each in said if each[0] == path)
 
     def changes(self, commit: StoredCommit) -> list[FileChange]:
         """What a commit did to its files, as results tell it, in the order of their paths."""

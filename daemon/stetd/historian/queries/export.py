@@ -22,6 +22,7 @@ import msgspec
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import ExportResult
 from stetd import __version__
+from stetd.editing.paths import files_above
 from stetd.historian.queries.commit_lookup import CommitLookup, Known
 from stetd.historian.queries.files import concerns, looking_back
 from stetd.historian.queries.log import filters, show_found
@@ -121,6 +122,7 @@ class _Plan:
             found = commit.meta.kind in FOUND and wanted.kind is None
             if not found and meets(commit.meta, wanted):
                 self._add(n, commit)
+        self._join_ranges()
 
     def _add(self, n: int, commit: StoredCommit) -> None:
         changes = list(self.changes(commit))
@@ -131,6 +133,23 @@ class _Plan:
         # One that changes no file passes unless files are asked for; it is left out later.
         if changes or not self._paths:
             self.selected.add(n)
+
+    def _join_ranges(self) -> None:
+        """Give a file and those below its name one range, so that one makes room for the other."""
+        tops: dict[str, str] = {}
+        for path, above in files_above(self.touches):
+            tops.setdefault(path, above)
+        groups: dict[str, list[str]] = {top: [top] for top in tops.values()}
+        for path, top in tops.items():
+            groups[top].append(path)
+        for paths in groups.values():
+            touches = [self.touches[path] for path in paths]
+            first, last = min(t.first for t in touches), max(t.last for t in touches)
+            before, after = self.lookup.commit(first).parent, self.lookup.oid(last)
+            entry = self.lookup.entry
+            for path in paths:
+                ends = entry(before, path), entry(after, path)
+                self.touches[path] = _Touch(last, first, *ends)
 
     def changes(self, commit: StoredCommit) -> Iterator[tuple[str, Known, Known]]:
         """What a commit did to the paths that are asked for."""

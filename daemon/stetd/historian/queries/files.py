@@ -15,6 +15,7 @@ from stet.wire.results import DiffResult, FileChange, ReadResult
 from stetd.historian.queries.commit_changes import PathChange, described
 from stetd.historian.queries.commit_lookup import CommitLookup, look_back
 from stetd.history.commits import rfc3339
+from stetd.history.file_undoing import Version
 from stetd.history.git_patch import likeness, lines
 from stetd.history.line_diffs import line_diff
 from stetd.history.objects import EMPTY_TREE, LINK, files_under, stored_tree
@@ -49,16 +50,26 @@ def read_file(place: Place, params: Read) -> ReadResult:
     """A file of the workspace, or as it was right after a commit."""
     if params.at is None:
         return read_now(place, params)
-    path, at = canonical(place, params.path), params.at
+    at = params.at
 
     def content(lookup: CommitLookup) -> tuple[bytes, str]:
         oid = lookup.resolve(at)
-        version = lookup.file_at(oid, path)
+        _, version = known_at(lookup, place, oid, params.path)
         if version is None:
             raise no_such_file_at(params.path, oid)
         return version.data, f"{stat.S_IMODE(version.git_mode):o}"
 
     return piece_of(params, *looking_back(place, content))
+
+
+def known_at(lookup: CommitLookup, place: Place, oid: str, path: str) -> tuple[str, Version | None]:
+    """The file that a request means at a commit; what is a link today may have been a file then."""
+    own = canonical(place, path, follow_last=False)
+    version = lookup.file_at(oid, own)
+    if version is None or version.git_mode == LINK:
+        own = canonical(place, path)
+        version = lookup.file_at(oid, own)
+    return own, version
 
 
 def no_such_file_at(path: str, oid: str) -> Refused:

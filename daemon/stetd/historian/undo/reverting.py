@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from stet.wire.failures import Failure, Kind, Refused, refuse
+from stetd.editing.paths import files_above
 from stetd.historian.queries.commit_lookup import CommitLookup
 from stetd.history.commits import CommitMeta, StoredCommit
 from stetd.history.file_undoing import FileConflict, Version
@@ -43,10 +44,18 @@ def take_back(
     for commit in lookup.steps_back(chosen):
         meta = commit.meta
         if commit.oid in wanted:
+            deltas, found = lookup.deltas(commit), meta.kind in FOUND
             permissions.take_back(meta, work.where.now)
-            work.take_back(lookup.deltas(commit), meta.moves, found=meta.kind in FOUND)
+            if found:  # it could not see the bits of a file that was gone
+                gone = [each.path for each in deltas if each.before and _is_gone(each.after)]
+                permissions.recorded.update(lookup.permissions_before(commit, gone))
+            work.take_back(deltas, meta.moves, found=found)
         else:
             work.step_over(meta.moves)
+    coming = (path for path, version in work.files.items() if version is not None)
+    for path, above in files_above(coming):
+        reason = f"{above} comes back as a file, so nothing can be below it"
+        work.conflicts.append(FileConflict(path, [reason]))
     if work.conflicts:
         raise _in_the_way(lookup, world, work.conflicts, chosen)
     return Draft(
@@ -57,6 +66,10 @@ def take_back(
         leftover_directories=[d for commit in chosen for d in commit.meta.directories],
         record_always=True,
     )
+
+
+def _is_gone(after: Version | None) -> bool:
+    return after is None or after.git_mode == LINK
 
 
 def _check(lookup: CommitLookup, chosen: Sequence[StoredCommit]) -> None:
