@@ -96,6 +96,9 @@ def test_what_was_dropped_is_named_so_and_the_rest_can_be_undone(small: Site) ->
     site.person.call("rollback", to=after[0])
     assert site.person.call("verify")["problems"] == []
     assert site.person.call("show", commit=after[0])["diff"] != ""
+    (first,) = site.person.call("blame", path="0.txt", at=after[0])["lines"]
+    assert (first["commit"], first["kind"]) == (after[0], "retention")
+    assert not {"agent", "session", "time"} & {key for key in first if first[key] is not None}
     blame = site.person.call("blame", path="0.txt")
     assert {line["commit"] for line in blame["lines"]} <= set(after) | {
         site.log(limit=1)[0]["commit"]

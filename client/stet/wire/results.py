@@ -151,7 +151,8 @@ class DiffResult(msgspec.Struct, frozen=True):
 class BlameLines(msgspec.Struct, frozen=True, kw_only=True):
     """A run of lines that one commit wrote: ``count`` lines from ``line`` on, and their text.
     ``kind`` is ``outside`` without a commit for current content that no commit has, and with one
-    for what was found there.
+    for what was found there; ``retention`` where the commit is the oldest that was not dropped,
+    since it may only have kept what an earlier one wrote: nobody is named.
     """
 
     line: int

@@ -79,10 +79,13 @@ def _lines_of(
         if run.n is not None:
             commit = commits[run.n] = commits.get(run.n) or lookup.commit(run.n)
             meta = commit.meta
-            written = replace(
-                written, commit=commit.oid, kind=meta.kind, agent=meta.agent,
-                session=meta.session, time=rfc3339(meta.time),
-            )  # fmt: skip
+            if commit.oid in lookup.cut_off:  # or a commit before it, which is dropped
+                written = replace(written, commit=commit.oid, kind="retention")
+            else:
+                written = replace(
+                    written, commit=commit.oid, kind=meta.kind, agent=meta.agent,
+                    session=meta.session, time=rfc3339(meta.time),
+                )  # fmt: skip
         shown.append(written)
     return shown
 
