@@ -26,6 +26,7 @@ def test_threads_that_are_begun_later_have_long_slices_too() -> None:
         assert begun.stdout is not None
         thread = int(begun.stdout.readline())
         assert slice_ns(thread) in (20_000_000, None)
-        assert os.getpriority(os.PRIO_PROCESS, thread) == 5
-        assert os.getpriority(os.PRIO_PROCESS, begun.pid) == 0
+        assert os.getpriority(os.PRIO_PROCESS, thread) >= 5
+        own = os.getpriority(os.PRIO_PROCESS, 0)
+        assert os.getpriority(os.PRIO_PROCESS, begun.pid) == own
         begun.communicate(b"\n")
