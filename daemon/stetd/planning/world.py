@@ -137,7 +137,7 @@ class CallWorld:
         """Let the next call of a transaction see what this one will do."""
         for planned in plan.files:
             mode = planned.mode if planned.after is not None else None
-            if mode is None and planned.after is not None:
+            if mode is None and planned.after is not None and not planned.new:
                 stood = self._source(planned.path)
                 mode = None if stood.is_link else stood.mode
             self._planned[planned.path] = SourceFile(planned.path, planned.after, mode)

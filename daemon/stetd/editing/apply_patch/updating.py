@@ -335,21 +335,27 @@ class Composition:
 
     def planned(self) -> Iterator[PlannedFile]:
         """What changes on disk, in the order in which the patch touched it."""
+        moved = self._moved()
         for path, node in self._nodes.items():
             source = self._found[path]
             mode = node.mode if node.mode != source.mode else None
-            same_kind = node.is_link == source.is_link and mode is None
+            new = path in moved and node.data is not None and node.mode is None
+            same_kind = node.is_link == source.is_link and mode is None and not new
             if node.data == source.data and (same_kind or node.data is None):
                 continue
             # Where a file that is new here stood before, if nothing stands there now.
             old_path = node.origin if source.data is None and node.origin != path else None
             if old_path is not None and self._nodes[old_path].data is not None:
                 old_path = None
-            yield PlannedFile(path, source.data, node.data, old_path, mode=mode)
+            yield PlannedFile(path, source.data, node.data, old_path, mode, new)
+
+    def _moved(self) -> set[str | None]:
+        """The paths from which files have gone to others."""
+        return {node.origin for path, node in self._nodes.items() if node.origin != path}
 
     def statuses(self) -> Iterator[tuple[str, str]]:
         """``A``, ``M`` or ``D`` and the path, of all that changes; a move is ``M`` its target."""
-        moved = {node.origin for path, node in self._nodes.items() if node.origin != path}
+        moved = self._moved()
         for file in self.planned():
             if file.after is not None:
                 new = file.before is None and self._nodes[file.path].origin is None
