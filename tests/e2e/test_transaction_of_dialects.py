@@ -94,6 +94,46 @@ def test_a_file_that_a_patch_deletes_and_adds_is_replaced_and_keeps_its_bits(sit
     assert 0o755 == (site.root / "x.sh").stat().st_mode & 0o777
 
 
+DIRECTORY = {
+    "patch": patch("x.sh/new.txt", append("new\n")),
+    "apply_patch": codex("*** Add File: x.sh/new.txt", "+new"),
+    "moved there": move("a.txt", "x.sh/a.txt"),
+}
+
+
+@pytest.mark.parametrize("goes", GOES)
+@pytest.mark.parametrize("comes", DIRECTORY)
+def test_a_directory_where_a_file_went_takes_a_call_of_its_own(
+    site: Site, goes: str, comes: str
+) -> None:
+    site.write("x.sh", "one\n")
+    site.write("a.txt", "a\n")
+    before = site.picture()
+    refusal = site.agent.refusal("transaction", calls=[GOES[goes], DIRECTORY[comes]])
+    assert ("not_a_file", 1) == (refusal.kind, refusal.failures[0]["call"])
+    assert "a call of its own, afterwards" in refusal.message
+    assert before == site.picture()
+    for each in (GOES[goes], DIRECTORY[comes]):
+        site.agent.call(each["method"], **each["params"])
+
+
+@pytest.mark.parametrize("goes", GOES)
+@pytest.mark.parametrize("comes", ["apply_patch", "moved there"])
+def test_nor_does_one_patch_make_a_directory_of_a_file(site: Site, goes: str, comes: str) -> None:
+    site.write("x.sh", "one\n")
+    site.write("a.txt", "a\n")
+    before = site.picture()
+    lines = [
+        line
+        for each in (GOES[goes], DIRECTORY[comes])
+        for line in each["params"]["input"].split("\n")[1:-1]
+    ]
+    refusal = site.agent.refusal("apply_patch", **codex(*lines)["params"])
+    assert "not_a_file" == refusal.kind
+    assert "in two calls, one after the other" in refusal.message
+    assert before == site.picture()
+
+
 def test_each_dialect_sees_what_the_ones_before_it_made_of_the_file(site: Site) -> None:
     site.write("a.txt", "one\ntwo\n")
     result = transaction(

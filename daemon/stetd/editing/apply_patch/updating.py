@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import msgspec
 from msgspec.structs import replace
 
-from stet.wire.failures import Kind, refuse
+from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import EditReport
 from stetd.editing.apply_patch.grammar import ADDED, Hunk
 from stetd.editing.apply_patch.hunks import Group, Placed, Placer, Problem, Reason
@@ -298,7 +298,19 @@ class Composition:
 
     def own(self, path: str) -> str:
         """The canonical path of ``path`` itself. Raises Refused."""
-        source = self.world.look(path)
+        try:
+            source = self.world.look(path)
+        except Refused as refusal:
+            removed = (own for own, node in self._nodes.items() if node.data is None)
+            above = next((own for own in removed if f"/{own}/" in f"/{path}"), None)
+            if refusal.kind == Kind.NOT_A_FILE and above is not None:
+                raise refuse(
+                    Kind.NOT_A_FILE,
+                    f"{path}: {above} is a file, which the same patch removes. Send it in two "
+                    "calls, one after the other.",
+                    path=path,
+                ) from refusal
+            raise
         self._found.setdefault(source.path, source)
         return source.path
 
