@@ -204,3 +204,18 @@ def test_a_file_with_such_a_name_can_be_moved_to_a_better_one(site: Site) -> Non
     site.write('"a.txt"', "one\n")
     apply(site, *move('"a.txt"', "a.txt"), "@@", "-one", "+two")
     assert b"two\n" == site.bytes_of("a.txt")
+
+
+@pytest.mark.parametrize("made", [False, True])
+def test_nothing_is_moved_or_added_to_the_name_of_a_directory(site: Site, *, made: bool) -> None:
+    site.write("a.txt", "one\n")
+    if made:
+        (site.root / "lib").mkdir()
+    before = site.picture()
+    for lines in (move("a.txt", "lib/"), ["*** Add File: lib/", "+new"]):
+        refusal = site.agent.refusal("apply_patch", input=patch(*lines))
+        assert "not_a_file" == refusal.kind
+        assert made or "name the file in it" in refusal.message
+    refusal = site.agent.refusal("transaction", calls=[overwriting("lib/", "new\n")])
+    assert "not_a_file" == refusal.kind
+    assert before == site.picture()

@@ -201,6 +201,12 @@ class CallWorld:
                     "the same transaction removes. Send it in a call of its own, afterwards.",
                     path=path,
                 )
+        if path.endswith(("/", "/.")) and self._source(canonical).data is None:
+            raise refuse(
+                Kind.NOT_A_FILE,
+                f"{path}: this is the name of a directory; name the file in it",
+                path=path,
+            )
         self._followed.update(links)
         return canonical
 
