@@ -134,6 +134,17 @@ def test_nor_does_one_patch_make_a_directory_of_a_file(site: Site, goes: str, co
     assert before == site.picture()
 
 
+def test_it_is_said_in_a_directory_of_the_workspace_too(site: Site) -> None:
+    site.write("sub/x.sh", "one\n")
+    client = site.daemon.agent()
+    hello = {"protocol": 1, "workspace": str(site.root / "sub"), "agent": "x", "session": "sub"}
+    client.call("hello", **hello)
+    for path in ("x.sh/new.txt", f"{site.root}/sub/x.sh/new.txt"):
+        lines = ["*** Delete File: x.sh", f"*** Add File: {path}", "+new"]
+        refusal = client.refusal("apply_patch", **codex(*lines)["params"])
+        assert "in two calls, one after the other" in refusal.message
+
+
 def test_each_dialect_sees_what_the_ones_before_it_made_of_the_file(site: Site) -> None:
     site.write("a.txt", "one\ntwo\n")
     result = transaction(
