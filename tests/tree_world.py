@@ -48,9 +48,11 @@ class Tree:
             if stood is None and planned.path in links:
                 stood = links.pop(planned.path).encode()
             assert planned.before == stood, f"{planned.path} was planned on other bytes"
-            if planned.after is None:
+            if planned.after is None or planned.new:
                 modes.pop(planned.path, None)
-            elif planned.mode is not None and stat.S_ISLNK(planned.mode):
+            if planned.after is None:
+                continue
+            if planned.mode is not None and stat.S_ISLNK(planned.mode):
                 links[planned.path] = planned.after.decode()
             else:
                 files[planned.path] = planned.after

@@ -187,3 +187,35 @@ def test_paths_are_relative_to_the_directory_of_the_session(site: Site) -> None:
     result = client.call("apply_patch", input=patch("*** Update File: a.txt", "-one", "+two"))
     expected = f"Success. Updated the following files:\nM {site.root}/sub/a.txt"
     assert expected == result["message"]
+
+
+@pytest.mark.parametrize("quoted", ['"new dir/a.txt"', "'a.txt'", "`a.txt`"])
+def test_no_file_is_made_under_a_name_in_quotes(site: Site, quoted: str) -> None:
+    site.write("old.txt", "one\n")
+    before = site.picture()
+    for lines in ([f"*** Add File: {quoted}", "+new"], move("old.txt", quoted)):
+        refusal = site.agent.refusal("apply_patch", input=patch(*lines))
+        assert "parse_error" == refusal.kind
+        assert f': {quoted[1:-1]}", without quotation marks' in refusal.message
+    assert before == site.picture()
+
+
+def test_a_file_with_such_a_name_can_be_moved_to_a_better_one(site: Site) -> None:
+    site.write('"a.txt"', "one\n")
+    apply(site, *move('"a.txt"', "a.txt"), "@@", "-one", "+two")
+    assert b"two\n" == site.bytes_of("a.txt")
+
+
+@pytest.mark.parametrize("made", [False, True])
+def test_nothing_is_moved_or_added_to_the_name_of_a_directory(site: Site, *, made: bool) -> None:
+    site.write("a.txt", "one\n")
+    if made:
+        (site.root / "lib").mkdir()
+    before = site.picture()
+    for lines in (move("a.txt", "lib/"), ["*** Add File: lib/", "+new"]):
+        refusal = site.agent.refusal("apply_patch", input=patch(*lines))
+        assert "not_a_file" == refusal.kind
+        assert made or "name the file in it" in refusal.message
+    refusal = site.agent.refusal("transaction", calls=[overwriting("lib/", "new\n")])
+    assert "not_a_file" == refusal.kind
+    assert before == site.picture()

@@ -58,6 +58,93 @@ def transaction(site: Site, *calls: Call, **more: Any) -> dict[str, Any]:
     return site.agent.call("transaction", calls=list(calls), **more)
 
 
+GOES = {"deleted": codex("*** Delete File: x.sh"), "moved": move("x.sh", "kept.sh")}
+
+
+@pytest.mark.parametrize("goes", GOES)
+@pytest.mark.parametrize("twice", [False, True])
+def test_a_file_made_where_one_went_has_the_bits_that_it_gets_alone(
+    site: Site, goes: str, twice: bool
+) -> None:
+    site.write("x.sh", "one\n", mode=0o755)
+    calls = [GOES[goes], patch("x.sh", append("new\n"))]
+    transaction(site, *calls, *([patch("x.sh", append("more\n"))] if twice else []))
+    assert 0o644 == (site.root / "x.sh").stat().st_mode & 0o777
+    site.agent.call("undo")
+    assert {"x.sh": "one\n"} == texts(site)
+    assert 0o755 == (site.root / "x.sh").stat().st_mode & 0o777
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_file_added_where_a_patch_moved_one_away_is_a_new_one(site: Site, alone: bool) -> None:
+    site.write("x.sh", "one\n", mode=0o755)
+    lines = ["*** Update File: x.sh", "*** Move to: kept.sh", "*** Add File: x.sh", "+new"]
+    if alone:
+        site.agent.call("apply_patch", **codex(*lines)["params"])
+    else:
+        transaction(site, codex(*lines), patch("x.sh", append("more\n")))
+    modes = [(site.root / name).stat().st_mode & 0o777 for name in ("x.sh", "kept.sh")]
+    assert [0o644, 0o755] == modes
+
+
+def test_a_file_that_a_patch_deletes_and_adds_is_replaced_and_keeps_its_bits(site: Site) -> None:
+    site.write("x.sh", "one\n", mode=0o755)
+    both = codex("*** Delete File: x.sh", "*** Add File: x.sh", "+new")
+    site.agent.call("apply_patch", **both["params"])
+    assert 0o755 == (site.root / "x.sh").stat().st_mode & 0o777
+
+
+DIRECTORY = {
+    "patch": patch("x.sh/new.txt", append("new\n")),
+    "apply_patch": codex("*** Add File: x.sh/new.txt", "+new"),
+    "moved there": move("a.txt", "x.sh/a.txt"),
+}
+
+
+@pytest.mark.parametrize("goes", GOES)
+@pytest.mark.parametrize("comes", DIRECTORY)
+def test_a_directory_where_a_file_went_takes_a_call_of_its_own(
+    site: Site, goes: str, comes: str
+) -> None:
+    site.write("x.sh", "one\n")
+    site.write("a.txt", "a\n")
+    before = site.picture()
+    refusal = site.agent.refusal("transaction", calls=[GOES[goes], DIRECTORY[comes]])
+    assert ("not_a_file", 1) == (refusal.kind, refusal.failures[0]["call"])
+    assert "a call of its own, afterwards" in refusal.message
+    assert before == site.picture()
+    for each in (GOES[goes], DIRECTORY[comes]):
+        site.agent.call(each["method"], **each["params"])
+
+
+@pytest.mark.parametrize("goes", GOES)
+@pytest.mark.parametrize("comes", ["apply_patch", "moved there"])
+def test_nor_does_one_patch_make_a_directory_of_a_file(site: Site, goes: str, comes: str) -> None:
+    site.write("x.sh", "one\n")
+    site.write("a.txt", "a\n")
+    before = site.picture()
+    lines = [
+        line
+        for each in (GOES[goes], DIRECTORY[comes])
+        for line in each["params"]["input"].split("\n")[1:-1]
+    ]
+    refusal = site.agent.refusal("apply_patch", **codex(*lines)["params"])
+    assert "not_a_file" == refusal.kind
+    assert "in two calls, one after the other" in refusal.message
+    assert before == site.picture()
+
+
+def test_it_is_said_in_a_directory_of_the_workspace_too(site: Site) -> None:
+    site.write("sub/x.sh", "one\n")
+    client = site.daemon.agent()
+    hello = {"protocol": 1, "workspace": str(site.root / "sub"), "agent": "x", "session": "sub"}
+    client.call("hello", **hello)
+    for path in ("x.sh/new.txt", f"{site.root}/sub/x.sh/new.txt"):
+        lines = ["*** Delete File: x.sh", f"*** Add File: {path}", "+new"]
+        refusal = client.refusal("apply_patch", **codex(*lines)["params"])
+        assert "in two calls, one after the other" in refusal.message
+
+
 def test_each_dialect_sees_what_the_ones_before_it_made_of_the_file(site: Site) -> None:
     site.write("a.txt", "one\ntwo\n")
     result = transaction(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from random import Random
 
 import pytest
 
@@ -176,6 +178,36 @@ def test_the_search_is_bounded(old_lines: int) -> None:
     start = time.process_time()
     explain_miss(document, old, "    value_0 = 1\n")
     assert time.process_time() - start < 2
+
+
+WORDS = ["define", "returns", "value", "x", "foo_bar", "elsewhere", "forty", "range", "(n)", "="]
+
+
+def among_many_alike() -> tuple[str, str]:
+    """Sixty lines of a file in which every line stands several times, one of them shortened."""
+    chance = Random(1)
+    lines = ["    " + " ".join(chance.choices(WORDS, k=8)) + "\n" for _ in range(400)]
+    text = chance.choices(lines, k=3000)
+    old = text[1000:1060]
+    old[5] = old[5].rpartition(" ")[0] + "\n"
+    return "".join(text), "".join(old)
+
+
+def within_a_paragraph() -> tuple[str, str]:
+    """3,500 characters of a paragraph that is one line, among others, and one more."""
+    chance = Random(1)
+    words = [f"{chance.choice(WORDS)}{chance.randrange(200)}" for _ in range(28_000)]
+    paragraphs = [" ".join(words[start : start + 700]) for start in range(0, 28_000, 700)]
+    return "\n\n".join(paragraphs), paragraphs[20][100:3600] + "Q"
+
+
+@pytest.mark.parametrize("texts", [among_many_alike, within_a_paragraph])
+def test_long_texts_are_not_compared_at_every_offset(texts: Callable[[], tuple[str, str]]) -> None:
+    text, old = texts()
+    assert old not in text
+    start = time.process_time()
+    assert explain_miss(Document(False, text), old, "new text\n")[1] is not None
+    assert time.process_time() - start < 1
 
 
 def test_short_lines_lead_to_the_nearest_passage_when_nothing_else_does() -> None:

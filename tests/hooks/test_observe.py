@@ -265,3 +265,21 @@ def test_calls_that_wait_together_are_carried_out_before_the_disk_is_looked_at(
     assert (replies["o"]["commit"], replies["b"]["outside"]) == (None, None)
     assert told(site) == [("outside", None, ["A a.txt"]), ("edit", "conv-1", ["M a.txt"])]
     assert site.bytes_of("a.txt") == b"two\n"
+
+
+@pytest.mark.parametrize("edit_first", [True, False])
+def test_an_edit_may_have_any_request_id_beside_a_tools_note(site: Site, edit_first: bool) -> None:
+    file = site.write("a.py", "one\n")
+
+    def edit() -> dict[str, Any]:
+        return site.overwrite("b.py", "new\n", request_id="before:t1")
+
+    first = edit() if edit_first else None
+    before(site, "t1", "a.py", "c.py")
+    first = first or edit()
+    file.write_text("two\n")
+    site.write("c.py", "made\n")
+    done = after(site, "t1", "a.py", "c.py")
+    assert [("a.py", "M"), ("c.py", "A")] == [(f["path"], f["status"]) for f in done["files"]]
+    again = edit()
+    assert (True, first["commit"]) == (again["replayed"], again["commit"])

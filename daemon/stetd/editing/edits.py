@@ -60,6 +60,8 @@ class PlannedFile(msgspec.Struct, frozen=True):
     old_path: str | None = None
     #: The full mode that the file gets; None: the one it has, or one that fits the directory.
     mode: int | None = None
+    #: The file that stood here has gone to another path: this is not that one with other content.
+    new: bool = False
 
 
 class Plan(msgspec.Struct, frozen=True):

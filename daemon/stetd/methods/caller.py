@@ -192,12 +192,12 @@ class Caller:
         given: Params,
         *,
         planned: Params | None = None,
-        retryable: bool = True,
+        note: str | None = None,
     ) -> EditResult:
         """Hand a call that may write files to the writer; ``given`` are the common parameters.
 
-        ``planned``: what it is planned from, if not from ``own``. Not ``retryable``: the same
-        request id again is another call.
+        ``planned``: what it is planned from, if not from ``own``. ``note``: record it under this
+        id; with the same again it is another call.
         """
         common = convert(Common, method, given)
         check_label("request_id", common.request_id)
@@ -213,8 +213,8 @@ class Caller:
             agent=self.agent,
             peer=self.peer,
             control=self.control,
-            request=common.request_id or f"{random.getrandbits(128):032x}",
-            retryable=retryable and common.request_id is not None,
+            request=note or common.request_id or f"{random.getrandbits(128):032x}",
+            retryable=note is None and common.request_id is not None,
             digest=hashlib.sha256(canonical).digest(),
             why=why,
             if_match=common.if_match,

@@ -46,7 +46,7 @@ async def observe(caller: Caller, params: Params) -> ObserveResult:
     for name in ("tool", "use", "subagent"):
         check_label(name, getattr(asked, name))
     if asked.use is not None:
-        check_label("use", note_id(asked.use))
+        check_label("use", note_id(asked.use).lstrip())
     await _commit_late(caller, asked.use)
     if asked.phase == "stop":
         _watched(caller).stopped(caller.session, background=bool(asked.background))
@@ -171,11 +171,12 @@ def _sent(asked: Observe) -> Params:
 
 async def _submit(caller: Caller, sent: Params, planned: Observation, common: Params) -> EditResult:
     """Have it recorded. A retry is known by what was ``sent``, not by what was found."""
-    retryable = planned.phase == "after"
-    if not retryable:  # but noted, for the newest use of this name
-        common = {"request_id": note_id(planned.use)} if planned.use is not None else {}
+    note = None
+    if planned.phase == "before":  # not a retry, but noted, for the newest use of this name
+        common = {}
+        note = note_id(planned.use) if planned.use is not None else None
     what = msgspec.to_builtins(planned)
-    return await caller.submit(OBSERVE, sent, common, planned=what, retryable=retryable)
+    return await caller.submit(OBSERVE, sent, common, planned=what, note=note)
 
 
 def _chunks(paths: Sequence[tuple[str, int]]) -> Iterator[list[str]]:

@@ -79,8 +79,8 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def note_id(use: str) -> str:
-    """The request id under which the note of a tool's use is recorded."""
-    return f"before:{use}"
+    """The request id under which the note of a tool's use is recorded: no client can give it."""
+    return f" before:{use}"
 
 
 def read_note(reply: bytes) -> BeforeNote | None:

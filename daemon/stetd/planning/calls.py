@@ -189,13 +189,17 @@ def _draft(plans: Sequence[Plan], call: EditCall, world: CallWorld) -> Draft:
     """Join plans: of every file the last content, of every clipboard the last text."""
     after: dict[str, bytes | None] = {}
     modes: dict[str, int | None] = {}
+    new: set[str] = set()
     clipboards: dict[str, str] = {}
     for plan in plans:
         clipboards.update(plan.clipboards)
         for planned in plan.files:
             after[planned.path] = planned.after
-            if planned.mode is not None or planned.after is None:
+            gone = planned.after is None or planned.new
+            if gone or planned.mode is not None:
                 modes[planned.path] = planned.mode
+            if gone:
+                new.add(planned.path)
     above = (
         Failure(
             Kind.NOT_A_FILE.value,
@@ -213,7 +217,7 @@ def _draft(plans: Sequence[Plan], call: EditCall, world: CallWorld) -> Draft:
         if gone and item.found is None and item.after is not None:
             item.old_path = old_path
     for path, item in files.items():
-        item.mode = modes.get(path)
+        item.mode, item.new = modes.get(path), path in new
     preview = call.preview or any(plan.preview for plan in plans)
     messages = [plan.preview_message or plan.message if preview else plan.message for plan in plans]
     results = [result for plan in plans for result in plan.results]

@@ -15,7 +15,7 @@ from stetd.editing.edits import Plan, SourceFile
 from stetd.history.objects import object_id
 from stetd.session.sessions import Entrant, Session
 from stetd.state.workspace import Base, Workspace
-from stetd.storage.paths_on_disk import Target
+from stetd.storage.paths_on_disk import Target, relative_parts
 from stetd.storage.worktree import OnDisk
 from stetd.transaction.drafts import DraftFile
 
@@ -137,7 +137,7 @@ class CallWorld:
         """Let the next call of a transaction see what this one will do."""
         for planned in plan.files:
             mode = planned.mode if planned.after is not None else None
-            if mode is None and planned.after is not None:
+            if mode is None and planned.after is not None and not planned.new:
                 stood = self._source(planned.path)
                 mode = None if stood.is_link else stood.mode
             self._planned[planned.path] = SourceFile(planned.path, planned.after, mode)
@@ -201,6 +201,12 @@ class CallWorld:
                     "the same transaction removes. Send it in a call of its own, afterwards.",
                     path=path,
                 )
+        if path.endswith(("/", "/.")) and self._source(canonical).data is None:
+            raise refuse(
+                Kind.NOT_A_FILE,
+                f"{path}: this is the name of a directory; name the file in it",
+                path=path,
+            )
         self._followed.update(links)
         return canonical
 
@@ -212,6 +218,15 @@ class CallWorld:
             # A file that is removed may be in the way of a directory on the disk.
             if refusal.kind == Kind.NOT_A_FILE and None in self._base.files.values():
                 raise NotInPlace from refusal
+            spelled = "/".join(relative_parts(path, self.root, self._directory))
+            removed = (each.path for each in self._planned.values() if each.data is None)
+            if above := next((each for each in removed if spelled.startswith(f"{each}/")), None):
+                raise refuse(
+                    Kind.NOT_A_FILE,
+                    f"{path}: {above} is a file, which a call before it in the same transaction "
+                    "removes. Send it in a call of its own, afterwards.",
+                    path=path,
+                ) from refusal
             raise
         if not self._base.files.keys().isdisjoint(target.links):
             target.close()

@@ -31,13 +31,15 @@ class DraftFile:
     """One file that a call touches: where it is, its content now, what it becomes.
 
     ``after`` None deletes it; ``mode`` is the full mode of the result (None: that of the
-    present file, or one that fits the directory).
+    present file, or one that fits the directory; if it is ``new`` the latter, whatever stood
+    there).
     """
 
     target: Target
     found: OnDisk | None
     after: bytes | None
     mode: int | None = None
+    new: bool = False
     old_path: str | None = None
 
 

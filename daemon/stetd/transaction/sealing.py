@@ -53,9 +53,9 @@ def _work(item: DraftFile, worktree: Worktree) -> FileWork:
     """Complete a draft's file: its mode, its image afterwards, its temporary name."""
     if item.after is None:
         return FileWork(item.target, item.found, None, None, temporary_name())
-    mode = item.mode
-    if mode is None and item.found is not None and not stat.S_ISLNK(item.found.mode):
-        mode = item.found.mode  # a file that takes the place of a link is a new one
+    mode, found = item.mode, item.found
+    if mode is None and found is not None and not (item.new or stat.S_ISLNK(found.mode)):
+        mode = found.mode  # a file that takes the place of a link is a new one
     if mode is None:
         mode = mode_for_new_file(worktree.directory_mode(item.target))
     after = Image(object_id("blob", item.after), mode)

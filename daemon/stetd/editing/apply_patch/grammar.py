@@ -326,6 +326,7 @@ _MARK = "***"
 _OPERATION = f'"{ADD} <path>", "{DELETE} <path>", "{UPDATE} <path>" or "{END}"'
 _HUNK_LINE = 'a line that begins with " ", "-" or "+", a line "@@", or the next "*** " line'
 _NO_NEWLINE = re.compile(r"\\ ?[Nn]o newline at end of (?:file|line).*")
+_QUOTED = re.compile(r"([\"'`]).+\1")
 _LEFTOVER = re.compile(r"diff --git .*|index [0-9a-f]{4,}\.\.[0-9a-f]{4,}.*")
 _OLD_NAME = re.compile(r"--- (?:a/\S.*|/dev/null)(?:\t.*)?")
 _NEW_NAME = re.compile(r"\+\+\+ (?:b/\S.*|/dev/null)(?:\t.*)?")
@@ -545,3 +546,5 @@ def _header(line: PatchLine) -> tuple[str, str]:
 def _check_path(line: PatchLine, kind: str, path: str) -> None:
     if not path:
         raise unexpected(line, f'a path: "{kind} <path>"')
+    if kind in (ADD, MOVE) and _QUOTED.fullmatch(path):
+        raise unexpected(line, f'"{kind} {path[1:-1]}", without quotation marks')

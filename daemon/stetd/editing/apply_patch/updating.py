@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import msgspec
 from msgspec.structs import replace
 
-from stet.wire.failures import Kind, refuse
+from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import EditReport
 from stetd.editing.apply_patch.grammar import ADDED, Hunk
 from stetd.editing.apply_patch.hunks import Group, Placed, Placer, Problem, Reason
@@ -21,7 +21,7 @@ from stetd.editing.edits import PlannedFile, SourceFile, World
 from stetd.editing.matching.line_replacement import Change
 from stetd.editing.matching.normal_forms import indentation_of, indentations_around
 from stetd.editing.matching.rungs import Rung
-from stetd.editing.paths import files_above
+from stetd.editing.paths import directories_above, files_above
 from stetd.editing.text import Document, is_blank
 
 _SHIFTED = (Rung.INDENT, Rung.INDENT_TYPOGRAPHY)
@@ -298,7 +298,19 @@ class Composition:
 
     def own(self, path: str) -> str:
         """The canonical path of ``path`` itself. Raises Refused."""
-        source = self.world.look(path)
+        try:
+            source = self.world.look(path)
+        except Refused as refusal:
+            removed = (own for own, node in self._nodes.items() if node.data is None)
+            above = next((own for own in removed if _may_be_above(own, path)), None)
+            if refusal.kind == Kind.NOT_A_FILE and above is not None:
+                raise refuse(
+                    Kind.NOT_A_FILE,
+                    f"{path}: {above} is a file, which the same patch removes. Send it in two "
+                    "calls, one after the other.",
+                    path=path,
+                ) from refusal
+            raise
         self._found.setdefault(source.path, source)
         return source.path
 
@@ -335,21 +347,27 @@ class Composition:
 
     def planned(self) -> Iterator[PlannedFile]:
         """What changes on disk, in the order in which the patch touched it."""
+        moved = self._moved()
         for path, node in self._nodes.items():
             source = self._found[path]
             mode = node.mode if node.mode != source.mode else None
-            same_kind = node.is_link == source.is_link and mode is None
+            new = path in moved and node.data is not None and node.mode is None
+            same_kind = node.is_link == source.is_link and mode is None and not new
             if node.data == source.data and (same_kind or node.data is None):
                 continue
             # Where a file that is new here stood before, if nothing stands there now.
             old_path = node.origin if source.data is None and node.origin != path else None
             if old_path is not None and self._nodes[old_path].data is not None:
                 old_path = None
-            yield PlannedFile(path, source.data, node.data, old_path, mode=mode)
+            yield PlannedFile(path, source.data, node.data, old_path, mode, new)
+
+    def _moved(self) -> set[str | None]:
+        """The paths from which files have gone to others."""
+        return {node.origin for path, node in self._nodes.items() if node.origin != path}
 
     def statuses(self) -> Iterator[tuple[str, str]]:
         """``A``, ``M`` or ``D`` and the path, of all that changes; a move is ``M`` its target."""
-        moved = {node.origin for path, node in self._nodes.items() if node.origin != path}
+        moved = self._moved()
         for file in self.planned():
             if file.after is not None:
                 new = file.before is None and self._nodes[file.path].origin is None
@@ -373,3 +391,13 @@ class Composition:
     def made_below_files(self) -> Iterator[tuple[str, str]]:
         """Files that the patch leaves below the path of another one, and that path."""
         return files_above(path for path, node in self._nodes.items() if node.data is not None)
+
+
+def _may_be_above(own: str, spelled: str) -> bool:
+    """Whether a canonical path may be above one as the request spells it: relative to the
+    session's directory, or absolute.
+    """
+    return any(
+        f"/{own}".endswith(f"/{above}") or f"/{above}".endswith(f"/{own}")
+        for above in directories_above(spelled.lstrip("/"))
+    )

@@ -38,6 +38,8 @@ _WORTH_SHOWING = 45
 _SHOWN_LINES = 60
 _SHOWN_CHARS = 4_000
 _SHOWN_LINE = 200
+#: So many characters are looked for within a passage, which takes time with their square.
+_COMPARED_PART = 300
 #: A new text shorter than this, white space aside, stands everywhere by chance.
 _TELLING = 3
 _WORD = re.compile(r"[^\W_]\w{2,}")
@@ -164,9 +166,10 @@ def _similarity(document: Document, keys: Sequence[str], first: int) -> float:
     passage = "\n".join(bare(line) for line in lines[:_SHOWN_LINES])[:_SHOWN_CHARS]
     wanted = "\n".join(keys[:_SHOWN_LINES])[:_SHOWN_CHARS]
     whole = fuzz.ratio(wanted, passage)
+    if len(wanted) > len(passage):
+        return whole
     # A text that is part of a line, or begins and ends within lines, is judged by that part.
-    part = fuzz.partial_ratio(wanted, passage) if len(wanted) <= len(passage) else whole
-    return max(whole, part * 0.9)
+    return max(whole, fuzz.partial_ratio(wanted[:_COMPARED_PART], passage) * 0.9)
 
 
 def _first_difference(
