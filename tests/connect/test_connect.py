@@ -124,6 +124,32 @@ def test_what_a_person_keeps_there_stays(
     assert before == person.tree()
 
 
+@pytest.mark.parametrize(("client", "scope"), EVERYWHERE)
+@pytest.mark.parametrize("data", [b"", b"\n"])
+def test_a_file_with_nothing_in_it_is_that_again(
+    person: Person, client: str, scope: str, data: bytes
+) -> None:
+    for path in {SERVER_FILES[client, scope][0], HOOK_FILES.get((client, scope))} - {None}:
+        person.write(path, data)
+    before = person.tree()
+    person.run("connect", *options(client, scope), "--write")
+    person.run("connect", *options(client, scope, hooks=True), "--write")
+    assert before != person.tree()
+
+    person.run("disconnect", client, "--scope", scope)
+    assert before == person.tree()
+
+
+def test_a_file_of_comments_only_is_that_again(person: Person) -> None:
+    path, _ = SERVER_FILES["vscode", "user"]
+    for data in (b"// mine", b"\xef\xbb\xbf/* mine */\r\n\r\n"):
+        person.write(path, data)
+        before = person.tree()
+        person.run("connect", "vscode", "--write")
+        person.run("disconnect", "vscode")
+        assert before == person.tree()
+
+
 @pytest.mark.parametrize("client", NAMES)
 def test_what_a_person_has_changed_since_stays_and_stet_goes(person: Person, client: str) -> None:
     path, key = SERVER_FILES[client, "user"]

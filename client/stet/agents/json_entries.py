@@ -93,6 +93,11 @@ class Json:
                 text = remove(text, path, keep)
         if shape.server_path is not None and shape.own_server(root) is not None:
             text = remove(text, shape.server_path, keep)
+        left = jsonc.outline(text)
+        if before is not None and jsonc.outline(before) is None and left is not None:
+            lead, value = text[: left.start], text[left.start :]
+            if lead.rstrip() == before.rstrip() and self.is_blank(value, shape):
+                return before  # where no value was, none is left
         return text
 
     def is_blank(self, text: str, shape: Entries) -> bool:
