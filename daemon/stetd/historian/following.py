@@ -33,6 +33,7 @@ from stetd.storage.journal_format import (
     frame_bytes,
     payloads,
 )
+from stetd.storage.priority import let_others_run
 from stetd.storage.request_record import RequestRecord, answered
 from stetd.transaction.heads import Head, History, RecordContradicts, remake
 
@@ -83,6 +84,7 @@ class Following:
         voided = {n for _, record in found if isinstance(record, Abort) for n in record.voided}
         mark = self.begin.segment, self.begin.offset
         for place, record in found:
+            let_others_run()
             if place < mark and getattr(record, "workspace", None) not in self.begin.held:
                 continue
             if isinstance(record, WorkspaceAllowed) and record.anew:
@@ -148,6 +150,7 @@ class Following:
                 offset, data = len(MAGIC), data[len(MAGIC) :]
             at = 0
             for at, payload in payloads(data, 0):
+                let_others_run()
                 yield (segment, offset + at), decode(payload)
                 at += frame_bytes(payload)
             if last:

@@ -34,7 +34,7 @@ from stetd.processes import historian_messages as messages
 from stetd.processes.remembered import IdFilter
 from stetd.repository.git_writer import Background
 from stetd.storage.disk import Disk, SyncFailed
-from stetd.storage.priority import BEHIND_ALL, give_way, work_in_long_slices
+from stetd.storage.priority import BEHIND_ALL, give_way
 from stetd.storage.progress import Progress
 
 _log = logging.getLogger(__name__)
@@ -56,7 +56,6 @@ def main(arguments: Sequence[str]) -> int:
     os.umask(0o077)
     logs.set_up(level)
     sys.setswitchinterval(0.001)
-    work_in_long_slices()
     gc.freeze()  # what was loaded stays: the collector need not walk through it
     status = 1
     try:

@@ -50,7 +50,6 @@ from stetd.processes.channel import (
     understood,
 )
 from stetd.processes.recorded_plans import Answer, Question, RecordedPlan, answer
-from stetd.storage.priority import work_in_long_slices
 
 #: Others are more urgent: what takes long takes a little longer.
 _NICE = 5
@@ -225,7 +224,6 @@ def main(arguments: Sequence[str]) -> int:
         return 0  # it was let go before the kernel knew
     with suppress(OSError, ValueError):  # a hardened unit may forbid it
         os.nice(_NICE)
-    work_in_long_slices()
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_AS, (most_memory, most_memory))
     channel = Channel(socket.socket(fileno=connected))

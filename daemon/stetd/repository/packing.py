@@ -30,6 +30,7 @@ from stetd.history.objects import NewObject
 from stetd.repository.object_files import Damaged, Pack, big_endian, pack_names
 from stetd.repository.pack_entries import DISTANCE_DELTA, ID_DELTA, Chosen, PackEntries
 from stetd.storage.disk import Disk
+from stetd.storage.priority import let_others_run
 
 _TYPES = {"commit": 1, "tree": 2, "blob": 3}
 _FAST = 1
@@ -136,6 +137,7 @@ def store_pack(
     fd = disk.open(staged, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         for entry in entries:
+            let_others_run()
             crcs.append(zlib.crc32(entry))
             offsets.append(written + len(piece))
             piece += entry

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from stetd.storage.priority import let_others_run
+
 
 class Progress(msgspec.Struct):
     """``done`` of ``total`` (None: nobody knows yet) in a phase."""
@@ -21,5 +23,6 @@ class Progress(msgspec.Struct):
         self.phase, self.done, self.total = other.phase, other.done, other.total
 
     def step(self, count: int = 1) -> None:
-        """So many more of the phase are done."""
+        """So many more of the phase are done; edits go before what is left."""
         self.done += count
+        let_others_run()

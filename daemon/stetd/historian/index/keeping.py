@@ -27,7 +27,7 @@ from stetd.historian.index.history_index import (
 from stetd.historian.queries.commit_changes import commit_parts, commit_row
 from stetd.repository.shallow import read_shallow
 from stetd.repository.stored_objects import MissingObject, StoredObjects
-from stetd.storage.priority import BEHIND_EDITS, give_way
+from stetd.storage.priority import BEHIND_EDITS, give_way, let_others_run
 
 _log = logging.getLogger(__name__)
 #: Seconds for which a question waits for its index.
@@ -296,6 +296,7 @@ class Indexer:
                     closing(catch_up(index, repository, head)) as steps,
                 ):
                     for _ in steps:
+                        let_others_run()
                         if self._stopping:
                             return
                         if _wanted[path]:

@@ -24,6 +24,7 @@ from stetd.history.line_diffs import compare_lines
 from stetd.history.undoing import TAKES_BACK
 from stetd.planning.file_reading import content_now
 from stetd.state.reading_place import Place as Workspace
+from stetd.storage.priority import let_others_run
 from stetd.transaction.parameters import Blame
 
 _LINE = re.compile(rb"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
@@ -101,6 +102,7 @@ class _Versions:
         self._found: dict[Place, tuple[int, FileRow]] = {}
 
     def step(self, place: Place) -> Step | None:
+        let_others_run()
         found = self._found.pop(place, None) or self._index.last_change(place.path, place.n)
         if found is None or found[1].after is None:
             return None

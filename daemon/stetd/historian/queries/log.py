@@ -18,6 +18,7 @@ from stetd.planning.file_reading import canonical
 from stetd.repository.references import named, pin_names
 from stetd.repository.stored_objects import MissingObject
 from stetd.state.reading_place import Place
+from stetd.storage.priority import let_others_run
 from stetd.transaction.parameters import Export, Log, Show
 
 _DEFAULT_LIMIT = 50
@@ -89,6 +90,7 @@ def _page(lookup: CommitLookup, wanted: Wanted, limit: int, cursor: str | None) 
             return LogResult(page, last)
         if wanted.text is not None:
             searched += 1
+            let_others_run()
             if not lookup.has_text(found.commit, wanted.text):
                 last = found.commit.oid
                 continue
