@@ -28,6 +28,4 @@ def test_no_time_at_all_is_not_said_to_be_the_fault_of_others(site: Site) -> Non
     site.write("a.txt", "one\n")
     done = before(site, "t1", within=0)
     assert (done["complete"], len(done["warnings"])) == (False, 1)
-    # On a busy machine the process that scans may not even say so in time.
-    expected = ("there was no time to look at all of it", "has not answered in time")
-    assert any(each in done["warnings"][0] for each in expected)
+    assert "there was no time to look at all of it" in done["warnings"][0]

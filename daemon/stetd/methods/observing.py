@@ -16,7 +16,7 @@ import msgspec
 from stet.wire.results import EditResult, ObservedFile, ObserveResult
 from stetd.methods.caller import Caller, Params
 from stetd.observing.before_note import BeforeNote
-from stetd.observing.current_content import Differing, Looking, few
+from stetd.observing.current_content import NO_TIME, Differing, Looking, few
 from stetd.observing.recording import NOT_TOLD, Observation, ObservedBefore, note_id
 from stetd.observing.watched_tools import Late, WatchedTools
 from stetd.planning.world import OBSERVE
@@ -139,13 +139,15 @@ async def _scan(caller: Caller, asked: Observe, deadline: float) -> Differing:
         await asyncio.wait_for(lock.acquire(), max(_TRIED_S, deadline - time.monotonic()))
     except TimeoutError:
         return Differing(why="it was being scanned for others all the time")
+    left = deadline - time.monotonic()
     try:
         most = caller.shared.settings.observe_max_files
         looking = Looking(most, deadline, list(asked.late or ()))
         scanned = caller.ask("look at the workspace", looking, Differing)
-        return await asyncio.wait_for(scanned, deadline - time.monotonic() + _ANSWERED_S)
+        return await asyncio.wait_for(scanned, left + _ANSWERED_S)
     except TimeoutError:
-        return Differing(why="the process that scans has not answered in time")
+        late = "the process that scans has not answered in time"
+        return Differing(why=late if left > 0 else NO_TIME)
     finally:
         lock.release()
 

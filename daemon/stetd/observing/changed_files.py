@@ -15,7 +15,7 @@ from contextlib import closing
 from stet.wire.failures import Refused
 from stetd.history.ignoring import is_left_out
 from stetd.history.objects import EMPTY_TREE, TREE, Image, files_under, stored_tree
-from stetd.observing.current_content import Differing, Looking
+from stetd.observing.current_content import NO_TIME, Differing, Looking
 from stetd.repository.stored_objects import StoredObjects
 from stetd.state.reading_place import Place
 from stetd.storage.scanning import Folder, Scan
@@ -91,7 +91,7 @@ def _differing(
             found.why = f"it has more than {asked.max_files:,} files that no .gitignore leaves out"
             return found
         if time.monotonic() > asked.deadline:
-            found.why = "there was no time to look at all of it"
+            found.why = NO_TIME
             return found
     found.complete = True
     large = {path for _, path in scan.large}

@@ -21,6 +21,8 @@ from stetd.storage.scanning import MOST_PASSED
 from stetd.storage.worktree import OnDisk
 
 _MOST_WARNINGS = 5
+#: Why a workspace was not scanned as a whole, if that is it.
+NO_TIME = "there was no time to look at all of it"
 
 
 @dataclass(slots=True)
