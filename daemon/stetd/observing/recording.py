@@ -39,9 +39,9 @@ from stetd.transaction.heads import (
     History,
     few_names,
     outside_changes,
+    permissions_left,
     permissions_of,
     regraded,
-    whose_permissions,
 )
 from stetd.transaction.transaction import Prepared
 
@@ -271,7 +271,7 @@ class _Sealing:
         self, own: Mapping[str, Image | None], moves: Sequence[tuple[str, str]]
     ) -> CommitMeta:
         call = self.call
-        stood = {path: self._stood(path) for path in own}
+        images = [(path, self._stood(path), own[path]) for path in own]
         return CommitMeta(
             kind="observed",
             time=self.history.time,
@@ -284,10 +284,8 @@ class _Sealing:
             request=call.request,
             peer=call.peer,
             flagged=tuple(path for path in sorted(own) if self.protection.covers(path)),
-            permissions=permissions_of(
-                [(path, whose_permissions(stood[path], own[path])) for path in own]
-            ),
-            regraded=regraded([(path, stood[path], own[path]) for path in own]),
+            permissions=permissions_left(images),
+            regraded=regraded(images),
             directories=self._made_directories(own),
             moves=tuple(moves),
             version=__version__,

@@ -15,7 +15,7 @@ from stetd.editing.edits import Plan, SourceFile
 from stetd.history.objects import object_id
 from stetd.session.sessions import Entrant, Session
 from stetd.state.workspace import Base, Workspace
-from stetd.storage.paths_on_disk import Target, relative_parts
+from stetd.storage.paths_on_disk import Target
 from stetd.storage.worktree import OnDisk
 from stetd.transaction.drafts import DraftFile
 
@@ -218,13 +218,12 @@ class CallWorld:
             # A file that is removed may be in the way of a directory on the disk.
             if refusal.kind == Kind.NOT_A_FILE and None in self._base.files.values():
                 raise NotInPlace from refusal
-            spelled = "/".join(relative_parts(path, self.root, self._directory))
-            removed = (each.path for each in self._planned.values() if each.data is None)
-            if above := next((each for each in removed if spelled.startswith(f"{each}/")), None):
+            removed = any(each.data is None for each in self._planned.values())
+            if refusal.kind == Kind.NOT_A_FILE and removed:
                 raise refuse(
                     Kind.NOT_A_FILE,
-                    f"{path}: {above} is a file, which a call before it in the same transaction "
-                    "removes. Send it in a call of its own, afterwards.",
+                    f"{refusal}. If a call before it in the same transaction removes what is in "
+                    "the way, send this one in a call of its own, afterwards.",
                     path=path,
                 ) from refusal
             raise

@@ -130,12 +130,17 @@ def permissions_of(pairs: Iterable[tuple[str, Image | None]]) -> tuple[tuple[str
     )
 
 
-def whose_permissions(before: Image | None, after: Image | None) -> Image | None:
-    """The one of which a commit says the permission bits: the file that it leaves, or else takes.
+def permissions_left(
+    triples: Iterable[tuple[str, Image | None, Image | None]],
+) -> tuple[tuple[str, int], ...]:
+    """The same of a commit's changes (path, before, after): of what it leaves, or else takes.
 
     A link has none: where it takes the place of a file, those of the file would be lost.
     """
-    return after if after is not None and stat.S_ISREG(after.mode) else before
+    return permissions_of(
+        (path, after if after is not None and stat.S_ISREG(after.mode) else before)
+        for path, before, after in triples
+    )
 
 
 def regraded(

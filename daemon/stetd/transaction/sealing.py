@@ -27,9 +27,8 @@ from stetd.transaction.heads import (
     Head,
     History,
     outside_changes,
-    permissions_of,
+    permissions_left,
     regraded,
-    whose_permissions,
 )
 from stetd.transaction.transaction import FileWork, Prepared
 
@@ -89,10 +88,7 @@ def seal(
             subject = "first seen" if first_seen else "changed outside"
             outside_id = history.add_outside(outside, subject)
         touched: dict[str, Image | None] = {work.target.path: work.after for work in changed}
-        befores = [(w.target.path, w.before.image if w.before else None) for w in changed]
-        permissions = permissions_of(
-            [(path, whose_permissions(before, touched[path])) for path, before in befores]
-        )
+        images = [(w.target.path, w.before.image if w.before else None, w.after) for w in changed]
         meta = CommitMeta(
             kind=draft.kind,
             time=time,
@@ -105,8 +101,8 @@ def seal(
             peer=who.peer,
             reverts=draft.reverts,
             flagged=tuple(draft.flagged),
-            permissions=permissions,
-            regraded=regraded([(path, before, touched[path]) for path, before in befores]),
+            permissions=permissions_left(images),
+            regraded=regraded(images),
             directories=_missing_directories(changed),
             moves=tuple(
                 (f.old_path, f.target.path)

@@ -21,7 +21,7 @@ from stetd.editing.edits import PlannedFile, SourceFile, World
 from stetd.editing.matching.line_replacement import Change
 from stetd.editing.matching.normal_forms import indentation_of, indentations_around
 from stetd.editing.matching.rungs import Rung
-from stetd.editing.paths import directories_above, files_above
+from stetd.editing.paths import files_above
 from stetd.editing.text import Document, is_blank
 
 _SHIFTED = (Rung.INDENT, Rung.INDENT_TYPOGRAPHY)
@@ -301,13 +301,12 @@ class Composition:
         try:
             source = self.world.look(path)
         except Refused as refusal:
-            removed = (own for own, node in self._nodes.items() if node.data is None)
-            above = next((own for own in removed if _may_be_above(own, path)), None)
-            if refusal.kind == Kind.NOT_A_FILE and above is not None:
+            removed = any(node.data is None for node in self._nodes.values())
+            if refusal.kind == Kind.NOT_A_FILE and removed:
                 raise refuse(
                     Kind.NOT_A_FILE,
-                    f"{path}: {above} is a file, which the same patch removes. Send it in two "
-                    "calls, one after the other.",
+                    f"{refusal}. If this patch removes what is in the way, send it in two calls, "
+                    "one after the other.",
                     path=path,
                 ) from refusal
             raise
@@ -391,13 +390,3 @@ class Composition:
     def made_below_files(self) -> Iterator[tuple[str, str]]:
         """Files that the patch leaves below the path of another one, and that path."""
         return files_above(path for path, node in self._nodes.items() if node.data is not None)
-
-
-def _may_be_above(own: str, spelled: str) -> bool:
-    """Whether a canonical path may be above one as the request spells it: relative to the
-    session's directory, or absolute.
-    """
-    return any(
-        f"/{own}".endswith(f"/{above}") or f"/{above}".endswith(f"/{own}")
-        for above in directories_above(spelled.lstrip("/"))
-    )
