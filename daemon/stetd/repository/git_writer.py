@@ -24,6 +24,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import groupby
 
 import msgspec
 
@@ -108,9 +109,8 @@ class Background:
         self._not_joining: set[str] = set()
         #: Why the last attempt failed; None while all is well.
         self.failure: str | None = None
-        #: How many attempts have failed, in all and by repository.
-        self.failures = 0
-        self._failures_of: Counter[str] = Counter()
+        #: How many attempts have failed, by repository; None: checkpoints.
+        self._failures: Counter[str | None] = Counter()
         #: How many records' objects were handed over, and written, by repository.
         self._handed_over: Counter[str] = Counter()
         self._written: Counter[str] = Counter()
@@ -120,6 +120,11 @@ class Background:
         self.on_trouble: Callable[[str | None, int], None] = lambda _reason, _failures: None
         self._thread = threading.Thread(target=self._run, name="stet-git", daemon=True)
         self._thread.start()
+
+    @property
+    def failures(self) -> int:
+        """How many attempts have failed."""
+        return self._failures.total()
 
     def write(self, repository: str, objects: list[NewObject], head: str) -> None:
         """Hand over the objects of a record and the head that it makes."""
@@ -178,13 +183,13 @@ class Background:
         False if it is not in time, or if an attempt fails meanwhile.
         """
         with self._changed:
-            wanted, failures = self._handed_over[repository], self._failures_of[repository]
+            wanted, failures = self._handed_over[repository], self._failures[repository]
             if self._written[repository] < wanted:
                 self._hurried = True
                 self._changed.notify_all()
             self._changed.wait_for(
                 lambda: (
-                    self._written[repository] >= wanted or self._failures_of[repository] != failures
+                    self._written[repository] >= wanted or self._failures[repository] != failures
                 ),
                 timeout,
             )
@@ -227,53 +232,50 @@ class Background:
 
         A repository that can't be written keeps no other one waiting, but all checkpoints.
         """
-        failed: set[str | None] = set()
-        for repository, group in _groups(items):
-            if repository in failed or (repository is None and failed):
-                continue
-            try:
-                self._do(group)
-            except Exception as error:  # noqa: BLE001 - whatever it is, it is tried again
-                failed.add(repository)
-                self._failed(repository, error)
-            else:
-                self._done(group)
-        return not failed
+        checkpoints = [item for item in items if isinstance(item, _Checkpoint)]
+        others = [item for item in items if not isinstance(item, _Checkpoint)]
+        well = True
+        for repository in dict.fromkeys(item.repository for item in others):
+            own = [item for item in others if item.repository == repository]
+            # All objects up to the next task are written together.
+            steps = (list(step) for _, step in groupby(own, type))
+            well = all(self._attempt(repository, step) for step in steps) and well
+        return well and all(self._attempt(None, [item]) for item in checkpoints)
 
-    def _failed(self, repository: str | None, error: Exception) -> None:
-        if self.failure is None:
-            _log.error("writing the shadow repository failed, trying again: %s", error)
-        with self._changed:
-            self.failure = f"{type(error).__name__}: {error}"
-            self.failures += 1
-            if repository is not None:
-                self._failures_of[repository] += 1
-            self._changed.notify_all()
-        self.on_trouble(self.failure, self.failures)
-
-    def _done(self, items: Sequence[_Item]) -> None:
+    def _attempt(self, repository: str | None, items: Sequence[_Item]) -> bool:
+        """Do items of one type; False if that fails. They wait until it succeeds."""
+        try:
+            self._do(items)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is tried again
+            if self.failure is None:
+                _log.error("writing the shadow repository failed, trying again: %s", error)
+            with self._changed:
+                self.failure = f"{type(error).__name__}: {error}"
+                self._failures[repository] += 1
+                self._changed.notify_all()
+            self.on_trouble(self.failure, self.failures)
+            return False
         done = set(map(id, items))
         with self._changed:
-            for item in items:
-                if isinstance(item, _Objects):
-                    self._written[item.repository] += 1
+            self._written.update(item.repository for item in items if isinstance(item, _Objects))
             self._queue = deque(item for item in self._queue if id(item) not in done)
             self._changed.notify_all()
+        return True
 
     def _do(self, items: Sequence[_Item]) -> None:
-        """Do a group of items, as :func:`_groups` makes them."""
-        first = items[0]
-        if isinstance(first, _Checkpoint):
-            self._sync(first)
-        elif isinstance(first, _Task):
-            try:
-                first.run()
-            except BaseException as error:  # noqa: BLE001 - it belongs to whoever asked
-                first.future.set_exception(error)
-            else:
-                first.future.set_result(None)
-        else:
-            self._write(first.repository, [i for i in items if isinstance(i, _Objects)])
+        for item in items:
+            if isinstance(item, _Checkpoint):
+                self._sync(item)
+            elif isinstance(item, _Task):
+                try:
+                    item.run()
+                except BaseException as error:  # noqa: BLE001 - it belongs to whoever asked
+                    item.future.set_exception(error)
+                else:
+                    item.future.set_result(None)
+        objects = [item for item in items if isinstance(item, _Objects)]
+        if objects:
+            self._write(objects[0].repository, objects)
 
     def _sync(self, item: _Checkpoint) -> None:
         failpoint("checkpoint.before_sync")
@@ -311,21 +313,3 @@ class Background:
         if len(recent) > _REMEMBERED:
             recent.clear()
         recent.update(objects)
-
-
-def _groups(items: Sequence[_Item]) -> list[tuple[str | None, list[_Item]]]:
-    """What is done at once, and of which repository: all its objects up to the next task."""
-    groups: list[tuple[str | None, list[_Item]]] = []
-    gathering: dict[str, list[_Item]] = {}
-    for item in items:
-        repository = None if isinstance(item, _Checkpoint) else item.repository
-        if isinstance(item, _Objects) and item.repository in gathering:
-            gathering[item.repository].append(item)
-            continue
-        group = [item]
-        groups.append((repository, group))
-        if isinstance(item, _Objects):
-            gathering[item.repository] = group
-        elif isinstance(item, _Task):
-            gathering.pop(item.repository, None)
-    return groups
