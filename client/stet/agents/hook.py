@@ -315,6 +315,7 @@ def _tell(event: HookEvent, paths: list[str] | None, directory: str) -> list[str
     """
     hello = {
         "protocol": 1,
+        "workspace": directory,
         "session": event.session,
         "agent": _run.client,
         "client": {"name": "stet-hook", "version": __version__},
@@ -332,24 +333,13 @@ def _tell(event: HookEvent, paths: list[str] | None, directory: str) -> list[str
                 raise _Warning(_LATE) from None
             return _result(line)
 
-        def enter(place: str) -> str:
-            root: str = ask(1, "hello", {**hello, "workspace": place})["workspace"]["root"]
-            return root
-
-        root = enter(directory)
-        own = None if paths is None else [path for path in paths if _is_below(path, root)]
+        entered = ask(1, "hello", hello)["workspace"]
+        root: str = entered["root"]
+        own = None if paths is None else [path for path in paths if _is_own(path, entered)]
         if paths and not own:
             raise _Refused(f"it does not lie in {root}")
         if root in _run.roots:
             return own or []
-        others = {_existing(path) for path in own or ()} - {directory}
-        for place in others:  # which may lie in a workspace inside this one
-            with contextlib.suppress(_Refused):
-                if enter(place) == root:
-                    continue
-            own = [path for path in own or () if _existing(path) != place]
-        if others:
-            enter(directory)
         _run.waiting = True
         result = ask(2, "observe", _observation(event, own, root))
     untold = bool(result.get("untold"))
@@ -357,6 +347,14 @@ def _tell(event: HookEvent, paths: list[str] | None, directory: str) -> list[str
     _run.attributed = _run.attributed or not untold
     _run.roots.append(root)
     return own or []
+
+
+def _is_own(path: str, workspace: dict[str, Any]) -> bool:
+    """Whether a file is of the workspace that hello has given, and of none inside that."""
+    root, inside = workspace["root"], workspace.get("inside", ())
+    return _is_below(path, root) and not any(
+        _is_below(path, os.path.join(root, each)) for each in inside
+    )
 
 
 def _observation(event: HookEvent, paths: list[str] | None, root: str) -> dict[str, Any]:

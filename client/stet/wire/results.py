@@ -195,10 +195,13 @@ class ServerInfo(msgspec.Struct, frozen=True):
 
 
 class WorkspaceRef(msgspec.Struct, frozen=True):
-    """A workspace's root and the path of its shadow repository."""
+    """A workspace's root and the path of its shadow repository. ``inside``: where below the root
+    other workspaces are, if there are any; what is in those belongs to them.
+    """
 
     root: str
     shadow: str
+    inside: list[str] | msgspec.UnsetType = msgspec.UNSET
 
 
 class HelloResult(msgspec.Struct, frozen=True):

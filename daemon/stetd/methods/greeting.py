@@ -7,6 +7,8 @@ import os
 import uuid
 from typing import NamedTuple
 
+from msgspec import UNSET
+
 from stet.wire.failures import Kind, refuse
 from stet.wire.results import HelloResult, ServerInfo, Tools, WorkspaceRef
 from stetd import __version__
@@ -120,7 +122,8 @@ def _enter(caller: Caller, hello: Hello, path: str, seen: _Seen | None) -> Hello
     caller.session, caller.secret = name, hello.secret
     caller.agent = agent or (session.agent if session else None)
     caller.greeted = True
-    shown = WorkspaceRef(workspace.root, workspace.shadow)
+    inside = sorted(path.rstrip("/") for path, _ in state.inside(workspace))
+    shown = WorkspaceRef(workspace.root, workspace.shadow, inside or UNSET)
     return HelloResult(PROTOCOL, _SERVER, shown, name, state.effective_mode(session, workspace))
 
 
