@@ -159,6 +159,7 @@ def test_one_that_can_not_be_written_keeps_no_other_waiting(
         outcome = checkpoint_begun(background)
         background.write(other, items, head)
         assert background.wait_for(other, 5)
+        assert not background.wait_for(shadow, 5)  # the round with the checkpoint is over
         late = background.run(shadow, lambda: outcome.append("task"))
         assert outcome == []  # a checkpoint waits for all, a task for its own repository
     late.result(5)
