@@ -465,10 +465,10 @@ def test_a_request_larger_than_the_daemon_takes_is_refused_with_the_reason(
 
 def test_a_pager_that_cannot_be_started_is_done_without(ws: Installation) -> None:
     ws.patch("src/a.py", "return 1", "return 10")
-    shown = _on_terminal(ws, "show")
+    shown = _on_terminal(ws, "show", "--dates=iso")
     assert "+    return 10" in shown
     for pager in ("stet-no-such-pager", "less '"):
-        assert _on_terminal(ws, "show", PAGER=pager) == shown
+        assert _on_terminal(ws, "show", "--dates=iso", PAGER=pager) == shown
 
 
 def test_the_history_is_shown_on_a_terminal_and_where_there_is_one(ws: Installation) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import time
+from pathlib import Path
 from collections.abc import Iterator
 
 import pytest
@@ -81,6 +82,53 @@ def test_help_is_shown(ws: Installation, words: list[str]) -> None:
 
     assert done.returncode == 0
     assert "undo" in done.stdout
+
+
+def test_help_of_a_command_of_a_command_is_shown(ws: Installation) -> None:
+    assert ws.stet("help", "clip", "list").stdout.startswith("usage: stet clip list ")
+    assert "there is no command 'clip lst'. Did you mean: stet clip" in ws.stet(
+        "help", "clip", "lst"
+    ).stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "usage"),
+    [(["log", "--snce", "1d"], "stet log"), (["clip", "list", "--bogus"], "stet clip list")],
+)
+def test_an_unknown_option_is_told_with_the_options_of_its_command(
+    ws: Installation, words: list[str], usage: str
+) -> None:
+    said = ws.stet(*words).stderr
+
+    assert said.startswith(f"usage: {usage} ")
+    assert f"\n{usage}: error: unrecognized arguments: --" in said
+
+
+def test_an_unknown_option_in_front_is_told(ws: Installation) -> None:
+    assert "there is no command '--bogus'" in ws.stet("--json", "--bogus").stderr
+
+
+def test_a_directory_that_is_not_there_is_told(ws: Installation, tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    done = ws.stet("-C", str(gone), "log")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"stet: -C: {gone} is not a directory\n")
+
+
+def test_a_workspace_that_was_moved_away_is_told(ws: Installation, tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    ws.stet("init", str(tmp_path / "there"))
+    (tmp_path / "there").rename(tmp_path / "elsewhere")
+
+    assert "  its directory is not there any more" in ws.stet("workspaces").stdout.splitlines()
+    mend = f"to mend: move it back, or: stet workspaces --forget {tmp_path / 'there'}"
+    assert mend in ws.stet("doctor").stdout
+    assert ws.stet("workspaces", "--forget", str(tmp_path / "there")).returncode == 0
+    assert "All is well." in ws.stet("doctor").stdout
+
+
+def test_a_refused_command_is_not_its_own_help(ws: Installation) -> None:
+    assert ws.stet("init", "/").stderr.endswith("Try: stet init --help\n")
 
 
 def test_options_of_all_commands_may_stand_in_front() -> None:

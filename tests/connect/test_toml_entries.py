@@ -119,15 +119,27 @@ def test_a_place_that_is_none_is_refused(text: str) -> None:
         put(text, SERVERS, VALUE)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "[[list]]\n[servers.stet]\na = 1\n[z]\n[[list]]\n",
-        "[servers.mine]\na = 1\n[[list]]\n[servers.stet]\na = 1\n",
-    ],
-)
-def test_a_document_that_would_not_come_back_to_the_byte_is_refused(text: str) -> None:
+def test_a_document_that_would_not_come_back_to_the_byte_is_refused() -> None:
+    text = "[[list]]\n[servers.stet]\na = 1\n[z]\n[[list]]\n"
     with pytest.raises(CannotSplice):
         removed(text, SERVERS)
     with pytest.raises(CannotSplice):
         put(text, SERVERS, VALUE)
+
+
+def test_what_was_put_in_comes_out_whatever_the_order_of_the_other_tables() -> None:
+    text = "[servers.mine]\na = 1\n[[list]]\n[servers.other]\n[[list]]\n"
+    changed = put(text, SERVERS, VALUE)
+    assert text == removed(changed, SERVERS)
+    with pytest.raises(CannotSplice):
+        put(changed, SERVERS, {"a": 2})
+
+
+def test_a_table_of_servers_that_was_there_and_empty_stays() -> None:
+    text = "# mine\n[servers]\n\n[z]\n"
+    changed = put(text, SERVERS, VALUE)
+    assert text == removed(changed, SERVERS, keep=True)
+    within = "[servers]\nstet = {}\n[z]\n"
+    assert "[servers]\n[z]\n" == removed(within, SERVERS, keep=True)
+    # Nobody says that it was there: it was put there for stet.
+    assert "[z]\n" == removed(within, SERVERS)

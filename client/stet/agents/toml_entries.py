@@ -61,10 +61,13 @@ class Toml:
         server = entries.own_server(self.found(text, shape).server)
         return [server] if server else []
 
-    def removed(self, text: str, shape: Entries, _before: str | None) -> str:
-        """The text without the entry."""
+    def removed(self, text: str, shape: Entries, before: str | None) -> str:
+        """The text without the entry, and without the table of servers if that is not in
+        ``before`` and empty now.
+        """
         assert shape.servers is not None, "BUG: something was found"
-        return removed(text, shape.servers)
+        keep = before is not None and shape.servers in value_of(before)
+        return removed(text, shape.servers, keep=keep)
 
     def is_blank(self, text: str, _shape: Entries) -> bool:
         """Whether nobody would miss a file with this text."""
@@ -73,18 +76,15 @@ class Toml:
 
 def put(text: str, servers: str, value: Mapping[str, Any]) -> str:
     """The text with this entry: where it stands, else at the end. What is the same in it stays."""
-    import tomlkit
-
     expected = value_of(text)
     if has(expected, (servers, NAME)):
         document = _parsed(text)
         _alter(document[servers][NAME], value)
         changed = _dumped(text, document)
     else:
-        newline = newline_of(text)
-        body = tomlkit.dumps({servers: {NAME: value}}).replace("\n", newline)
         # Whether the last line was ended can be seen afterwards: then there is an empty line.
-        changed = f"{text}{newline}{body}" if text else body
+        table = _table(text, servers, value)
+        changed = text + table if text else table.lstrip()
     above = expected.setdefault(servers, {})
     if not isinstance(above, dict):
         raise CannotSplice(f"{servers} is not a table")
@@ -92,13 +92,28 @@ def put(text: str, servers: str, value: Mapping[str, Any]) -> str:
     return _checked(changed, expected)
 
 
-def removed(text: str, servers: str) -> str:
-    """The text without the entry that is in it, and without what was there for it alone."""
-    document, expected = _parsed(text), value_of(text)
-    for root in (document, expected):
-        del root[servers][NAME]
-        if not root[servers]:
-            del root[servers]
+def _table(text: str, servers: str, value: Mapping[str, Any]) -> str:
+    """The entry as it is put behind a text, from the end of its last line on."""
+    import tomlkit
+
+    newline = newline_of(text)
+    return newline + tomlkit.dumps({servers: {NAME: value}}).replace("\n", newline)
+
+
+def removed(text: str, servers: str, *, keep: bool = False) -> str:
+    """The text without the entry that is in it. ``keep``: an empty table of servers stays."""
+    expected = value_of(text)
+    table = _table(text, servers, expected[servers].pop(NAME))
+    gone = not (keep or expected[servers])
+    if gone:
+        del expected[servers]
+    with contextlib.suppress(CannotSplice):
+        if text.endswith(table):  # as it was put there
+            return _checked(text.removesuffix(table), expected)
+    document = _parsed(text)
+    del document[servers][NAME]
+    if gone:
+        del document[servers]
     return _checked(_with_comments(text, _dumped(text, document)), expected)
 
 

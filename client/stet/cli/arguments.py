@@ -68,14 +68,19 @@ def parse(argv: Sequence[str]) -> Arguments:
         print(f'{{"stet": "{__version__}"}}')
         raise SystemExit(0)
     own = _ordered(own)
-    only = None if own[0].startswith("-") else own[0]
+    only = None if own[0] in ("-h", "--help", "--version") else own[0]
     if only is not None:
         _check_command(only, [*WHAT])
     arguments = typed_alone(own)
     if arguments is None:
         from stet.cli.parser import Parser
 
-        arguments = Parser(only).parse_args(own, Arguments())
+        whole = Parser(only)
+        arguments, unknown = whole.parse_known_args(own, Arguments())
+        if unknown:
+            whole.parsers[arguments.prog.removeprefix("stet ")].error(
+                f"unrecognized arguments: {' '.join(unknown)}"
+            )
     if paths:
         arguments.paths = paths
     return arguments
@@ -110,10 +115,10 @@ def help_(arguments: Arguments, output: Output) -> None:
     """Print what a command does, or which there are."""
     from stet.cli.parser import Parser
 
-    name = arguments.command
-    if name is not None:
-        _check_command(name, [each for each in AT if " " not in each])
-    whole = Parser(name)
+    name = " ".join(arguments.command)
+    if name:
+        _check_command(name, [*AT, *HAVE_COMMANDS])
+    whole = Parser(name.partition(" ")[0] or None)
     output.content((whole.parsers[name] if name else whole).format_help())
 
 

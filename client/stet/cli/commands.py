@@ -267,7 +267,7 @@ clip list (editing.clip_list): print names and sizes
 # Shell
 help (arguments.help_): say what a command does, or which there are
 e.g. help / help undo
-  [COMMAND]
+  [COMMAND..]
 completion (completion.completion): print a script that completes stet at TAB
 e.g. completion bash  # eval "$(stet completion bash)" / completion fish | source
   shell:SHELL !

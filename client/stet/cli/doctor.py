@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shlex
 import sys
 from collections.abc import Iterator
 
@@ -90,7 +91,7 @@ def _daemon(endpoint: Endpoint, directory: str) -> Iterator[Finding]:
         with stet.connect(
             None, control=True, start=False, timeout=_ANSWER_S, endpoint=endpoint
         ) as session:
-            status = session.status()
+            status, workspaces = session.status(), session.workspace_list().workspaces
     except stet.StetError as error:
         pid = holder(endpoint)
         # It may be killed at any time: what it answered is safe, the rest is settled at the start.
@@ -111,14 +112,19 @@ def _daemon(endpoint: Endpoint, directory: str) -> Iterator[Finding]:
     if status.trouble:
         yield Finding("history", False, status.trouble, doctor_places.room(endpoint.state))
     else:
-        held = f"{status.commits} commits of {status.workspaces} workspaces"
+        held = f"{status.commits:,} commits of {plural(len(workspaces), 'workspace')}"
         sizes = f"{size(status.shadow_bytes or 0)}, journal {size(status.journal_bytes or 0)}"
         yield Finding("history", True, f"{held}, {sizes}; stet verify looks into it")
     yield _workspace(endpoint, directory)
     here = os.path.join(os.path.realpath(directory), "")
-    for root, why in (status.unavailable or {}).items():  # other workspaces in which no call works
-        if not here.startswith(os.path.join(root, "")):
-            yield Finding("workspace", False, why, f"stet verify -C '{root}'")
+    for each in workspaces:
+        if here.startswith(os.path.join(each.root, "")):
+            continue
+        if not os.path.isdir(each.root):
+            mend = f"move it back, or: stet workspaces --forget {shlex.quote(each.root)}"
+            yield Finding("workspace", False, f"{each.root} is not there any more", mend)
+        elif each.trouble:
+            yield Finding("workspace", False, each.trouble, f"stet verify -C '{each.root}'")
 
 
 def _workspace(endpoint: Endpoint, directory: str) -> Finding:

@@ -38,8 +38,7 @@ class Parser(argparse.ArgumentParser):
                 made = _command(inside[group], own, name, what)
                 if name in HAVE_COMMANDS:
                     inside[name] = _subparsers(made)
-                if not group:
-                    self.parsers[name] = made
+                self.parsers[name] = made
 
     def format_help(self) -> str:
         """All commands in their groups."""

@@ -29,6 +29,8 @@ def run(argv: Sequence[str]) -> int:
     arguments = parse(argv)
     output = Output(as_json=arguments.json, pager=not arguments.no_pager, dates=arguments.dates)
     try:
+        if not os.path.isdir(arguments.directory):
+            raise UsageError(f"-C: {arguments.directory} is not a directory")
         module, _, function = arguments.run.partition(".")
         # Only now, and only this one: all together take longer than most commands.
         command = getattr(import_module(f"stet.cli.{module}"), function)

@@ -82,7 +82,9 @@ def helping(error: StetError, command: str) -> str | None:
     """The command that helps; None where the message has one. ``command``: what was refused."""
     if _COMMAND.search(as_typed(error.message)):
         return None
-    found = _HELPING.get(error.kind, f"{command} --help")
+    found = _HELPING.get(error.kind, command)
+    if found == command:
+        found = f"{command} --help"
     path = next((failure.path for failure in error.failures if failure.path), None)
     if found in (_LOOK, _READ) and path and error.kind != Kind.FILE_NOT_FOUND:
         return f"{found} {shlex.quote(path)}"

@@ -8,6 +8,7 @@ out here, file content where it is printed on a terminal (a pipe gets it as it i
 from __future__ import annotations
 
 import datetime
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -157,7 +158,9 @@ def workspaces(found: Sequence[WorkspaceInfo]) -> Iterator[Line]:
             Span(f"  {plural(workspace.commits, 'commit')}{head}"),
         )
         yield (Span(f"  git --git-dir {visible(workspace.shadow)} log -p history", "dim"),)
-        if workspace.trouble:
+        if not os.path.isdir(workspace.root):
+            yield (Span("  its directory is not there any more", "bold red"),)
+        elif workspace.trouble:
             yield (Span(f"  DEFERRED: {visible(workspace.trouble)}", "bold red"),)
 
 

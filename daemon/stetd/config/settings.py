@@ -192,7 +192,7 @@ _WANTED = {
     int: "a valid integer",
     float: "a valid number",
     bool: "a valid boolean",
-    tuple: "a valid list of strings",
+    tuple: 'a valid list of strings, such as ["*.pem"]',
 }
 _BOUNDS = {
     "ge": (operator.ge, "greater than or equal to"),
@@ -239,7 +239,7 @@ def load_settings(path: str, *, must_exist: bool = False) -> Settings:
     faults = []
     for key, value in said.items():
         if key not in OPTIONS:
-            close = difflib.get_close_matches(key, OPTIONS, n=1)
+            close = difflib.get_close_matches(key.lower(), OPTIONS, n=1)
             hint = f"The options are: {', '.join(sorted(OPTIONS))}."
             reason = f"there is no option {key}. {f'Did you mean {close[0]}?' if close else hint}"
             faults.append(Fault(path, line_of(text, key), key, reason))
@@ -300,7 +300,7 @@ def _usable(option: Option, value: object) -> Any:
     for name, (holds, words) in _BOUNDS.items():
         bound = getattr(option.bounds, name)
         if bound is not None and not holds(used, bound):
-            raise ValueError(f"Input should be {words} {bound:g}")
+            raise ValueError(f"Input should be {words} {bound:.12g}")
     for pattern in used if isinstance(used, tuple) else ():
         fault = fault_of(pattern)
         if fault is not None:
