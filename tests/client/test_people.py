@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from pathlib import Path
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -86,9 +86,10 @@ def test_help_is_shown(ws: Installation, words: list[str]) -> None:
 
 def test_help_of_a_command_of_a_command_is_shown(ws: Installation) -> None:
     assert ws.stet("help", "clip", "list").stdout.startswith("usage: stet clip list ")
-    assert "there is no command 'clip lst'. Did you mean: stet clip" in ws.stet(
-        "help", "clip", "lst"
-    ).stderr
+    assert (
+        "there is no command 'clip lst'. Did you mean: stet clip"
+        in ws.stet("help", "clip", "lst").stderr
+    )
 
 
 @pytest.mark.parametrize(

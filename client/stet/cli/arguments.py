@@ -75,8 +75,8 @@ def parse(argv: Sequence[str]) -> Arguments:
     if arguments is None:
         from stet.cli.parser import Parser
 
-        whole = Parser(only)
-        arguments, unknown = whole.parse_known_args(own, Arguments())
+        whole, arguments = Parser(only), Arguments()
+        _, unknown = whole.parse_known_args(own, arguments)
         if unknown:
             whole.parsers[arguments.prog.removeprefix("stet ")].error(
                 f"unrecognized arguments: {' '.join(unknown)}"
