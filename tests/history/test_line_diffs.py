@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from pygit2.enums import DiffOption
 
 from stetd.history import line_diffs
-from stetd.history.line_diffs import line_diff, unified_hunks
+from stetd.history.line_diffs import count_lines, line_diff, unified_hunks
 from stetd.history.objects import EXECUTABLE, LINK
 
+ENVIRON = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
 LINES = st.sampled_from(
     [b"a", b"b", b"c", b"", b"}", b"  x", b"def f():", b"\tlet y", "é z".encode(), b"_\xff"]
 )
@@ -59,7 +60,7 @@ def of_git(before: bytes, after: bytes, folder: Path) -> bytes:
         cwd=folder,
         capture_output=True,
         check=False,
-        env={**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"},
+        env=ENVIRON,
     )
     assert told.returncode < 2, told.stderr
     _, found, hunks = told.stdout.partition(b"\n@@ ")
@@ -85,19 +86,61 @@ def applied(before: bytes, diff: bytes) -> bytes:
     return b"\n".join(new + old[at:])
 
 
-@given(PAIRS, st.sampled_from([3, 3, 3, 0, 1, 20]))
+@st.composite
+def put_in(draw: st.DrawFn) -> tuple[bytes, bytes]:
+    """A text, and the same with lines put in at one place."""
+    lines = draw(TEXTS).split(b"\n")
+    at = draw(st.integers(0, len(lines)))
+    more = draw(st.lists(LINES, min_size=1, max_size=6))
+    return b"\n".join(lines), b"\n".join([*lines[:at], *more, *lines[at:]])
+
+
+CONTEXTS = st.sampled_from([3, 3, 3, 0, 1, 20])
+
+
+@given(put_in(), CONTEXTS)
+@settings(max_examples=300, deadline=None)
+def test_diff_of_lines_put_in_or_taken_out_is_that_of_libgit2(
+    pair: tuple[bytes, bytes], context: int
+) -> None:
+    for before, after in (pair, pair[::-1]):
+        hunks, added, removed = of_libgit2(before, after, context)
+        assert unified_hunks(before, after, context) == hunks
+        found = line_diff("a", before, after, context=context)
+        assert (found.added, found.removed) == (added, removed)
+
+
+@given(PAIRS, CONTEXTS)
 @settings(max_examples=500, deadline=None)
-def test_diff_is_that_of_libgit2(pair: tuple[bytes, bytes], context: int) -> None:
+def test_no_diff_is_longer_than_that_of_libgit2(pair: tuple[bytes, bytes], context: int) -> None:
     before, after = pair
-    hunks, added, removed = of_libgit2(before, after, context)
-    assert unified_hunks(before, after, context) == hunks
     found = line_diff("a", before, after, context=context)
-    assert (found.added, found.removed) == (added, removed)
+    _, added, removed = of_libgit2(before, after, context)
+    assert found.added - found.removed == added - removed
+    assert found.added <= added
+    assert count_lines(before, after) == (found.added, found.removed)
+    hunks = unified_hunks(before, after, context).replace(b"\n\\ No newline at end of file", b"")
+    assert applied(before, hunks).rstrip(b"\n") == after.rstrip(b"\n")
 
 
-def test_diff_is_that_of_git(tmp_path: Path) -> None:
+def test_git_applies_every_diff(tmp_path: Path) -> None:
     @given(PAIRS)
     @settings(max_examples=60, deadline=None)
+    def check(pair: tuple[bytes, bytes]) -> None:
+        hunks = unified_hunks(*pair)
+        (tmp_path / "a").write_bytes(pair[0])
+        patch = b"--- a/a\n+++ b/a\n" + hunks
+        command = ["git", "apply", "--whitespace=nowarn", "-"]
+        if hunks:
+            subprocess.run(command, cwd=tmp_path, input=patch, check=True, env=ENVIRON)
+        assert (tmp_path / "a").read_bytes() == pair[1]
+
+    check()
+
+
+def test_diff_of_lines_put_in_is_that_of_git(tmp_path: Path) -> None:
+    @given(put_in())
+    @settings(max_examples=30, deadline=None)
     def check(pair: tuple[bytes, bytes]) -> None:
         assert unified_hunks(*pair) == of_git(*pair, tmp_path)
 
@@ -136,7 +179,7 @@ def test_a_group_slides_far(blank: int) -> None:
 @given(PAIRS)
 def test_a_search_that_is_given_up_gives_a_diff_as_well(pair: tuple[bytes, bytes]) -> None:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(line_diffs, "_STEPS", 3)
+        patched.setattr(line_diffs, "_MOST_PAIRS", 3)
         hunks = unified_hunks(*pair).replace(b"\n\\ No newline at end of file", b"")
     assert applied(pair[0], hunks).rstrip(b"\n") == pair[1].rstrip(b"\n")
 

@@ -1,48 +1,33 @@
 """Unified diffs of two texts, as Git writes them: what a reply tells of an edit. Pure.
 
 Lines end at ``\\n``. What both texts begin and end with is found by comparing bytes, so a small
-edit of a large file costs little; only what is around the rest is cut into lines. There the
-shortest edit script is looked for (Myers, An O(ND) Difference Algorithm, from both ends), and
-groups of changed lines are slid as Git slides them: down as far as they go, or to where lines of
-the other text changed. Which of several shortest scripts is taken, which lines are left out of the
-search because the other text has none or too many of them, and the heading of a hunk follow Git's
-rules. So the diff is byte for byte that of libgit2, and that of git with --no-indent-heuristic,
-but for one thing: the search is bounded. Where the texts differ in too much, a stretch is
-replaced whole; that is a diff as well, only not the shortest.
+edit of a large file costs little; only what is around the rest is cut into lines. There rapidfuzz
+looks for a longest common subsequence, so the diff is a shortest one. Of several, Git may choose
+another; lines that only went or only came stand as far down as they can, as in Git's.
 """
 
 from __future__ import annotations
 
 import io
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import compress
 from typing import NamedTuple
+
+from rapidfuzz.distance import LCSseq
 
 from stetd.history.commit_rows import Hunk
 from stetd.history.git_patch import NO_ID, patch_header, quoted
 from stetd.history.objects import FILE, LINK, object_id
 
-#: Steps of the search, some 0.3 us each.
-_STEPS = 10_000
-#: From this cost on Git guesses; its guesses are not followed here.
-_MOST_COST = 255
-#: Git's: lines that stand so often are no good to tell a place by (a lower bound follows from
-#: the length of the text), and how far it looks around one of them.
-_OFTEN, _AROUND = 1024, 100
+#: Pairs of lines that are compared: the search takes as many bits, and 3 ms for them.
+_MOST_PAIRS = 100_000_000
 #: A text with a NUL in its first bytes is none.
 _LOOKED_AT = 8000
 #: Bytes in which a difference is looked for at once.
 _PIECE = 256
-#: Lines around what differs that are compared first, besides the context.
-_MARGIN = 6
-#: So many different lines are looked for in a text before it is cut into lines for that.
-_SOUGHT = 12
 _LONGEST_HEADING = 80
 _LONE_RETURN = re.compile(rb"\r(?!\n)")
 _NO_NEWLINE = b"\n\\ No newline at end of file\n"
-_IS_ZERO = b"\1".ljust(256, b"\0")
 #: Tells apart how a line may begin that is a heading, and the ends of lines.
 _BEGINNINGS = bytes(
     ord("a" if chr(byte).isalpha() or chr(byte) in "_$" else "\n" if byte == 10 else ".")
@@ -117,41 +102,35 @@ def unified_hunks(before: bytes, after: bytes, context: int = 3) -> bytes:
 # -- what differs
 
 
-class _Side:
-    """A text: a stretch of whole lines of it, and which of them changed."""
+class _Change(NamedTuple):
+    """Lines that went and lines that came, each from a line on, counted from the stretch."""
 
-    __slots__ = ("changed", "data", "differs", "end", "first", "lines", "start")
+    old: int
+    removed: int
+    new: int
+    added: int
 
-    def __init__(
-        self, data: bytes, start: int, end: int, first: int, differs: tuple[int, int]
-    ) -> None:
-        self.data = data
-        self.start = start
-        self.end = end
-        self.lines = _lines_of(data[start:end])
-        #: How many lines stand before the stretch.
-        self.first = first
-        #: The lines that are neither in the beginning nor in the end that both texts have.
-        self.differs = differs
-        #: With one more at the end, which never did.
-        self.changed = bytearray(len(self.lines) + 1)
+
+class _Comparison(NamedTuple):
+    """The lines around what differs between two texts, and the changes among them.
+
+    ``first``: how many lines stand before this stretch, which begins at the byte ``start``.
+    """
+
+    first: int
+    start: int
+    old: list[bytes]
+    new: list[bytes]
+    changes: list[_Change]
 
     @property
-    def total(self) -> int:
-        """How many lines the whole text has."""
-        return _count_lines(self.data)
-
-
-class _TooNarrow(Exception):
-    """What changed reaches an end of the compared stretch that is not an end of the text."""
+    def counts(self) -> tuple[int, int]:
+        """How many lines were added and removed."""
+        return sum(each.added for each in self.changes), sum(each.removed for each in self.changes)
 
 
 def _lines_of(data: bytes) -> list[bytes]:
     return io.BytesIO(data).readlines()
-
-
-def _count_lines(data: bytes) -> int:
-    return data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
 
 
 def count_lines(before: bytes | None, after: bytes | None) -> tuple[int, int]:
@@ -159,8 +138,7 @@ def count_lines(before: bytes | None, after: bytes | None) -> tuple[int, int]:
     before, after = before or b"", after or b""
     if before == after or _is_binary(before) or _is_binary(after):
         return 0, 0
-    _, _, changes = _compared(before, after, 0)
-    return sum(each.added for each in changes), sum(each.removed for each in changes)
+    return _compared(before, after, 0).counts
 
 
 class LineComparison(NamedTuple):
@@ -186,46 +164,40 @@ def compare_lines(before: bytes | None, after: bytes | None) -> LineComparison:
         return LineComparison((Hunk(0, lines[0], 0, lines[1]),), 0, 0, "")
     if before == after:
         return LineComparison((), 0, 0, "")
-    old, new, changes = _compared(before, after, 0)
-    added, removed = sum(each.added for each in changes), sum(each.removed for each in changes)
+    found = _compared(before, after, 0)
     changed: list[bytes] = []
-    for each in changes:
-        changed += old.lines[each.old : each.old + each.removed]
-        changed += new.lines[each.new : each.new + each.added]
+    for each in found.changes:
+        changed += found.old[each.old : each.old + each.removed]
+        changed += found.new[each.new : each.new + each.added]
     text = "\n".join(line.removesuffix(b"\n").decode("utf-8", "replace") for line in changed)
     one, two = (_LONE_RETURN.sub(b"\r\x01\n", data) for data in (before, after))
-    if (one, two) != (before, after):
-        old, new, changes = _compared(one, two, 0)
-    hunks = (Hunk(old.first + e.old, e.removed, new.first + e.new, e.added) for e in changes)
-    return LineComparison(tuple(hunks), added, removed, text)
+    fine = found if (one, two) == (before, after) else _compared(one, two, 0)
+    hunks = (Hunk(fine.first + e.old, e.removed, fine.first + e.new, e.added) for e in fine.changes)
+    return LineComparison(tuple(hunks), *found.counts, text)
 
 
 def _is_binary(data: bytes) -> bool:
     return b"\0" in data[:_LOOKED_AT]
 
 
-def _hunks(before: bytes, after: bytes, context: int) -> _Hunks:
-    if before == after:
-        return _Hunks(b"", 0, 0)
-    return _written(*_compared(before, after, context), context)
-
-
-def _compared(before: bytes, after: bytes, context: int) -> tuple[_Side, _Side, list[_Change]]:
-    """What differs between two texts that do, and what is around it."""
+def _compared(before: bytes, after: bytes, context: int) -> _Comparison:
+    """What differs between two texts that do, with ``context`` lines around it."""
     head, old_end, new_end = _differing(before, after)
-    one, two = _count_lines(before[head:old_end]), _count_lines(after[head:new_end])
-    margin = context if one and two else context + _MARGIN
-    while True:
-        start = _back(before, head, margin)
-        length = _forward(before, old_end, margin) - old_end
-        middle = before.count(b"\n", start, head)
-        first = before.count(b"\n", 0, start)
-        old = _Side(before, start, old_end + length, first, (middle, middle + one))
-        new = _Side(after, start, new_end + length, first, (middle, middle + two))
-        try:
-            return old, new, _changes(old, new, context)
-        except _TooNarrow:
-            margin = 8 * (margin + 1)
+    start = _back(before, head, context)
+    above = _lines_of(before[start:head])
+    old, new = _lines_of(before[head:old_end]), _lines_of(after[head:new_end])
+    # Down there a group can move. One that only went or only came stands where it belongs.
+    tail = _forward(before, old_end, context + (max(len(old), len(new)) if old and new else 0))
+    below = _lines_of(before[old_end:tail])
+    changes = [
+        _Change(each.old + len(above), each.removed, each.new + len(above), each.added)
+        for each in _changes(old, new)
+    ]
+    old, new = above + old + below, above + new + below
+    if len(changes) > 1:
+        kept = context if tail < len(before) else 0  # what a hunk needs below it
+        changes = _moved_down(changes, old[: len(old) - kept], new[: len(new) - kept])
+    return _Comparison(before.count(b"\n", 0, start), start, old, new, changes)
 
 
 def _differing(before: bytes, after: bytes) -> tuple[int, int, int]:
@@ -300,317 +272,86 @@ def _forward(data: bytes, at: int, lines: int) -> int:
     return at
 
 
-class _Change(NamedTuple):
-    """Lines that went and lines that came, each from a line on, counted from the stretch."""
-
-    old: int
-    removed: int
-    new: int
-    added: int
-
-
-def _changes(old: _Side, new: _Side, context: int) -> list[_Change]:
-    """What changed, in order. Raises _TooNarrow."""
-    old_start, old_end = old.differs
-    new_start, new_end = new.differs
-    one, two = old_end - old_start, new_end - new_start
-    if one == two == 1:
-        changes = [_Change(old_start, 1, new_start, 1)]
-    else:
-        if one and two:
-            _Search(old, new).mark()
-        else:
-            old.changed[old_start:old_end] = b"\1" * one
-            new.changed[new_start:new_end] = b"\1" * two
-        changes = _found(old, new)
-    if len(changes) > 1 or not (changes[0].removed and changes[0].added):
-        # A single group with one in the other text beside it can line up nowhere else.
-        _slide(old, new)
-        _slide(new, old)
-        changes = _found(old, new)
-    last = changes[-1]
-    if (old.start > 0 and changes[0].old < context) or (
-        old.end < len(old.data) and len(old.lines) - (last.old + last.removed) < context
-    ):
-        raise _TooNarrow
+def _changes(old: list[bytes], new: list[bytes]) -> list[_Change]:
+    """A shortest way from the one to the other; all at once where looking for it takes too long."""
+    if not old or not new or len(old) * len(new) > _MOST_PAIRS:
+        return [_Change(0, len(old), 0, len(new))]
+    numbers: dict[bytes, int] = {}
+    one, two = ([numbers.setdefault(line, len(numbers)) for line in lines] for lines in (old, new))
+    # From the end on: of several shortest ways that gives mostly the one that Git takes.
+    same = LCSseq.editops(one[::-1], two[::-1]).as_matching_blocks()
+    changes: list[_Change] = []
+    i = j = 0
+    for block in reversed(same):
+        i_end, j_end = len(one) - block.a - block.size, len(two) - block.b - block.size
+        if (i, j) != (i_end, j_end):
+            changes.append(_Change(i, i_end - i, j, j_end - j))
+        i, j = i_end + block.size, j_end + block.size
+    if (i, j) != (len(one), len(two)):
+        changes.append(_Change(i, len(one) - i, j, len(two) - j))
     return changes
 
 
-def _found(old: _Side, new: _Side) -> list[_Change]:
-    changes: list[_Change] = []
-    i = j = 0
-    while True:
-        at = old.changed.find(1, i)
-        other = new.changed.find(1, j)
-        if at < 0 and other < 0:
-            return changes
-        same = min(step for step in (at - i, other - j) if step >= 0)
-        i, j = i + same, j + same
-        removed = old.changed.find(0, i) - i
-        added = new.changed.find(0, j) - j
-        changes.append(_Change(i, removed, j, added))
-        i, j = i + removed, j + added
+def _ends(change: _Change) -> tuple[int, int]:
+    return change.old + change.removed, change.new + change.added
 
 
-def _slide(side: _Side, other: _Side) -> None:
-    """Move each group of changed lines down as far as it goes, joining those that it meets.
-
-    If on its way it was where lines of the other text changed, it goes back to the last such place.
+def _moved_down(changes: list[_Change], old: list[bytes], new: list[bytes]) -> list[_Change]:
+    """Move lines that only went, or only came, down as far as they go, as Git does. What they meet
+    becomes one change with them.
     """
-    lines, changed, theirs = side.lines, side.changed, other.changed
-    count = len(lines)
-    start, end = 0, changed.find(0)
-    other_start, other_end = 0, theirs.find(0)
-    while True:
-        size = -1 if end > start else 0
-        earliest, beside = end, -1
-        while size != end - start:
-            size, beside = end - start, -1
-            while start > 0 and lines[start - 1] == lines[end - 1]:
-                start, end = _slid_up(changed, start, end)
-                other_start, other_end = _before(theirs, other_start)
-            if start == 0 and side.start > 0:
-                raise _TooNarrow
-            earliest = end
-            if other_end > other_start:
-                beside = end
-            while end < count and lines[start] == lines[end]:
-                changed[start], changed[end] = 0, 1
-                start, end = start + 1, changed.find(0, end + 1)
-                other_start, other_end = other_end + 1, theirs.find(0, other_end + 1)
-                if other_end > other_start:
-                    beside = end
-            if end == count and side.end < len(side.data):
-                raise _TooNarrow
-        if end != earliest and beside >= 0:
-            while other_end == other_start:
-                start, end = _slid_up(changed, start, end)
-                other_start, other_end = _before(theirs, other_start)
-        start = changed.find(1, end)
-        if start < 0:
-            return
-        other_start = _further(theirs, other_end, start - end)
-        end, other_end = changed.find(0, start), theirs.find(0, other_start)
-
-
-def _further(changed: bytearray, at: int, lines: int) -> int:
-    """Where so many unchanged lines end that begin, with changed ones among them, here."""
-    while True:
-        next_change = changed.find(1, at)
-        if next_change < 0 or next_change - at >= lines:
-            return at + lines
-        lines -= next_change - at
-        at = changed.find(0, next_change)
-
-
-def _slid_up(changed: bytearray, start: int, end: int) -> tuple[int, int]:
-    changed[start - 1], changed[end - 1] = 1, 0
-    return changed.rfind(0, 0, start) + 1, end - 1
-
-
-def _before(changed: bytearray, start: int) -> tuple[int, int]:
-    """The group, perhaps empty, before the one that begins here."""
-    return changed.rfind(0, 0, start - 1) + 1, start - 1
-
-
-# -- the shortest script
-
-
-class _Search:
-    """Marks the lines that changed, among those that differ."""
-
-    def __init__(self, old: _Side, new: _Side) -> None:
-        self._old, self._new = old, new
-        self._left = _STEPS
-        numbers: dict[bytes, int] = {}
-        self._one = self._kept(old, new, numbers)
-        self._two = self._kept(new, old, numbers)
-        size = len(self._one[0]) + len(self._two[0]) + 3
-        self._forward, self._backward = [0] * size, [0] * size
-        self._offset = len(self._two[0]) + 1
-
-    def mark(self) -> None:
-        """Mark them."""
-        boxes = [(0, len(self._one[0]), 0, len(self._two[0]))]
-        while boxes:
-            boxes += self._divided(*boxes.pop())
-
-    @staticmethod
-    def _kept(side: _Side, other: _Side, numbers: dict[bytes, int]) -> tuple[list[int], list[int]]:
-        """The lines that are compared, as numbers, and where they stand; the others changed."""
-        start, end = side.differs
-        lines = side.lines[start:end]
-        often = min(_rough_root(side.total), _OFTEN)
-        grades = bytearray(map(_occurring(set(lines), other, often).__getitem__, lines))
-        strangers = [
-            at for at, grade in enumerate(grades) if grade == 2 and _is_among_strangers(grades, at)
-        ]
-        for at in strangers:
-            grades[at] = 0
-        side.changed[start:end] = grades.translate(_IS_ZERO)
-        kept = [numbers.setdefault(line, len(numbers)) for line in compress(lines, grades)]
-        return kept, list(compress(range(start, end), grades))
-
-    def _divided(self, a: int, a_end: int, b: int, b_end: int) -> list[tuple[int, int, int, int]]:
-        """Compare two stretches, or give the two pairs of stretches that they fall into."""
-        one, two = self._one[0], self._two[0]
-        while a < a_end and b < b_end and one[a] == two[b]:
-            a, b = a + 1, b + 1
-        while a < a_end and b < b_end and one[a_end - 1] == two[b_end - 1]:
-            a_end, b_end = a_end - 1, b_end - 1
-        if a < a_end and b < b_end:
-            split = self._split(a, a_end, b, b_end)
-            if split is not None:
-                x, y = split
-                return [(x, a_end, y, b_end), (a, x, b, y)]
-        for place in self._one[1][a:a_end]:
-            self._old.changed[place] = 1
-        for place in self._two[1][b:b_end]:
-            self._new.changed[place] = 1
-        return []
-
-    def _split(self, a: int, a_end: int, b: int, b_end: int) -> tuple[int, int] | None:
-        """A place on a shortest way, about half way; None if finding one takes too long.
-
-        From both corners the furthest places are looked for that so many changes lead to, by
-        diagonal (a place's lines of the old text less those of the new), until two ways meet.
-        """
-        one, two, offset = self._one[0], self._two[0], self._offset
-        ahead, behind = self._forward, self._backward
-        lowest, highest = a - b_end, a_end - b
-        low = high = a - b
-        back_low = back_high = a_end - b_end
-        odd = (low - back_low) & 1
-        ahead[low + offset], behind[back_low + offset] = a, a_end
-        beyond = len(one) + len(two) + 1
-        for _ in range(_MOST_COST):
-            self._left -= high - low + 2
-            if self._left < 0:
-                return None
-            low = _widened(ahead, offset, low, lowest, -1, -1)
-            high = _widened(ahead, offset, high, highest, 1, -1)
-            for k in range(high, low - 1, -2):
-                at = k + offset
-                x = max(ahead[at - 1] + 1, ahead[at + 1])
-                y = begun = x - k
-                while x < a_end and y < b_end and one[x] == two[y]:
-                    x, y = x + 1, y + 1
-                self._left -= y - begun
-                ahead[at] = x
-                if odd and back_low <= k <= back_high and behind[at] <= x:
-                    return x, y
-            back_low = _widened(behind, offset, back_low, lowest, -1, beyond)
-            back_high = _widened(behind, offset, back_high, highest, 1, beyond)
-            for k in range(back_high, back_low - 1, -2):
-                at = k + offset
-                x = min(behind[at - 1], behind[at + 1] - 1)
-                y = begun = x - k
-                while x > a and y > b and one[x - 1] == two[y - 1]:
-                    x, y = x - 1, y - 1
-                self._left -= begun - y
-                behind[at] = x
-                if not odd and low <= k <= high and x <= ahead[at]:
-                    return x, y
-        return None
-
-
-def _widened(
-    furthest: list[int], offset: int, edge: int, limit: int, step: int, nowhere: int
-) -> int:
-    """The outermost diagonal of the next round: one further out, or, at the limit, one back."""
-    if edge == limit:
-        return edge - step
-    furthest[edge + 2 * step + offset] = nowhere
-    return edge + step
-
-
-def _rough_root(number: int) -> int:
-    """About the square root, as Git takes it."""
-    root = 1
-    while number > 0:
-        root, number = root << 1, number >> 2
-    return root
-
-
-def _occurring(lines: set[bytes], other: _Side, often: int) -> dict[bytes, int]:
-    """How often the other text has each line: 0 never, 1 seldom, 2 ``often``."""
-    data = other.data
-    if len(lines) <= _SOUGHT:
-        grades = {}
-        for line in lines:
-            if not _stands_in(line, data):
-                grades[line] = 0
-            elif data.count(line) < often:
-                grades[line] = 1
-            else:
-                break  # perhaps only as a part of longer lines
-        else:
-            return grades
-    counts = Counter(_lines_of(data))
-    return {line: 0 if not counts[line] else 2 if counts[line] >= often else 1 for line in lines}
-
-
-def _stands_in(line: bytes, data: bytes) -> bool:
-    if not line.endswith(b"\n"):
-        return data == line or data.endswith(b"\n" + line)
-    return data.startswith(line) or b"\n" + line in data
-
-
-def _is_among_strangers(grades: bytearray, at: int) -> bool:
-    """Whether a line that stands often in the other text is among many that do not at all."""
-    strangers, often = 0, 2
-    for around in (
-        range(at - 1, max(0, at - _AROUND) - 1, -1),
-        range(at + 1, min(len(grades), at + _AROUND + 1)),
-    ):
-        here = 0
-        for each in around:
-            if grades[each] == 1:
+    moved: list[_Change] = []
+    for change in reversed(changes):
+        while not (change.removed and change.added):
+            lines, at = (old, change.old) if change.removed else (new, change.new)
+            size = change.removed or change.added
+            end = (moved[-1].old if moved else len(old)) - change.old - change.removed
+            step = 0
+            while step < end and lines[at + step] == lines[at + step + size]:
+                step += 1
+            change = change._replace(old=change.old + step, new=change.new + step)
+            if step < end or not moved:
                 break
-            if grades[each] == 2:
-                often += 1
-            else:
-                here += 1
-        if not here:
-            return False
-        strangers += here
-    return often * 4 < often + strangers
+            met = moved.pop()
+            change = change._replace(
+                removed=change.removed + met.removed, added=change.added + met.added
+            )
+        moved.append(change)
+    return moved[::-1]
 
 
 # -- writing it
 
 
-def _written(old: _Side, new: _Side, changes: Sequence[_Change], context: int) -> _Hunks:
+def _hunks(before: bytes, after: bytes, context: int) -> _Hunks:
+    if before == after:
+        return _Hunks(b"", 0, 0)
+    found = _compared(before, after, context)
+    first, here, old, new, changes = found
     pieces: list[bytes] = []
-    heading, sought = b"", 0
-    here, reached = old.start, 0
+    heading, sought, reached = b"", 0, 0
     for group in _grouped(changes, context):
-        first, last = group[0], group[-1]
-        before = min(context, first.old, first.new)
-        start, new_start = first.old - before, first.new - before
-        after = min(context, len(old.lines) - last.old - last.removed)
-        removed = last.old + last.removed + after - start
-        added = last.new + last.added + after - new_start
-        here += sum(map(len, old.lines[reached:start]))
+        above = min(context, group[0].old)
+        start, new_start = group[0].old - above, group[0].new - above
+        old_end, new_end = _ends(group[-1])
+        below = min(context, len(old) - old_end)
+        here += sum(map(len, old[reached:start]))
         reached = start
-        heading = _heading(old.data, sought, here) or heading
+        heading = _heading(before, sought, here) or heading
         sought = here
-        pieces.append(
-            _header(
-                _range(old.first + start, removed) + b" +" + _range(new.first + new_start, added),
-                heading,
-            )
+        ranges = (
+            _range(first + start, old_end + below - start),
+            _range(first + new_start, new_end + below - new_start),
         )
+        pieces.append(_header(b" +".join(ranges), heading))
         at = start
         for change in group:
-            _write(pieces, b" ", old.lines[at : change.old])
+            _write(pieces, b" ", old[at : change.old])
             at = change.old + change.removed
-            _write(pieces, b"-", old.lines[change.old : at])
-            _write(pieces, b"+", new.lines[change.new : change.new + change.added])
-        _write(pieces, b" ", old.lines[at : at + after])
-    return _Hunks(
-        b"".join(pieces), sum(each.added for each in changes), sum(each.removed for each in changes)
-    )
+            _write(pieces, b"-", old[change.old : at])
+            _write(pieces, b"+", new[change.new : change.new + change.added])
+        _write(pieces, b" ", old[at : at + below])
+    return _Hunks(b"".join(pieces), *found.counts)
 
 
 def _write(pieces: list[bytes], sign: bytes, lines: Sequence[bytes]) -> None:
@@ -623,7 +364,7 @@ def _grouped(changes: Sequence[_Change], context: int) -> Iterator[list[_Change]
     """Changes whose context meets are one hunk."""
     group = [changes[0]]
     for change in changes[1:]:
-        if change.old - (group[-1].old + group[-1].removed) > 2 * context:
+        if change.old - _ends(group[-1])[0] > 2 * context:
             yield group
             group = []
         group.append(change)
