@@ -41,6 +41,10 @@ def _carry_out(words: Sequence[str]) -> int:
         from stet.agents.hook import main as hook
 
         return hook(words[1:])
+    if "_ARGCOMPLETE" in os.environ:
+        from stet.cli.completion import complete
+
+        complete()
     from stet.cli.running import run
 
     return run(words)

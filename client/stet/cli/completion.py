@@ -3,154 +3,181 @@
     eval "$(stet completion bash)"        in ~/.bashrc; zsh: in ~/.zshrc after compinit
     stet completion fish | source         in ~/.config/fish/config.fish
 
-The script has the commands and options in it, as they are now, and runs
-:mod:`stet.cli.candidates` at each TAB.
+The script is argcomplete's: at each TAB it runs ``stet``, whose environment says that it is to
+complete (:mod:`stet.cli`). The daemon is asked on control.sock, if one runs; none is started, and
+it has _DEADLINE_S. What could harm a terminal is not offered.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import shlex
-import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from stet.cli import candidates
+from argcomplete.completers import DirectoriesCompleter, FilesCompleter, SuppressCompleter
+from argcomplete.finders import CompletionFinder
+from argcomplete.shell_integration import shellcode
+
+import stet
 from stet.cli.output import Output
+from stet.cli.parser import Parser
 from stet.cli.usage import Arguments
+from stet.terminal.spans import named, short, visible
+from stet.wire.results import CommitInfo
 
-#: What the value of an option or argument is, by its metavar, else by its name.
-_KINDS: Mapping[str, Any] = {
-    "COMMIT": "commits",
-    "PATH": "paths",
-    "P": "paths",
-    "S": "sessions",
-    "A": "agents",
-    "REQUEST": "requests",
-    "SESSION": "open_sessions",
-    "DIR": "directories",
-    "FILE": "files",
-    "file": "files",
-    "path": "paths",
-    "K": ["edit", "outside", "undo", "redo", "rollback", "restore", "snapshot", "observed"],
-    "M": ["patch", "patch_file", "patch_block", "apply_patch", "transaction", "restore"],
-}
+#: Seconds that the daemon has for its answers.
+_DEADLINE_S = 0.5
+#: Commits of the log that are scanned.
+_COMMITS = 200
+_KINDS = ("edit", "outside", "undo", "redo", "rollback", "restore", "snapshot", "observed")
+_METHODS = ("patch", "patch_file", "patch_block", "apply_patch", "transaction", "restore")
 
-_BASH = """\
-_stet() {
-    local IFS=$'\\n' line
-    local -a lines
-    mapfile -t lines < <(STET_COMPLETION=@TABLE@ \\
-        @PROGRAM@ bash "${COMP_LINE:0:COMP_POINT}" 2>/dev/null)
-    COMPREPLY=()
-    for line in "${lines[@]:1}"; do
-        COMPREPLY+=("${line%%$'\\t'*}")
-    done
-    case "${lines[0]}" in
-        files) compopt -o filenames
-            COMPREPLY+=($(compgen -f -- "${COMP_WORDS[COMP_CWORD]}")) ;;
-        directories) compopt -o filenames
-            COMPREPLY+=($(compgen -d -- "${COMP_WORDS[COMP_CWORD]}")) ;;
-    esac
-}
-complete -o nosort -F _stet stet
-"""
-
-_ZSH = """\
-#compdef stet
-_stet() {
-    local line
-    local -a lines values shown
-    lines=("${(@f)$(STET_COMPLETION=@TABLE@ \\
-        @PROGRAM@ zsh "${(@Q)words[1,CURRENT]}" 2>/dev/null)}")
-    for line in "${(@)lines[2,-1]}"; do
-        [[ -n $line ]] || continue
-        values+=("${line%%$'\\t'*}")
-        if [[ -n ${line#*$'\\t'} ]]; then
-            shown+=("${line%%$'\\t'*}  -- ${line#*$'\\t'}")
-        else
-            shown+=("${line%%$'\\t'*}")
-        fi
-    done
-    (( $#values )) && compadd -V stet -l -d shown -a values
-    case $lines[1] in
-        files) _files ;;
-        directories) _files -/ ;;
-    esac
-}
-(( $+functions[compdef] )) && compdef _stet stet
-"""
-
-_FISH = """\
-function __stet_complete
-    set -lx STET_COMPLETION @TABLE@
-    set -l current (commandline -ct)
-    set -l lines (@PROGRAM@ fish (commandline -opc) "$current" 2>/dev/null)
-    test (count $lines) -gt 0; or return
-    printf '%s\\n' $lines[2..-1]
-    switch $lines[1]
-        case files
-            __fish_complete_path "$current"
-        case directories
-            __fish_complete_directories "$current"
-    end
-end
-complete -c stet -f -k -a '(__stet_complete)'
-"""
-
-_SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
+#: Candidates, and what each is.
+Found = Mapping[str, str]
 
 
 def completion(arguments: Arguments, _output: Output) -> None:
     """Print the script for a shell."""
-    from stet.cli.parser import Parser  # which knows this command, too
-
-    sys.stdout.write(script(arguments.shell, table_of(Parser())))
-
-
-def script(shell: str, table: Mapping[str, Any]) -> str:
-    """The script for a shell that completes by a table."""
-    quote = _fish_quoted if shell == "fish" else shlex.quote
-    encoded = json.dumps(table, separators=(",", ":"), ensure_ascii=False)
-    program = [sys.executable, "-I", "-S", "-X", "utf8", os.path.abspath(candidates.__file__)]
-    text = _SCRIPTS[shell].replace("@TABLE@", quote(encoded))
-    return text.replace("@PROGRAM@", " ".join(map(quote, program)))
+    options = ["-o", "nospace", "-o", "nosort"]
+    print(shellcode(["stet"], shell=arguments.shell, complete_arguments=options))
 
 
-def _fish_quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
+def complete() -> None:
+    """Answer the shell's script, and end the process."""
+    whole = Parser()
+    # It stands in front of a command, too (stet.cli.arguments).
+    whole.add_argument("-C", dest="front", metavar="DIR")
+    _add_completers(whole)
+    _Finder()(
+        whole,
+        always_complete_options=False,
+        validator=lambda word, prefix: word.startswith(prefix) and word == visible(word),
+        default_completer=SuppressCompleter(),
+    )
 
 
-def table_of(parser: argparse.ArgumentParser) -> dict[str, Any]:
-    """The commands, options and arguments of a parser, as candidates.py wants them."""
-    table: dict[str, Any] = {"help": "", "options": {}, "words": [], "more": None}
+class _Finder(CompletionFinder):
+    def quote_completions(
+        self, completions: list[str], cword_prequote: str, last_wordbreak_pos: int | None
+    ) -> list[str]:
+        """As above; bash, which shows nothing else, gets what they are behind them, where it has
+        several to show. It inserts what they have in common, which ends before that.
+        """
+        what = self.get_display_completions()
+        described = [what.get(each, "").split("\n")[0][:60] for each in completions]
+        quoted: list[str] = super().quote_completions(
+            completions, cword_prequote, last_wordbreak_pos
+        )
+        if os.environ.get("_ARGCOMPLETE_SHELL") != "bash" or len(quoted) < 2:
+            return quoted
+        width = max(map(len, quoted))
+        pairs = zip(quoted, described, strict=True)
+        return [f"{word:<{width}}  ({text})" if text else word for word, text in pairs]
+
+
+def _add_completers(parser: argparse.ArgumentParser) -> None:
     for action in parser._actions:  # there is no other way to ask argparse
         if isinstance(action, argparse._SubParsersAction):
-            helps = {each.dest: each.help for each in action._choices_actions}
-            table["commands"] = {
-                name: table_of(inner) | {"help": helps.get(name) or ""}
-                for name, inner in action.choices.items()
-            }
-        elif action.option_strings:
-            value = None if action.nargs == 0 else _kind(action, parser.prog)
-            for name in action.option_strings:
-                table["options"][name] = [action.help or "", value]
-        elif action.nargs == "*":
-            table["more"] = _kind(action, parser.prog)
-        else:
-            table["words"].append(_kind(action, parser.prog))
-    if parser.prog.endswith(" diff"):
-        table["after"] = "paths"
-    return table
+            for inner in action.choices.values():
+                _add_completers(inner)
+            continue
+        known = _BY_METAVAR.get(str(action.metavar)) or _BY_METAVAR.get(action.dest)
+        if action.metavar == "NAME" and parser.prog == "stet pin":
+            known = _pins
+        if known is not None and action.choices is None:
+            action.completer = known  # type: ignore[attr-defined]
 
 
-def _kind(action: argparse.Action, prog: str) -> Any:
-    if action.choices is not None:
-        return [str(choice) for choice in action.choices]
-    metavar = action.metavar if isinstance(action.metavar, str) else action.dest
-    if metavar == "NAME" and prog.endswith(" pin"):
-        return "pins"
-    return _KINDS.get(metavar, _KINDS.get(action.dest, "text"))
+def _asks(
+    what: Callable[[stet.Session, str], Mapping[str | None, str]],
+) -> Callable[..., Found]:
+    """A completer that asks the daemon."""
+
+    def completer(*, prefix: str, parsed_args: argparse.Namespace, **_: Any) -> Found:
+        front = os.path.expanduser(getattr(parsed_args, "front", None) or ".")
+        directory = os.path.expanduser(getattr(parsed_args, "directory", None) or ".")
+        try:
+            with stet.connect(
+                os.path.abspath(os.path.join(front, directory)),
+                agent="completion",
+                control=True,
+                start=False,
+                timeout=_DEADLINE_S,
+            ) as session:
+                found = what(session, prefix)
+        except (stet.StetError, OSError):  # a TAB must not make a mess
+            return {}
+        return {word: visible(text) for word, text in found.items() if word}
+
+    return completer
+
+
+def _log(session: stet.Session) -> Sequence[CommitInfo]:
+    return session.log(limit=_COMMITS).commits
+
+
+def _commits_found(session: stet.Session, prefix: str) -> dict[str | None, str]:
+    found: dict[str | None, str] = dict(_pins_found(session, prefix))
+    for commit in _log(session):
+        undone = ", undone" if commit.reverted_by else ""
+        who = named(commit.agent, commit.session) or commit.kind
+        short_id = short(str(commit.commit))
+        word = short_id if len(prefix) <= len(short_id) else commit.commit
+        found[word] = f"{who}{undone}: {commit.message.splitlines()[0]}"
+    return found
+
+
+def _pins_found(session: stet.Session, _prefix: str) -> dict[str | None, str]:
+    return {pin.name: f"pin of {short(pin.commit or '')}" for pin in session.pin_list().pins}
+
+
+def _paths_found(session: stet.Session, prefix: str) -> dict[str | None, str]:
+    """Files that are gone; the others are found without the daemon."""
+    paths = {file.path for commit in _log(session) for file in commit.files}
+    wholes = (os.path.join(str(session.workspace), path) for path in sorted(paths))
+    gone = [path for path in wholes if not os.path.lexists(path)]
+    return {path if prefix.startswith("/") else os.path.relpath(path): "gone" for path in gone}
+
+
+_pins = _asks(_pins_found)
+_gone = _asks(_paths_found)
+_commits = _asks(_commits_found)
+
+
+def _paths(prefix: str, **more: Any) -> Found:
+    there = dict.fromkeys(FilesCompleter()(prefix), "")
+    return {**there, **_gone(prefix=prefix, **more)}
+
+
+def _commits_or_paths(prefix: str, **more: Any) -> Found:
+    behind = " -- " in os.environ["COMP_LINE"]  # stet diff COMMIT -- PATH
+    return (_paths if behind else _commits)(prefix=prefix, **more)
+
+
+#: What completes the value of an option or argument, by its metavar, else by its name.
+_BY_METAVAR: Mapping[str, Callable[..., Any]] = {
+    "COMMIT": _commits_or_paths,
+    "PATH": _paths,
+    "P": _paths,
+    "path": _paths,
+    "S": _asks(lambda s, _: dict.fromkeys((each.session for each in _log(s)), "")),
+    "A": _asks(lambda s, _: dict.fromkeys((each.agent for each in _log(s)), "")),
+    "SESSION": _asks(
+        lambda s, _: {
+            each.session: each.agent or ""
+            for each in s.session_list(workspace=s.workspace).sessions
+        }
+    ),
+    "REQUEST": _asks(
+        lambda s, _: {
+            each.request: f"{named(each.agent, each.session)}: {each.reason}"
+            for each in s.upgrade_list(status="pending").requests
+        }
+    ),
+    "DIR": DirectoriesCompleter(),
+    "FILE": FilesCompleter(),
+    "file": FilesCompleter(),
+    "K": lambda **_: dict.fromkeys(_KINDS, ""),
+    "M": lambda **_: dict.fromkeys(_METHODS, ""),
+}

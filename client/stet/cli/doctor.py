@@ -26,7 +26,7 @@ from stet.service.spawn import Endpoint, holder
 from stet.service.unit_files import HARDENED, MARKER, NAMES, SERVICE, SOCKET
 from stet.terminal.spans import Line, Span, plural, size, visible
 
-_PACKAGES = ("msgspec", "pygit2", "rapidfuzz", "regex", "rich", "tomlkit")
+_PACKAGES = ("argcomplete", "msgspec", "pygit2", "rapidfuzz", "regex", "rich", "tomlkit")
 _INSTALL = "stet service install"
 #: Seconds for an answer; that of a service may have to be started for it.
 _ANSWER_S = 20.0

@@ -43,7 +43,7 @@ _POLL_S = 0.02
 #: Variables that are in the unit, or of the client alone.
 _NOT_OPTIONS = {
     *("STET_RUNTIME_DIR", "STET_STATE_DIR", "STET_CONFIG"),
-    *("STET_SESSION", "STET_AGENT", "STET_SECRET", "STET_COMPLETION"),
+    *("STET_SESSION", "STET_AGENT", "STET_SECRET"),
 }
 
 
