@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
+import stet
 from client.live import Installation, installation
 from stet.cli import usage
 from stet.cli.arguments import WHAT
@@ -108,6 +109,16 @@ def test_bash_gets_what_the_candidates_are_where_it_shows_several(ws: Installati
     several = asked(ws, "stet show ", "bash", _ARGCOMPLETE_DFS="")
     assert any(word.endswith("  (bot/conv-1: patch src/gone.py: 1 edit)") for word in several)
     assert set(asked(ws, "stet show go", "bash", _ARGCOMPLETE_DFS="")) == {"good"}
+
+
+def test_requests_and_open_sessions_are_offered(ws: Installation) -> None:
+    endpoint = ws.endpoint()
+    with stet.connect(ws.workspace, session="conv-2", agent="bot", endpoint=endpoint) as agent:
+        agent.mode_set("restricted")
+        request = agent.request_mode_upgrade("why\nnot").request
+    for command in ("approve", "deny"):
+        assert asked(ws, f"stet {command} ") == {request: "bot/conv-2: why"}
+    assert asked(ws, "stet sessions --end c") == {"conv-1": "bot", "conv-2": "bot"}
 
 
 def test_what_a_terminal_would_obey_is_not_offered(ws: Installation) -> None:

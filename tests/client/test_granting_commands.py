@@ -20,7 +20,6 @@ import pytest
 import stet
 from client.live import Installation, installation
 from client.test_watch import Watching
-from stet.cli import candidates
 from stet.cli.usage import duration
 from stet.terminal.access_lines import reason_lines, requests
 from stet.terminal.spans import clock
@@ -248,22 +247,6 @@ def test_a_long_reason_is_cut() -> None:
 def test_how_long_a_grant_lasts(expected: str, time: str) -> None:
     assert clock(time, NOW).endswith(expected)
     assert clock(time, None) == time
-
-
-def test_ids_of_requests_are_completed() -> None:
-    def asked(calls: Any) -> list[Any]:
-        assert list(calls) == [("upgrade_list", {"status": "pending"})]
-        one = {"request": "abcd", "agent": "bot", "session": "s", "reason": "why\nnot"}
-        two = {"request": "beef", "agent": None, "session": "t", "reason": ""}
-        return [{"requests": [one, two]}, "/root"]
-
-    from stet.cli.completion import table_of
-    from stet.cli.parser import Parser
-
-    table = table_of(Parser())
-    for command in ("approve", "deny"):
-        _, found = candidates.complete(["stet", command, ""], table, "/", asked)
-        assert found == [("abcd", "bot/s: why"), ("beef", "t: ")]
 
 
 # -- Python

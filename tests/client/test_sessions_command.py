@@ -1,4 +1,4 @@
-"""``stet sessions``: listing, ending, completion; and ``session_end`` of both Python clients."""
+"""``stet sessions``: listing, ending; and ``session_end`` of both Python clients."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ import pytest
 
 import stet
 from client.live import installation
-from stet.cli import candidates
-from stet.cli.completion import table_of
-from stet.cli.parser import Parser
 from stet.terminal.access_lines import ended, sessions
 from stet.terminal.spans import Line
 from stet.wire.results import EndedSession, SessionInfo
@@ -71,22 +68,6 @@ def test_it_is_said_what_went(expected: str, clipboards: int, request_: str | No
     assert [expected, "A new session of this name is restricted."] == [
         text(line) for line in ended(result)
     ]
-
-
-def test_sessions_of_this_workspace_are_completed() -> None:
-    def asked(calls: Any) -> list[Any]:
-        assert list(calls) == [("session_list", {})]
-        listed = [
-            {"session": "conv-1", "agent": "bot", "workspace": "/root"},
-            {"session": "conv-2", "agent": None, "workspace": "/root"},
-            {"session": "conv-3", "agent": None, "workspace": "/other"},
-        ]
-        return [{"sessions": listed}, "/root"]
-
-    _, found = candidates.complete(
-        ["stet", "sessions", "--end", "c"], table_of(Parser()), "/", asked
-    )
-    assert found == [("conv-1", "bot"), ("conv-2", "")]
 
 
 def test_sessions_are_listed_and_ended_by_the_command_and_from_python() -> None:

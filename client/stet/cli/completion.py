@@ -65,7 +65,7 @@ class _Finder(CompletionFinder):
         several to show. It inserts what they have in common, which ends before that.
         """
         what = self.get_display_completions()
-        described = [what.get(each, "").split("\n")[0][:60] for each in completions]
+        described = [what.get(each, "")[:60] for each in completions]
         quoted: list[str] = super().quote_completions(
             completions, cword_prequote, last_wordbreak_pos
         )
@@ -108,7 +108,7 @@ def _asks(
                 found = what(session, prefix)
         except (stet.StetError, OSError):  # a TAB must not make a mess
             return {}
-        return {word: visible(text) for word, text in found.items() if word}
+        return {word: visible(text.split("\n")[0]) for word, text in found.items() if word}
 
     return completer
 
@@ -124,7 +124,7 @@ def _commits_found(session: stet.Session, prefix: str) -> dict[str | None, str]:
         who = named(commit.agent, commit.session) or commit.kind
         short_id = short(str(commit.commit))
         word = short_id if len(prefix) <= len(short_id) else commit.commit
-        found[word] = f"{who}{undone}: {commit.message.splitlines()[0]}"
+        found[word] = f"{who}{undone}: {commit.message}"
     return found
 
 
