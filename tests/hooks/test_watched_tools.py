@@ -41,8 +41,3 @@ def test_a_note_has_each_path_once_and_says_which_directories_were_missing() -> 
     note = BeforeNote(paths=["a/b/c.txt", "d.txt", "e/f.txt"], lacking={0: 2, 2: 0})
     assert note.absent_paths() == {"a/b/c.txt", "e/f.txt"}
     assert note.missing_directories() == {"a", "a/b"}
-
-
-def test_a_note_of_an_older_version_says_the_same() -> None:
-    note = BeforeNote(paths=["a/c.txt"], absent=["a/c.txt"], missing=["a"])
-    assert (note.absent_paths(), note.missing_directories()) == ({"a/c.txt"}, {"a"})

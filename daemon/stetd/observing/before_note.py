@@ -33,16 +33,14 @@ class BeforeNote(msgspec.Struct, frozen=True, omit_defaults=True):
     ``recorded``: the history's tree when all that differed was in it.
 
     ``paths``: those that were named, as the history spells them; ``lacking``: the positions of
-    those where no file was, and how many directories above it did not exist either. (``absent``
-    and ``missing``: the same in older notes, as paths.) ``modes``: permission bits that Git lacks.
+    those where no file was, and how many directories above it did not exist either. ``modes``:
+    permission bits that Git lacks.
     """
 
     whole: bool = False
     complete: bool = False
     paths: list[str] = []
-    absent: list[str] = []
     passed: list[str] = []
-    missing: list[str] = []
     modes: dict[str, int] = {}
     tree: str = ""
     ignores: dict[str, str] = {}
@@ -52,11 +50,11 @@ class BeforeNote(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def absent_paths(self) -> set[str]:
         """Where no file was."""
-        return {*self.absent, *(self.paths[place] for place in self.lacking)}
+        return {self.paths[place] for place in self.lacking}
 
     def missing_directories(self) -> set[str]:
         """The directories above these that were not there."""
-        missing = set(self.missing)
+        missing = set[str]()
         for place, deep in self.lacking.items():
             parts = self.paths[place].split("/")[:-1]
             missing.update("/".join(parts[: len(parts) - less]) for less in range(deep))
