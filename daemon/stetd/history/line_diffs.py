@@ -19,8 +19,8 @@ from stetd.history.commit_rows import Hunk
 from stetd.history.git_patch import NO_ID, patch_header, quoted
 from stetd.history.objects import FILE, LINK, object_id
 
-#: Pairs of lines that are compared: the search takes as many bits, and 3 ms for them.
-_MOST_PAIRS = 100_000_000
+#: Pairs of lines that are compared: the search takes as many bits, and some 8 ms.
+_MOST_PAIRS = 50_000_000
 #: A text with a NUL in its first bytes is none.
 _LOOKED_AT = 8000
 #: Bytes in which a difference is looked for at once.
