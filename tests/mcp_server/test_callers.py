@@ -149,6 +149,8 @@ def test_the_log_tells_a_model_which_edits_are_its_own(site: Site, starting: Sta
     newest, *rest = [line for line in content["text"].splitlines() if "patch a.txt" in line]
     assert "raw/this conversation" in newest
     assert "raw/one" in rest[0]
+    own = second.call("log", session="this conversation")["commits"]
+    assert ["two"] == [commit["session"] for commit in own]
 
 
 def test_without_structured_results_there_is_the_text_alone(site: Site, starting: Starting) -> None:

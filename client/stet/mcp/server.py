@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, NoReturn
 
 from stet.errors import StetError
 from stet.mcp import catalogue
-from stet.mcp.answers import Answer, answered, refused
+from stet.mcp.answers import OWN_SESSION, Answer, answered, refused
 from stet.mcp.protocol import (
     INTERNAL,
     INVALID_REQUEST,
@@ -117,6 +117,8 @@ class _Server:
             call = call_of(asked.tool, asked.arguments, asked.meta, self._names)
             caller = caller_of(asked.meta, self._options, asked.client)
             meta[SESSION_KEY] = caller.session
+            if call.params.get("session") == OWN_SESSION:
+                call.params["session"] = caller.session
             result = await self._sessions.perform(caller, call)
             request = getattr(result, "request", None) if call.result is EditResult else None
             answer = answered(result, call.params, caller.session)
