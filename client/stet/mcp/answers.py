@@ -122,12 +122,7 @@ def _edited(result: results.EditResult) -> str:
     lines = [result.message] if result.message else []
     if result.commit is not None:
         lines.append(f"Commit {result.commit[:12]}")
-    lines += [f"Warning: {warning}" for warning in result.warnings]
-    lines += [
-        f'Clipboard "{note.name}" holds the text as it stood in the file, not your oldText.'
-        for note in result.clipboards
-        if note.modified_by_match
-    ]
+    lines += [f"Warning: {each}" for each in result.further_warnings()]
     if result.replayed:
         lines.append("This request was carried out before; this is its recorded result.")
     if result.commit is None and result.diff:
