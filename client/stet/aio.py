@@ -156,13 +156,15 @@ class AsyncSession(SessionMethods):
 
     async def _linked(self) -> _Link:
         async with self._greeting:
-            if self._closed:
+            link = self._link
+            if not self._closed and (link is None or link.broken is not None):
+                link = self._link = await self._greet()
+            if self._closed or link is None:
+                await self.close()  # of a link that was made meanwhile
                 raise ConnectionLost(
                     "this session is closed; open another one with stet.aio.connect()"
                 )
-            if self._link is None or self._link.broken is not None:
-                self._link = await self._greet()
-            return self._link
+            return link
 
     async def _greet(self) -> _Link:
         # Reaching a daemon may wait for one to start: not in the loop's thread.
@@ -256,7 +258,8 @@ class AsyncEventStream:
     """An asynchronous iterator of events; ``async with`` subscribes and closes it.
 
     A thread waits with a blocking stream while somebody waits here. A wait that is cancelled
-    goes on in its thread, and the next one gets what it finds.
+    goes on in its thread, and the next one gets what it finds. Tasks may share it: each event
+    is given to one of them.
     """
 
     def __init__(self, opening: Opening, names: Sequence[str] = ()) -> None:
@@ -264,6 +267,8 @@ class AsyncEventStream:
         self._names = names
         self._stream: EventStream | None = None
         self._waiting: asyncio.Future[AnyEvent | None] | None = None
+        #: Of the task that subscribes or waits; the others wait for it.
+        self._turn = asyncio.Lock()
         self._closed = False
 
     @property
@@ -275,14 +280,15 @@ class AsyncEventStream:
         return self
 
     async def __anext__(self) -> AnyEvent:
-        stream = await self._subscribed()
-        if self._waiting is None:
-            self._waiting = _in_thread(stream.wait)
-        try:
-            event = await asyncio.shield(self._waiting)
-        finally:
-            if self._waiting.done():
-                self._waiting = None
+        async with self._turn:
+            stream = await self._subscribed()
+            if self._waiting is None:
+                self._waiting = _in_thread(stream.wait)
+            try:
+                event = await asyncio.shield(self._waiting)
+            finally:
+                if self._waiting.done():
+                    self._waiting = None
         if event is None:
             raise StopAsyncIteration
         return event
@@ -294,7 +300,8 @@ class AsyncEventStream:
             self._stream.close()
 
     async def __aenter__(self) -> Self:
-        await self._subscribed()
+        async with self._turn:
+            await self._subscribed()
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -269,6 +269,25 @@ def test_a_closed_session_says_so() -> None:
         run(story)
 
 
+def test_a_session_that_is_closed_while_it_connects_leaves_nothing_open() -> None:
+    async def story() -> None:
+        session = opened(daemon)
+        call = asyncio.create_task(session.status())
+        await asyncio.sleep(0)
+        await session.close()
+        with pytest.raises(stet.ConnectionLost, match="session is closed"):
+            await call
+        assert asyncio.all_tasks() == {asyncio.current_task(), *before}
+
+    async def outer() -> None:
+        before.update(asyncio.all_tasks())
+        await story()
+
+    before: set[asyncio.Task[Any]] = set()
+    with scripted(lambda request: None) as daemon:
+        run(outer)
+
+
 def test_both_sessions_have_the_same_methods() -> None:
     blocking = {name for name in dir(stet.Session) if not name.startswith("_")}
     awaited = {name for name in dir(stet.aio.AsyncSession) if not name.startswith("_")}

@@ -62,6 +62,22 @@ def test_that_events_are_lost_is_told_with_asyncio_too() -> None:
         asyncio.run(asyncio.wait_for(story(), 20))
 
 
+def test_tasks_that_share_a_stream_are_given_each_event_once() -> None:
+    other = {**MODE, "session": "s2"}
+
+    async def story() -> None:
+        before = sockets()
+        stream = stet.aio.connect("/ws", "s1", endpoint=daemon.endpoint, start=False).events()
+        given = await asyncio.gather(anext(stream), anext(stream))
+        assert [None, "s2"] == [event.session for event in given if isinstance(event, ModeEvent)]
+        await stream.close()
+        assert len(daemon.requests) == 1
+        assert await asyncio.to_thread(closed_again, before)
+
+    with scripted(lambda request: subscribed(request, MODE, other)) as daemon:
+        asyncio.run(asyncio.wait_for(story(), 20))
+
+
 def sockets() -> int:
     """How many sockets this process has open, those of the scripted daemon included."""
     found = 0

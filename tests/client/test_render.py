@@ -235,6 +235,11 @@ def test_an_edit_tells_message_commit_files_and_warnings() -> None:
     )
 
 
+def test_a_warning_that_the_message_has_is_said_once() -> None:
+    result = EditResult(commit=None, message="done\nwarning: odd", warnings=["odd"])
+    assert text(render.edited(result, preview=False)) == "done\nwarning: odd\n"
+
+
 def test_a_preview_shows_the_diff_and_says_what_it_is() -> None:
     result = EditResult(commit=None, files=[CHANGE], diff="@@ -1 +1 @@\n-a\n+b\n")
     assert text(render.edited(result, preview=True)) == (

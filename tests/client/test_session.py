@@ -260,6 +260,12 @@ def test_no_reply_in_time_is_an_error_that_names_the_request() -> None:
         assert late.value.request_id == "mine"
 
 
+@pytest.mark.parametrize("timeout", [1e7, float("inf")])
+def test_a_very_long_time_is_no_limit(timeout: float) -> None:
+    with scripted(lambda request: empty_edit()) as daemon, opened(daemon, timeout=timeout) as s:
+        assert s.patch("f", PATCH).commit is None
+
+
 def test_a_daemon_that_stops_is_waited_for_and_asked_again() -> None:
     answers = in_turn(
         Refusal(Kind.SHUTTING_DOWN), Refusal(Kind.SHUTTING_DOWN), empty_edit("e" * 40)

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 
-from e2e.running_daemon import Client, Refusal, Site
+from e2e.running_daemon import PATIENCE_S, Client, Refusal, Site
 
 AGENTS = 5
 ROUNDS = 12
+#: A program that forks with a session open, and edits in both processes at once.
+FORKS = """
+import os, stet
+
+with stet.connect(session="forks", start=False) as s:
+    child = os.fork()
+    for number in range(20):
+        done = s.patch(f"{os.getpid()}.txt", stet.append_eof(f"{number}\\n"))
+        assert [file.path for file in done.files] == [f"{os.getpid()}.txt"]
+        assert s.show(done.commit).peer.pid == os.getpid()
+    assert child == 0 or os.waitpid(child, 0)[1] == 0
+"""
 
 
 def at_once(work: list[Callable[[], None]]) -> None:
@@ -134,3 +148,14 @@ def test_agents_edit_while_a_person_saves_and_every_commit_is_exact(site: Site) 
     newest = site.log(limit=1)[0]
     assert site.git("cat-file", "blob", newest["files"][0]["before"]) == standing
     assert site.fsck() == ""
+
+
+def test_a_process_that_forks_and_its_child_have_a_connection_each(site: Site) -> None:
+    subprocess.run(
+        [sys.executable, "-c", FORKS],
+        cwd=site.root,
+        env=site.daemon.environment,
+        check=True,
+        timeout=PATIENCE_S,
+    )
+    assert len(site.log()) == 40

@@ -256,6 +256,23 @@ def test_diff_against_the_workspace_shows_what_was_done_since(site: Site) -> Non
     assert [each["path"] for each in since_first["files"]] == ["a.txt"]
 
 
+def test_diff_against_the_workspace_shows_files_that_were_made_since(site: Site) -> None:
+    first = site.overwrite("m.txt", "one\n")["commit"]
+    site.overwrite("a.txt", "two\n")
+    move(site, "m.txt", "z.sh")
+    (site.root / "z.sh").chmod(0o755)
+    site.write("untouched.txt", "never edited by an agent\n")
+    result = site.person.call("diff", **{"from": first})
+    told = [(each["status"], each["path"], each["added"]) for each in result["files"]]
+    assert told == [("A", "a.txt", 1), ("D", "m.txt", 0), ("A", "z.sh", 1)]
+    assert "new file mode 100755" in result["diff"]
+    assert [
+        each["path"]
+        for each in site.person.call("diff", paths=["a.txt"], **{"from": first})["files"]
+    ] == ["a.txt"]
+    assert site.person.call("diff")["files"][0]["status"] == "M"
+
+
 def test_diff_of_paths_against_the_workspace_reads_no_other_file() -> None:
     daemon = DaemonProcess({"max_file_bytes": 4096})
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import Any
 
 import pytest
@@ -35,6 +36,16 @@ def test_a_command_that_goes_to_another_workspace_is_recorded_in_both(site: Site
     say(site, payload, "PostToolUse")
     assert told(site) == [("observed", "s-1", ["A a.txt"])]
     assert told(other) == [("observed", "s-1", ["A b.txt"])]
+
+
+def test_a_command_that_removes_its_own_directory_is_recorded(site: Site) -> None:
+    site.overwrite("src/a.txt", "one\n")
+    payload = shell(site, "rm -rf ../src") | {"cwd": str(site.root / "src")}
+    nothing_known = {"CLAUDE_PROJECT_DIR": ""}
+    say(site, payload, **nothing_known)
+    shutil.rmtree(site.root / "src")
+    say(site, payload, "PostToolUse", **nothing_known)
+    assert told(site)[-1] == ("observed", "s-1", ["D src/a.txt"])
 
 
 @pytest.mark.parametrize("variable", ["CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR"])

@@ -109,6 +109,15 @@ def test_arguments_that_are_no_object_are_a_tool_error(arguments: Any, server: R
     assert "must be an object" in result["content"][0]["text"]
 
 
+def test_a_whole_number_may_be_written_with_a_point(server: RawClient) -> None:
+    """As JSON Schema has it, and some clients know no other numbers."""
+    assert server.call("read", path="a.txt", start=2.0, end=3.0)["text"] == "two\none\n"
+    change = {"search": "one", "replace": "1", "occurrence": 2.0}
+    told = server.call("patch_file", path="a.txt", changes=[change], dry_run=True)
+    assert told["edits"][0]["line"] == 3
+    assert "got `float`" in server.refusal("read", path="a.txt", start=1.5).text
+
+
 @pytest.mark.parametrize(
     ("line", "number", "code"),
     [

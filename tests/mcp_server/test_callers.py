@@ -149,6 +149,21 @@ def test_the_log_tells_a_model_which_edits_are_its_own(site: Site, starting: Sta
     newest, *rest = [line for line in content["text"].splitlines() if "patch a.txt" in line]
     assert "raw/this conversation" in newest
     assert "raw/one" in rest[0]
+    own = second.call("log", session="this conversation")["commits"]
+    assert ["two"] == [commit["session"] for commit in own]
+
+
+def test_a_model_is_told_of_a_warning_and_of_a_clipboard_once(
+    site: Site, starting: Starting
+) -> None:
+    site.write("a.txt", "say “one”")
+    server = started(starting, site)
+    cut = {"operation": "replace", "oldText": 'say "one"', "newText": "", "toClipboard": "c"}
+    patches = [cut, {"operation": "append_eof", "newText": "x"}]
+    [content] = server.result(server.begin_call("patch", path="a.txt", patches=patches))["content"]
+    assert content["text"].count("no newline stands between") == 1
+    assert content["text"].count("as it stands in the file") == 1
+    assert "as it stood in the file" not in content["text"]
 
 
 def test_without_structured_results_there_is_the_text_alone(site: Site, starting: Starting) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from e2e.running_daemon import PATIENCE_S, Site
 from mcp_server.raw_client import HELLO, INITIALIZED, RawClient, Starting
+from mcp_server.test_exactly_once import standing_still
 
 
 def edit(name: str) -> dict[str, Any]:
@@ -47,6 +48,20 @@ def test_calls_that_are_under_way_when_the_input_ends_are_answered(
     assert server.line() is None
     assert (0, "") == ended(server)
     assert 5 == len(site.log())
+
+
+def test_a_call_under_way_is_answered_though_another_had_its_id(
+    site: Site, server: RawClient
+) -> None:
+    server.initialize()
+    with standing_still(site.daemon):
+        number = server.begin_call("patch", **edit("a.txt"))
+        same = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {"name": "x"}}
+        server.send(same)
+        assert server.line()["result"]["isError"] is True
+        server.end_input()
+    assert server.line()["result"]["isError"] is False
+    assert (0, "") == ended(server)
 
 
 def test_a_request_without_an_end_of_its_line_is_a_request(server: RawClient) -> None:

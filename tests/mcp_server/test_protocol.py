@@ -199,7 +199,8 @@ def test_what_needs_no_answer_gets_none() -> None:
     [line] = lines([{**cancelled, "params": {"requestId": 7}}])
     assert Protocol([]).take(line) == Cancelled(7)
     replies = [{"jsonrpc": "2.0", "id": 1, "result": {}}, {"jsonrpc": "2.0", "id": 1, "error": {}}]
-    for line in lines([cancelled, INITIALIZED, *replies]):
+    no_id = {**cancelled, "params": {"requestId": True}}
+    for line in lines([cancelled, no_id, INITIALIZED, *replies]):
         assert Protocol([]).take(line) is None
 
 

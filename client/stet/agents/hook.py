@@ -265,8 +265,8 @@ def _tell_of_command(event: HookEvent) -> None:
     """Tell of a command in each workspace that it may work in, the client's first."""
     named = [*(os.environ.get(name, "") for name in _PROJECTS), *event.places]
     found = [place for place in named if os.path.isabs(place) and os.path.isdir(place)]
-    if event.directory:
-        found.insert(0, event.directory)
+    if event.directory:  # a command may have removed it
+        found.insert(0, _existing(event.directory + "/"))
     for directory in list(dict.fromkeys(map(os.path.realpath, found)))[:_MOST_WORKSPACES]:
         try:
             _tell(event, None, directory)

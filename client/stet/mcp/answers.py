@@ -26,6 +26,10 @@ from stet.wire import results
 #: Characters of text that a model is given at once; further ones are cut off, at a line's end.
 MOST_TEXT = 100_000
 
+#: What the log's text calls the session whose call it is, so that the model knows which edits it
+#: may undo. It may name it so, too.
+OWN_SESSION = "this conversation"
+
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
@@ -40,8 +44,7 @@ class Answer(NamedTuple):
 def answered(result: msgspec.Struct, given: Mapping[str, Any], session: str = "") -> Answer:
     """A result for the model and for programs; ``given`` are the call's parameters.
 
-    ``session``: whose call it is. A log's text calls it this conversation, so that the model knows
-    which edits it may undo. As much of a page is given as may be given at once.
+    ``session``: whose call it is. As much of a page is given as may be given at once.
     """
     if isinstance(result, results.LogResult):
         while len(result.commits) > 1 and len(_text(result, "")) > MOST_TEXT:
@@ -119,12 +122,7 @@ def _edited(result: results.EditResult) -> str:
     lines = [result.message] if result.message else []
     if result.commit is not None:
         lines.append(f"Commit {result.commit[:12]}")
-    lines += [f"Warning: {warning}" for warning in result.warnings]
-    lines += [
-        f'Clipboard "{note.name}" holds the text as it stood in the file, not your oldText.'
-        for note in result.clipboards
-        if note.modified_by_match
-    ]
+    lines += [f"Warning: {each}" for each in result.further_warnings()]
     if result.replayed:
         lines.append("This request was carried out before; this is its recorded result.")
     if result.commit is None and result.diff:
@@ -133,7 +131,7 @@ def _edited(result: results.EditResult) -> str:
 
 
 def _logged(result: results.LogResult, session: str) -> str:
-    own = {"session": "this conversation"}
+    own = {"session": OWN_SESSION}
     commits = [
         msgspec.structs.replace(each, **own) if session and each.session == session else each
         for each in result.commits

@@ -82,8 +82,7 @@ class Protocol:
             message = _decoded(line)
         except (ValueError, RecursionError) as error:
             return error_line(None, PARSE_ERROR, f"Not a line of JSON: {error}")
-        found = message.get("id") if isinstance(message, dict) else None
-        request = found if isinstance(found, str | int) and not isinstance(found, bool) else None
+        request = _id_in(message, "id") if isinstance(message, dict) else None
         if not _is_message(message) or ("id" in message and request is None):
             is_object = isinstance(message, dict) and "method" not in message
             if is_object and ("result" in message or "error" in message):
@@ -91,8 +90,8 @@ class Protocol:
             return error_line(request, INVALID_REQUEST, _NO_REQUEST)
         method, params = message["method"], message.get("params") or {}
         if request is None:  # a notification
-            cancelled = params.get("requestId")
-            if method == "notifications/cancelled" and isinstance(cancelled, str | int):
+            cancelled = _id_in(params, "requestId")
+            if method == "notifications/cancelled" and cancelled is not None:
                 return Cancelled(cancelled)
             return None
         try:
@@ -231,13 +230,27 @@ def _is_message(message: object) -> bool:
     )
 
 
+def _id_in(fields: Mapping[str, Any], name: str) -> Id | None:
+    found = fields.get(name)
+    return found if isinstance(found, str | int) and not isinstance(found, bool) else None
+
+
+def _number(text: str) -> int | float:
+    """A number written with a point or an exponent: to JSON Schema 1.0 is an integer, too."""
+    number = float(text)
+    return int(number) if abs(number) <= 2**53 and number.is_integer() else number
+
+
+_decode = msgspec.json.Decoder(float_hook=_number).decode
+
+
 def _decoded(line: bytes) -> Any:
     try:
-        return msgspec.json.decode(line)
+        return _decode(line)
     except ValueError:
         # json takes more: half of a surrogate pair, which JavaScript writes when a text was cut in
         # the wrong place, and numbers out of range. Whoever asked should read what is wrong.
-        return json.loads(line)
+        return json.loads(line, parse_float=_number)
 
 
 def _encoded(message: object) -> bytes:

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, NoReturn
 
 from stet.errors import StetError
 from stet.mcp import catalogue
-from stet.mcp.answers import Answer, answered, refused
+from stet.mcp.answers import OWN_SESSION, Answer, answered, refused
 from stet.mcp.protocol import (
     INTERNAL,
     INVALID_REQUEST,
@@ -81,7 +81,7 @@ class _Server:
         tools = catalogue.definitions(options.dialects, structured=options.structured)
         self._names = [each["name"] for each in tools]
         self._protocol = Protocol(tools)
-        self._under_way: dict[Id, asyncio.Task[None]] = {}
+        self._under_way: dict[asyncio.Task[None], Id] = {}
 
     async def receive(self, line: bytes | NoLine) -> None:
         """Answer a line, or begin to."""
@@ -94,15 +94,17 @@ class _Server:
             await self._write(asked)
         elif isinstance(asked, ToolCall):
             task = asyncio.create_task(self._answer(asked))
-            self._under_way[asked.request] = task
-            task.add_done_callback(lambda _: self._under_way.pop(asked.request, None))
-        elif isinstance(asked, Cancelled) and asked.request in self._under_way:
-            self._under_way.pop(asked.request).cancel()
+            self._under_way[task] = asked.request
+            task.add_done_callback(self._under_way.pop)
+        elif isinstance(asked, Cancelled):
+            for task, request in self._under_way.items():
+                if request == asked.request:
+                    task.cancel()
 
     async def drain(self, seconds: float) -> None:
         """Let the calls under way be answered."""
         if self._under_way:
-            await asyncio.wait(self._under_way.values(), timeout=seconds)
+            await asyncio.wait(self._under_way, timeout=seconds)
 
     async def _answer(self, call: ToolCall) -> None:
         try:
@@ -117,6 +119,8 @@ class _Server:
             call = call_of(asked.tool, asked.arguments, asked.meta, self._names)
             caller = caller_of(asked.meta, self._options, asked.client)
             meta[SESSION_KEY] = caller.session
+            if call.params.get("session") == OWN_SESSION:
+                call.params["session"] = caller.session
             result = await self._sessions.perform(caller, call)
             request = getattr(result, "request", None) if call.result is EditResult else None
             answer = answered(result, call.params, caller.session)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import select
 import socket
 import time
@@ -25,6 +26,7 @@ from stet.wire.results import HelloResult
 T = TypeVar("T")
 
 _RECEIVE_BYTES = 256 * 1024
+_FOR_EVER_S = 2_000_000
 NO_ANSWER = (
     "the daemon did not answer in time. A call that changes something may still be carried out: "
     "ask again with the same request_id to learn its outcome"
@@ -47,6 +49,7 @@ class Connection:
     def __init__(self, connected: socket.socket, encoding: Encoding) -> None:
         connected.setblocking(False)
         self._socket = connected
+        self._process = os.getpid()
         self._conversation = Conversation(encoding)
         self._poll = select.poll()
         self._poll.register(connected, select.POLLIN)
@@ -114,8 +117,10 @@ class Connection:
 
     @property
     def ended(self) -> bool:
-        """Whether the daemon has closed an idle connection, as it does when it stops."""
-        return bool(self._poll.poll(0))
+        """Whether an idle connection is of no more use here: the daemon has closed it, as it does
+        when it stops, or it is the process's that this one was forked from.
+        """
+        return self._process != os.getpid() or bool(self._poll.poll(0))
 
     def close(self) -> None:
         """Close the socket. May be called twice."""
@@ -136,8 +141,9 @@ class Connection:
     def _wait(self, sending: bool, deadline: float | None) -> bool:
         """Whether the socket is ready by the deadline; asked once in any case."""
         self._poll.modify(self._socket, select.POLLIN | (select.POLLOUT if sending else 0))
-        left = None if deadline is None else max(0.0, deadline - time.monotonic())
-        return bool(self._poll.poll(None if left is None else math.ceil(left * 1000)))
+        left = math.inf if deadline is None else max(0.0, deadline - time.monotonic())
+        # Longer than poll() can wait is for ever.
+        return bool(self._poll.poll(math.ceil(left * 1000) if left < _FOR_EVER_S else None))
 
     def _receive(self) -> None:
         try:

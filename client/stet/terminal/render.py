@@ -95,7 +95,7 @@ def edited(
             Span(f"{short(result.outside)}  ", "yellow"),
             Span("recorded first: what stood there and stet had not written", "dim"),
         )
-    for warning in result.warnings:
+    for warning in result.further_warnings():
         yield (Span(f"warning: {visible(warning)}", "yellow"),)
     if result.replayed:
         yield (Span("answered from the record: this request was carried out before", "dim"),)

@@ -83,6 +83,11 @@ class EditResult(msgspec.Struct, frozen=True, kw_only=True):
     undone: list[str] | msgspec.UnsetType = msgspec.UNSET
     result: BlockResult | list[BlockResult] | msgspec.UnsetType = msgspec.UNSET
 
+    def further_warnings(self) -> list[str]:
+        """The warnings that ``message`` does not give, too; an edit's are in both."""
+        said = self.message.lower()
+        return [each for each in self.warnings if f"warning: {each.lower()}" not in said]
+
 
 class Peer(msgspec.Struct, frozen=True):
     """The process at the other end of the socket, from SO_PEERCRED and /proc."""

@@ -140,14 +140,14 @@ HISTORY_CASES = [
         "agent without edits",
         "undo",
         {"agent": "nobody"},
-        ["there is no edit left to undo"],
+        ["there is no edit left to undo", " by agent 'nobody'."],
     ),
     Case(
         Kind.NOTHING_TO_UNDO,
         "path without edits",
         "undo",
         {"paths": ["twice.txt"]},
-        ["there is no edit left to undo"],
+        ["there is no edit left to undo", " that touched the given paths."],
     ),
     Case(
         Kind.NOTHING_TO_UNDO,

@@ -86,7 +86,8 @@ def no_such_file_at(path: str, oid: str) -> Refused:
 def diff(place: Place, params: Diff) -> DiffResult:
     """What differs between two commits, or between a commit and the workspace.
 
-    Against the workspace only the files of the commit are compared: the history knows no others.
+    Against the workspace the files of the commit and of the newest one are compared: the history
+    knows no others.
     """
     return looking_back(place, lambda lookup: _diff(lookup, place, params))
 
@@ -105,7 +106,7 @@ def _diff(lookup: CommitLookup, place: Place, params: Diff) -> DiffResult:
             or (change.old_path is not None and concerns(paths, change.old_path))
         ]
     else:
-        found = _against_workspace(repository, place, before, paths)
+        found = _against_workspace(repository, place, before, _tree_of(lookup, "HEAD"), paths)
     return DiffResult("".join(text for _, text in found), [change for change, _ in found])
 
 
@@ -121,25 +122,34 @@ def _tree_of(lookup: CommitLookup, name: str) -> str:
 
 
 def _against_workspace(
-    repository: StoredObjects, place: Place, before: str, paths: Sequence[str]
+    repository: StoredObjects, place: Place, before: str, head: str, paths: Sequence[str]
 ) -> list[tuple[FileChange, str]]:
     found = []
     load = repository.load_tree
-    for path, mode, oid in files_under(stored_tree(before, load), load):
+    known: dict[str, tuple[int, str] | None] = {
+        path: (mode, oid) for path, mode, oid in files_under(stored_tree(before, load), load)
+    }
+    later = repository.trees.changed(before, head)
+    known.update({path: None for path, was, _ in later if was is None})
+    for path in sorted(known):
         if place.excludes(path) or not concerns(paths, path):
             continue
+        was = known[path]
         now = present(place.worktree, path, place.max_file_bytes)
         image = now.image if now is not None else None
-        if image is not None and (image.git_mode, image.oid) == (mode, oid):
+        if was == ((image.git_mode, image.oid) if image is not None else None):
             continue
-        data = now.data if now is not None else None
-        modes = mode, image.git_mode if image is not None else None
-        diff = line_diff(path, repository.blob(oid), data, modes=modes)
+        diff = line_diff(
+            path,
+            repository.blob(was[1]) if was else None,
+            now.data if now is not None else None,
+            modes=(was[0] if was else None, image.git_mode if image else None),
+        )
         change = FileChange(
             path=path,
-            status="M" if image is not None else "D",
-            before=oid,
-            after=image.oid if image is not None else None,
+            status="A" if was is None else "M" if image else "D",
+            before=was[1] if was else None,
+            after=image.oid if image else None,
             added=diff.added,
             removed=diff.removed,
         )

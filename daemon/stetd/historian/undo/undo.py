@@ -148,9 +148,11 @@ def _newest_edits(lookup: CommitLookup, workspace: Workspace, call: EditCall) ->
     last = 1 if params.get("last") is None else params["last"]
     chosen = list(islice(lookup.standing_edits(session, agent, _paths_of(workspace, call)), last))
     if not chosen:
+        which = _in_session(session)
+        which += f" by agent {agent!r}" if agent is not None else ""
+        which += " that touched the given paths" if params.get("paths") else ""
         raise _nothing(
-            f"there is no edit left to undo{_in_session(session)}. Undos and edits made outside "
-            "are not counted."
+            f"there is no edit left to undo{which}. Undos and edits made outside are not counted."
         )
     return chosen
 
