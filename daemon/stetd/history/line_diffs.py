@@ -8,7 +8,8 @@ the other text changed. Which of several shortest scripts is taken, which lines 
 search because the other text has none or too many of them, and the heading of a hunk follow Git's
 rules. So the diff is byte for byte that of libgit2, and that of git with --no-indent-heuristic,
 but for one thing: the search is bounded. Where the texts differ in too much, a stretch is
-replaced whole; that is a diff as well, only not the shortest.
+replaced whole; that is a diff as well, only not the shortest. (A name with spaces is followed by a
+tab, as in Git, for patch(1); libgit2 writes none.)
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from itertools import compress
 from typing import NamedTuple
 
 from stetd.history.commit_rows import Hunk
-from stetd.history.git_patch import NO_ID, patch_header, quoted
+from stetd.history.git_patch import NO_ID, ended, patch_header, quoted
 from stetd.history.objects import FILE, LINK, object_id
 
 #: Steps of the search, some 0.3 us each.
@@ -105,7 +106,8 @@ def line_diff(
         lines += (f"Binary files {old_name} and {new_name} differ", "")
         return LineDiff("\n".join(lines), 0, 0)
     hunks = _hunks(before, after, context)
-    lines += (f"--- {old_name}", f"+++ {new_name}", hunks.text.decode("utf-8", "replace"))
+    lines += (f"--- {ended(old_name)}", f"+++ {ended(new_name)}")
+    lines.append(hunks.text.decode("utf-8", "replace"))
     return LineDiff("\n".join(lines), hunks.added, hunks.removed)
 
 
