@@ -18,7 +18,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from stet.wire.failures import Refused
-from stetd.editing.paths import TEMPORARY_PREFIX, check_component, is_git_directory_name
+from stetd.editing.paths import (
+    TEMPORARY_PREFIX,
+    check_component,
+    is_git_directory_name,
+    may_be_link,
+)
 from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
 from stetd.history.ignoring import IgnoreFile, is_ignored
 from stetd.history.objects import TREE, Entry, Image, LoadTree
@@ -31,7 +36,6 @@ _MOST_SKIPPED = 100
 MOST_PASSED = 1000
 #: Names that no rule is about: asking all rules takes longer than all else.
 _ORDINARY = re.compile(r"(?![Gg][Ii][Tt]~)[A-Za-z0-9_-][A-Za-z0-9_. -]*")
-_NO_LINKS = {".gitattributes", ".gitignore", ".gitmodules", ".mailmap"}
 _BARE = {"HEAD", "objects", "refs"}
 #: Files are counted up to so many times the limit.
 _COUNTED = 10
@@ -214,7 +218,7 @@ class Scan:
         if info.st_dev != self._device:
             self._pass(path, "it lies on another file system")
             return False
-        if stat.S_ISLNK(info.st_mode) and name in _NO_LINKS:
+        if stat.S_ISLNK(info.st_mode) and not may_be_link(name):
             self._pass(path, "Git does not accept a link of this name")
             return False
         return bool(stat.S_IFMT(info.st_mode) in (stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR))
