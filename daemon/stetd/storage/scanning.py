@@ -166,7 +166,9 @@ class Scan:
             tracked = folder.tracked.get(name)
             path = here.path + name
             ignored = here.ignored or is_ignored(path, ignores, directory=directory)
-            if (ignored and tracked is None) or not self._is_usable(path, name, info):
+            # A file in place of a directory that the history has is another thing, and new.
+            is_known = tracked is not None and (tracked.mode == TREE) == directory
+            if (ignored and not is_known) or not self._is_usable(path, name, info):
                 continue
             if not directory and self._excludes(path):
                 self.skip(path, "it is excluded from the history (exclude, in the configuration)")
@@ -176,8 +178,7 @@ class Scan:
                 continue
             if directory:
                 tree = tracked.oid if tracked is not None and tracked.mode == TREE else None
-                if not ignored or tree is not None:
-                    below.append(_Waiting(path + "/", tree, ignores, ignored))
+                below.append(_Waiting(path + "/", tree, ignores, ignored))
             else:
                 self._take(folder, name, Stamp.of(info), known.get(name))
             yield
