@@ -219,3 +219,13 @@ def test_nothing_is_moved_or_added_to_the_name_of_a_directory(site: Site, *, mad
     refusal = site.agent.refusal("transaction", calls=[overwriting("lib/", "new\n")])
     assert "not_a_file" == refusal.kind
     assert before == site.picture()
+
+
+@pytest.mark.parametrize("name", [".gitmodules", "sub/.GitIgnore"])
+def test_a_link_is_not_moved_to_a_name_of_which_git_would_complain(site: Site, name: str) -> None:
+    (site.root / "link").symlink_to("elsewhere")
+    before = site.picture()
+    moved = site.agent.refusal("apply_patch", input=patch(*move("link", name)))
+    assert moved.kind == "invalid_params"
+    assert site.picture() == before
+    assert site.fsck() == ""

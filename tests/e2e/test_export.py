@@ -146,9 +146,9 @@ def test_modes_links_and_kinds_that_change_apply(site: Site, own: UserRepository
     assert content_of(own.root) == content_of(site.root)
 
 
-@pytest.mark.parametrize("form", ["mbox", "diff"])
+@pytest.mark.parametrize(("form", "outside"), [("mbox", True), ("mbox", False), ("diff", True)])
 def test_a_file_that_others_made_a_directory_of_and_back_applies(
-    site: Site, own: UserRepository, form: str
+    site: Site, own: UserRepository, form: str, outside: bool
 ) -> None:
     site.write("a", "one\n")
     own.take(site.root)
@@ -162,7 +162,7 @@ def test_a_file_that_others_made_a_directory_of_and_back_applies(
             (site.root / "a").rmdir()
             site.write("a", "three\n")
             site.replace("a", "three", "four")
-        content = exported(site.person, format=form)
+        content = exported(site.person, format=form, outside=outside)
         if form == "mbox":
             own.am(content)
         else:

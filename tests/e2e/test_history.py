@@ -212,6 +212,7 @@ def test_diff_tells_renames_as_git_does(site: Site) -> None:
     lines = "".join(f"line {number}\n" for number in range(20))
     site.overwrite("same.txt", "the same\nand more\n")
     site.overwrite("alike.txt", lines)
+    site.overwrite("ends.txt", lines.replace("line", "row"))
     before = site.overwrite("other.txt", "nothing in common\n")["commit"]
     patch = (
         "*** Begin Patch\n*** Update File: {0}\n*** Move to: {1}\n@@\n-{2}\n+{3}\n*** End Patch\n"
@@ -224,12 +225,17 @@ def test_diff_tells_renames_as_git_does(site: Site) -> None:
         "apply_patch", input="*** Begin Patch\n*** Delete File: other.txt\n*** End Patch"
     )
     site.overwrite("fresh.txt", "of another kind\n")
+    site.agent.call(
+        "apply_patch", input="*** Begin Patch\n*** Delete File: ends.txt\n*** End Patch"
+    )
+    site.overwrite("with crlf.txt", lines.replace("line", "row").replace("\n", "\r\n"))
     result = site.person.call("diff", **{"from": before, "to": "HEAD"})
     assert [(f["path"], f["status"], f.get("old_path")) for f in result["files"]] == [
         ("b/alike.md", "R", "alike.txt"),
         ("b/same.md", "R", "same.txt"),
         ("fresh.txt", "A", None),
         ("other.txt", "D", None),
+        ("with crlf.txt", "R", "ends.txt"),
     ]
     told = site.git("diff", "-M", "--no-color", before, "history")
     assert [line for line in result["diff"].splitlines() if not line.startswith("similar")] == [

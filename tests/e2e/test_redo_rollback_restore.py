@@ -507,3 +507,15 @@ def test_restoring_a_file_leaves_directories_that_are_not_above_it(site: Site) -
     site.person.call("restore", path="a.txt", at=start)
     assert site.bytes_of("a.txt") == b"one\n"
     assert (site.root / "other").is_dir()
+
+
+def test_a_file_that_gave_way_to_a_link_out_of_the_workspace_is_restored(site: Site) -> None:
+    commit = site.overwrite("a.txt", "one\n")["commit"]
+    outside = site.root.parent / f"{site.root.name}.outside"
+    outside.write_text("others'\n")
+    (site.root / "a.txt").unlink()
+    (site.root / "a.txt").symlink_to(outside)
+    site.person.call("restore", path="a.txt", at=commit)
+    assert not (site.root / "a.txt").is_symlink()
+    assert site.bytes_of("a.txt") == b"one\n"
+    assert outside.read_text() == "others'\n"

@@ -131,6 +131,21 @@ def test_what_agents_edited_stays_tracked_where_it_is_ignored(own_site: Site) ->
     assert sorted(tree(site)) == [".gitignore", "out/deep/b.txt"]
 
 
+def test_a_link_or_file_in_place_of_a_tracked_directory_is_left_out_where_it_is_ignored(
+    own_site: Site,
+) -> None:
+    site = own_site
+    site.write(".gitignore", "modules\nout\n")
+    for folder in ("modules", "out"):
+        site.overwrite(f"{folder}/a.txt", "by the agent\n")
+        (site.root / folder / "a.txt").unlink()
+        (site.root / folder).rmdir()
+    (site.root / "modules").symlink_to("elsewhere")
+    site.write("out", "nobody's\n")
+    site.person.call("snapshot")
+    assert sorted(tree(site)) == [".gitignore"]
+
+
 def test_git_directories_and_odd_things_are_left_out(own_site: Site) -> None:
     site = own_site
     subprocess.run(["git", "init", "-q", str(site.root)], check=True)

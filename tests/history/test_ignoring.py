@@ -78,6 +78,9 @@ def by_us(root: Path, ignores: dict[str, bytes]) -> set[str]:
         b"\xef\xbb\xbfab", b"a/*", b"a/*/b.o", b"[a-c]/?/*.[co]", b"*/b", b"?", b"a\n!a/b", b"",
         b"\n\n", b"/*\n!/a\n/a/*\n!/a/b", b"[/]", b"a[/]b", b"a?b", b"[\\]]", b"[\\a-c]b", b"./a",
         b"a/./b", b"*b", b"b*", b"**b", b"x\t", b"[a-]b", b"[-a]b", b"[!-a]b", b"a//b",
+        b"a**/a.c", b"a**/b/a.c", b"a/b**", b"a**/", b"a**/b**/ab", b"a*b**/ab", b"b.o\n!/**",
+        b"a\\/b", b"a\\/**\\/ab", b"a/**/\\*", b"[b-a]", b"[[:x[:alpha:]]", b"[[:]", b"[[::]]",
+        b"b\0.o", b"b.o \0", b"a[\0]b", b"\0",
     ],
 )  # fmt: skip
 def test_a_pattern_means_what_it_means_to_git(root: Path, content: bytes) -> None:
@@ -92,7 +95,11 @@ def test_a_pattern_means_what_it_means_to_git(root: Path, content: bytes) -> Non
     texts=st.dictionaries(
         st.sampled_from([".gitignore", "a/.gitignore", "a/b/.gitignore", "b/.gitignore"]),
         st.lists(
-            st.text(st.sampled_from("abc*?/!.o[]- \\#x^"), max_size=6), min_size=1, max_size=4
+            st.lists(st.sampled_from([*"abc*?/!.o[]- \\#x^:", "**/", "\\/"]), max_size=6).map(
+                "".join
+            ),
+            min_size=1,
+            max_size=4,
         ).map(lambda lines: "\n".join(lines).encode()),
         max_size=3,
     )

@@ -229,11 +229,20 @@ def test_header(
     assert line_diff("n", before, after, **more).text == expected  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", ["a b", "ä", 'q"x', "t\tx", "back\\s", "\x7f", "new\nline"])
-def test_names(name: str) -> None:
-    patch = pygit2.Patch.create_from(b"a\n", b"b\n", name, name)
-    assert patch.data is not None
-    assert line_diff(name, b"a\n", b"b\n").text == patch.data.decode()
+@pytest.mark.parametrize(
+    "name", ["a b", "ä", 'q"x', 'q" x', "t\tx", "back\\s", "\x7f", "new\nline"]
+)
+def test_names(name: str, tmp_path: Path) -> None:
+    repository = pygit2.init_repository(tmp_path)
+    (tmp_path / name).write_bytes(b"a\n")
+    repository.index.add(name)
+    repository.index.write()
+    (tmp_path / name).write_bytes(b"b\n")
+    told = subprocess.run(
+        ["git", "diff"], cwd=tmp_path, capture_output=True, check=True, text=True,
+        env={**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"},
+    )  # fmt: skip
+    assert line_diff(name, b"a\n", b"b\n").text == told.stdout
 
 
 @pytest.mark.parametrize(

@@ -283,3 +283,17 @@ def test_an_edit_may_have_any_request_id_beside_a_tools_note(site: Site, edit_fi
     assert [("a.py", "M"), ("c.py", "A")] == [(f["path"], f["status"]) for f in done["files"]]
     again = edit()
     assert (True, first["commit"]) == (again["replayed"], again["commit"])
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_link_of_which_git_would_complain_is_not_recorded(site: Site, named: bool) -> None:
+    paths = [".gitmodules"] if named else []
+    site.overwrite(".gitmodules", "[submodule]\n")
+    before(site, "t1", *paths)
+    (site.root / ".gitmodules").unlink()
+    (site.root / ".gitmodules").symlink_to("elsewhere")
+    after(site, "t1", *paths)
+    assert told(site)[-1] == ("observed", "conv-1", ["D .gitmodules"])
+    assert site.agent.refusal("undo").kind == Kind.CONFLICT
+    assert os.readlink(site.root / ".gitmodules") == "elsewhere"
+    assert site.fsck() == ""

@@ -30,6 +30,8 @@ _TEMPORARY = re.compile(r"\.stet-[0-9a-f]{16}\.tmp")
 _SUSPICIOUS = re.compile(r"[.gG]|.*[\\]|.*[^\x00-\x7f]", re.DOTALL)
 #: What makes a directory a Git repository, whatever it is called.
 REPOSITORY_PARTS = frozenset({"head", "objects", "refs"})
+#: Git finds a repository faulty that has a link of such a name.
+_NEVER_LINKS = frozenset({".gitattributes", ".gitignore", ".gitmodules", ".mailmap"})
 
 
 @lru_cache(4096)
@@ -102,6 +104,11 @@ def files_above(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
     made = set(paths)
     for path in sorted(made):
         yield from ((path, above) for above in directories_above(path) if above in made)
+
+
+def may_be_link(name: str) -> bool:
+    """Whether the history can have a link of this name."""
+    return folded_name(name) not in _NEVER_LINKS
 
 
 def in_repository(path: str, directory: str) -> Refused:

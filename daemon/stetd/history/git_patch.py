@@ -74,8 +74,8 @@ def file_patch(
             body = b"GIT binary patch\n" + _binary(new_data) + b"\n" + _binary(old_data) + b"\n"
         else:
             old, new = quoted("a/" + (old_path or path)), quoted("b/" + path)
-            header.append("--- " + (_ended(old) if before else "/dev/null"))
-            header.append("+++ " + (_ended(new) if after else "/dev/null"))
+            header.append("--- " + (ended(old) if before else "/dev/null"))
+            header.append("+++ " + (ended(new) if after else "/dev/null"))
             body = text
     return "".join(line + "\n" for line in header).encode() + body
 
@@ -117,8 +117,8 @@ def _renamed(old: str, new: str, before: bytes, after: bytes) -> list[str]:
 
 
 def lines(content: bytes) -> Counter[bytes]:
-    """The lines of a content, and how often each is there."""
-    return Counter(content.splitlines(keepends=True))
+    """The lines of a content, and how often each is there; CRLF and LF are the same, as in Git."""
+    return Counter(content.replace(b"\r\n", b"\n").splitlines(keepends=True))
 
 
 def likeness(before: Counter[bytes], after: Counter[bytes]) -> float:
@@ -140,9 +140,9 @@ def quoted(name: str) -> str:
     return '"' + "".join(escaped) + '"'
 
 
-def _ended(name: str) -> str:
+def ended(name: str) -> str:
     """A name in a ``---`` or ``+++`` line: one with spaces is ended by a tab."""
-    return name + "\t" if " " in name and not name.startswith('"') else name
+    return name + "\t" if " " in name else name
 
 
 def _binary(content: bytes) -> bytes:

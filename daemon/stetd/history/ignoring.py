@@ -29,6 +29,10 @@ _CLASSES = {
     b"punct": rb"!-/:-@\[-`{-~", b"space": rb" \t\n\r\x0b\x0c", b"upper": rb"A-Z",
     b"xdigit": rb"0-9A-Fa-f",
 }  # fmt: skip
+_WILDCARD = re.compile(rb"[*?\[\\]")
+_QUOTED = re.compile(rb"\\(.)", re.DOTALL)
+#: What ends at the first closing bracket with a colon before it; of any other name, no set is made.
+_NAMED = re.compile(rb"\[:([^\]]*):\]")
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -101,7 +105,8 @@ def is_left_out(path: str, rules: Callable[[str], IgnoreFile | None]) -> bool:
 
 def _rules(content: bytes) -> Iterator[_Rule]:
     for line in content.removeprefix(_BOM).split(b"\n"):
-        line = _without_trailing_spaces(line.removesuffix(b"\r"))
+        line = line.removesuffix(b"\r").partition(b"\0")[0]  # where Git's strings end
+        line = _without_trailing_spaces(line)
         if not line or line.startswith(b"#"):
             continue
         takes_back = line.startswith(b"!")
@@ -125,21 +130,29 @@ def _without_trailing_spaces(line: bytes) -> bytes:
 
 def _translated(pattern: bytes) -> tuple[re.Pattern[bytes], bytes] | None:
     """What a pattern and its last component match; None for one that matches nothing."""
+    pattern = _QUOTED.sub(lambda found: b"/" if found[1] == b"/" else found[0], pattern)
+    plain = len(_WILDCARD.split(pattern, 1)[0])
     segments = [b""]  # components, between those of two stars
     pieces = [b""]  # of the present component, between stars
+    ahead = b""  # what the last name may have before the last component
     at = start = 0
     while True:
         char = pattern[at : at + 1]
         if char in (b"", b"/"):
-            stars = pattern[start:at]
-            if len(stars) > 1 and not stars.strip(b"*") and b"/" in pattern:
-                end = b".+"
+            # Git compares the text before the first wildcard by itself. Two stars after it begin
+            # a pattern of their own, as if a slash stood before them: a**/b matches a/x/b and ab.
+            begun = max(start, plain)
+            stars = pattern[begun:at]
+            if len(stars) > 1 and not stars.strip(b"*"):
+                end = b".*"
+                ahead = end if begun > start else ahead
+                segments[-1] += re.escape(pattern[start:begun])
                 segments.append(b"" if char else end)
             else:
                 end = _first_fits(pieces, b"[^/]*")
                 segments[-1] += end + char
             if not char:
-                return re.compile(_first_fits(segments, b"(?:[^/]+/)*"), re.DOTALL), end
+                return re.compile(_first_fits(segments, b"(?:[^/]*/)*"), re.DOTALL), ahead + end
             pieces, at = [b""], at + 1
             start = at
         elif char == b"*":
@@ -183,7 +196,7 @@ def _set(pattern: bytes, at: int) -> tuple[bytes, int] | None:
     while first or pattern[at : at + 1] != b"]":
         if at >= len(pattern):
             return None
-        named = re.compile(rb"\[:([a-z]*):\]").match(pattern, at)
+        named = _NAMED.match(pattern, at)
         if named is not None:
             if named[1] not in _CLASSES:
                 return None
@@ -199,8 +212,8 @@ def _set(pattern: bytes, at: int) -> tuple[bytes, int] | None:
                 if last is None:
                     return None
                 high = last
-            if low <= high:
-                members += b"\\x%02x-\\x%02x" % (low[0], high[0])
+            # The first of a range is a member also where the range is empty.
+            members += b"\\x%02x-\\x%02x" % (low[0], max(low, high)[0])
         first = False
     if not members:
         return (b"." if negated else b"(?!)"), at + 1

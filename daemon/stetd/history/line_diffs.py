@@ -16,7 +16,7 @@ from typing import NamedTuple
 from rapidfuzz.distance import LCSseq
 
 from stetd.history.commit_rows import Hunk
-from stetd.history.git_patch import NO_ID, patch_header, quoted
+from stetd.history.git_patch import NO_ID, ended, patch_header, quoted
 from stetd.history.objects import FILE, LINK, object_id
 
 #: Pairs of lines that are compared: the search takes as many bits, and some 8 ms.
@@ -90,7 +90,8 @@ def line_diff(
         lines += (f"Binary files {old_name} and {new_name} differ", "")
         return LineDiff("\n".join(lines), 0, 0)
     hunks = _hunks(before, after, context)
-    lines += (f"--- {old_name}", f"+++ {new_name}", hunks.text.decode("utf-8", "replace"))
+    lines += (f"--- {ended(old_name)}", f"+++ {ended(new_name)}")
+    lines.append(hunks.text.decode("utf-8", "replace"))
     return LineDiff("\n".join(lines), hunks.added, hunks.removed)
 
 

@@ -6,11 +6,18 @@ together. Only the draft is changed.
 
 from __future__ import annotations
 
+import stat
 from itertools import combinations
 
-from stet.wire.failures import Failure, Kind, Refused
+from stet.wire.failures import Failure, Kind, Refused, refuse
 from stetd.editing.edits import Plan
-from stetd.editing.paths import REPOSITORY_PARTS, folded_path, in_repository, repositories_made
+from stetd.editing.paths import (
+    REPOSITORY_PARTS,
+    folded_path,
+    in_repository,
+    may_be_link,
+    repositories_made,
+)
 from stetd.history.excluding import Excludes
 from stetd.history.protecting import Protection
 from stetd.planning.world import EditCall
@@ -22,6 +29,7 @@ from stetd.transaction.drafts import Draft, DraftFile
 def admit(draft: Draft, base: Base, call: EditCall, protection: Protection) -> None:
     """Refuse a draft that may not be, or flag it. Raises Refused."""
     _refuse_two_spellings(draft, call)
+    _refuse_faulty_links(draft)
     _refuse_new_repositories(draft, base)
     changed = (item.target.path for item in draft.files if _changes(item))
     covered = [path for path in changed if protection.covers(path)]
@@ -97,6 +105,17 @@ def _why_not_both(one: DraftFile, other: DraftFile, call: EditCall) -> Failure |
 
 
 # -- repositories
+
+
+def _refuse_faulty_links(draft: Draft) -> None:
+    for item in draft.files:
+        if stat.S_ISLNK(item.mode or 0) and not may_be_link(item.target.name):
+            path = item.target.path
+            raise refuse(
+                Kind.INVALID_PARAMS,
+                f"{path}: Git accepts no link of this name. Choose another name.",
+                path=path,
+            )
 
 
 def _refuse_new_repositories(draft: Draft, base: Base) -> None:

@@ -18,7 +18,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from stet.wire.failures import Refused
-from stetd.editing.paths import TEMPORARY_PREFIX, check_component, is_git_directory_name
+from stetd.editing.paths import (
+    TEMPORARY_PREFIX,
+    check_component,
+    is_git_directory_name,
+    may_be_link,
+)
 from stetd.history.excluding import NOTHING_EXCLUDED, Excludes
 from stetd.history.ignoring import IgnoreFile, is_ignored
 from stetd.history.objects import TREE, Entry, Image, LoadTree
@@ -31,7 +36,6 @@ _MOST_SKIPPED = 100
 MOST_PASSED = 1000
 #: Names that no rule is about: asking all rules takes longer than all else.
 _ORDINARY = re.compile(r"(?![Gg][Ii][Tt]~)[A-Za-z0-9_-][A-Za-z0-9_. -]*")
-_NO_LINKS = {".gitattributes", ".gitignore", ".gitmodules", ".mailmap"}
 _BARE = {"HEAD", "objects", "refs"}
 #: Files are counted up to so many times the limit.
 _COUNTED = 10
@@ -162,7 +166,9 @@ class Scan:
             tracked = folder.tracked.get(name)
             path = here.path + name
             ignored = here.ignored or is_ignored(path, ignores, directory=directory)
-            if (ignored and tracked is None) or not self._is_usable(path, name, info):
+            # A file in place of a directory that the history has is another thing, and new.
+            is_known = tracked is not None and (tracked.mode == TREE) == directory
+            if (ignored and not is_known) or not self._is_usable(path, name, info):
                 continue
             if not directory and self._excludes(path):
                 self.skip(path, "it is excluded from the history (exclude, in the configuration)")
@@ -172,8 +178,7 @@ class Scan:
                 continue
             if directory:
                 tree = tracked.oid if tracked is not None and tracked.mode == TREE else None
-                if not ignored or tree is not None:
-                    below.append(_Waiting(path + "/", tree, ignores, ignored))
+                below.append(_Waiting(path + "/", tree, ignores, ignored))
             else:
                 self._take(folder, name, Stamp.of(info), known.get(name))
             yield
@@ -214,7 +219,7 @@ class Scan:
         if info.st_dev != self._device:
             self._pass(path, "it lies on another file system")
             return False
-        if stat.S_ISLNK(info.st_mode) and name in _NO_LINKS:
+        if stat.S_ISLNK(info.st_mode) and not may_be_link(name):
             self._pass(path, "Git does not accept a link of this name")
             return False
         return bool(stat.S_IFMT(info.st_mode) in (stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR))

@@ -21,7 +21,7 @@ import msgspec
 
 from stet.wire.failures import Kind, Refused, refuse
 from stetd.config.directories import unknown_owner
-from stetd.editing.paths import TEMPORARY_PREFIX, directories_above
+from stetd.editing.paths import TEMPORARY_PREFIX, directories_above, may_be_link
 from stetd.failpoints import failpoint
 from stetd.history.objects import Image, object_id
 from stetd.storage.disk import UNSUPPORTED_RENAME, Disk
@@ -56,6 +56,7 @@ _KINDS = {
     stat.S_IFSOCK: "a socket",
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
+    stat.S_IFLNK: "a link, of a name of which Git accepts none",
 }
 _OTHER = "not a regular file"
 #: What ``link`` answers where there are no hard links (or none to this file).
@@ -177,7 +178,7 @@ class Worktree:
             raise refuse(
                 Kind.IO_ERROR, f"{target.path}: {error.strerror}", path=target.path
             ) from error
-        if found.data is None:
+        if found.data is None or (found.is_link and not may_be_link(target.name)):
             raise refuse(
                 Kind.NOT_A_FILE,
                 f"{target.path}: this is {_KINDS.get(stat.S_IFMT(found.mode), _OTHER)}; only "

@@ -117,6 +117,8 @@ class _Plan:
             raise _bad_cursor(f"{to}.{cursor}")
         self.selected: set[int] = set()
         self.touches: dict[str, _Touch] = {}
+        #: A file and those below its name, by each of them.
+        self._joined: dict[str, list[str]] = {}
         walk = lookup.repository.walk(to)
         for n, commit in zip(range(last, first, -1), walk, strict=False):
             found = commit.meta.kind in FOUND and wanted.kind is None
@@ -150,6 +152,7 @@ class _Plan:
             for path in paths:
                 ends = entry(before, path), entry(after, path)
                 self.touches[path] = _Touch(last, first, *ends)
+                self._joined[path] = paths
 
     def changes(self, commit: StoredCommit) -> Iterator[tuple[str, Known, Known]]:
         """What a commit did to the paths that are asked for."""
@@ -168,12 +171,17 @@ class _Plan:
             selected = n in self.selected
             commit = self.lookup.commit(n)
             steps = []
-            concerned = selected or self._with_context
-            for path, before, after in self.changes(commit) if concerned else ():
+            changed: dict[str, Known] = {}
+            if selected or self._with_context:
+                changed = {path: after for path, _, after in self.changes(commit)}
+            if not self._with_context:  # what others did to make room for these is part of it
+                joined = {each for path in changed for each in self._joined.get(path, ())}
+                changed |= {each: self.lookup.entry(commit.oid, each) for each in sorted(joined)}
+            for path, after in changed.items():
                 touch = self.touches.get(path)
-                if not selected and (touch is None or not touch.first < n < touch.last):
+                if touch is None or not (selected or touch.first < n < touch.last):
                     continue
-                before = now.get(path, before)
+                before = now.get(path, touch.before)
                 now[path] = after
                 if before != after:
                     steps.append((path, before, after))

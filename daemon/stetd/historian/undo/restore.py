@@ -84,8 +84,8 @@ def _known_path(
 ) -> tuple[str, Touches]:
     """The path as the history spells it, and its commits; a link itself before its target."""
     canonical, asked = workspace.worktree.resolver.canonical, call.params["path"]
-    spellings = (canonical(asked, call.directory, follow_last=last) for last in (False, True))
-    for path in dict.fromkeys(spellings):
+    for follow_last in (False, True):
+        path = canonical(asked, call.directory, follow_last=follow_last)
         if workspace.excludes(path):
             raise refuse(
                 Kind.FILE_NOT_FOUND,
