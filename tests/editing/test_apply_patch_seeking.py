@@ -99,6 +99,20 @@ def test_a_hunk_found_with_tolerance_is_refused_where_its_new_lines_are_already(
     unplaced(joined([*applied, "between", *found]), *hunk)
 
 
+@pytest.mark.parametrize(
+    ("hunk", "after"),
+    [
+        (["-a", "-b", "+x"], b"x\r\rc\n"),
+        ([" a", "-b"], b"a\r\rc\n"),
+        (["-a", "-b", "+x", "+"], b"x\r\r\rc\n"),
+    ],
+)
+def test_a_blank_line_after_a_lone_carriage_return_stays_a_line(
+    hunk: list[str], after: bytes
+) -> None:
+    assert updated(b"a\rb\n\nc\n", *hunk) == after
+
+
 # -- large files. The limits are twenty times what it takes on an idle machine of 2026: they
 # tell what grows with the square from what does not, and nothing else.
 

@@ -92,6 +92,22 @@ CASES = [
     ),
     # line_endings
     Case(
+        "a new line before a blank one keeps a terminator of its own",
+        b"a\rb\n\nc\n",
+        "a\nb\n",
+        "x\n",
+        b"x\n\nc\n",
+        Rung.LINE_ENDINGS,
+    ),
+    Case(
+        "a blank new line after a lone carriage return stays one",
+        b"a\rb\nc\n",
+        "a\nb\n",
+        "x\n\n",
+        b"x\r\rc\n",
+        Rung.LINE_ENDINGS,
+    ),
+    Case(
         "newlines match CRLF",
         b"a\r\nb\r\nc\r\n",
         "a\nb\n",

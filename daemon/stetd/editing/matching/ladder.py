@@ -288,10 +288,11 @@ def written_at(
         literal=literal,
         change=place.change,
         around=around,
+        before=document.text[max(0, place.start - 1) : place.start],
     )
-    before = document.text[max(0, place.start - 1) : place.start]
-    if text is not None and text.startswith("\n") and before == "\r":
-        return "\r" + text[1:]  # the two would become one terminator
+    ends_line = document.text.endswith(_ENDS, 0, place.end)
+    if text and text.endswith("\r") and ends_line and document.text.startswith("\n", place.end):
+        return text[:-1] + "\n"  # the two would become one terminator
     return text
 
 

@@ -14,7 +14,7 @@ import msgspec
 from rapidfuzz.distance import LCSseq
 
 from stetd.editing.matching.normal_forms import INDENTATION, indentation_of
-from stetd.editing.text import common_ends, is_blank, split_lines
+from stetd.editing.text import common_ends, is_blank, joined, split_lines
 
 _LIKELY_UNITS = range(2, 5)
 _LARGEST_UNIT = 8
@@ -234,11 +234,13 @@ def replacement(
     literal: bool = False,
     change: Change | None = None,
     around: Sequence[str] = (),
+    before: str = "",
 ) -> str | None:
     """The text to write over ``matched``; None when a line can't get the ``change`` of indentation.
 
     ``terminator``: of the file's line in which the match ends. ``literal``: ``\\r\\n`` and ``\\r``
     of the new text stay. ``forgiven``: its final terminator falls away, as the file lacks it.
+    ``before``: what stands before the match, if only its last character.
     """
     contents, given_ends = split_lines(new)
     old_lines = split_lines(old)[0]
@@ -257,10 +259,11 @@ def replacement(
     if forgiven and ends:
         ends[-1] = ""
     found += missing
-    return "".join(
+    lines = (
         (content if origin is None else found[origin]) + end
         for origin, content, end in zip(shared, contents, ends, strict=True)
     )
+    return joined(lines, before)
 
 
 def _only_first_lacks_indentation(change: Change, contents: Sequence[str]) -> bool:
