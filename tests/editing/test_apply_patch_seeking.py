@@ -113,6 +113,20 @@ def test_a_blank_line_after_a_lone_carriage_return_stays_a_line(
     assert updated(b"a\rb\n\nc\n", *hunk) == after
 
 
+@pytest.mark.parametrize(
+    "hunk",
+    [
+        ["-return one", "+    return two"],
+        [" return one", "+    # done"],
+        ["-return one", "+    if so:", "+        return two"],
+    ],
+)
+def test_one_old_line_without_its_indentation_does_not_shift_lines_that_have_it(
+    hunk: list[str],
+) -> None:
+    unplaced(b"def f():\n    return one\n", *hunk)
+
+
 # -- large files. The limits are twenty times what it takes on an idle machine of 2026: they
 # tell what grows with the square from what does not, and nothing else.
 

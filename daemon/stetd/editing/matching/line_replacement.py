@@ -80,7 +80,7 @@ class Change(msgspec.Struct, frozen=True):
             if not all(line.startswith(take) for line in new):
                 return None
             kept = [line[len(take) :] for line in new]
-            if self._in_another_unit(new, around):
+            if self._in_another_unit(new, around) or self._is_one_line_that_lacks_it(new):
                 return None
             if not self._foreign(kept, around):
                 return [put + line for line in kept]
@@ -101,6 +101,12 @@ class Change(msgspec.Struct, frozen=True):
         return [
             line if is_blank(line) else next(following) + line.lstrip(INDENTATION) for line in lines
         ]
+
+    def _is_one_line_that_lacks_it(self, new: Sequence[str]) -> bool:
+        """Whether the place's indentation may be missing in the only old line alone."""
+        put = self.verbatim and self.verbatim[1]
+        there = self.place[0]
+        return len(self.text) == 1 and bool(put) and all(line.startswith(there) for line in new)
 
     def _in_another_unit(self, new: Sequence[str], around: Sequence[str]) -> bool:
         """Whether the new lines seem to descend by another unit, to between the file's levels."""
