@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from patch_calls import unplaced, updated
+from stetd.editing import patience
 from stetd.editing.apply_patch.hunks import block_end
 from stetd.editing.matching.normal_forms import bare, folded_text, without_trailing_space
 from stetd.editing.matching.rungs import FileLines, Run, Rung
@@ -176,6 +178,14 @@ def test_fifty_lines_against_a_hundred_thousand_that_are_the_same() -> None:
     unplaced(data, *["-same"] * 50, "+x")
     unplaced(data, *["- same"] * 50, "+x")
     updated(data, *["-same"] * 50, "+x", "*** End of File")
+
+
+def test_a_long_hunk_against_lines_that_are_alike_keeps_nobody_waiting() -> None:
+    data, hunk = joined(["same"] * 3_000), ["- same"] * 300
+    began = time.thread_time()
+    with patience.limited(0.01), pytest.raises(patience.TakesLong):
+        updated(data, *hunk, "+x")
+    assert time.thread_time() - began < 0.6
 
 
 def test_many_hunks_that_stand_everywhere_are_given_up() -> None:
