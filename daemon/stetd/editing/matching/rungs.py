@@ -147,6 +147,12 @@ def _exact_places(document: Document, wanted: str) -> Iterator[Place]:
     return (place for place in places if not split(place.start) and not split(place.end))
 
 
+def terminators_are_unseen(document: Document, wanted: str) -> bool:
+    """Whether the text may have other terminators where it is meant: who reads it sees none."""
+    unseen = "\n" in wanted and "\r" not in wanted and "\r" in document.text
+    return unseen and document.eol == "mixed"
+
+
 def line_endings(search: Search) -> list[Place]:
     """The text with every terminator, in it and in the file, taken as ``\\n``."""
     document = search.document
@@ -269,7 +275,8 @@ def nth_place(document: Document, wanted: str, number: int) -> tuple[Rung, Place
     """Occurrence ``number`` (from 1) of ``wanted``: exact, or if none is, but for line endings."""
     count = 0
     lines: list[int] = []
-    for place in _exact_places(document, wanted):
+    unseen = terminators_are_unseen(document, wanted)
+    for place in () if unseen else _exact_places(document, wanted):
         count += 1
         if count == number:
             return Rung.EXACT, place
