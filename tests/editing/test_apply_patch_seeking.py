@@ -115,6 +115,10 @@ def test_a_blank_line_after_a_lone_carriage_return_stays_a_line(
     assert updated(b"a\rb\n\nc\n", *hunk) == after
 
 
+def test_blank_lines_after_a_lone_carriage_return_stay_lines() -> None:
+    assert updated(b"a\rb\n\n\nc\n", "-b") == b"a\r\r\n\nc\n"
+
+
 @pytest.mark.parametrize(
     "hunk",
     [

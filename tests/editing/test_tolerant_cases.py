@@ -96,8 +96,16 @@ CASES = [
         b"a\rb\n\nc\n",
         "a\nb\n",
         "x\n",
-        b"x\n\nc\n",
+        b"x\r\n\nc\n",
         Rung.LINE_ENDINGS,
+    ),
+    Case(
+        "a blank new line between a carriage return and a newline stays one",
+        b"a\rb\n\n",
+        "b\n",
+        "\n",
+        b"a\r\r\n\n",
+        Rung.EXACT,
     ),
     Case(
         "a blank new line after a lone carriage return stays one",

@@ -74,8 +74,9 @@ def joined(pieces: Iterable[str], before: str = "") -> str:
     """
     texts: list[str] = []
     for piece in pieces:
-        divided = piece.startswith("\n") and before.endswith("\r")
-        texts.append("\r" + piece[1:] if divided else piece)
+        if piece.startswith("\n") and before.endswith("\r"):
+            piece = "\r" + (piece if piece.startswith("\n\n") else piece[1:])
+        texts.append(piece)
         before = texts[-1] or before
     return "".join(texts)
 

@@ -292,7 +292,7 @@ def written_at(
     )
     ends_line = document.text.endswith(_ENDS, 0, place.end)
     if text and text.endswith("\r") and ends_line and document.text.startswith("\n", place.end):
-        return text[:-1] + "\n"  # the two would become one terminator
+        return text + "\n"  # the two would become one terminator
     return text
 
 
