@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from patch_calls import unplaced, updated
+from stetd.editing import patience
 from stetd.editing.apply_patch.hunks import block_end
 from stetd.editing.matching.normal_forms import bare, folded_text, without_trailing_space
 from stetd.editing.matching.rungs import FileLines, Run, Rung
@@ -99,6 +101,38 @@ def test_a_hunk_found_with_tolerance_is_refused_where_its_new_lines_are_already(
     unplaced(joined([*applied, "between", *found]), *hunk)
 
 
+@pytest.mark.parametrize(
+    ("hunk", "after"),
+    [
+        (["-a", "-b", "+x"], b"x\r\rc\n"),
+        ([" a", "-b"], b"a\r\rc\n"),
+        (["-a", "-b", "+x", "+"], b"x\r\r\rc\n"),
+    ],
+)
+def test_a_blank_line_after_a_lone_carriage_return_stays_a_line(
+    hunk: list[str], after: bytes
+) -> None:
+    assert updated(b"a\rb\n\nc\n", *hunk) == after
+
+
+def test_blank_lines_after_a_lone_carriage_return_stay_lines() -> None:
+    assert updated(b"a\rb\n\n\nc\n", "-b") == b"a\r\r\n\nc\n"
+
+
+@pytest.mark.parametrize(
+    "hunk",
+    [
+        ["-return one", "+    return two"],
+        [" return one", "+    # done"],
+        ["-return one", "+    if so:", "+        return two"],
+    ],
+)
+def test_one_old_line_without_its_indentation_does_not_shift_lines_that_have_it(
+    hunk: list[str],
+) -> None:
+    unplaced(b"def f():\n    return one\n", *hunk)
+
+
 # -- large files. The limits are twenty times what it takes on an idle machine of 2026: they
 # tell what grows with the square from what does not, and nothing else.
 
@@ -148,6 +182,14 @@ def test_fifty_lines_against_a_hundred_thousand_that_are_the_same() -> None:
     unplaced(data, *["-same"] * 50, "+x")
     unplaced(data, *["- same"] * 50, "+x")
     updated(data, *["-same"] * 50, "+x", "*** End of File")
+
+
+def test_a_long_hunk_against_lines_that_are_alike_keeps_nobody_waiting() -> None:
+    data, hunk = joined(["same"] * 3_000), ["- same"] * 300
+    began = time.thread_time()
+    with patience.limited(0.01), pytest.raises(patience.TakesLong):
+        updated(data, *hunk, "+x")
+    assert time.thread_time() - began < 0.6
 
 
 def test_many_hunks_that_stand_everywhere_are_given_up() -> None:

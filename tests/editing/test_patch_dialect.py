@@ -51,6 +51,11 @@ class TestSeveralPatches:
         patches = (replace("b", "b\nsecond"), replace("b", "b\nthird"))
         assert patched(b"a\nb\nc\n", *patches) == b"a\nb\nsecond\nthird\nc\n"
 
+    def test_what_is_put_after_a_text_comes_before_what_is_put_before_the_next(self) -> None:
+        patches = (replace("b\n", "before b\nb\n"), replace("a\n", "a\nafter a\n"))
+        for order in (patches, patches[::-1]):
+            assert patched(b"a\nb\n", *order) == b"a\nafter a\nbefore b\nb\n"
+
     def test_text_that_both_keep_at_their_edges_may_be_shared(self) -> None:
         patches = (replace("aXb", "aYb"), replace("bZc", "bWc"))
         assert patched(b"aXbZc", *patches) == b"aYbWc"

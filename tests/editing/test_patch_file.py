@@ -13,6 +13,7 @@ import pytest
 
 from memory_world import MemoryWorld, kinds
 from stet.wire.failures import Kind, Refused, refuse
+from stetd.editing import patience
 from stetd.editing.dialects import DIALECTS
 from stetd.editing.edits import Plan, SourceFile
 from stetd.editing.patch_file import dialect as patch_file
@@ -264,6 +265,21 @@ class TestLimits:
         data = b"    return None\n" * 5_000
         made = plan(data, change("    return None\n", "    return 1\n", near_line=4_321))
         assert [(4_321, 4_321)] == lines(made)
+
+    def test_near_line_takes_the_nearest_place_whatever_its_terminators(self) -> None:
+        data = b"x\n" * 3 + b"    return\n" + b"x\n" * 9 + b"    return\r\n" + b"x\n"
+        made = patched(data, change("    return\n", "    return 1\n", near_line=14))
+        assert data.replace(b"return\r\n", b"return 1\r\n") == made
+        assert lines(plan(data, change("    return\n", "    return 1\n", near_line=4))) == [(4, 4)]
+
+    def test_occurrences_count_whatever_their_terminators(self) -> None:
+        data = b"x\na\nx\r\nb\nx\n"
+        assert patched(data, change("x\n", "y\n", occurrence=2)) == b"x\na\ny\r\nb\nx\n"
+        assert patched(data, change("x\n", "y\n", occurrence=3)) == b"x\na\nx\r\nb\ny\n"
+
+    def test_near_line_keeps_nobody_waiting_where_the_text_stands_a_million_times(self) -> None:
+        with patience.limited(0.001), pytest.raises(patience.TakesLong):
+            plan(b"a" * 1_000_000, change("a", "b", near_line=2))
 
 
 class TestBackups:

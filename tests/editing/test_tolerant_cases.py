@@ -92,6 +92,30 @@ CASES = [
     ),
     # line_endings
     Case(
+        "a new line before a blank one keeps a terminator of its own",
+        b"a\rb\n\nc\n",
+        "a\nb\n",
+        "x\n",
+        b"x\r\n\nc\n",
+        Rung.LINE_ENDINGS,
+    ),
+    Case(
+        "a blank new line between a carriage return and a newline stays one",
+        b"a\rb\n\n",
+        "b\n",
+        "\n",
+        b"a\r\r\n\n",
+        Rung.EXACT,
+    ),
+    Case(
+        "a blank new line after a lone carriage return stays one",
+        b"a\rb\nc\n",
+        "a\nb\n",
+        "x\n\n",
+        b"x\r\rc\n",
+        Rung.LINE_ENDINGS,
+    ),
+    Case(
         "newlines match CRLF",
         b"a\r\nb\r\nc\r\n",
         "a\nb\n",

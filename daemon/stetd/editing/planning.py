@@ -2,7 +2,8 @@
 
 Two edits overlap when their changes do; the lines that an edit keeps are no change. Inside a line
 no such comparison is made: ``foo`` to ``foobar`` and to ``foobaz`` must not become ``foobarbaz``.
-Insertions at one place go in as the call lists them; the same text twice is an overlap.
+Insertions at one place go in as the call lists them, but what is put after a text comes before what
+is put before the next; the same text twice is an overlap.
 """
 
 from __future__ import annotations
@@ -87,8 +88,16 @@ def arrange(text: str, edits: Sequence[LocatedEdit]) -> Arrangement:
         else:
             for edit in _without_shared_edges(text, group):
                 changes.extend(_narrowed(text, edit))
-    # At one place insertions come first, by rank and then as the call lists them.
-    changes.sort(key=lambda each: (each.start, not each.inserts, each.rank, each.index))
+    of = {edit.index: edit for edit in edits}
+
+    def order(change: Change) -> tuple[int, ...]:
+        # At one place insertions come first: by rank, then those of edits that end there before
+        # those of edits that begin there, then as the call lists them.
+        at, edit = change.start, of[change.index]
+        side = (edit.end > at) + (edit.start >= at)
+        return at, not change.inserts, change.rank, side, change.index
+
+    changes.sort(key=order)
     return Arrangement(tuple(changes), (*_collisions(changes), *_repetitions(changes)))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
@@ -65,6 +65,20 @@ def split_lines(text: str) -> tuple[list[str], list[str]]:
 def whole_lines(text: str) -> list[str]:
     """The lines with their terminators."""
     return [content + end for content, end in zip(*split_lines(text), strict=True)]
+
+
+def joined(pieces: Iterable[str], before: str = "") -> str:
+    """Whole lines and texts in a row, after ``before``: each keeps a terminator of its own.
+
+    A ``\\n`` after a ``\\r`` would make one of two, and a blank line would be lost.
+    """
+    texts: list[str] = []
+    for piece in pieces:
+        if piece.startswith("\n") and before.endswith("\r"):
+            piece = "\r" + (piece if piece.startswith("\n\n") else piece[1:])
+        texts.append(piece)
+        before = texts[-1] or before
+    return "".join(texts)
 
 
 def adopt_terminators(text: str, terminator: str) -> str:

@@ -22,7 +22,7 @@ from stetd.editing.matching.line_replacement import Change
 from stetd.editing.matching.normal_forms import indentation_of, indentations_around
 from stetd.editing.matching.rungs import Rung
 from stetd.editing.paths import files_above
-from stetd.editing.text import Document, is_blank
+from stetd.editing.text import Document, is_blank, joined
 
 _SHIFTED = (Rung.INDENT, Rung.INDENT_TYPOGRAPHY)
 
@@ -220,13 +220,10 @@ def _text(document: Document, written: Sequence[Written]) -> str:
         last = next((piece for piece in reversed(pieces) if piece), "\n")
         if each.start == document.line_count and each.lines and last[-1] not in "\r\n":
             pieces.append(document.terminator_near(len(document.text)))
-        added, last = "".join(each.lines), next(filter(None, reversed(pieces)), "")
-        if added.startswith("\n") and last.endswith("\r"):
-            added = "\r" + added[1:]  # the two would become one terminator
-        pieces.append(added)
+        pieces += each.lines
         done = each.end
     pieces.append(document.text[_offset(document, done) :])
-    text = "".join(pieces)
+    text = joined(pieces)
     at_end = written and written[-1].end == document.line_count
     if at_end and written[-1].unended and text.endswith(written[-1].lines[-1]):
         return text.removesuffix("\n").removesuffix("\r")

@@ -179,8 +179,10 @@ def locate(
     Of several places the one nearest to ``near_line`` (from 1) is taken, but not by ``trim_edges``.
     """
     assert old, "BUG: an empty text stands everywhere"
-    found = _climb(document, old, new, _LADDER, near_line)
-    if isinstance(found, Match) and found.rung is Rung.EXACT and near_line is None:
+    unseen = rungs.terminators_are_unseen(document, old)
+    ladder = _LADDER[1:] if unseen and near_line is not None else _LADDER
+    found = _climb(document, old, new, ladder, near_line)
+    if isinstance(found, Match) and found.rung is Rung.EXACT and unseen:
         found = _unless_terminators_decide(document, found, old)
     if isinstance(found, Match) and _is_applied(document, found, old, new):
         return None
@@ -193,9 +195,7 @@ def locate(
 
 
 def _unless_terminators_decide(document: Document, match: Match, old: str) -> Match | Several:
-    """An exact match, unless the text stands elsewhere with other terminators: they aren't seen."""
-    if "\n" not in old or "\r" in old or "\r" not in document.text or document.eol != "mixed":
-        return match
+    """An exact match, unless the text stands elsewhere with other terminators."""
     places = rungs.line_endings(Search(document, old))
     if len(places) == 1:
         return match
@@ -288,10 +288,11 @@ def written_at(
         literal=literal,
         change=place.change,
         around=around,
+        before=document.text[max(0, place.start - 1) : place.start],
     )
-    before = document.text[max(0, place.start - 1) : place.start]
-    if text is not None and text.startswith("\n") and before == "\r":
-        return "\r" + text[1:]  # the two would become one terminator
+    ends_line = document.text.endswith(_ENDS, 0, place.end)
+    if text and text.endswith("\r") and ends_line and document.text.startswith("\n", place.end):
+        return text + "\n"  # the two would become one terminator
     return text
 
 

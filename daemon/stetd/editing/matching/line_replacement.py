@@ -14,7 +14,7 @@ import msgspec
 from rapidfuzz.distance import LCSseq
 
 from stetd.editing.matching.normal_forms import INDENTATION, indentation_of
-from stetd.editing.text import common_ends, is_blank, split_lines
+from stetd.editing.text import common_ends, is_blank, joined, split_lines
 
 _LIKELY_UNITS = range(2, 5)
 _LARGEST_UNIT = 8
@@ -80,7 +80,7 @@ class Change(msgspec.Struct, frozen=True):
             if not all(line.startswith(take) for line in new):
                 return None
             kept = [line[len(take) :] for line in new]
-            if self._in_another_unit(new, around):
+            if self._in_another_unit(new, around) or self._is_one_line_that_lacks_it(new):
                 return None
             if not self._foreign(kept, around):
                 return [put + line for line in kept]
@@ -101,6 +101,12 @@ class Change(msgspec.Struct, frozen=True):
         return [
             line if is_blank(line) else next(following) + line.lstrip(INDENTATION) for line in lines
         ]
+
+    def _is_one_line_that_lacks_it(self, new: Sequence[str]) -> bool:
+        """Whether the place's indentation may be missing in the only old line alone."""
+        put = self.verbatim and self.verbatim[1]
+        there = self.place[0]
+        return len(self.text) == 1 and bool(put) and all(line.startswith(there) for line in new)
 
     def _in_another_unit(self, new: Sequence[str], around: Sequence[str]) -> bool:
         """Whether the new lines seem to descend by another unit, to between the file's levels."""
@@ -234,11 +240,13 @@ def replacement(
     literal: bool = False,
     change: Change | None = None,
     around: Sequence[str] = (),
+    before: str = "",
 ) -> str | None:
     """The text to write over ``matched``; None when a line can't get the ``change`` of indentation.
 
     ``terminator``: of the file's line in which the match ends. ``literal``: ``\\r\\n`` and ``\\r``
     of the new text stay. ``forgiven``: its final terminator falls away, as the file lacks it.
+    ``before``: what stands before the match, if only its last character.
     """
     contents, given_ends = split_lines(new)
     old_lines = split_lines(old)[0]
@@ -257,10 +265,11 @@ def replacement(
     if forgiven and ends:
         ends[-1] = ""
     found += missing
-    return "".join(
+    lines = (
         (content if origin is None else found[origin]) + end
         for origin, content, end in zip(shared, contents, ends, strict=True)
     )
+    return joined(lines, before)
 
 
 def _only_first_lacks_indentation(change: Change, contents: Sequence[str]) -> bool:

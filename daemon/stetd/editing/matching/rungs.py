@@ -5,7 +5,7 @@ Below ``line_endings`` a text needs a line that is not blank; where indentation 
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -147,6 +147,12 @@ def _exact_places(document: Document, wanted: str) -> Iterator[Place]:
     return (place for place in places if not split(place.start) and not split(place.end))
 
 
+def terminators_are_unseen(document: Document, wanted: str) -> bool:
+    """Whether the text may have other terminators where it is meant: who reads it sees none."""
+    unseen = "\n" in wanted and "\r" not in wanted and "\r" in document.text
+    return unseen and document.eol == "mixed"
+
+
 def line_endings(search: Search) -> list[Place]:
     """The text with every terminator, in it and in the file, taken as ``\\n``."""
     document = search.document
@@ -269,7 +275,8 @@ def nth_place(document: Document, wanted: str, number: int) -> tuple[Rung, Place
     """Occurrence ``number`` (from 1) of ``wanted``: exact, or if none is, but for line endings."""
     count = 0
     lines: list[int] = []
-    for place in _exact_places(document, wanted):
+    unseen = terminators_are_unseen(document, wanted)
+    for place in () if unseen else _exact_places(document, wanted):
         count += 1
         if count == number:
             return Rung.EXACT, place
@@ -292,11 +299,15 @@ def nearest(search: Search, rung: Rung, places: Sequence[Place], line: int) -> l
     if len(places) >= PLACES:
         if rung is not Rung.EXACT or "\r" in search.document.text:
             return list(places)
-        places = list(_exact_places(search.document, search.wanted))
         starts = [*search.document.line_starts, len(search.document.text)]
         middle = starts[min(line, len(starts)) - 1]
-        at = bisect_left([place.start for place in places], middle)
-        places = places[max(0, at - 2) : at + 2]  # two before the line, two in or after it
+        before, after = deque[Place](maxlen=2), list[Place]()  # two are enough of either
+        for place in _exact_places(search.document, search.wanted):
+            patience.go_on()
+            (before if place.start < middle else after).append(place)
+            if len(after) == 2:
+                break
+        places = [*before, *after]
     return nearest_of(search.document, places, line)
 
 
@@ -351,8 +362,11 @@ class FileLines:
         bare_places = self.document.form(NormalForms).find_bare(run.bare, first)
         candidates = list(islice(bare_places, _CANDIDATES + 1))
         for rung, accepts in self._rungs(run) if candidates else ():
-            patience.go_on()
-            found = [place for place in candidates if accepts(place)]
+            found = []
+            for place in candidates:
+                patience.go_on()
+                if accepts(place):
+                    found.append(place)
             if found:
                 sure = len(candidates) <= _CANDIDATES and len(found) < PLACES
                 yield Found(rung, found[:PLACES], sure)
