@@ -381,3 +381,14 @@ def test_a_file_whose_place_a_link_took_is_read_as_it_was(site: Site) -> None:
         assert site.person.call("read", path=path, at=at)["text"] == f"{own}\n"
         blame = site.person.call("blame", path=path, at=at)
         assert (blame["path"], blame["lines"][0]["text"]) == (own, f"{own}\n")
+
+
+def test_a_file_below_a_directory_whose_place_a_link_took_is_read_as_it_was(site: Site) -> None:
+    site.overwrite("lib/a.txt", "one\n")
+    (site.root / "lib").rename(site.root / "moved")
+    (site.root / "lib").symlink_to("moved")
+    site.person.call("snapshot")
+    for at, own in (("HEAD~1", "lib/a.txt"), ("HEAD", "moved/a.txt")):
+        assert site.person.call("read", path="lib/a.txt", at=at)["text"] == "one\n"
+        assert site.person.call("blame", path="lib/a.txt", at=at)["path"] == own
+    assert site.person.call("read", path="lib/../lib/a.txt", at="HEAD")["text"] == "one\n"

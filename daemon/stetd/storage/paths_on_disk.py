@@ -203,6 +203,13 @@ class Resolver:
             parts = relative_parts(path, self._root, directory)
             return os.path.normpath("/" + "/".join(parts)).strip("/")
 
+    def as_written(self, path: str, directory: str = "") -> str:
+        """A request's path below the root, no link followed. Raises Refused."""
+        parts = relative_parts(path, self._root, directory)
+        for part in parts:
+            check_component(part, path)
+        return "/".join(parts)
+
     def _resolve_directly(self, path: str, parts: list[str], follow_last: bool) -> Target | None:
         """One ``openat2``; None where links or a lacking kernel need the walk."""
         if not parts:

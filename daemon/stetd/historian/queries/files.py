@@ -63,13 +63,17 @@ def read_file(place: Place, params: Read) -> ReadResult:
 
 
 def known_at(lookup: CommitLookup, place: Place, oid: str, path: str) -> tuple[str, Version | None]:
-    """The file that a request means at a commit; what is a link today may have been a file then."""
-    own = canonical(place, path, follow_last=False)
-    version = lookup.file_at(oid, own)
-    if version is None or version.git_mode == LINK:
-        own = canonical(place, path)
+    """The file that a request means at a commit.
+
+    What is a link today, in the path or at its end, may have been a directory or a file then.
+    """
+    written = place.worktree.resolver.as_written(path, place.directory)
+    for own in (written, canonical(place, path, follow_last=False)):
         version = lookup.file_at(oid, own)
-    return own, version
+        if version is not None and version.git_mode != LINK:
+            return own, version
+    own = canonical(place, path)
+    return own, lookup.file_at(oid, own)
 
 
 def no_such_file_at(path: str, oid: str) -> Refused:
