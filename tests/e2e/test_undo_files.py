@@ -299,6 +299,29 @@ def test_a_directory_in_the_way_is_a_conflict(site: Site) -> None:
     refused(site, edit, "a: later changes are in the way, so nothing was changed: this is a dir")
 
 
+def test_who_put_a_directory_in_a_files_place_is_named_though_it_is_taken_back_too(
+    site: Site,
+) -> None:
+    site.write("a", FIVE)
+    gone = delete(site, "a")
+    made = site.overwrite("a/below.txt", "x\n")["commit"]
+    for commits in ([gone], [gone, made]):
+        refusal = site.person.refusal("undo", commits=commits)
+        assert refusal.message.endswith(f" Changed since by: {made[:8]} (tester/conv-1).")
+        assert refusal.data["conflicts"][0]["commits"] == [made]
+    site.person.call("undo", commits=[made])
+    site.person.call("undo", commits=[gone])
+    assert site.bytes_of("a") == FIVE.encode()
+
+
+def test_who_put_a_file_in_a_directorys_place_is_named(site: Site) -> None:
+    site.write("dir/a.txt", FIVE)
+    gone = delete(site, "dir/a.txt")
+    (site.root / "dir").rmdir()
+    made = site.overwrite("dir", "a file\n")["commit"]
+    refused(site, gone, f"dir is not a directory. Changed since by: {made[:8]} (tester/conv-1).")
+
+
 def test_a_file_where_a_directory_is_needed_is_a_conflict(site: Site) -> None:
     site.write("dir/a.txt", FIVE)
     gone = delete(site, "dir/a.txt")

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import FileChange
+from stetd.editing.paths import directories_above
 from stetd.historian.index.history_index import HistoryIndex, newest_first
 from stetd.historian.index.keeping import PATIENCE_S, opened, replaced
 from stetd.historian.queries.commit_changes import (
@@ -32,6 +33,7 @@ from stetd.historian.queries.commit_changes import (
 from stetd.history.commit_rows import Wanted, meets
 from stetd.history.commits import StoredCommit
 from stetd.history.file_undoing import Version
+from stetd.history.objects import EMPTY_TREE
 from stetd.history.taking_back import FileDelta
 from stetd.history.undoing import is_edit
 from stetd.repository.rewritten import successors
@@ -44,6 +46,8 @@ _STEPS = re.compile(r"[0-9]{0,9}")
 _FULL_ID = re.compile(r"[0-9a-fA-F]{40}")
 #: Commits with a prefix that are looked for: enough to tell that it is ambiguous.
 _MOST_WITH_PREFIX = 100
+#: Files below a path that are looked for: enough to tell who made some.
+_MOST_AROUND = 20
 #: (git mode, blob id); None is no file.
 Known = tuple[int, str] | None
 
@@ -284,6 +288,16 @@ class CommitLookup:
                     return Touches(later, touch)
                 later.append(touch)
         return Touches(later, None)
+
+    def touching_since(self, since: str, *paths: str) -> set[str]:
+        """The commits after one that changed one of these files."""
+        return {touch.commit.oid for path in paths for touch in self.touches(path, since).later}
+
+    def around(self, path: str) -> list[str]:
+        """Files above a path, or some below it: it can't be a file beside them."""
+        tree = self.repository.commit(self.head).tree if self.head is not None else EMPTY_TREE
+        above = [each for each in directories_above(path) if self.entry(self.head, each)]
+        return [*above, *islice(self.repository.trees.below(tree, path), _MOST_AROUND)]
 
     # -- what commits did
 
