@@ -289,6 +289,17 @@ class CommitLookup:
                 later.append(touch)
         return Touches(later, None)
 
+    def took_back_all(self, taker: StoredCommit) -> bool:
+        """Whether no file was already as before all that a commit took back: it was left alone."""
+        changed: dict[str, tuple[Known, Known]] = {}
+        for each in reversed(self.find([o for o in taker.meta.reverts if self.number(o)])):
+            for path, before, after in self.tree_changes(each.commit):
+                changed[path] = (changed.get(path, (before,))[0], after)
+        return not any(
+            before != after and self.entry(taker.parent, path) == before
+            for path, (before, after) in changed.items()
+        )
+
     def touching_since(self, since: str, *paths: str) -> set[str]:
         """The commits after one that changed one of these files."""
         return {touch.commit.oid for path in paths for touch in self.touches(path, since).later}

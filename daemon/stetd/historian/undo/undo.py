@@ -105,9 +105,9 @@ def plan_rollback(
             return include_outside and not lookup.found_only(commit)
         return is_edit(meta) or meta.kind in TAKES_BACK
 
-    chosen = choose_for_rollback(lookup.after(to), passes)
+    chosen = choose_for_rollback(lookup.after(to), passes, sparing=lookup.took_back_all)
     if would_undo_twice(lookup, chosen) is not None:
-        chosen = choose_for_rollback(lookup.after(to), passes, sparing=False)
+        chosen = choose_for_rollback(lookup.after(to), passes, sparing=lambda _: False)
     if not chosen:
         outside = "" if include_outside else " Edits made outside are not counted."
         raise _nothing(
