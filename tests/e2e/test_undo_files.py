@@ -291,6 +291,36 @@ def test_a_private_file_that_a_person_removed_comes_back_private(site: Site, lin
     assert (site.root / "a.txt").lstat().st_mode == 0o100600
 
 
+@pytest.mark.parametrize(("plain", "private"), [(0o644, 0o600), (0o755, 0o600), (0o644, 0o700)])
+def test_permission_bits_come_and_go_with_a_move_that_is_taken_back_and_redone(
+    site: Site, plain: int, private: int
+) -> None:
+    site.write("a.txt", FIVE, plain)
+    tool = {"tool": "Bash", "use": "1"}
+    site.agent.call("observe", phase="before", **tool)
+    site.write("a.txt", FIVE + "6\n", private)
+    site.agent.call("observe", phase="after", **tool)
+    move(site, "a.txt", "b.txt")
+    for _ in range(2):
+        site.person.call("undo", last=2)
+        assert (site.root / "a.txt").lstat().st_mode & 0o777 == plain
+        site.person.call("redo")
+        assert (site.root / "b.txt").lstat().st_mode & 0o777 == private
+
+
+def test_permission_bits_that_a_shell_command_changed_with_the_name_come_back(site: Site) -> None:
+    site.write("a.txt", FIVE)
+    tool = {"tool": "Bash", "use": "1"}
+    site.agent.call("observe", phase="before", **tool)
+    (site.root / "a.txt").rename(site.root / "b.txt")
+    (site.root / "b.txt").chmod(0o600)
+    site.agent.call("observe", phase="after", **tool)
+    site.person.call("undo")
+    assert (site.root / "a.txt").lstat().st_mode & 0o777 == 0o644
+    site.person.call("redo")
+    assert (site.root / "b.txt").lstat().st_mode & 0o777 == 0o600
+
+
 def test_a_directory_in_the_way_is_a_conflict(site: Site) -> None:
     site.write("a", FIVE)
     edit = site.replace("a", "2\n", "TWO\n")["commit"]

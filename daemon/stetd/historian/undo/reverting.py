@@ -162,8 +162,9 @@ class Permissions:
     def take_back(self, meta: CommitMeta, now: Callable[[str], str | None]) -> None:
         """Add a commit that is older than those before. ``now``: where its files are."""
         self.recorded.update(meta.permissions)
+        old_names = {new: old for old, new in meta.moves}
         for then, before, after in meta.regraded:
-            path = now(then) or then
+            path = old_names.get(then) or now(then) or then
             self.recorded[path] = before
             self.regraded.setdefault(path, []).append((before, after))
 
