@@ -66,10 +66,14 @@ class WalkedHistory(CommitLookup):
             ):
                 yield commit
 
-    def candidates(self, wanted: Wanted, after: str | None) -> Iterator[Found]:
+    def candidates(
+        self, wanted: Wanted, after: str | None, paths: Sequence[str] = ()
+    ) -> Iterator[Found]:
+        paths = () if "" in paths else paths
         started = after is None
         for found in self.standing():
-            if started and meets(found.commit.meta, wanted):
+            touching = not paths or self.is_touching(found.commit, paths)
+            if started and touching and meets(found.commit.meta, wanted):
                 yield found
             started = started or found.commit.oid == after
         if not started:

@@ -15,6 +15,7 @@ import ctypes
 import errno
 import os
 import stat
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Self
 
@@ -203,12 +204,17 @@ class Resolver:
             parts = relative_parts(path, self._root, directory)
             return os.path.normpath("/" + "/".join(parts)).strip("/")
 
-    def as_written(self, path: str, directory: str = "") -> str:
-        """A request's path below the root, no link followed. Raises Refused."""
+    def meant(self, path: str, directory: str = "") -> Iterator[str]:
+        """What a request's path may mean to the history. Raises Refused.
+
+        A file of just this name, whatever is a link today; a link itself; what it leads to.
+        """
         parts = relative_parts(path, self._root, directory)
         for part in parts:
             check_component(part, path)
-        return "/".join(parts)
+        yield "/".join(parts)
+        yield self.canonical(path, directory, follow_last=False)
+        yield self.canonical(path, directory)
 
     def _resolve_directly(self, path: str, parts: list[str], follow_last: bool) -> Target | None:
         """One ``openat2``; None where links or a lacking kernel need the walk."""

@@ -216,9 +216,7 @@ class CommitLookup:
         """The edits that are not undone, newest first; None, no paths, or "" among them: of all."""
         wanted = Wanted(session=session, agent=agent)
         if paths and "" not in paths:
-            select = self.index.select
-            each = (select(replace(wanted, path=path), self.count) for path in set(paths))
-            numbers = newest_first(*each)
+            numbers = self._select(wanted, paths, self.count)
         else:
             numbers = self.index.edits(session=session, agent=agent, upto=self.count)
         for n in numbers:
@@ -227,10 +225,19 @@ class CommitLookup:
                 if is_edit(commit.meta) and meets(commit.meta, wanted):
                     yield commit
 
-    def candidates(self, wanted: Wanted, after: str | None) -> Iterator[Found]:
+    def _select(self, wanted: Wanted, paths: Sequence[str], upto: int) -> Iterator[int]:
+        if not paths or "" in paths:
+            return self.index.select(wanted, upto)
+        each = (self.index.select(replace(wanted, path=path), upto) for path in set(paths))
+        return newest_first(*each)
+
+    def candidates(
+        self, wanted: Wanted, after: str | None, paths: Sequence[str] = ()
+    ) -> Iterator[Found]:
         """The commits that may be wanted, newest first; each must be checked again.
 
-        ``after``: only those older than this one. Raises UnknownCursor.
+        ``after``: only those older than this one. ``paths``: that may have touched one of these;
+        none, or "" among them: any. Raises UnknownCursor.
         """
         upto = self.count
         if after is not None:
@@ -238,7 +245,7 @@ class CommitLookup:
             if number is None:
                 raise UnknownCursor
             upto = number - 1
-        return map(self.found, self.index.select(wanted, upto))
+        return map(self.found, self._select(wanted, paths, upto))
 
     def find(self, oids: Collection[str]) -> list[Found]:
         """These commits (full ids), newest first. Raises Refused (unknown_commit)."""

@@ -19,7 +19,7 @@ from stetd.history.file_undoing import Version
 from stetd.history.git_patch import likeness, lines
 from stetd.history.line_diffs import line_diff
 from stetd.history.objects import EMPTY_TREE, LINK, files_under, stored_tree
-from stetd.planning.file_reading import canonical, piece_of, read_now
+from stetd.planning.file_reading import meant, piece_of, read_now
 from stetd.repository.stored_objects import StoredObjects
 from stetd.state.reading_place import Place
 from stetd.storage.worktree import OnDisk, Worktree
@@ -67,13 +67,12 @@ def known_at(lookup: CommitLookup, place: Place, oid: str, path: str) -> tuple[s
 
     What is a link today, in the path or at its end, may have been a directory or a file then.
     """
-    written = place.worktree.resolver.as_written(path, place.directory)
-    for own in (written, canonical(place, path, follow_last=False)):
+    own, version = path, None
+    for own in meant(place, [path]):
         version = lookup.file_at(oid, own)
         if version is not None and version.git_mode != LINK:
-            return own, version
-    own = canonical(place, path)
-    return own, lookup.file_at(oid, own)
+            break
+    return own, version
 
 
 def no_such_file_at(path: str, oid: str) -> Refused:
@@ -98,7 +97,7 @@ def diff(place: Place, params: Diff) -> DiffResult:
 def _diff(lookup: CommitLookup, place: Place, params: Diff) -> DiffResult:
     repository = lookup.repository
     before = _tree_of(lookup, "HEAD" if params.from_ is None else params.from_)
-    paths = [canonical(place, path) for path in params.paths or []]
+    paths = list(meant(place, params.paths or ()))
     if params.to is not None:
         changed = repository.trees.changed(before, _tree_of(lookup, params.to))
         changes = _with_renames(repository, [PathChange(*change) for change in changed])

@@ -135,8 +135,8 @@ def _in_session(session: str | None, word: str = "in") -> str:
 
 def _paths_of(workspace: Workspace, call: EditCall) -> list[str]:
     """The paths that a call is about, as the history spells them; none: all of them."""
-    resolver = workspace.worktree.resolver
-    return [resolver.canonical(path, call.directory) for path in call.params.get("paths") or []]
+    meant = workspace.worktree.resolver.meant
+    return [each for path in call.params.get("paths") or [] for each in meant(path, call.directory)]
 
 
 # -- undo
