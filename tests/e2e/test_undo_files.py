@@ -49,6 +49,18 @@ def refused(site: Site, commit: str, reason: str, kind: str = "conflict") -> Non
 # -- moved since
 
 
+def test_edits_of_a_file_whose_deletion_is_taken_back_with_them_mean_that_file(site: Site) -> None:
+    """Though another was moved to its name after that, and on to a third."""
+    site.write("a.txt", FIVE)
+    site.write("b.txt", "b\n")
+    edit = site.replace("a.txt", "2\n", "TWO\n")["commit"]
+    gone = delete(site, "a.txt")
+    move(site, "b.txt", "a.txt")
+    move(site, "a.txt", "c.txt")
+    site.person.call("undo", commits=[gone, edit])
+    assert files(site) == {"a.txt": FIVE.encode(), "c.txt": b"b\n"}
+
+
 def test_moved_since_the_edit_is_taken_back_under_the_new_name(site: Site) -> None:
     site.write("a.txt", FIVE)
     edit = site.replace("a.txt", "2\n", "TWO\n")["commit"]
