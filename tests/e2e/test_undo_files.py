@@ -49,6 +49,18 @@ def refused(site: Site, commit: str, reason: str, kind: str = "conflict") -> Non
 # -- moved since
 
 
+def test_a_file_that_a_rollback_brought_back_under_its_old_name_is_undone_there(
+    site: Site,
+) -> None:
+    made = site.overwrite("a.txt", FIVE)["commit"]
+    move(site, "a.txt", "b.txt")
+    site.person.call("undo", commits=[made])
+    site.person.call("rollback", to=made)
+    assert files(site) == {"a.txt": FIVE.encode()}
+    site.person.call("undo", commits=[made])
+    assert files(site) == {}
+
+
 def test_edits_of_a_file_whose_deletion_is_taken_back_with_them_mean_that_file(site: Site) -> None:
     """Though another was moved to its name after that, and on to a third."""
     site.write("a.txt", FIVE)

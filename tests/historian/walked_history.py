@@ -104,7 +104,14 @@ class WalkedHistory(CommitLookup):
 
     def steps_back(self, chosen: Sequence[StoredCommit]) -> list[StoredCommit]:
         wanted = {commit.oid for commit in chosen}
-        later = [c for c in self.after(chosen[-1].oid) if c.meta.moves or c.oid in wanted]
+        takers = {each.commit.oid: each.undone_by for each in self.standing()}
+
+        def moved(commit: StoredCommit) -> bool:
+            taker = takers[commit.oid]
+            back = taker is None or self.repository.commit(taker).meta.moves
+            return bool(commit.meta.moves and back)
+
+        later = [c for c in self.after(chosen[-1].oid) if moved(c) or c.oid in wanted]
         return [*later, chosen[-1]]
 
     def touches(self, path: str, since: str) -> Touches:

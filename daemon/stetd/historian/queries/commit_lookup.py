@@ -277,9 +277,16 @@ class CommitLookup:
         return islice(self.repository.walk(self.head), self.count - self._known(oid))
 
     def steps_back(self, chosen: Sequence[StoredCommit]) -> list[StoredCommit]:
-        """The chosen commits (newest first) among those that moved files since, newest first."""
+        """The chosen commits (newest first) among those that moved files since, newest first.
+
+        Not those whose moves are undone by a commit that moved nothing back: the file was gone.
+        """
         wanted = {n: commit for commit in chosen if (n := self.number(commit.oid)) is not None}
-        moved = self.index.moving(min(wanted), self.count)
+        moving = self.index.moving(min(wanted), self.count)
+        takers = {n: taker for n in moving if (taker := self.undone_by(n)) is not None}
+        moved = [
+            n for n in moving if n not in takers or self.repository.commit(takers[n]).meta.moves
+        ]
         return [wanted.get(n) or self.commit(n) for n in sorted({*wanted, *moved}, reverse=True)]
 
     def touches(self, path: str, since: str) -> Touches:
