@@ -404,3 +404,36 @@ def test_a_file_whose_place_a_link_took_is_read_as_it_was(site: Site) -> None:
         assert site.person.call("read", path=path, at=at)["text"] == f"{own}\n"
         blame = site.person.call("blame", path=path, at=at)
         assert (blame["path"], blame["lines"][0]["text"]) == (own, f"{own}\n")
+
+
+def test_a_file_below_a_directory_whose_place_a_link_took_is_read_as_it_was(site: Site) -> None:
+    site.overwrite("lib/a.txt", "one\n")
+    (site.root / "lib").rename(site.root / "moved")
+    (site.root / "lib").symlink_to("moved")
+    site.person.call("snapshot")
+    for at, own in (("HEAD~1", "lib/a.txt"), ("HEAD", "moved/a.txt")):
+        assert site.person.call("read", path="lib/a.txt", at=at)["text"] == "one\n"
+        assert site.person.call("blame", path="lib/a.txt", at=at)["path"] == own
+    assert site.person.call("read", path="lib/../lib/a.txt", at="HEAD")["text"] == "one\n"
+
+
+def test_a_path_means_the_link_that_stands_there_too(site: Site) -> None:
+    site.overwrite("other.txt", "o\n")
+    first = site.overwrite("a.txt", "a\n")["commit"]
+    tool = {"tool": "Bash", "use": "1"}
+    site.agent.call("observe", phase="before", **tool)
+    (site.root / "a.txt").unlink()
+    (site.root / "a.txt").symlink_to("other.txt")
+    linked = site.agent.call("observe", phase="after", **tool)["commit"]
+    logged = [each["commit"] for each in site.log(path="a.txt")]
+    assert logged[:2] == [linked, first]
+    assert logged == [each["commit"] for each in site.log()]  # and what it leads to
+    pages = [site.log(path="a.txt", limit=1, cursor=each) for each in logged[:-1]]
+    assert [page[0]["commit"] for page in pages] == logged[1:]
+    changed = site.person.call("diff", **{"from": first, "to": "HEAD"}, paths=["a.txt"])["files"]
+    assert [each["path"] for each in changed] == ["a.txt"]
+    exported = site.person.call("export", paths=["a.txt"], format="jsonl")["content"]
+    assert linked in exported
+    for method, params in (("undo", {"last": 1}), ("rollback", {"to": first})):
+        result = site.person.call(method, **params, paths=["a.txt"], preview=True)
+        assert result["undone"] == [linked]

@@ -519,3 +519,44 @@ def test_a_file_that_gave_way_to_a_link_out_of_the_workspace_is_restored(site: S
     assert not (site.root / "a.txt").is_symlink()
     assert site.bytes_of("a.txt") == b"one\n"
     assert outside.read_text() == "others'\n"
+
+
+@pytest.mark.parametrize("others", [False, True])
+def test_rollback_leaves_no_file_whose_making_was_undone_after_it_was_deleted(
+    site: Site, others: bool
+) -> None:
+    """The undo had found no file any more, so it does not stand for taking the file away."""
+    start = site.overwrite("a.txt", "one\n")["commit"]
+    patch = "*** Begin Patch\n*** Add File: b.txt\n+b\n%s*** End Patch"
+    more = "*** Update File: a.txt\n@@\n-one\n+two\n" if others else ""
+    made = site.agent.call("apply_patch", input=patch % more)["commit"]
+    gone = "*** Begin Patch\n*** Delete File: b.txt\n*** End Patch"
+    deleted = site.another("conv-2").call("apply_patch", input=gone)["commit"]
+    undone = site.person.call("undo", commits=[made])["commit"]
+    result = site.person.call("rollback", to=start)
+    assert result["undone"] == [undone, deleted, made]
+    assert not (site.root / "b.txt").exists()
+    assert site.bytes_of("a.txt") == b"one\n"
+    site.person.call("redo")
+    assert not (site.root / "b.txt").exists()
+
+
+def test_rollback_keeps_what_a_person_wrote_where_an_edit_was_undone_under_a_new_name(
+    site: Site,
+) -> None:
+    start = site.overwrite("a.txt", "one\ntwo\n")["commit"]
+    edit = site.replace("a.txt", "one", "ONE")["commit"]
+    patch = "*** Begin Patch\n*** Update File: a.txt\n*** Move to: b.txt\n*** End Patch"
+    moved = site.agent.call("apply_patch", input=patch)["commit"]
+    site.person.call("undo", commits=[edit])
+    site.write("b.txt", "mine\ntwo\n")
+    assert site.person.call("rollback", to=start)["undone"] == [moved]
+    assert site.bytes_of("a.txt") == b"mine\ntwo\n"
+
+
+def test_rollback_has_nothing_to_do_for_edits_that_an_undo_took_back_together(site: Site) -> None:
+    start = site.overwrite("a.txt", "one\n")["commit"]
+    site.overwrite("b.txt", "b\n")
+    site.agent.call("apply_patch", input="*** Begin Patch\n*** Delete File: b.txt\n*** End Patch")
+    site.person.call("undo", last=2)
+    assert site.person.refusal("rollback", to=start).kind == "nothing_to_undo"

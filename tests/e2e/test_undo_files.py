@@ -49,6 +49,30 @@ def refused(site: Site, commit: str, reason: str, kind: str = "conflict") -> Non
 # -- moved since
 
 
+def test_a_file_that_a_rollback_brought_back_under_its_old_name_is_undone_there(
+    site: Site,
+) -> None:
+    made = site.overwrite("a.txt", FIVE)["commit"]
+    move(site, "a.txt", "b.txt")
+    site.person.call("undo", commits=[made])
+    site.person.call("rollback", to=made)
+    assert files(site) == {"a.txt": FIVE.encode()}
+    site.person.call("undo", commits=[made])
+    assert files(site) == {}
+
+
+def test_edits_of_a_file_whose_deletion_is_taken_back_with_them_mean_that_file(site: Site) -> None:
+    """Though another was moved to its name after that, and on to a third."""
+    site.write("a.txt", FIVE)
+    site.write("b.txt", "b\n")
+    edit = site.replace("a.txt", "2\n", "TWO\n")["commit"]
+    gone = delete(site, "a.txt")
+    move(site, "b.txt", "a.txt")
+    move(site, "a.txt", "c.txt")
+    site.person.call("undo", commits=[gone, edit])
+    assert files(site) == {"a.txt": FIVE.encode(), "c.txt": b"b\n"}
+
+
 def test_moved_since_the_edit_is_taken_back_under_the_new_name(site: Site) -> None:
     site.write("a.txt", FIVE)
     edit = site.replace("a.txt", "2\n", "TWO\n")["commit"]
@@ -291,12 +315,65 @@ def test_a_private_file_that_a_person_removed_comes_back_private(site: Site, lin
     assert (site.root / "a.txt").lstat().st_mode == 0o100600
 
 
+@pytest.mark.parametrize(("plain", "private"), [(0o644, 0o600), (0o755, 0o600), (0o644, 0o700)])
+def test_permission_bits_come_and_go_with_a_move_that_is_taken_back_and_redone(
+    site: Site, plain: int, private: int
+) -> None:
+    site.write("a.txt", FIVE, plain)
+    tool = {"tool": "Bash", "use": "1"}
+    site.agent.call("observe", phase="before", **tool)
+    site.write("a.txt", FIVE + "6\n", private)
+    site.agent.call("observe", phase="after", **tool)
+    move(site, "a.txt", "b.txt")
+    for _ in range(2):
+        site.person.call("undo", last=2)
+        assert (site.root / "a.txt").lstat().st_mode & 0o777 == plain
+        site.person.call("redo")
+        assert (site.root / "b.txt").lstat().st_mode & 0o777 == private
+
+
+def test_permission_bits_that_a_shell_command_changed_with_the_name_come_back(site: Site) -> None:
+    site.write("a.txt", FIVE)
+    tool = {"tool": "Bash", "use": "1"}
+    site.agent.call("observe", phase="before", **tool)
+    (site.root / "a.txt").rename(site.root / "b.txt")
+    (site.root / "b.txt").chmod(0o600)
+    site.agent.call("observe", phase="after", **tool)
+    site.person.call("undo")
+    assert (site.root / "a.txt").lstat().st_mode & 0o777 == 0o644
+    site.person.call("redo")
+    assert (site.root / "b.txt").lstat().st_mode & 0o777 == 0o600
+
+
 def test_a_directory_in_the_way_is_a_conflict(site: Site) -> None:
     site.write("a", FIVE)
     edit = site.replace("a", "2\n", "TWO\n")["commit"]
     (site.root / "a").unlink()
     site.write("a/below.txt", "x\n")
     refused(site, edit, "a: later changes are in the way, so nothing was changed: this is a dir")
+
+
+def test_who_put_a_directory_in_a_files_place_is_named_though_it_is_taken_back_too(
+    site: Site,
+) -> None:
+    site.write("a", FIVE)
+    gone = delete(site, "a")
+    made = site.overwrite("a/below.txt", "x\n")["commit"]
+    for commits in ([gone], [gone, made]):
+        refusal = site.person.refusal("undo", commits=commits)
+        assert refusal.message.endswith(f" Changed since by: {made[:8]} (tester/conv-1).")
+        assert refusal.data["conflicts"][0]["commits"] == [made]
+    site.person.call("undo", commits=[made])
+    site.person.call("undo", commits=[gone])
+    assert site.bytes_of("a") == FIVE.encode()
+
+
+def test_who_put_a_file_in_a_directorys_place_is_named(site: Site) -> None:
+    site.write("dir/a.txt", FIVE)
+    gone = delete(site, "dir/a.txt")
+    (site.root / "dir").rmdir()
+    made = site.overwrite("dir", "a file\n")["commit"]
+    refused(site, gone, f"dir is not a directory. Changed since by: {made[:8]} (tester/conv-1).")
 
 
 def test_a_file_where_a_directory_is_needed_is_a_conflict(site: Site) -> None:

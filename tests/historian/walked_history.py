@@ -66,10 +66,14 @@ class WalkedHistory(CommitLookup):
             ):
                 yield commit
 
-    def candidates(self, wanted: Wanted, after: str | None) -> Iterator[Found]:
+    def candidates(
+        self, wanted: Wanted, after: str | None, paths: Sequence[str] = ()
+    ) -> Iterator[Found]:
+        paths = () if "" in paths else paths
         started = after is None
         for found in self.standing():
-            if started and meets(found.commit.meta, wanted):
+            touching = not paths or self.is_touching(found.commit, paths)
+            if started and touching and meets(found.commit.meta, wanted):
                 yield found
             started = started or found.commit.oid == after
         if not started:
@@ -100,7 +104,14 @@ class WalkedHistory(CommitLookup):
 
     def steps_back(self, chosen: Sequence[StoredCommit]) -> list[StoredCommit]:
         wanted = {commit.oid for commit in chosen}
-        later = [c for c in self.after(chosen[-1].oid) if c.meta.moves or c.oid in wanted]
+        takers = {each.commit.oid: each.undone_by for each in self.standing()}
+
+        def moved(commit: StoredCommit) -> bool:
+            taker = takers[commit.oid]
+            back = taker is None or self.repository.commit(taker).meta.moves
+            return bool(commit.meta.moves and back)
+
+        later = [c for c in self.after(chosen[-1].oid) if moved(c) or c.oid in wanted]
         return [*later, chosen[-1]]
 
     def touches(self, path: str, since: str) -> Touches:

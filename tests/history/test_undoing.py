@@ -185,7 +185,7 @@ def choose(
     """As planning does: sparing if it can be."""
     chosen = choose_for_rollback(reversed(later), passes)
     if history.twice([c.oid for c in chosen]):
-        return choose_for_rollback(reversed(later), passes, sparing=False)
+        return choose_for_rollback(reversed(later), passes, sparing=lambda _: False)
     return chosen
 
 

@@ -16,7 +16,7 @@ A commit says everything that CONTRACT.md 5 asks for:
     Stet-Reverts: <commit id>        (one line for each commit taken back)
     Stet-Flagged: .envrc             (one line for each protected file that was changed)
     Stet-Permissions: 600 <path>     (only where Git's file modes lose something)
-    Stet-Regraded: 600 644 <path>    (only where that changed in a file that stays)
+    Stet-Regraded: 600 644 <path>    (where that changed in a file that stays or is moved)
     Stet-Directory: src/new          (one line for each directory that the call made)
     Stet-Moved: ["src/a.py","src/b.py"]     (one line for each file moved: from, to)
     Stet-Excluded: M .env            (one line for each file changed that is not to be kept)

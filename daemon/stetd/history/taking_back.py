@@ -64,7 +64,7 @@ class Whereabouts:
             self._now[old] = there
 
     def forget(self, *paths: str) -> None:
-        """From here on back, these paths mean themselves: a move of theirs was taken back."""
+        """From here on back, these paths mean themselves: what moved or removed them is undone."""
         for path in paths:
             self._now.pop(path, None)
 
@@ -115,7 +115,9 @@ class TakingBack:
         return self.files[path]
 
     def _change_back(self, delta: FileDelta) -> FileConflict | None:
-        path = delta.path if delta.after is None else self.where.now(delta.path)
+        if delta.after is None:  # it comes back under its own name, whatever was moved there since
+            self.where.forget(delta.path)
+        path = self.where.now(delta.path)
         now = self._at(path) if path is not None else None
         merged = take_back_file(path or delta.path, delta.before, delta.after, now, self.merge)
         if isinstance(merged, FileConflict):

@@ -29,7 +29,8 @@ the commit that has to be taken back first (:func:`undone_twice`).
 A rollback takes back what came after a commit and passes its filters, newest first: edits that
 stand, and undos, redos and rollbacks too, because what they took back stood at that commit. One
 that concerns nothing but edits that the rollback is about can stay as it is: they are undone in
-the end, whatever it says of them.
+the end, whatever it says of them. But not if it left one of their files alone, which was as before
+them at the time: an edit between them that is taken back, too, would bring their change back.
 """
 
 from __future__ import annotations
@@ -103,13 +104,13 @@ def choose_for_rollback(
     later: Iterable[StoredCommit],
     passes: Callable[[StoredCommit], bool],
     *,
-    sparing: bool = True,
+    sparing: Callable[[StoredCommit], bool] = lambda _: True,
 ) -> list[StoredCommit]:
     """What a rollback takes back of the commits after its ``to``, both newest first.
 
     ``passes``: whether a commit is one that the rollback is about (its filters and kinds).
-    ``sparing``: what concerns only such commits stays; without it, all that stands is taken
-    back step by step, which for a rollback without filters undoes nothing twice.
+    ``sparing``: whether one that concerns only such commits may stay; where none may, all that
+    stands is taken back step by step, which for a rollback without filters undoes nothing twice.
     """
     commits = list(later)
     concerned = {commit.oid for commit in commits if passes(commit)}
@@ -121,7 +122,7 @@ def choose_for_rollback(
             continue
         takes_back = commit.meta.kind in TAKES_BACK
         stays = takes_back and not any(others.get(oid, True) for oid in commit.meta.reverts)
-        if commit.oid in concerned and not (sparing and stays):
+        if commit.oid in concerned and not (stays and sparing(commit)):
             chosen.append(commit)
         elif takes_back:
             undone.update(commit.meta.reverts)

@@ -285,7 +285,7 @@ class _Sealing:
             peer=call.peer,
             flagged=tuple(path for path in sorted(own) if self.protection.covers(path)),
             permissions=permissions_left(images),
-            regraded=regraded(images),
+            regraded=regraded(images, moves),
             directories=self._made_directories(own),
             moves=tuple(moves),
             version=__version__,

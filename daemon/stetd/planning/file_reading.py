@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterable, Iterator
 
 from stet.wire.failures import Kind, refuse
 from stet.wire.results import ReadResult
@@ -71,6 +72,7 @@ def content_now(place: Place, path: str) -> tuple[str, bytes, str]:
     return target.path, found.data, f"{stat.S_IMODE(found.mode):o}"
 
 
-def canonical(place: Place, path: str, *, follow_last: bool = True) -> str:
-    """A request's path as the history spells it. It need not exist any more."""
-    return place.worktree.resolver.canonical(path, place.directory, follow_last=follow_last)
+def meant(place: Place, paths: Iterable[str]) -> Iterator[str]:
+    """What a request's paths may mean to the history."""
+    for path in paths:
+        yield from place.worktree.resolver.meant(path, place.directory)

@@ -60,14 +60,21 @@ class StoredTrees:
 
     def find(self, tree: str, path: str) -> tuple[int, str] | None:
         """(git mode, id) of the blob or link at a path; None if there is none."""
+        return _file(self._entry(tree, path))
+
+    def below(self, tree: str, path: str) -> Iterator[str]:
+        """The files in a directory at a path, and in those below it."""
+        directory = _tree(self._entry(tree, path))
+        return (name for name, _, _ in self.changed(None, directory, f"{path}/"))
+
+    def _entry(self, tree: str, path: str) -> Entry | None:
         *parents, name = path.split("/")
         for parent in parents:
-            child = find_in(self._content(tree), parent)
-            if child is None or child.mode != TREE:
+            child = _tree(find_in(self._content(tree), parent))
+            if child is None:
                 return None
-            tree = child.oid
-        entry = find_in(self._content(tree), name)
-        return (entry.mode, entry.oid) if entry is not None and entry.mode != TREE else None
+            tree = child
+        return find_in(self._content(tree), name)
 
     def changed(
         self, old: str | None, new: str | None, prefix: str = ""

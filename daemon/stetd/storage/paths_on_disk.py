@@ -15,6 +15,7 @@ import ctypes
 import errno
 import os
 import stat
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Self
 
@@ -202,6 +203,18 @@ class Resolver:
                 raise
             parts = relative_parts(path, self._root, directory)
             return os.path.normpath("/" + "/".join(parts)).strip("/")
+
+    def meant(self, path: str, directory: str = "") -> Iterator[str]:
+        """What a request's path may mean to the history. Raises Refused.
+
+        A file of just this name, whatever is a link today; a link itself; what it leads to.
+        """
+        parts = relative_parts(path, self._root, directory)
+        for part in parts:
+            check_component(part, path)
+        yield "/".join(parts)
+        yield self.canonical(path, directory, follow_last=False)
+        yield self.canonical(path, directory)
 
     def _resolve_directly(self, path: str, parts: list[str], follow_last: bool) -> Target | None:
         """One ``openat2``; None where links or a lacking kernel need the walk."""

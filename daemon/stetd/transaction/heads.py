@@ -144,12 +144,21 @@ def permissions_left(
 
 
 def regraded(
-    triples: Iterable[tuple[str, Image | None, Image | None]],
+    triples: Sequence[tuple[str, Image | None, Image | None]],
+    moves: Iterable[tuple[str, str]] = (),
 ) -> tuple[tuple[str, int, int], ...]:
-    """The files (path, before, after) whose permission bits changed in a way Git can't say."""
+    """The files (path, before, after) whose permission bits changed in a way Git can't say.
+
+    Those that were moved, too, under their new names.
+    """
+    old_names = {new: old for old, new in moves}
+    befores = {path: before for path, before, _ in triples}
     bits = [
         (path, stat.S_IMODE(before.mode), stat.S_IMODE(after.mode))
-        for path, before, after in triples
+        for path, before, after in [
+            (path, befores.get(old_names[path]) if path in old_names else before, after)
+            for path, before, after in triples
+        ]
         if before is not None
         and after is not None
         and stat.S_ISREG(before.mode)

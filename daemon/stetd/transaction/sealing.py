@@ -89,6 +89,13 @@ def seal(
             outside_id = history.add_outside(outside, subject)
         touched: dict[str, Image | None] = {work.target.path: work.after for work in changed}
         images = [(w.target.path, w.before.image if w.before else None, w.after) for w in changed]
+        moves = tuple(
+            (f.old_path, f.target.path)
+            for f in draft.files
+            if f.old_path
+            and found.get(f.old_path)  # not one that this call created
+            and not (excludes(f.old_path) or excludes(f.target.path))
+        )
         meta = CommitMeta(
             kind=draft.kind,
             time=time,
@@ -102,15 +109,9 @@ def seal(
             reverts=draft.reverts,
             flagged=tuple(draft.flagged),
             permissions=permissions_left(images),
-            regraded=regraded(images),
+            regraded=regraded(images, moves),
             directories=_missing_directories(changed),
-            moves=tuple(
-                (f.old_path, f.target.path)
-                for f in draft.files
-                if f.old_path
-                and found.get(f.old_path)  # not one that this call created
-                and not (excludes(f.old_path) or excludes(f.target.path))
-            ),
+            moves=moves,
             excluded=tuple((_status(w), w.target.path) for w in changed if excludes(w.target.path)),
             version=__version__,
         )

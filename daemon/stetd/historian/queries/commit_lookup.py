@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from stet.wire.failures import Kind, Refused, refuse
 from stet.wire.results import FileChange
+from stetd.editing.paths import directories_above
 from stetd.historian.index.history_index import HistoryIndex, newest_first
 from stetd.historian.index.keeping import PATIENCE_S, opened, replaced
 from stetd.historian.queries.commit_changes import (
@@ -32,6 +33,7 @@ from stetd.historian.queries.commit_changes import (
 from stetd.history.commit_rows import Wanted, meets
 from stetd.history.commits import StoredCommit
 from stetd.history.file_undoing import Version
+from stetd.history.objects import EMPTY_TREE
 from stetd.history.taking_back import FileDelta
 from stetd.history.undoing import is_edit
 from stetd.repository.rewritten import successors
@@ -44,6 +46,8 @@ _STEPS = re.compile(r"[0-9]{0,9}")
 _FULL_ID = re.compile(r"[0-9a-fA-F]{40}")
 #: Commits with a prefix that are looked for: enough to tell that it is ambiguous.
 _MOST_WITH_PREFIX = 100
+#: Files below a path that are looked for: enough to tell who made some.
+_MOST_AROUND = 20
 #: (git mode, blob id); None is no file.
 Known = tuple[int, str] | None
 
@@ -212,9 +216,7 @@ class CommitLookup:
         """The edits that are not undone, newest first; None, no paths, or "" among them: of all."""
         wanted = Wanted(session=session, agent=agent)
         if paths and "" not in paths:
-            select = self.index.select
-            each = (select(replace(wanted, path=path), self.count) for path in set(paths))
-            numbers = newest_first(*each)
+            numbers = self._select(wanted, paths, self.count)
         else:
             numbers = self.index.edits(session=session, agent=agent, upto=self.count)
         for n in numbers:
@@ -223,10 +225,19 @@ class CommitLookup:
                 if is_edit(commit.meta) and meets(commit.meta, wanted):
                     yield commit
 
-    def candidates(self, wanted: Wanted, after: str | None) -> Iterator[Found]:
+    def _select(self, wanted: Wanted, paths: Sequence[str], upto: int) -> Iterator[int]:
+        if not paths or "" in paths:
+            return self.index.select(wanted, upto)
+        each = (self.index.select(replace(wanted, path=path), upto) for path in set(paths))
+        return newest_first(*each)
+
+    def candidates(
+        self, wanted: Wanted, after: str | None, paths: Sequence[str] = ()
+    ) -> Iterator[Found]:
         """The commits that may be wanted, newest first; each must be checked again.
 
-        ``after``: only those older than this one. Raises UnknownCursor.
+        ``after``: only those older than this one. ``paths``: that may have touched one of these;
+        none, or "" among them: any. Raises UnknownCursor.
         """
         upto = self.count
         if after is not None:
@@ -234,7 +245,7 @@ class CommitLookup:
             if number is None:
                 raise UnknownCursor
             upto = number - 1
-        return map(self.found, self.index.select(wanted, upto))
+        return map(self.found, self._select(wanted, paths, upto))
 
     def find(self, oids: Collection[str]) -> list[Found]:
         """These commits (full ids), newest first. Raises Refused (unknown_commit)."""
@@ -266,9 +277,16 @@ class CommitLookup:
         return islice(self.repository.walk(self.head), self.count - self._known(oid))
 
     def steps_back(self, chosen: Sequence[StoredCommit]) -> list[StoredCommit]:
-        """The chosen commits (newest first) among those that moved files since, newest first."""
+        """The chosen commits (newest first) among those that moved files since, newest first.
+
+        Not those whose moves are undone by a commit that moved nothing back: the file was gone.
+        """
         wanted = {n: commit for commit in chosen if (n := self.number(commit.oid)) is not None}
-        moved = self.index.moving(min(wanted), self.count)
+        moving = self.index.moving(min(wanted), self.count)
+        takers = {n: taker for n in moving if (taker := self.undone_by(n)) is not None}
+        moved = [
+            n for n in moving if n not in takers or self.repository.commit(takers[n]).meta.moves
+        ]
         return [wanted.get(n) or self.commit(n) for n in sorted({*wanted, *moved}, reverse=True)]
 
     def touches(self, path: str, since: str) -> Touches:
@@ -284,6 +302,27 @@ class CommitLookup:
                     return Touches(later, touch)
                 later.append(touch)
         return Touches(later, None)
+
+    def took_back_all(self, taker: StoredCommit) -> bool:
+        """Whether no file was already as before all that a commit took back: it was left alone."""
+        changed: dict[str, tuple[Known, Known]] = {}
+        for each in reversed(self.find([o for o in taker.meta.reverts if self.number(o)])):
+            for path, before, after in self.tree_changes(each.commit):
+                changed[path] = (changed.get(path, (before,))[0], after)
+        return not any(
+            before != after and self.entry(taker.parent, path) == before
+            for path, (before, after) in changed.items()
+        )
+
+    def touching_since(self, since: str, *paths: str) -> set[str]:
+        """The commits after one that changed one of these files."""
+        return {touch.commit.oid for path in paths for touch in self.touches(path, since).later}
+
+    def around(self, path: str) -> list[str]:
+        """Files above a path, or some below it: it can't be a file beside them."""
+        tree = self.repository.commit(self.head).tree if self.head is not None else EMPTY_TREE
+        above = [each for each in directories_above(path) if self.entry(self.head, each)]
+        return [*above, *islice(self.repository.trees.below(tree, path), _MOST_AROUND)]
 
     # -- what commits did
 

@@ -32,7 +32,7 @@ from stetd.history.git_patch import FileState, file_patch
 from stetd.history.line_diffs import unified_hunks
 from stetd.history.mailbox import message
 from stetd.history.undoing import FOUND
-from stetd.planning.file_reading import canonical
+from stetd.planning.file_reading import meant
 from stetd.repository.stored_objects import StoredObjects
 from stetd.state.reading_place import Place
 from stetd.transaction.parameters import Export
@@ -56,7 +56,7 @@ def exported(place: Place, asked: Export) -> ExportResult:
             raise _bad_cursor(asked.cursor)
         to, cursor = page.groups()
     wanted = filters(asked)
-    paths = [canonical(place, path) for path in asked.paths or ()]
+    paths = list(meant(place, asked.paths or ()))
 
     def run(lookup: CommitLookup) -> ExportResult:
         plan = _Plan(lookup, asked, wanted, paths, to, cursor)

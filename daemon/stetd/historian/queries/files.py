@@ -19,7 +19,7 @@ from stetd.history.file_undoing import Version
 from stetd.history.git_patch import likeness, lines
 from stetd.history.line_diffs import line_diff
 from stetd.history.objects import EMPTY_TREE, LINK, files_under, stored_tree
-from stetd.planning.file_reading import canonical, piece_of, read_now
+from stetd.planning.file_reading import meant, piece_of, read_now
 from stetd.repository.stored_objects import StoredObjects
 from stetd.state.reading_place import Place
 from stetd.storage.worktree import OnDisk, Worktree
@@ -63,12 +63,15 @@ def read_file(place: Place, params: Read) -> ReadResult:
 
 
 def known_at(lookup: CommitLookup, place: Place, oid: str, path: str) -> tuple[str, Version | None]:
-    """The file that a request means at a commit; what is a link today may have been a file then."""
-    own = canonical(place, path, follow_last=False)
-    version = lookup.file_at(oid, own)
-    if version is None or version.git_mode == LINK:
-        own = canonical(place, path)
+    """The file that a request means at a commit.
+
+    What is a link today, in the path or at its end, may have been a directory or a file then.
+    """
+    own, version = path, None
+    for own in meant(place, [path]):
         version = lookup.file_at(oid, own)
+        if version is not None and version.git_mode != LINK:
+            break
     return own, version
 
 
@@ -95,7 +98,7 @@ def diff(place: Place, params: Diff) -> DiffResult:
 def _diff(lookup: CommitLookup, place: Place, params: Diff) -> DiffResult:
     repository = lookup.repository
     before = _tree_of(lookup, "HEAD" if params.from_ is None else params.from_)
-    paths = [canonical(place, path) for path in params.paths or []]
+    paths = list(meant(place, params.paths or ()))
     if params.to is not None:
         changed = repository.trees.changed(before, _tree_of(lookup, params.to))
         changes = _with_renames(repository, [PathChange(*change) for change in changed])

@@ -14,7 +14,7 @@ from stetd.historian.queries.files import looking_back
 from stetd.history.checking import KINDS
 from stetd.history.commit_rows import Wanted, meets
 from stetd.history.commits import commit_info, rfc3339
-from stetd.planning.file_reading import canonical
+from stetd.planning.file_reading import meant
 from stetd.repository.references import named, pin_names
 from stetd.repository.stored_objects import MissingObject
 from stetd.state.reading_place import Place
@@ -58,11 +58,13 @@ def log(place: Place, params: Log) -> LogResult:
     grows. A search for a text that is found rarely, and not through the index, gives short or
     empty pages with a cursor, as do commits with very many files: nobody should wait long.
     """
-    path = canonical(place, params.path) or None if params.path is not None else None
-    wanted = replace(filters(params), path=path, text=params.text or None)
+    paths = list(meant(place, [params.path] if params.path is not None else []))
+    wanted = replace(filters(params), text=params.text or None)
     limit = params.limit or _DEFAULT_LIMIT
     try:
-        page = looking_back(place, lambda lookup: _page(lookup, wanted, limit, params.cursor))
+        page = looking_back(
+            place, lambda lookup: _page(lookup, wanted, paths, limit, params.cursor)
+        )
     except UnknownCursor as error:
         raise refuse(
             Kind.INVALID_PARAMS,
@@ -77,14 +79,16 @@ def log(place: Place, params: Log) -> LogResult:
     )
 
 
-def _page(lookup: CommitLookup, wanted: Wanted, limit: int, cursor: str | None) -> LogResult:
+def _page(
+    lookup: CommitLookup, wanted: Wanted, paths: list[str], limit: int, cursor: str | None
+) -> LogResult:
     page: list[CommitInfo] = []
     searched = files = 0
     last = cursor
-    for found in lookup.candidates(wanted, cursor):
+    for found in lookup.candidates(wanted, cursor, paths):
         if not meets(found.commit.meta, wanted):
             continue
-        if wanted.path is not None and not lookup.is_touching(found.commit, [wanted.path]):
+        if paths and not lookup.is_touching(found.commit, paths):
             continue
         if searched == _MOST_SEARCHED:
             return LogResult(page, last)

@@ -162,8 +162,9 @@ class Permissions:
     def take_back(self, meta: CommitMeta, now: Callable[[str], str | None]) -> None:
         """Add a commit that is older than those before. ``now``: where its files are."""
         self.recorded.update(meta.permissions)
+        old_names = {new: old for old, new in meta.moves}
         for then, before, after in meta.regraded:
-            path = now(then) or then
+            path = old_names.get(then) or now(then) or then
             self.recorded[path] = before
             self.regraded.setdefault(path, []).append((before, after))
 
@@ -224,14 +225,15 @@ def _in_the_way(
     standing: dict[str, list[StoredCommit]] = {}
     unrecorded: set[str] = set()
     for path in {each.path for each in conflicts}:
-        later = lookup.touches(path, chosen[-1].oid).later
-        others = {touch.commit.oid for touch in later} - own
-        found = lookup.find(others) if others else []
-        standing[path] = [each.commit for each in found if each.undone_by is None]
+        others = lookup.touching_since(chosen[-1].oid, path) - own
         try:
             differs = look(world, path) != lookup.file_at(lookup.head, path)
-        except InTheWay:
-            differs = True
+        except InTheWay:  # by commits of this call, too: another is to take them back before
+            around = lookup.around(path)
+            differs = not around
+            others |= lookup.touching_since(chosen[-1].oid, *around)
+        found = lookup.find(others) if others else []
+        standing[path] = [each.commit for each in found if each.undone_by is None]
         if differs:
             unrecorded.add(path)
     return conflict(conflicts, standing, unrecorded)

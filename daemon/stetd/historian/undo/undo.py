@@ -105,9 +105,9 @@ def plan_rollback(
             return include_outside and not lookup.found_only(commit)
         return is_edit(meta) or meta.kind in TAKES_BACK
 
-    chosen = choose_for_rollback(lookup.after(to), passes)
+    chosen = choose_for_rollback(lookup.after(to), passes, sparing=lookup.took_back_all)
     if would_undo_twice(lookup, chosen) is not None:
-        chosen = choose_for_rollback(lookup.after(to), passes, sparing=False)
+        chosen = choose_for_rollback(lookup.after(to), passes, sparing=lambda _: False)
     if not chosen:
         outside = "" if include_outside else " Edits made outside are not counted."
         raise _nothing(
@@ -135,8 +135,8 @@ def _in_session(session: str | None, word: str = "in") -> str:
 
 def _paths_of(workspace: Workspace, call: EditCall) -> list[str]:
     """The paths that a call is about, as the history spells them; none: all of them."""
-    resolver = workspace.worktree.resolver
-    return [resolver.canonical(path, call.directory) for path in call.params.get("paths") or []]
+    meant = workspace.worktree.resolver.meant
+    return [each for path in call.params.get("paths") or [] for each in meant(path, call.directory)]
 
 
 # -- undo
