@@ -333,8 +333,8 @@ def _tell(event: HookEvent, paths: list[str] | None, directory: str) -> list[str
                 raise _Warning(_LATE) from None
             return _result(line)
 
-        entered = ask(1, "hello", hello)["workspace"]
-        root: str = entered["root"]
+        entered = ask(1, "hello", hello)
+        root: str = entered["workspace"]["root"]
         own = None if paths is None else [path for path in paths if _is_own(path, entered)]
         if paths and not own:
             raise _Refused(f"it does not lie in {root}")
@@ -349,9 +349,9 @@ def _tell(event: HookEvent, paths: list[str] | None, directory: str) -> list[str
     return own or []
 
 
-def _is_own(path: str, workspace: dict[str, Any]) -> bool:
+def _is_own(path: str, entered: dict[str, Any]) -> bool:
     """Whether a file is of the workspace that hello has given, and of none inside that."""
-    root, inside = workspace["root"], workspace.get("inside", ())
+    root, inside = entered["workspace"]["root"], entered.get("inside", ())
     return _is_below(path, root) and not any(
         _is_below(path, os.path.join(root, each)) for each in inside
     )

@@ -200,23 +200,24 @@ class ServerInfo(msgspec.Struct, frozen=True):
 
 
 class WorkspaceRef(msgspec.Struct, frozen=True):
-    """A workspace's root and the path of its shadow repository. ``inside``: where below the root
-    other workspaces are, if there are any; what is in those belongs to them.
-    """
+    """A workspace's root and the path of its shadow repository."""
 
     root: str
     shadow: str
-    inside: list[str] | msgspec.UnsetType = msgspec.UNSET
 
 
 class HelloResult(msgspec.Struct, frozen=True):
-    """``workspace`` and ``session`` are None for a control connection without one."""
+    """``workspace`` and ``session`` are None for a control connection without one. ``inside``:
+    where below the workspace's root other workspaces are, if there are any; what is in those is
+    theirs.
+    """
 
     protocol: int
     server: ServerInfo
     workspace: WorkspaceRef | None
     session: str | None
     mode: str | None
+    inside: list[str] | msgspec.UnsetType = msgspec.UNSET
 
 
 class ClipboardInfo(msgspec.Struct, frozen=True):

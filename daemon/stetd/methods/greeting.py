@@ -123,8 +123,9 @@ def _enter(caller: Caller, hello: Hello, path: str, seen: _Seen | None) -> Hello
     caller.agent = agent or (session.agent if session else None)
     caller.greeted = True
     inside = sorted(path.rstrip("/") for path, _ in state.inside(workspace))
-    shown = WorkspaceRef(workspace.root, workspace.shadow, inside or UNSET)
-    return HelloResult(PROTOCOL, _SERVER, shown, name, state.effective_mode(session, workspace))
+    shown = WorkspaceRef(workspace.root, workspace.shadow)
+    mode = state.effective_mode(session, workspace)
+    return HelloResult(PROTOCOL, _SERVER, shown, name, mode, inside or UNSET)
 
 
 async def tools(_: Caller, wanted: ToolStyle) -> Tools:
