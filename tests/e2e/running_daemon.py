@@ -352,7 +352,15 @@ class Site:
         return fsck(self.shadow)
 
     def _once_written(self) -> None:
-        self.person.call("log", limit=1)  # answers only when everything it knows is in Git
+        # It answers only when everything it knows is in Git.
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                self.person.call("log", limit=1)
+                return
+            except Refusal as refusal:  # on a machine with much other work: not yet
+                if refusal.kind != "overloaded" or time.monotonic() > deadline:
+                    raise
 
     def picture(self) -> Picture:
         """Everything that a refused call must leave as it is."""

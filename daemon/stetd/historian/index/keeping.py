@@ -189,7 +189,7 @@ def _add_all(
     with closing(catch_up(index, repository, head)) as steps:
         for missing in steps:
             if time.monotonic() > deadline:
-                raise _not_ready(f"{missing} commits are still to be read")
+                raise _not_ready(f"commits that are still to be read: {missing}")
 
 
 def _not_ready(state: str) -> Refused:
