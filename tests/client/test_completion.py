@@ -154,14 +154,14 @@ class Terminal:
     def type(self, keys: str) -> None:
         os.write(self._terminal, keys.encode())
 
-    def read_until(self, text: str, seconds: float = 20) -> str:
+    def read_until(self, *texts: str, seconds: float = 20) -> str:
         said = ""
         deadline = time.monotonic() + seconds
         poll = select.poll()
         poll.register(self._terminal, select.POLLIN)
-        while text not in said:
+        while not all(text in said for text in texts):
             left = deadline - time.monotonic()
-            assert left > 0, f"{text!r} is not in {said!r}"
+            assert left > 0, f"{texts!r} are not in {said!r}"
             if poll.poll(left * 1000):
                 said += os.read(self._terminal, 65536).decode(errors="replace")
         return said
@@ -184,8 +184,7 @@ def test_bash_completes_at_a_tab(ws: Installation) -> None:
         shell.read_until("conv-1 ")
         shell.type("\x15stet show HEA\t")  # what it doesn't know stays
         shell.type("\x15stet show \t\t")
-        listed = shell.read_until("first seen: src/a.py")
-        assert "(bot/conv-1: patch src/gone.py: 1 edit)" in listed
+        shell.read_until("(bot/conv-1: patch src/gone.py: 1 edit)", "first seen: src/a.py)")
         shell.type("\x15stet blame src/go\t")
         shell.read_until("src/gone.py")
         shell.type("\x15stet blame src/a\t")
@@ -210,7 +209,7 @@ def test_zsh_completes_at_a_tab(ws: Installation) -> None:
         shell.type("\x15stet blame src/go\t")
         shell.read_until("ne.py")
         shell.type("\x15stet show \t")
-        assert "bot/conv-1: patch src/gone.py: 1 edit" in shell.read_until("first seen: src/a.py")
+        shell.read_until("bot/conv-1: patch src/gone.py: 1 edit", "first seen: src/a.py")
     finally:
         shell.type("\x03\x15exit\n")
         shell.close()
