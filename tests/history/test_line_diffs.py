@@ -123,6 +123,23 @@ def test_no_diff_is_longer_than_that_of_libgit2(pair: tuple[bytes, bytes], conte
     assert applied(before, hunks).rstrip(b"\n") == after.rstrip(b"\n")
 
 
+@pytest.mark.parametrize("blank", [1, 7])
+def test_of_several_changes_those_that_can_move_down_do(blank: int) -> None:
+    block = b"def f():\n    pass\n" + b"\n" * blank
+    before = b"a\nb\n" + block * 2 + b"c\nd\ne\nf\n"
+    after = before.replace(b"a\n", b"x\n").replace(block, block * 2, 1)
+    for one, two in ((before, after), (after, before)):
+        for tail in (b"", b"g\n" * 9):
+            texts = one + tail, two + tail
+            assert unified_hunks(*texts) == of_libgit2(*texts, 3)[0]
+
+
+def test_a_change_that_could_move_very_far_keeps_context_below_it() -> None:
+    before = b"a\nb\n" + b"\n" * 600 + b"z\n" * 9
+    after = b"x\nb\n" + b"\n" * 601 + b"z\n" * 9
+    assert unified_hunks(before, after).endswith(b"+\n \n \n \n")
+
+
 def test_git_applies_every_diff(tmp_path: Path) -> None:
     @given(PAIRS)
     @settings(max_examples=60, deadline=None)

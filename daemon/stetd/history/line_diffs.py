@@ -21,6 +21,8 @@ from stetd.history.objects import FILE, LINK, object_id
 
 #: Pairs of lines that are compared: the search takes as many bits, and some 8 ms.
 _MOST_PAIRS = 50_000_000
+#: Lines that a change moves down at most, into what both texts end with.
+_MOST_MOVED = 200
 #: A text with a NUL in its first bytes is none.
 _LOOKED_AT = 8000
 #: Bytes in which a difference is looked for at once.
@@ -187,15 +189,17 @@ def _compared(before: bytes, after: bytes, context: int) -> _Comparison:
     start = _back(before, head, context)
     above = _lines_of(before[start:head])
     old, new = _lines_of(before[head:old_end]), _lines_of(after[head:new_end])
-    # Down there a group can move. One that only went or only came stands where it belongs.
-    tail = _forward(before, old_end, context + (max(len(old), len(new)) if old and new else 0))
+    found = _changes(old, new)
+    # One that only went or only came stands where it belongs; of several the last can move on.
+    several = len(found) > 1
+    tail = _forward(before, old_end, context + (_MOST_MOVED if several else 0))
     below = _lines_of(before[old_end:tail])
     changes = [
         _Change(each.old + len(above), each.removed, each.new + len(above), each.added)
-        for each in _changes(old, new)
+        for each in found
     ]
     old, new = above + old + below, above + new + below
-    if len(changes) > 1:
+    if several:
         kept = context if tail < len(before) else 0  # what a hunk needs below it
         changes = _moved_down(changes, old[: len(old) - kept], new[: len(new) - kept])
     return _Comparison(before.count(b"\n", 0, start), start, old, new, changes)
