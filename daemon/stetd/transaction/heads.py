@@ -153,22 +153,16 @@ def regraded(
     """
     old_names = {new: old for old, new in moves}
     befores = {path: before for path, before, _ in triples}
-    bits = [
-        (path, stat.S_IMODE(before.mode), stat.S_IMODE(after.mode))
-        for path, before, after in [
-            (path, befores.get(old_names[path]) if path in old_names else before, after)
-            for path, before, after in triples
-        ]
-        if before is not None
-        and after is not None
-        and stat.S_ISREG(before.mode)
-        and stat.S_ISREG(after.mode)
-    ]
-    return tuple(
-        (path, old, new)
-        for path, old, new in bits
-        if old != new and not {old, new} <= set(_PLAIN_PERMISSIONS)
-    )
+    found = []
+    for path, before, after in triples:
+        if path in old_names:
+            before = befores.get(old_names[path])
+        if not (before and after and stat.S_ISREG(before.mode) and stat.S_ISREG(after.mode)):
+            continue
+        old, new = stat.S_IMODE(before.mode), stat.S_IMODE(after.mode)
+        if old != new and not {old, new} <= set(_PLAIN_PERMISSIONS):
+            found.append((path, old, new))
+    return tuple(found)
 
 
 def outside_changes(
