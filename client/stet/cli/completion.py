@@ -61,8 +61,8 @@ class _Finder(CompletionFinder):
     def quote_completions(
         self, completions: list[str], cword_prequote: str, last_wordbreak_pos: int | None
     ) -> list[str]:
-        """As above; bash, which shows nothing else, gets what they are behind them, where it has
-        several to show. It inserts what they have in common, which ends before that.
+        """As argcomplete does it. Bash shows words alone, so where there are several each gets what
+        it is behind it. What bash inserts is what they have in common, which ends before that.
         """
         what = self.get_display_completions()
         described = [what.get(each, "")[:60] for each in completions]
