@@ -103,6 +103,16 @@ def test_unknown_key_is_refused_with_its_line_and_the_nearest_option(tmp_path: P
     assert expected == fault(path)
 
 
+def test_case_does_not_keep_the_nearest_option_from_being_named(tmp_path: Path) -> None:
+    path = write(tmp_path, "MAX_FRAME = 4096\n")
+    assert fault(path).endswith("there is no option MAX_FRAME. Did you mean max_frame?")
+
+
+def test_a_limit_is_told_in_full(tmp_path: Path) -> None:
+    path = write(tmp_path, "max_frame = 99999999999\n")
+    assert "less than or equal to 4294967295 (not 99999999999)" in fault(path)
+
+
 def test_unknown_table_is_refused_with_its_line(tmp_path: Path) -> None:
     path = write(tmp_path, "max_frame = 4096\n[server]\nport = 1\n")
     assert fault(path).startswith(f"{path}, line 2: there is no option server. The options are: ")

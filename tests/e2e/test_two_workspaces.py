@@ -77,6 +77,7 @@ def test_of_nested_workspaces_hello_finds_the_innermost(shared_daemon: DaemonPro
         client = shared_daemon.agent()
         hello = client.call("hello", protocol=1, workspace=str(directory), session="conv-1")
         assert hello["workspace"] == {"root": str(site.root), "shadow": site.shadow}
+        assert hello.get("inside") == (["inner"] if site is outer else None)
     assert outer.shadow != inner.shadow
 
 
