@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from rapidfuzz.distance import LCSseq
+from rapidfuzz.distance import LCSseq, Postfix, Prefix
 
 from stetd.history.commit_rows import Hunk
 from stetd.history.git_patch import NO_ID, ended, patch_header, quoted
@@ -25,8 +25,6 @@ _MOST_PAIRS = 50_000_000
 _MOST_MOVED = 200
 #: A text with a NUL in its first bytes is none.
 _LOOKED_AT = 8000
-#: Bytes in which a difference is looked for at once.
-_PIECE = 256
 _LONGEST_HEADING = 80
 _LONE_RETURN = re.compile(rb"\r(?!\n)")
 _NO_NEWLINE = b"\n\\ No newline at end of file\n"
@@ -207,10 +205,8 @@ def _compared(before: bytes, after: bytes, context: int) -> _Comparison:
 
 def _differing(before: bytes, after: bytes) -> tuple[int, int, int]:
     """Where two texts begin to differ, and where they cease to, in bytes, by whole lines."""
-    shorter = min(len(before), len(after))
-    head = common_start(before, after, shorter)
-    head = before.rfind(b"\n", 0, head) + 1
-    same = common_end(before, after, shorter - head)
+    head = before.rfind(b"\n", 0, Prefix.similarity(before, after)) + 1
+    same = min(Postfix.similarity(before, after), min(len(before), len(after)) - head)
     old_end, new_end = len(before) - same, len(after) - same
     if not (_begins_line(before, old_end) and _begins_line(after, new_end)):
         newline = before.find(b"\n", old_end)
@@ -220,43 +216,6 @@ def _differing(before: bytes, after: bytes) -> tuple[int, int, int]:
 
 def _begins_line(data: bytes, at: int) -> bool:
     return at == 0 or data[at - 1] == 10
-
-
-def common_start(before: bytes, after: bytes, most: int, old: int = 0, new: int = 0) -> int:
-    """How many bytes two texts have alike, of ``most``, from ``old`` and ``new`` on."""
-    known, size = 0, _PIECE
-    while known < most:
-        size = min(size, most - known)
-        one = before[old + known : old + known + size]
-        two = after[new + known : new + known + size]
-        if one == two:
-            known, size = known + size, size * 4
-        elif size <= _PIECE:
-            differing = int.from_bytes(one, "little") ^ int.from_bytes(two, "little")
-            known += ((differing & -differing).bit_length() - 1) // 8
-            break
-        else:
-            size = _PIECE
-    return known
-
-
-def common_end(before: bytes, after: bytes, most: int) -> int:
-    """How many bytes two texts end with alike, of ``most``."""
-    known, size = 0, _PIECE
-    old_end, new_end = len(before), len(after)
-    while known < most:
-        size = min(size, most - known)
-        one = before[old_end - known - size : old_end - known]
-        two = after[new_end - known - size : new_end - known]
-        if one == two:
-            known, size = known + size, size * 4
-        elif size <= _PIECE:
-            differing = int.from_bytes(one) ^ int.from_bytes(two)
-            known += ((differing & -differing).bit_length() - 1) // 8
-            break
-        else:
-            size = _PIECE
-    return known
 
 
 def _back(data: bytes, at: int, lines: int) -> int:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 
-from stetd.history.line_diffs import common_start
+from rapidfuzz.distance import Prefix
+
 from stetd.history.objects import Entry
 
 _ENTRY = re.compile(rb"([0-7]+) ([^\0]+)\0(.{20})", re.DOTALL)
@@ -39,7 +40,7 @@ def find_in(content: bytes, name: str) -> Entry | None:
 
 def differing(old: bytes, new: bytes) -> tuple[dict[str, Entry], dict[str, Entry]]:
     """The entries of each tree that the other has not, or has otherwise; by name."""
-    at = _last_start(old, common_start(old, new, min(len(old), len(new))))
+    at = _last_start(old, Prefix.similarity(old, new))
     one, other = at, at
     olds: dict[str, Entry] = {}
     news: dict[str, Entry] = {}

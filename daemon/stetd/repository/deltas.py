@@ -11,7 +11,7 @@ both versions begin and end with is copied. What lies between is searched for bl
 
 from __future__ import annotations
 
-from stetd.history.line_diffs import common_end, common_start
+from rapidfuzz.distance import Postfix, Prefix
 
 #: A copy says at most so many bytes; it takes up to seven of its own.
 _LONGEST_COPY = 0xFFFF
@@ -24,9 +24,8 @@ _MOST_SEARCHED = 1 << 20
 
 def make_delta(base: bytes, content: bytes) -> bytes | None:
     """What makes ``content`` out of ``base``; None if it is not much shorter than that."""
-    shorter = min(len(base), len(content))
-    start = common_start(base, content, shorter)
-    end = common_end(base, content, shorter - start)
+    start = Prefix.similarity(base, content)
+    end = min(Postfix.similarity(base, content), min(len(base), len(content)) - start)
     stop, base_stop = len(content) - end, len(base) - end
     delta = bytearray(_size(len(base)) + _size(len(content)))
     _copy(delta, 0, start)
@@ -42,7 +41,10 @@ def make_delta(base: bytes, content: bytes) -> bytes | None:
             continue
         while at > pending and place > start and content[at - 1] == base[place - 1]:
             at, place = at - 1, place - 1
-        length = common_start(base, content, min(base_stop - place, stop - at), place, at)
+        length = Prefix.similarity(
+            base[place : min(place + _LONGEST_COPY, base_stop)],
+            content[at : min(at + _LONGEST_COPY, stop)],
+        )
         _insert(delta, content[pending:at])
         _copy(delta, place, length)
         at = pending = at + length
