@@ -244,6 +244,18 @@ def test_diff_tells_renames_as_git_does(site: Site) -> None:
     one = site.person.call("diff", **{"from": before, "to": "HEAD", "paths": ["same.txt"]})
     assert [each["path"] for each in one["files"]] == ["b/same.md"]
 
+    assert site.person.call("diff", **{"from": before}) == result
+    (site.root / "b/alike.md").rename(site.root / "c.md")  # as the history knows no c.md
+    site.write("b/same.md", "the same\nand more\nby hand\n")
+    now = site.person.call("diff", **{"from": before})
+    assert [(f["path"], f["status"], f.get("old_path")) for f in now["files"]] == [
+        ("alike.txt", "D", None),
+        ("b/same.md", "R", "same.txt"),
+        *((f["path"], f["status"], f.get("old_path")) for f in result["files"][2:]),
+    ]
+    assert "rename to b/same.md\nindex " in now["diff"]
+    assert "+by hand\n" in now["diff"]
+
 
 def test_diff_against_the_workspace_shows_what_was_done_since(site: Site) -> None:
     site.write("untouched.txt", "never edited by an agent\n")
@@ -270,8 +282,8 @@ def test_diff_against_the_workspace_shows_files_that_were_made_since(site: Site)
     site.write("untouched.txt", "never edited by an agent\n")
     result = site.person.call("diff", **{"from": first})
     told = [(each["status"], each["path"], each["added"]) for each in result["files"]]
-    assert told == [("A", "a.txt", 1), ("D", "m.txt", 0), ("A", "z.sh", 1)]
-    assert "new file mode 100755" in result["diff"]
+    assert told == [("A", "a.txt", 1), ("R", "z.sh", 0)]
+    assert "new mode 100755\nsimilarity index 100%\nrename from m.txt" in result["diff"]
     assert [
         each["path"]
         for each in site.person.call("diff", paths=["a.txt"], **{"from": first})["files"]

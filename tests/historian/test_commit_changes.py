@@ -53,7 +53,7 @@ def test_a_move_is_one_change_from_the_old_path(histories: Histories) -> None:
     histories.commit({"old/a": "1\n2\n"})
     oid = histories.commit({"old/a": None, "new/a": "1\n2\n3\n"}, moves=(("old/a", "new/a"),))
     [change] = changes_of(histories.repository, histories.repository.commit(oid))
-    told, diff = described(histories.repository, change)
+    told, diff = described(histories.repository.blob, change)
     assert ("R", "new/a", "old/a", 1, 0) == (
         told.status,
         told.path,
@@ -137,7 +137,7 @@ def test_files_too_large_to_compare_have_no_counts_until_asked(histories: Histor
     assert (None, None, None, None) == (scanned.text, *scanned.files[0][5:])
     assert ((), "subject 1") == rest
     [change] = changes_of(histories.repository, histories.repository.commit(oid))
-    assert 300_000 == described(histories.repository, change)[0].added
+    assert 300_000 == described(histories.repository.blob, change)[0].added
 
 
 def test_a_search_looks_in_changed_lines_and_messages_only(histories: Histories) -> None:

@@ -7,7 +7,7 @@ of its own unless something new stands there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from stet.wire.results import FileChange
@@ -24,6 +24,8 @@ _COMPARED_BYTES = 4 << 20
 _INDEXED_BYTES = 64 << 20
 #: The same of one part of a commit (of a file that has more, nothing is); and its files.
 _PART_BYTES, _PART_FILES = 1 << 20, 64
+#: Gives contents by their ids.
+Blobs = Callable[[str], bytes]
 
 
 class PathChange(NamedTuple):
@@ -77,17 +79,17 @@ def changes_of(repository: StoredObjects, commit: StoredCommit) -> Iterator[Path
 def counted(repository: StoredObjects, change: PathChange) -> FileChange:
     """One file as results tell it."""
     row = _uncompared(change)
-    added, removed = count_lines(*_contents(repository, row))
+    added, removed = count_lines(*_contents(repository.blob, row))
     return file_change(row._replace(added=added, removed=removed))
 
 
-def described(repository: StoredObjects, change: PathChange) -> tuple[FileChange, str]:
+def described(blob: Blobs, change: PathChange) -> tuple[FileChange, str]:
     """One file as results tell it, and its unified diff."""
     row = _uncompared(change)
     old_mode, mode = (side[0] if side else None for side in (change.before, change.after))
     diff = line_diff(
         row.path,
-        *_contents(repository, row),
+        *_contents(blob, row),
         old_path=row.old_path,
         modes=(old_mode, mode),
         ids=(row.before, row.after),
@@ -111,9 +113,8 @@ def file_change(row: FileRow) -> FileChange:
     )
 
 
-def _contents(repository: StoredObjects, row: FileRow) -> tuple[bytes | None, bytes | None]:
-    before = repository.blob(row.before) if row.before else None
-    return before, repository.blob(row.after) if row.after else None
+def _contents(blob: Blobs, row: FileRow) -> tuple[bytes | None, bytes | None]:
+    return blob(row.before) if row.before else None, blob(row.after) if row.after else None
 
 
 def commit_row(commit: StoredCommit) -> CommitRow:
@@ -165,7 +166,7 @@ def _file_row(repository: StoredObjects, change: PathChange) -> tuple[FileRow, s
     if row.before == row.after:
         return row._replace(added=0, removed=0, hunks=()), ""
     try:
-        before, after = _contents(repository, row)
+        before, after = _contents(repository.blob, row)
     except MissingObject:
         return row, None
     if len(before or b"") + len(after or b"") > _COMPARED_BYTES:
@@ -194,7 +195,7 @@ def has_text(
         files = [_uncompared(change) for change in changes_of(repository, commit)]
     return any(
         _side_has(repository, file, sought)
-        and text in compare_lines(*_contents(repository, file)).text
+        and text in compare_lines(*_contents(repository.blob, file)).text
         for file in files
     )
 

@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from stet.wire.failures import Kind, Refused, refuse
-from stet.wire.results import DiffResult, FileChange, ReadResult
-from stetd.historian.queries.commit_changes import PathChange, described
+from stet.wire.results import DiffResult, ReadResult
+from stetd.historian.queries.commit_changes import Blobs, PathChange, described
 from stetd.historian.queries.commit_lookup import CommitLookup, look_back
 from stetd.history.commits import rfc3339
 from stetd.history.file_undoing import Version
 from stetd.history.git_patch import likeness, lines
-from stetd.history.line_diffs import line_diff
 from stetd.history.objects import EMPTY_TREE, LINK, files_under, stored_tree
 from stetd.planning.file_reading import meant, piece_of, read_now
 from stetd.repository.stored_objects import StoredObjects
@@ -90,7 +89,7 @@ def diff(place: Place, params: Diff) -> DiffResult:
     """What differs between two commits, or between a commit and the workspace.
 
     Against the workspace the files of the commit and of the newest one are compared: the history
-    knows no others.
+    knows no others. There a move is told as one if both paths are asked for.
     """
     return looking_back(place, lambda lookup: _diff(lookup, place, params))
 
@@ -98,18 +97,23 @@ def diff(place: Place, params: Diff) -> DiffResult:
 def _diff(lookup: CommitLookup, place: Place, params: Diff) -> DiffResult:
     repository = lookup.repository
     before = _tree_of(lookup, "HEAD" if params.from_ is None else params.from_)
+    after = _tree_of(lookup, "HEAD" if params.to is None else params.to)
     paths = list(meant(place, params.paths or ()))
+    unrecorded: dict[str, bytes] = {}
+
+    def blob(oid: str) -> bytes:
+        return unrecorded[oid] if oid in unrecorded else repository.blob(oid)
+
     if params.to is not None:
-        changed = repository.trees.changed(before, _tree_of(lookup, params.to))
-        changes = _with_renames(repository, [PathChange(*change) for change in changed])
-        found = [
-            described(repository, change)
-            for change in changes
-            if concerns(paths, change.path)
-            or (change.old_path is not None and concerns(paths, change.old_path))
-        ]
+        changed = [PathChange(*each) for each in repository.trees.changed(before, after)]
     else:
-        found = _against_workspace(repository, place, before, _tree_of(lookup, "HEAD"), paths)
+        changed, unrecorded = _against_workspace(repository, place, before, after, paths)
+    found = [
+        described(blob, change)
+        for change in _with_renames(blob, changed)
+        if concerns(paths, change.path)
+        or (change.old_path is not None and concerns(paths, change.old_path))
+    ]
     return DiffResult("".join(text for _, text in found), [change for change, _ in found])
 
 
@@ -126,38 +130,28 @@ def _tree_of(lookup: CommitLookup, name: str) -> str:
 
 def _against_workspace(
     repository: StoredObjects, place: Place, before: str, head: str, paths: Sequence[str]
-) -> list[tuple[FileChange, str]]:
-    found = []
+) -> tuple[list[PathChange], dict[str, bytes]]:
+    """What changed from a tree, and the contents of it that the newest tree does not have."""
+    changed, unrecorded = list[PathChange](), dict[str, bytes]()
     load = repository.load_tree
     known: dict[str, tuple[int, str] | None] = {
         path: (mode, oid) for path, mode, oid in files_under(stored_tree(before, load), load)
     }
-    later = repository.trees.changed(before, head)
-    known.update({path: None for path, was, _ in later if was is None})
-    for path in sorted(known):
+    later = {path: (was, now) for path, was, now in repository.trees.changed(before, head)}
+    known.update({path: None for path, (was, _) in later.items() if was is None})
+    for path, was in known.items():
         if place.excludes(path) or not concerns(paths, path):
             continue
-        was = known[path]
-        now = present(place.worktree, path, place.max_file_bytes)
-        image = now.image if now is not None else None
-        if was == ((image.git_mode, image.oid) if image is not None else None):
+        found = present(place.worktree, path, place.max_file_bytes)
+        image = found.image if found is not None else None
+        now = (image.git_mode, image.oid) if image is not None else None
+        if was == now:
             continue
-        diff = line_diff(
-            path,
-            repository.blob(was[1]) if was else None,
-            now.data if now is not None else None,
-            modes=(was[0] if was else None, image.git_mode if image else None),
-        )
-        change = FileChange(
-            path=path,
-            status="A" if was is None else "M" if image else "D",
-            before=was[1] if was else None,
-            after=image.oid if image else None,
-            added=diff.added,
-            removed=diff.removed,
-        )
-        found.append((change, diff.text))
-    return found
+        changed.append(PathChange(path, was, now))
+        newest = later[path][1] if path in later else was
+        if found is not None and found.data is not None and now != newest:
+            unrecorded[found.oid] = found.data
+    return changed, unrecorded
 
 
 def present(worktree: Worktree, path: str, limit: int) -> OnDisk | None:
@@ -181,7 +175,7 @@ def present(worktree: Worktree, path: str, limit: int) -> OnDisk | None:
 # -- renames
 
 
-def _with_renames(repository: StoredObjects, changes: Sequence[PathChange]) -> list[PathChange]:
+def _with_renames(blob: Blobs, changes: Sequence[PathChange]) -> list[PathChange]:
     """The changes, by their paths; a deletion and an addition that are a rename are one.
 
     As in Git, half of the content must be the same; what is exactly the same goes first. Commits
@@ -191,14 +185,14 @@ def _with_renames(repository: StoredObjects, changes: Sequence[PathChange]) -> l
     gone = {c.path: c.before for c in changes if c.after is None and c.before is not None}
     new = {c.path: c.after for c in changes if c.before is None and c.after is not None}
     for pairs in (_same, _alike):
-        for old_path, path in list(pairs(repository, gone, new)):
+        for old_path, path in list(pairs(blob, gone, new)):
             if old_path in gone and path in new:
                 found[path] = PathChange(path, gone.pop(old_path), new.pop(path), old_path)
                 del found[old_path]
     return [found[path] for path in sorted(found)]
 
 
-def _same(_: StoredObjects, gone: _Files, new: _Files) -> Iterator[tuple[str, str]]:
+def _same(_: Blobs, gone: _Files, new: _Files) -> Iterator[tuple[str, str]]:
     """The paths of files that are exactly the same."""
     by_content: dict[tuple[int, str], list[str]] = {}
     for path, version in gone.items():
@@ -207,12 +201,12 @@ def _same(_: StoredObjects, gone: _Files, new: _Files) -> Iterator[tuple[str, st
         yield from [(by_content[version].pop(0), path)] if by_content.get(version) else []
 
 
-def _alike(repository: StoredObjects, gone: _Files, new: _Files) -> Iterator[tuple[str, str]]:
+def _alike(blob: Blobs, gone: _Files, new: _Files) -> Iterator[tuple[str, str]]:
     """The paths of the others that are alike, most alike first."""
     if not 0 < len(gone) * len(new) <= _MOST_PAIRS:
         return
-    before = {path: _lines(repository, version) for path, version in gone.items()}
-    after = {path: _lines(repository, version) for path, version in new.items()}
+    before = {path: _lines(blob, version) for path, version in gone.items()}
+    after = {path: _lines(blob, version) for path, version in new.items()}
     pairs = [
         (alike, old, path)
         for old in before
@@ -223,7 +217,7 @@ def _alike(repository: StoredObjects, gone: _Files, new: _Files) -> Iterator[tup
         yield old, path
 
 
-def _lines(repository: StoredObjects, version: tuple[int, str]) -> Counter[bytes]:
+def _lines(blob: Blobs, version: tuple[int, str]) -> Counter[bytes]:
     """The lines of a file; none of what is no text file of a sensible size."""
-    content = repository.blob(version[1]) if version[0] != LINK else b""
+    content = blob(version[1]) if version[0] != LINK else b""
     return lines(content) if len(content) <= _MOST_BYTES else Counter()

@@ -41,7 +41,7 @@ def show(place: Place, asked: Show) -> ShowResult:
 def show_found(lookup: CommitLookup, found: Found) -> ShowResult:
     """One commit with its diff."""
     changes = changes_of(lookup.repository, found.commit)
-    diff = "".join(described(lookup.repository, change)[1] for change in changes)
+    diff = "".join(described(lookup.repository.blob, change)[1] for change in changes)
     info = _commit_info(lookup, found)
     fields = {name: getattr(info, name) for name in CommitInfo.__struct_fields__}
     return ShowResult(**fields, diff=diff)
