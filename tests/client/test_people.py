@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -229,6 +230,19 @@ def test_a_daemon_that_listens_elsewhere_is_named_at_once(ws: Installation) -> N
     assert done.returncode == 3
     assert f"STET_RUNTIME_DIR={ws.base}/run stet stop" in done.stderr
     assert time.monotonic() - began < 20  # it took thirty
+
+
+def test_a_daemon_that_listens_elsewhere_is_not_told_to_be_killed(ws: Installation) -> None:
+    other = {"STET_RUNTIME_DIR": ws.base + "/other"}
+    ws.stet("status")
+    stop, doctor = ws.stet("stop", **other), ws.stet("doctor", "--json", **other)
+
+    assert stop.returncode == 3
+    assert f"STET_RUNTIME_DIR={ws.base}/run stet stop" in stop.stderr
+    (wrong,) = [each for each in json.loads(doctor.stdout)["findings"] if not each["ok"]]
+    assert wrong["check"] == "daemon"
+    assert wrong["mend"] == f"export STET_RUNTIME_DIR={ws.base}/run"
+    assert ws.stet("status").returncode == 0
 
 
 def test_errors_speak_of_commands(ws: Installation) -> None:

@@ -22,7 +22,7 @@ from stet.cli.usage import Arguments
 from stet.errors import StetError
 from stet.service import systemd, unit_files
 from stet.service.socket_path import config_path
-from stet.service.spawn import Endpoint, holder
+from stet.service.spawn import Endpoint, elsewhere, holder
 from stet.service.unit_files import HARDENED, MARKER, NAMES, SERVICE, SOCKET
 from stet.terminal.spans import Line, Span, plural, size, visible
 
@@ -93,9 +93,10 @@ def _daemon(endpoint: Endpoint, directory: str) -> Iterator[Finding]:
         ) as session:
             status, workspaces = session.status(), session.workspace_list().workspaces
     except stet.StetError as error:
-        pid = holder(endpoint)
+        pid, where = holder(endpoint), elsewhere(endpoint)
         # It may be killed at any time: what it answered is safe, the rest is settled at the start.
         mend = START if pid is None else f"kill -9 {pid}; {START}"
+        mend = f"export STET_RUNTIME_DIR={shlex.quote(where)}" if where else mend
         yield Finding("daemon", False, error.message, mend)
         return
     again = f"kill {status.pid}; {START}"

@@ -81,6 +81,14 @@ def reach(endpoint: Endpoint, *, start: bool) -> socket.socket:
     connected = connect(endpoint)
     if connected is not None:
         return connected
+    # Over ssh, in cron and with sudo other variables are set.
+    where = elsewhere(endpoint)
+    if where is not None:
+        raise DaemonUnreachable(
+            f"stetd (process {holder(endpoint)}) uses the state directory {endpoint.state} and "
+            f"listens in {where}, but this command looks in {endpoint.runtime}. Set "
+            f"STET_RUNTIME_DIR={where}, or end that one: STET_RUNTIME_DIR={where} stet stop"
+        )
     if not start:
         raise DaemonUnreachable(
             f"no stet daemon answers at {endpoint.path}. Start one with: stet status"
@@ -139,15 +147,6 @@ def turn_to_start(endpoint: Endpoint) -> Iterator[None]:
 
 def _start_and_connect(endpoint: Endpoint) -> socket.socket:
     deadline = time.monotonic() + START_SECONDS
-    # Over ssh, in cron and with sudo other variables are set.
-    other = holder(endpoint)
-    where = _listens_in(other) if other is not None else None
-    if where is not None and where != os.path.realpath(endpoint.runtime):
-        raise DaemonUnreachable(
-            f"stetd (process {other}) uses the state directory {endpoint.state} and listens in "
-            f"{where}, but this command looks in {endpoint.runtime}. Set STET_RUNTIME_DIR={where}, "
-            f"or end that one: STET_RUNTIME_DIR={where} stet stop"
-        )
     while True:
         pid, log_start = _start(endpoint)
         connected = _wait_for(endpoint, pid, deadline)
@@ -192,6 +191,13 @@ def holder(endpoint: Endpoint) -> int | None:
         if is_running(pid) and _is_daemon(pid):
             return pid
     return None
+
+
+def elsewhere(endpoint: Endpoint) -> str | None:
+    """Another runtime directory, in which the daemon of this state directory listens."""
+    pid = holder(endpoint)
+    where = _listens_in(pid) if pid is not None else None
+    return None if where == os.path.realpath(endpoint.runtime) else where
 
 
 def _listens_in(pid: int) -> str | None:
