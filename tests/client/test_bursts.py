@@ -57,6 +57,21 @@ outside  2 changes  21 min ago
   00000001  first seen: src/a.py  +1 -1"""
 
 
+def test_a_file_that_its_line_does_not_say_all_about_has_one_below() -> None:
+    moved = FileChange("src/b.py", "R", "1", "2", 1, 1, old_path="src/a.py")
+    shown = [
+        commit(9, 59, files=[moved], message="apply_patch src/b.py: 1 edit"),
+        commit(8, 59, files=[FileChange("src/a.py", "D", "1", None, 0, 2)]),
+        commit(7, 59, kind="snapshot", message="snapshot: 9 files, 1 changed"),
+        commit(6, 59, kind="undo", message="undo 4f3c2a1b patch src/a.py: 1 edit"),
+    ]
+    diffs = dict.fromkeys((each.commit for each in shown), DIFF.format("src/b.py", "x", "y"))
+    lines = ["".join(span.text for span in line) for line in page(shown, diffs, NOW, 80)]
+
+    below = [line.strip() for line in lines if line.startswith(" " * 12)]
+    assert below == ["R src/a.py -> src/b.py  +1 -1", "D src/a.py  -2", "M src/a.py  +1 -1"]
+
+
 def test_a_narrow_line_strikes_out_what_was_undone_and_names_nothing_else() -> None:
     undone = commit(4, 58, reverted_by="9" * 40)
     wide, narrow = (edit_line(undone, "+ print(1)", width) for width in (80, 34))

@@ -303,10 +303,17 @@ def edit_lines(commit: CommitInfo, diff: str, width: int, *, stat: bool = False)
     if stat:
         for change in commit.files:
             yield (_BELOW, *stat_line(change, width - 12))
-    elif len(commit.files) > 1:
+    elif not _says_all(commit):
         said = msgspec.structs.replace(commit, reverted_by=None)
         for line in list(details(said, width - 12, said=0))[bool(why) :]:
             yield (_BELOW, *line)
+
+
+def _says_all(commit: CommitInfo) -> bool:
+    """Whether an edit's line says all of what a list of its files would."""
+    if commit.kind != "edit":
+        return len(commit.files) <= 1 and _names_its_files(commit)
+    return len(commit.files) == 1 and commit.files[0].status in "AM"
 
 
 def edit_line(commit: CommitInfo, changed: str | None, width: int) -> Line:
