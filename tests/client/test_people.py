@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
-import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +27,9 @@ FILE = "one\ntwo\nthree\n"
 def ws() -> Iterator[Installation]:
     with installation() as own:
         own.stet("init")
+        with stet.connect(own.workspace, session="b", agent="bot", endpoint=own.endpoint()) as s:
+            s.patch("gone by now.txt", [stet.overwrite(FILE)])
+            s.apply_patch("*** Begin Patch\n*** Delete File: gone by now.txt\n*** End Patch\n")
         with stet.connect(own.workspace, session="c", agent="bot", endpoint=own.endpoint()) as s:
             s.patch("a.txt", [stet.overwrite(FILE)])
             s.patch("a.txt", [stet.replace("two", "2")])
@@ -190,11 +193,21 @@ def test_yesterday_is_a_day_before_today() -> None:
     assert moment("2026-11-01") == "2026-11-01"
 
 
-def test_a_file_in_place_of_a_commit_is_told_apart(ws: Installation) -> None:
-    done = ws.stet("undo", "a.txt")
+@pytest.mark.parametrize("command", ["undo", "redo", "rollback", "show", "diff", "pin p"])
+def test_a_file_in_place_of_a_commit_is_told_apart(ws: Installation, command: str) -> None:
+    for words in ("a.txt", "gone by now.txt"):
+        done = ws.stet(*command.split(), words)
 
-    assert done.returncode == 2
-    assert "stet undo --last 1 --path a.txt" in done.stderr
+        assert done.returncode == 2
+        assert f"stet undo --last 1 --path {shlex.quote(words)};" in done.stderr
+    assert "there is no such commit" in ws.stet(*command.split(), "nowhere.txt").stderr
+
+
+def test_a_pin_of_the_name_of_a_file_is_a_commit(ws: Installation) -> None:
+    ws.json("pin", "a.txt", "HEAD")
+    assert ws.json("show", "a.txt") == ws.json("show", "HEAD")
+    assert ws.json("undo", "a.txt", "--preview")["undone"] == [ws.json("show", "a.txt")["commit"]]
+    ws.stet("pin", "--delete", "a.txt")
 
 
 def test_no_history_of_a_file_says_whether_there_is_one(ws: Installation) -> None:
@@ -284,7 +297,7 @@ def test_files_are_looked_for_where_a_command_acts(ws: Installation) -> None:
     assert ws.stet("-C", "sub", "patch", "--path", "b.txt", "in.json").stderr == ""
     assert ws.text("sub/b.txt") == "b\nmore\n"
     assert ws.stet("-C", "sub", "clip", "set", "b", "b.txt", STET_SESSION="e").stderr == ""
-    assert "b.txt is a file. To undo" in ws.stet("-C", "sub", "undo", "b.txt").stderr
+    assert "b.txt is a path and no commit. To" in ws.stet("-C", "sub", "undo", "b.txt").stderr
     ws.write("sub/a..b", "")
     assert ws.stet("-C", "sub", "export", "a..b").stderr == ""
     assert ws.stet("undo").returncode == 0

@@ -18,7 +18,7 @@ import msgspec
 import stet
 from stet.calls import Call
 from stet.cli.output import Output
-from stet.cli.usage import Arguments
+from stet.cli.usage import Arguments, UsageError
 from stet.session.methods import TIMEOUT
 from stet.terminal.spans import Line
 
@@ -92,11 +92,13 @@ def agreed(question: str, otherwise: str = "Nothing was changed.") -> bool:
 def commit_named(session: stet.Session, word: str) -> str:
     """A commit as people write it (``@``, ``HEAD^``, ``4f3c~2``), as the daemon takes it.
 
-    Raises StetError where there is none so far back.
+    Raises StetError where there is none so far back, UsageError for a path of the history.
     """
     found = _STEPS.fullmatch(word)
     base = found["base"] if found else word
     base = "HEAD" if base == "@" else base
+    if not re.fullmatch("HEAD|[0-9a-f]{4,40}", base):
+        _check_pin(session, base)
     if found is None:
         return base
     steps = sum(
@@ -111,3 +113,23 @@ def commit_named(session: stet.Session, word: str) -> str:
             raise stet.UnknownCommit(f"{word}: the history does not go back so far")
         commit = parent
     return commit or base
+
+
+def _check_pin(session: stet.Session, name: str) -> None:
+    try:
+        session.show(name)
+    except stet.UnknownCommit as error:
+        try:
+            edits = session.log(name, limit=1).commits
+        except stet.StetError:  # no path, either
+            edits = []
+        if not edits:
+            raise
+        import shlex
+
+        path = shlex.quote(name)
+        raise UsageError(
+            f"{name} is a path and no commit. To undo its newest edit: stet undo --last 1 --path "
+            f"{path}; to make a file what it was: stet restore {path} --at COMMIT; what differs: "
+            f"stet diff -- {path}; its edits: stet log {path}"
+        ) from error

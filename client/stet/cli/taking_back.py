@@ -14,7 +14,6 @@ import collections
 import datetime
 import itertools
 import os
-import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -46,7 +45,7 @@ def undo(arguments: Arguments, output: Output) -> None:
     if arguments.commits and arguments.last is not None:
         raise UsageError("undo takes commits or --last N, not both")
     with asking.person(arguments) as session:
-        commits = _commits(session, arguments)
+        commits = [asking.commit_named(session, each) for each in arguments.commits]
 
         def call(*, preview: bool) -> Call[EditResult]:
             return calls.undo(
@@ -73,7 +72,7 @@ def undo(arguments: Arguments, output: Output) -> None:
 def redo(arguments: Arguments, output: Output) -> None:
     """Take undos back, so that the edits that they took back hold again."""
     with asking.person(arguments) as session:
-        commits = _commits(session, arguments)
+        commits = [asking.commit_named(session, each) for each in arguments.commits]
         call = calls.redo(commits or None, message=arguments.message, preview=arguments.preview)
         _take_back(session, call, arguments, output, "redo", "Redone")
 
@@ -106,20 +105,6 @@ def restore(arguments: Arguments, output: Output) -> None:
     if result is not None:
         lines = render.edited(result, preview=arguments.preview, show_diff=output.diff)
         output.lines(lines, long=True)
-
-
-def _commits(session: stet.Session, arguments: Arguments) -> list[str]:
-    """The commits that were named. Raises UsageError for a file that was named instead."""
-    words: list[str] = arguments.commits
-    for word in words:
-        path = os.path.join(arguments.directory, word)
-        if os.path.exists(path) and not re.fullmatch("[0-9a-f]{4,40}", word):
-            raise UsageError(
-                f"{word} is a file. To undo the newest edit of it: stet undo --last 1 --path {word}"
-                f"; to make it what it was: stet restore {word} --at COMMIT; its edits: stet log "
-                f"{word}"
-            )
-    return [asking.commit_named(session, word) for word in words]
 
 
 def _take_back(
