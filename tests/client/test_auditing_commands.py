@@ -60,7 +60,9 @@ def test_what_was_expected_and_is_not_there(live: Installation) -> None:
     run = live.stet("verify", "--expect", "ab" * 20)
     assert run.returncode == 1
     assert f"does not have commit {'ab' * 20}" in run.stdout
-    assert live.stet("verify", "--expect", "HEAD").returncode == 1
+    wrong = live.stet("verify", "--expect", "HEAD")
+    assert wrong.returncode == 1
+    assert wrong.stderr.startswith("stet: --expect is the id of a commit, or at least 12 digits")
 
 
 def test_pins_are_set_listed_used_and_deleted(live: Installation) -> None:

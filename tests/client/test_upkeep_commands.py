@@ -48,6 +48,16 @@ def test_a_snapshot_says_what_it_took_and_left_out(ws: Installation) -> None:
     assert "before" in ws.stet("log").stdout
 
 
+def test_what_there_is_one_of_is_told_as_one() -> None:
+    with installation() as own:
+        own.stet("init")
+        own.write("a.txt", "a\n")
+        assert "  1 file, 2 bytes: 1 added, " in own.stet("snapshot").stdout
+        assert own.stet("log", "--oneline").stdout[9:] == "snapshot: 1 file, 1 changed\n"
+        assert own.stet("verify").stdout.startswith("The history is whole: 1 commit and 3 objects.")
+        assert "history: 1 commit of 1 workspace, " in own.stet("doctor").stdout
+
+
 def test_forget_asks_for_a_yes_and_shows_what_it_would_do(ws: Installation) -> None:
     ws.patch("src/a.py", "one", "a-secret")
     assert ws.stet("forget", "src/a.py").returncode == 2

@@ -113,7 +113,7 @@ def _daemon(endpoint: Endpoint, directory: str) -> Iterator[Finding]:
     if status.trouble:
         yield Finding("history", False, status.trouble, doctor_places.room(endpoint.state))
     else:
-        held = f"{status.commits:,} commits of {plural(len(workspaces), 'workspace')}"
+        held = f"{plural(status.commits or 0, 'commit')} of {plural(len(workspaces), 'workspace')}"
         sizes = f"{size(status.shadow_bytes or 0)}, journal {size(status.journal_bytes or 0)}"
         yield Finding("history", True, f"{held}, {sizes}; stet verify looks into it")
     yield _workspace(endpoint, directory)

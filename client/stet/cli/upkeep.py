@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 import threading
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from stet import calls
 from stet.cli import asking
 from stet.cli.output import Output
 from stet.cli.usage import Arguments, UsageError
-from stet.errors import IoError, StetError
+from stet.errors import InvalidParams, IoError, StetError
 from stet.terminal.spans import Line, Span, plural, size, visible
 from stet.wire.results import ForgetResult, VerifyResult, WorkInfo, WorkspaceInfo
 
@@ -39,7 +40,7 @@ def snapshot(arguments: Arguments, output: Output) -> None:
         result = asking.ask(session, call, output)
     if result is None:
         return
-    total = f"{result.files:,} files, {size(result.bytes)}"
+    total = f"{plural(result.files, 'file')}, {size(result.bytes)}"
     if result.commit is None:
         output.lines([(Span(f"Nothing has changed ({total})."),)])
     else:
@@ -57,7 +58,7 @@ def forget(arguments: Arguments, output: Output) -> None:
     """Show what would be forgotten, ask, and forget it."""
     if output.as_json and not (arguments.yes or arguments.preview):
         raise UsageError("with --json nobody is asked: add --yes, or --preview to see what it is")
-    if not (arguments.yes or arguments.preview) and not sys.stdin.isatty():
+    if not (arguments.yes or arguments.preview or asking.can_ask()):
         raise UsageError("nobody is there to be asked: add --yes, or --preview to see what it is")
 
     def call(*, preview: bool) -> calls.Call[ForgetResult]:
@@ -152,6 +153,8 @@ def progress(work: WorkInfo) -> str:
 
 def verify(arguments: Arguments, output: Output) -> int:
     """Verify the history of the workspace; 1 if something is wrong with it."""
+    if not re.fullmatch("[0-9a-f]{12,40}", arguments.expect or "0" * 40):
+        raise InvalidParams("--expect is the id of a commit, or at least 12 digits of it")
     # A long history takes minutes.
     try:
         with asking.person(arguments, timeout=None) as session:
@@ -182,7 +185,7 @@ def _find_deferred(arguments: Arguments) -> WorkspaceInfo | None:
 
 
 def _verified(result: VerifyResult, shadow: str) -> Iterator[Line]:
-    counts = f"{result.commits:,} commits and {result.objects:,} objects"
+    counts = f"{plural(result.commits, 'commit')} and {plural(result.objects, 'object')}"
     if result.ok:
         yield (Span("The history is whole", "bold green"), Span(f": {counts}."))
         if result.head is not None:

@@ -83,10 +83,11 @@ def _commit(
     kept = (path for path in sorted(touched) if not workspace.excludes(path))
     changes = {path: _image(head, path, load) for path in kept}
     changed = taken.added + taken.modified + taken.removed
+    noun = "file" if taken.files == 1 else "files"
     meta = CommitMeta(
         kind="snapshot",
         time=now,
-        subject=f"snapshot: {taken.files:,} files, {changed:,} changed",
+        subject=f"snapshot: {taken.files:,} {noun}, {changed:,} changed",
         why=asked.message,
         method="snapshot",
         agent=asked.agent,
