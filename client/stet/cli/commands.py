@@ -25,7 +25,7 @@ e.g. log --since 2h --graph / log src/a.py --agent codex
   --agent A  of this agent only
   --method M  by this method only, such as patch
   --kind K  of this kind only, such as edit or outside
-  --since TIME  RFC 3339, seconds since 1970, or 30m, 2h, 3d
+  --since TIME  30m, 2 days ago, yesterday, monday, 2026-11-21 14:30, or seconds since 1970
   --until TIME  likewise
   --text TEXT  only what added or removed this, or says it in its message
   -n, --limit N  so many commits at most
@@ -61,7 +61,7 @@ e.g. report -o edits.html / report --session conv-1 --since 1d
   [paths:PATH..]  of these files only
   --session S  of this session only
   --agent A  of this agent only
-  --since TIME  RFC 3339, seconds, or 30m, 2h, 3d
+  --since TIME  30m, 2 days ago, yesterday, monday, 2026-11-21 14:30, or seconds since 1970
   --until TIME  likewise
   -o, --output FILE =stet-report.html
 read (editing.read): print a file
@@ -174,7 +174,7 @@ usage: stet export [options] [A..B] [PATH..]
   --session S  of this session only
   --agent A  of this agent only
   --method M  by this method only, such as patch
-  --since TIME  RFC 3339, seconds, or 30m, 2h, 3d
+  --since TIME  30m, 2 days ago, yesterday, monday, 2026-11-21 14:30, or seconds since 1970
   --until TIME  likewise
   --no-outside  what others did in between becomes part of the commits after it
   -o, --output FILE  write to a file

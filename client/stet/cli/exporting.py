@@ -14,9 +14,10 @@ import msgspec
 import stet
 from stet import calls
 from stet.cli import asking
-from stet.cli.history import moment
+from stet.cli.history import moment, say_why_none
 from stet.cli.output import Output
 from stet.cli.usage import Arguments, UsageError
+from stet.terminal.spans import plural
 from stet.wire.results import ExportResult
 
 _RANGE = re.compile(r"([^/]*?)\.\.([^/]*)")
@@ -39,14 +40,18 @@ def export(arguments: Arguments, output: Output) -> None:
         elif arguments.output is not None:
             path = os.path.join(arguments.directory, arguments.output)
             counts: list[ExportResult] = []
-            with _whole_file(path, UsageError) as file:
+            with _whole_file(path) as file:
                 for page in pages:
                     file.write(page.content)
                     counts.append(msgspec.structs.replace(page, content=""))
             _summarize(_joined(counts), arguments.output)
         else:
+            made = 0
             for page in pages:
                 output.content(page.content)
+                made += page.commits
+            if not made:
+                say_why_none(arguments, paths)
 
 
 def report(arguments: Arguments, output: Output) -> None:
@@ -58,9 +63,11 @@ def report(arguments: Arguments, output: Output) -> None:
     with asking.person(arguments, timeout=None) as session:
         made = gathering.gather(session, _filters(arguments, arguments.paths))
     path = os.path.join(arguments.directory, arguments.output)
-    with _whole_file(path, stet.StetError) as file:
+    with _whole_file(path) as file:
         file.writelines(page.html(made))
-    output.content(f"{path}: {len(made.commits):,} commits\n")
+    output.content(f"{path}: {plural(len(made.commits), 'commit')}\n")
+    if not made.commits:
+        say_why_none(arguments, arguments.paths)
 
 
 def _filters(arguments: Arguments, paths: list[str]) -> dict[str, Any]:
@@ -105,7 +112,7 @@ def _joined(pages: list[ExportResult]) -> ExportResult:
 
 
 @contextlib.contextmanager
-def _whole_file(path: str, refusal: type[Exception]) -> Iterator[TextIO]:
+def _whole_file(path: str) -> Iterator[TextIO]:
     """A file to write to, which is there whole afterwards or not at all."""
     unfinished = path + ".part"
     try:
@@ -113,13 +120,12 @@ def _whole_file(path: str, refusal: type[Exception]) -> Iterator[TextIO]:
             yield file
         os.replace(unfinished, path)
     except OSError as error:
-        raise refusal(f"{path}: {error.strerror}") from error
+        raise UsageError(f"{path}: {error.strerror}") from error
     finally:
         if os.path.exists(unfinished):
             os.unlink(unfinished)
 
 
 def _summarize(result: ExportResult, path: str) -> None:
-    noun = "commit" if result.commits == 1 else "commits"
     more = f", {result.context} of them made by others in between" if result.context else ""
-    print(f"{path}: {result.commits} {noun}{more}", file=sys.stderr)
+    print(f"{path}: {plural(result.commits, 'commit')}{more}", file=sys.stderr)

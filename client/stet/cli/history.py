@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import re
 import sys
@@ -20,26 +21,28 @@ from stet.terminal import blame_lines, log_lines, render
 from stet.terminal.spans import Line, Span, plural, short, visible
 from stet.wire.results import BlameResult, CommitInfo, LogResult
 
-#: Commits of a page, if --limit does not say.
-_PAGE = 50
+#: Commits of a page, if --limit does not say; and at most of one answer.
+_PAGE, _MOST = 50, 1000
+_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _AGO = re.compile(r"(\d{1,12}) ?([smhdw])(?:ec(?:ond)?s?|in(?:ute)?s?|ours?|ays?|eeks?)?(?: ago)?")
 
 
 def log(arguments: Arguments, output: Output) -> None:
     """Print history, newest first."""
     with asking.person(arguments) as session:
-        page = asking.ask(session, _log(arguments, arguments.limit, arguments.cursor), output)
+        wanted = _PAGE if arguments.limit is None else arguments.limit
+        first = wanted if output.as_json else min(wanted, _MOST)
+        page = asking.ask(session, _log(arguments, first, arguments.cursor), output)
         if page is None:
             return
         # A search that the index can't help with gives short pages, even empty ones.
-        wanted = arguments.limit or _PAGE
         while page.cursor is not None and len(page.commits) < wanted:
-            call = _log(arguments, wanted - len(page.commits), page.cursor)
+            call = _log(arguments, min(wanted - len(page.commits), _MOST), page.cursor)
             more = session.perform(call)
             page = LogResult([*page.commits, *more.commits], more.cursor, more.dropped)
         diffs = _diffs(session, page.commits) if _grouped(arguments, output) else {}
     if arguments.path is not None and not page.commits:
-        _say_why_none(arguments)
+        say_why_none(arguments, [arguments.path])
     lines = list(_page(page.commits, diffs, arguments, output))
     if page.cursor is not None and output.terminal:
         older = f"older commits: stet log --cursor {page.cursor}"
@@ -48,6 +51,8 @@ def log(arguments: Arguments, output: Output) -> None:
         gone = page.dropped
         text = f"{gone.commits:,} older commits were dropped on {gone.time}: {gone.why}"
         lines.append((Span(visible(text), "dim"),))
+    if not lines and output.terminal:
+        lines.append((Span("No commit.", "dim"),))
     output.lines(lines, long=True)
 
 
@@ -90,10 +95,12 @@ def _page(
             yield (Span(f"{count} seen for the first time: stet log --all", "dim"),)
 
 
-def _say_why_none(arguments: Arguments) -> None:
-    path = os.path.join(arguments.directory, arguments.path)
-    there = "no commit has changed it" if os.path.lexists(path) else "there is no such file, either"
-    print(f"stet: nothing of {arguments.path!r} in the history; {there}", file=sys.stderr)
+def say_why_none(arguments: Arguments, paths: Sequence[str]) -> None:
+    """Say of what there is no commit."""
+    for path in paths:
+        is_there = os.path.lexists(os.path.join(arguments.directory, path))
+        there = "no commit has changed it" if is_there else "there is no such file, either"
+        print(f"stet: nothing of {path!r} in the history; {there}", file=sys.stderr)
 
 
 def _log(arguments: Arguments, limit: int | None, cursor: str | None) -> calls.Call[LogResult]:
@@ -148,23 +155,32 @@ def blame(arguments: Arguments, output: Output) -> None:
 
 
 def moment(text: str | None) -> str | float | None:
-    """A time as people write it, for ``since`` and ``until``.
+    """A time as people write it, for ``since`` and ``until``; raises UsageError.
 
-    ``30m``, ``2h``, ``3d``, ``2 days ago``: so long ago, as seconds since 1970; ``today`` and
-    ``yesterday``: when that day began here; else as it is.
+    ``30m``, ``2h``, ``3d``, ``2 days ago``: so long ago, as seconds since 1970; ``today``,
+    ``yesterday``, ``monday``: when that day began here; a date and time without an offset: of the
+    clock here; else as it is.
     """
     if text is None:
         return None
-    ago = _AGO.fullmatch(text.strip().lower())
-    if ago:
+    word = text.strip().lower()
+    if ago := _AGO.fullmatch(word):
         return time.time() - int(ago[1]) * UNITS[ago[2]]
-    day = {"now": None, "today": 0, "yesterday": 1}.get(text.strip().lower(), -1)
-    if day is None:
+    if word == "now":
         return time.time()
-    if day >= 0:
-        now = time.localtime()
-        return time.mktime((now.tm_year, now.tm_mon, now.tm_mday - day, 0, 0, 0, 0, 0, -1))
+    now = time.localtime()
+    days = {day: (now.tm_wday - number - 1) % 7 + 1 for number, day in enumerate(_DAYS)}
+    days |= {"today": 0, "yesterday": 1}
+    back = days.get(word.removeprefix("last "))
+    if back is not None:
+        return time.mktime((now.tm_year, now.tm_mon, now.tm_mday - back, 0, 0, 0, 0, 0, -1))
     try:
-        return float(text)
-    except ValueError:
-        return text
+        if re.fullmatch(r"\d{1,12}(\.\d*)?", word):
+            return float(word)
+        given = datetime.datetime.fromisoformat(text.strip())
+        return text.strip() if given.tzinfo else given.timestamp()
+    except (ValueError, OverflowError) as error:
+        raise UsageError(
+            f"{text!r} is no time; write 30m, 2 hours ago, yesterday, monday, 2026-11-21, "
+            "2026-11-21 14:30, or seconds since 1970"
+        ) from error
