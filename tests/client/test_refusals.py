@@ -32,9 +32,15 @@ def test_a_method_is_told_as_a_command(method: str) -> None:
 
 def test_a_methods_parameters_are_not_told_as_options(ws: Installation) -> None:
     refused = ws.stet("mode", "unrestricted", "--for", "999d")
-    assert refused.stderr == (
-        "stet: Expected `float` <= 31622400.0 - at `for`.\nTry: stet mode --help\n"
-    )
+    assert refused.stderr == ("stet: --for must be at most 31622400.\nTry: stet mode --help\n")
+
+
+def test_a_parameter_that_helps_is_told_as_an_option() -> None:
+    assert as_typed("Send move: true to let it") == "Send --move to let it"
+    assert as_typed("or skip_large: true.") == "or --skip-large."
+    assert as_typed("Read it without `at`, or") == "Read it without --at, or"
+    assert as_typed("log: Expected `int` <= 1000 - at `limit`.") == "--limit must be at most 1000."
+    assert as_typed("a dict {'a': true}") == "a dict {'a': true}"
 
 
 def test_words_of_the_language_stay() -> None:

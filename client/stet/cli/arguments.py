@@ -78,7 +78,7 @@ def parse(argv: Sequence[str]) -> Arguments:
         whole, arguments = Parser(only), Arguments()
         _, unknown = whole.parse_known_args(own, arguments)
         if unknown:
-            whole.parsers[arguments.prog.removeprefix("stet ")].error(
+            whole.parsers[arguments.prog.removeprefix("stet").strip() or "overview"].error(
                 f"unrecognized arguments: {' '.join(unknown)}"
             )
     if paths:
@@ -107,6 +107,8 @@ def _check_command(word: str, known: Sequence[str]) -> None:
 
     near = difflib.get_close_matches(word, known, 1)
     hint = f" Did you mean: stet {near[0]}?" if near else ""
+    if word.startswith("-"):
+        hint = " A command's options stand behind it: stet log --oneline."
     print(f"stet: there is no command {word!r}.{hint} stet help lists them.", file=sys.stderr)
     raise SystemExit(2)
 
@@ -129,7 +131,7 @@ def typed_alone(words: Sequence[str]) -> Arguments | None:
     name, *flags = words
     if name not in WHAT or name in HAVE_COMMANDS or not {"--json", "--no-pager"}.issuperset(flags):
         return None
-    found: dict[str, Any] = {"prog": f"stet {name}", **defaults(name)}
+    found: dict[str, Any] = {"prog": prog(name), **defaults(name)}
     for line in lines_of(name):
         names, more = described(line)
         if more.get("required") or not (names[0].startswith("-") or "nargs" in more):
@@ -142,6 +144,11 @@ def typed_alone(words: Sequence[str]) -> Arguments | None:
         found[more.get("dest") or names[-1].lstrip("-").replace("-", "_")] = value
     found |= {"json": "--json" in flags, "no_pager": "--no-pager" in flags}
     return Arguments(**found)
+
+
+def prog(name: str) -> str:
+    """How a command is typed."""
+    return "stet" if name == "overview" else f"stet {name}"
 
 
 def defaults(name: str) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import Any, NoReturn
 
 from stet.cli.arguments import (
     AT,
@@ -14,6 +14,7 @@ from stet.cli.arguments import (
     defaults,
     described,
     lines_of,
+    prog,
     usage_of,
 )
 from stet.cli.usage import columns
@@ -52,15 +53,18 @@ class Parser(argparse.ArgumentParser):
         return "\n".join(lines) + "\n"
 
 
+class _CommandParser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        super().error(f"{message}\nTry: {self.prog} --help")
+
+
 class _Formatter(argparse.RawDescriptionHelpFormatter):
     def __init__(self, prog: str) -> None:
         super().__init__(prog, width=columns() - 2)
 
 
 def _subparsers(above: argparse.ArgumentParser) -> Any:
-    return above.add_subparsers(
-        metavar="COMMAND", required=True, parser_class=argparse.ArgumentParser
-    )
+    return above.add_subparsers(metavar="COMMAND", required=True, parser_class=_CommandParser)
 
 
 def _command(inside: Any, own: str, name: str, what: str) -> argparse.ArgumentParser:
@@ -75,6 +79,7 @@ def _command(inside: Any, own: str, name: str, what: str) -> argparse.ArgumentPa
     )
     if name in HAVE_COMMANDS:
         return made
+    made.prog = prog(name)
     made.set_defaults(prog=made.prog, **defaults(name))
     made.usage = usage_of(name)
     for line in lines_of(name):

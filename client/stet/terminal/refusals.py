@@ -39,6 +39,9 @@ _QUOTED = re.compile(
 )
 #: A method's parameters are no command's options; the command's help has those.
 _PARAMETERS = re.compile(r" The parameters of \w+ are: [^.]*\.$")
+#: One that is out of its range, or to be sent as well, is an option.
+_RANGE = re.compile(r"(?:\w+: )?Expected `\w+` (>=|<=) ([\d.]+) - at `(\w+)`")
+_OPTION = re.compile(r"\b([a-z]\w+): true\b|`(at)`")
 _COMMAND = re.compile(r"\bstet [a-z]|\bpip install\b")
 
 _LOOK, _READ = "stet log", "stet read"
@@ -73,9 +76,19 @@ _HELPING = {kind: command for command, kinds in _COMMANDS.items() for kind in ki
 
 def as_typed(message: str) -> str:
     """A message with commands in place of methods."""
-    message = _PARAMETERS.sub("", message)
+    message = _RANGE.sub(_out_of_range, _PARAMETERS.sub("", message))
+    message = _OPTION.sub(lambda found: _option(found[1] or found[2]), message)
     message = _METHOD.sub(lambda found: _AS_TYPED[found[1]], _FIRST.sub("", message, count=1))
     return _QUOTED.sub(r"stet \1", message)
+
+
+def _option(parameter: str) -> str:
+    return "--" + parameter.replace("_", "-")
+
+
+def _out_of_range(found: re.Match[str]) -> str:
+    bound = "at least" if found[1] == ">=" else "at most"
+    return f"{_option(found[3])} must be {bound} {found[2].removesuffix('.0')}"
 
 
 def helping(error: StetError, command: str) -> str | None:
