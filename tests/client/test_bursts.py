@@ -7,7 +7,7 @@ import datetime
 import pytest
 
 from stet.terminal.log_lines import burst_page as page
-from stet.terminal.log_lines import bursts, edit_line, first_changed, is_first_seen
+from stet.terminal.log_lines import bursts, edit_line, first_changed, graph_page, is_first_seen
 from stet.terminal.spans import line_columns
 from stet.wire.results import CommitInfo, FileChange
 
@@ -70,6 +70,13 @@ def test_a_file_that_its_line_does_not_say_all_about_has_one_below() -> None:
 
     below = [line.strip() for line in lines if line.startswith(" " * 12)]
     assert below == ["R src/a.py -> src/b.py  +1 -1", "D src/a.py  -2", "M src/a.py  +1 -1"]
+
+
+def test_a_graph_in_few_columns_has_room_for_what_was_done() -> None:
+    long = commit(1, 59, session="a-session-of-a-long-name")
+    (line,) = graph_page([long], 40)
+    assert line_columns(line) <= 40
+    assert "patch src" in "".join(span.text for span in line)
 
 
 def test_a_narrow_line_strikes_out_what_was_undone_and_names_nothing_else() -> None:

@@ -6,8 +6,9 @@ import pytest
 from rich.color import Color
 from rich.style import Style
 
+from stet.cli.output import Output
 from stet.terminal.colours import Colours, colours
-from stet.terminal.spans import _NAME_STYLES
+from stet.terminal.spans import _NAME_STYLES, Span
 
 
 @pytest.mark.parametrize(
@@ -63,3 +64,15 @@ def test_what_stands_on_a_ground_of_its_own_keeps_it() -> None:
         "#dafbe1",
     ]
     assert Colours(on=True, light=False).style("bold yellow") == "bold yellow"
+
+
+@pytest.mark.parametrize(("term", "green"), [("xterm", "32"), ("xterm-256color", "38;5;22")])
+def test_a_terminal_of_sixteen_colours_uses_its_own(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], term: str, green: str
+) -> None:
+    for name in ("NO_COLOR", "COLORTERM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in (("COLORFGBG", "0;15"), ("CLICOLOR_FORCE", "1"), ("TERM", term)):
+        monkeypatch.setenv(name, value)
+    Output(as_json=False, pager=False, dates=None).lines([(Span("+1", "green"),)])
+    assert capsys.readouterr().out == f"\x1b[{green}m+1\x1b[0m\n"

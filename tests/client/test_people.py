@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import shlex
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +20,7 @@ from stet.cli.arguments import EXAMPLES, GROUPS, HAVE_COMMANDS, WHAT, parse, typ
 from stet.cli.asking import commit_named as named
 from stet.cli.history import moment
 from stet.cli.parser import Parser
-from stet.cli.usage import Arguments
+from stet.cli.usage import Arguments, UsageError
 
 FILE = "one\ntwo\nthree\n"
 
@@ -107,10 +109,38 @@ def test_an_unknown_option_is_told_with_the_options_of_its_command(
 
     assert said.startswith(f"usage: {usage} ")
     assert f"\n{usage}: error: unrecognized arguments: --" in said
+    assert said.endswith(f"\nTry: {usage} --help\n")
 
 
 def test_an_unknown_option_in_front_is_told(ws: Installation) -> None:
-    assert "there is no command '--bogus'" in ws.stet("--json", "--bogus").stderr
+    said = ws.stet("--json", "--bogus").stderr
+    assert "there is no command '--bogus'. A command's options stand behind it" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "usage"),
+    [
+        (["-C"], "stet"),
+        (["-C", "/nowhere"], "stet"),
+        (["clip"], "stet clip"),
+        (["clip", "lst"], "stet clip"),
+        (["restore", "a.txt"], "stet restore"),
+        (["mode", "foo"], "stet mode"),
+        (["undo", "--last", "many"], "stet undo"),
+        (["connect", "emacs"], "stet connect"),
+        (["report", "-o", "/nowhere/at/all.html"], "stet report"),
+        (["log", "--since", "the flood"], "stet log"),
+        (["log", "--until", "nan"], "stet log"),
+    ],
+)
+def test_wrong_usage_ends_with_the_help_that_there_is(
+    ws: Installation, words: list[str], usage: str
+) -> None:
+    done = ws.stet(*words)
+
+    assert done.returncode == 2
+    assert done.stderr.endswith(f"\nTry: {usage} --help\n")
+    assert ws.stet(*usage.split()[1:], "--help").returncode == 0
 
 
 def test_a_directory_that_is_not_there_is_told(ws: Installation, tmp_path: Path) -> None:
@@ -190,7 +220,28 @@ def test_yesterday_is_a_day_before_today() -> None:
     assert isinstance(today, float)
     assert isinstance(yesterday, float)
     assert 82800 <= today - yesterday <= 90000
-    assert moment("2026-11-01") == "2026-11-01"
+
+
+def test_a_time_without_an_offset_is_of_the_clock_here() -> None:
+    day = moment("2026-11-01")
+    assert day == datetime.datetime(2026, 11, 1).timestamp()
+    assert moment("2026-11-01 06:30") == day + 6.5 * 3600
+    assert moment("2026-11-01T06:30:00Z") == "2026-11-01T06:30:00Z"
+    assert moment("1700000000.5") == 1700000000.5
+
+
+@pytest.mark.parametrize("day", ["monday", "last Sunday", "friday"])
+def test_a_day_of_the_week_is_the_last_one(day: str) -> None:
+    found = moment(day)
+    assert isinstance(found, float)
+    assert time.strftime("%A %H:%M", time.localtime(found)) == f"{day[-6:].title()} 00:00"
+    assert 0 < time.time() - found < 8.1 * 86400
+
+
+@pytest.mark.parametrize("word", ["", "nan", "inf", "1e3", "-5", "soon", "2026-13-01", "9" * 30])
+def test_what_is_no_time_is_wrong_usage(word: str) -> None:
+    with pytest.raises(UsageError, match="is no time; write 30m, 2 hours ago, yesterday"):
+        moment(word)
 
 
 @pytest.mark.parametrize("command", ["undo", "redo", "rollback", "show", "diff", "pin p"])
@@ -212,6 +263,34 @@ def test_a_pin_of_the_name_of_a_file_is_a_commit(ws: Installation) -> None:
 
 def test_no_history_of_a_file_says_whether_there_is_one(ws: Installation) -> None:
     assert "there is no such file, either" in ws.stet("log", "nowhere.txt").stderr
+
+
+def test_what_can_not_be_exported_is_told(ws: Installation) -> None:
+    assert "nothing of 'nowhere.txt'" in ws.stet("export", "nowhere.txt").stderr
+    said = ws.stet("report", "-o", "../page.html", "nowhere.txt")
+    assert said.stdout.endswith("page.html: 0 commits\n")
+    assert "nothing of 'nowhere.txt'" in said.stderr
+
+
+def test_a_long_log_is_one_however_many_answers_it_takes(ws: Installation) -> None:
+    lines = ws.stet("log", "--oneline").stdout
+    assert ws.stet("log", "--oneline", "-n", "5000").stdout == lines
+    assert ws.stet("log", "-n", "0").stderr.startswith("stet: --limit must be at least 1.\n")
+
+
+def test_an_empty_log_says_so_on_a_terminal(ws: Installation) -> None:
+    assert b"No commit." in on_terminal(ws, b"", "log", "--agent", "nobody")
+    assert on_terminal(ws, b"", "diff", PAGER="echo") == b""
+
+
+def test_nobody_is_asked_who_does_not_see_the_question(ws: Installation) -> None:
+    script = f"{sys.executable} -m stet.cli undo > said"
+    assert on_terminal(ws, b"", program=["sh", "-c", script]) == b""
+    assert ws.text("said").startswith("Undone:\n")
+    assert b"nobody is there to be asked" in on_terminal(
+        ws, b"", program=["sh", "-c", f"{sys.executable} -m stet.cli forget a.txt > said"]
+    )
+    ws.stet("redo")
 
 
 def test_undo_alone_asks_on_a_terminal(ws: Installation) -> None:
@@ -299,7 +378,7 @@ def test_files_are_looked_for_where_a_command_acts(ws: Installation) -> None:
     assert ws.stet("-C", "sub", "clip", "set", "b", "b.txt", STET_SESSION="e").stderr == ""
     assert "b.txt is a path and no commit. To" in ws.stet("-C", "sub", "undo", "b.txt").stderr
     ws.write("sub/a..b", "")
-    assert ws.stet("-C", "sub", "export", "a..b").stderr == ""
+    assert "nothing of 'a..b' in the history; no" in ws.stet("-C", "sub", "export", "a..b").stderr
     assert ws.stet("undo").returncode == 0
 
 

@@ -10,7 +10,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -196,14 +196,16 @@ def test_oops_asks_on_a_terminal(ws: Installation) -> None:
         assert ws.text("src/a.py") == after
 
 
-def on_terminal(ws: Installation, typed: bytes, *arguments: str) -> bytes:
+def on_terminal(
+    ws: Installation, typed: bytes, *arguments: str, program: Sequence[str] = (), **environ: str
+) -> bytes:
     """What a command says to a person who types this when it asks."""
     pid, terminal = pty.fork()
     if pid == 0:
         try:
             os.chdir(ws.workspace)
-            command = [sys.executable, "-m", "stet.cli", *arguments]
-            os.execve(sys.executable, command, ws.environ | {"TERM": "xterm"})
+            command = [*program] or [sys.executable, "-m", "stet.cli", *arguments]
+            os.execvpe(command[0], command, ws.environ | {"TERM": "xterm"} | environ)
         finally:
             os._exit(127)
     said, asked, deadline = b"", False, time.monotonic() + 30

@@ -80,6 +80,11 @@ def tell(
         output.lines(lines(result), long=long)
 
 
+def can_ask() -> bool:
+    """Whether there is a person who sees a question and can answer it."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
 def agreed(question: str, otherwise: str = "Nothing was changed.") -> bool:
     """Whether the person at the terminal says yes."""
     print(f"{question} [y/N] ", end="", flush=True)

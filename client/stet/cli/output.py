@@ -104,7 +104,7 @@ class Output:
             sys.stdout.writelines("".join(s.text for s in line) + "\n" for line in lines)
             return
         text = self._coloured(lines) if self._colours.on else _plain(lines)
-        if not (long and self.terminal and self._pager and _page(text)):
+        if not (text and long and self.terminal and self._pager and _page(text)):
             sys.stdout.write(text)
 
     def content(self, text: str) -> None:
@@ -116,7 +116,9 @@ class Output:
         sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
 
     def _coloured(self, lines: Iterable[Line]) -> str:
-        style = self._colours.style
+        # Sixteen colours are the terminal's own; the nearest to a dark green is grey.
+        darker = self._colours.light and self._colour_system != "standard"
+        style = self._colours.style if darker else str
         return "".join(
             "".join(self._painted(visible(span.text), style(span.style)) for span in line) + "\n"
             for line in lines

@@ -345,7 +345,7 @@ _OWN = (
 
 
 def _agreed_to_purge(state: str) -> bool:
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not asking.can_ask():
         raise UsageError("nothing was done: there is no terminal to ask on. Add --yes")
     print(f"All that agents ever did is recorded in {state}. It can't be brought back.")
     return asking.agreed("Remove it?", "")

@@ -14,7 +14,6 @@ import collections
 import datetime
 import itertools
 import os
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
@@ -60,7 +59,7 @@ def undo(arguments: Arguments, output: Output) -> None:
             )
 
         chosen = commits or arguments.last or arguments.request or arguments.yes
-        if not (chosen or arguments.preview or output.as_json) and sys.stdin.isatty():
+        if not (chosen or arguments.preview or output.as_json) and asking.can_ask():
             would = session.perform(call(preview=True))
             edits = _taken_back(session, would)
             output.lines(_report(would, edits, output, "Would undo:", preview=True), long=True)
@@ -183,7 +182,7 @@ def oops(arguments: Arguments, output: Output) -> None:
                 output.lines(render.edited(preview, preview=True, show_diff=output.diff))
                 return
             if not arguments.yes:
-                if not (sys.stdin.isatty() and sys.stdout.isatty()):
+                if not asking.can_ask():
                     raise UsageError(
                         "nothing was undone: there is no terminal to ask on. Without asking: "
                         "stet oops --yes"

@@ -354,7 +354,8 @@ def graph_page(commits: Sequence[CommitInfo], width: int | None) -> Iterator[Lin
     """A page of the log, newest first, one line a commit."""
     rows = list(_graph_rows(commits))
     lines = max(map(len, rows), default=0)
-    names = [shortened(who(commit), _WIDEST_GRAPH_NAME) for commit in commits]
+    most = min(_WIDEST_GRAPH_NAME, (width or 10_000) // 4)
+    names = [shortened(who(commit), most) for commit in commits]
     longest = max(map(columns, names), default=0)
     for commit, row, name in zip(commits, rows, names, strict=True):
         head = (
