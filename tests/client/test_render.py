@@ -240,6 +240,11 @@ def test_a_warning_that_the_message_has_is_said_once() -> None:
     assert text(render.edited(result, preview=False)) == "done\nwarning: odd\n"
 
 
+def test_a_commit_that_changes_no_file_is_told() -> None:
+    result = EditResult(commit="a" * 40, files=[])
+    assert text(render.edited(result, preview=False)) == "aaaaaaaa  changes no file\n"
+
+
 def test_a_preview_shows_the_diff_and_says_what_it_is() -> None:
     result = EditResult(commit=None, files=[CHANGE], diff="@@ -1 +1 @@\n-a\n+b\n")
     assert text(render.edited(result, preview=True)) == (

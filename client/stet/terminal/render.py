@@ -90,6 +90,8 @@ def edited(
     for change in result.files:
         commit = Span(short(result.commit) + "  ", "yellow") if result.commit else Span("")
         yield (commit, *file_line(change))
+    if result.commit and not result.files:
+        yield (Span(f"{short(result.commit)}  ", "yellow"), Span("changes no file", "dim"))
     if result.outside:
         yield (
             Span(f"{short(result.outside)}  ", "yellow"),
