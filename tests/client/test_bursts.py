@@ -79,6 +79,15 @@ def test_a_graph_in_few_columns_has_room_for_what_was_done() -> None:
     assert "patch src" in "".join(span.text for span in line)
 
 
+def test_a_tab_takes_the_room_that_was_counted_for_it() -> None:
+    made = commit(1, 59, message="patch src/a.py: 1 edit\n\nwhy\tso")
+    diff = DIFF.format("src/a.py", "x", "a\tb\tc" * 30)
+    lines = [
+        "".join(span.text for span in line) for line in page([made], {made.commit: diff}, NOW, 80)
+    ]
+    assert not any("\t" in line for line in lines)
+
+
 def test_a_narrow_line_strikes_out_what_was_undone_and_names_nothing_else() -> None:
     undone = commit(4, 58, reverted_by="9" * 40)
     wide, narrow = (edit_line(undone, "+ print(1)", width) for width in (80, 34))

@@ -293,6 +293,10 @@ def test_nobody_is_asked_who_does_not_see_the_question(ws: Installation) -> None
     ws.stet("redo")
 
 
+def test_the_list_of_commands_fits_on_a_terminal() -> None:
+    assert max(map(len, Parser().format_help().split("\n"))) <= 80
+
+
 def test_undo_alone_asks_on_a_terminal(ws: Installation) -> None:
     assert b"Undo 1 edit by bot/c in 1 file? [y/N]" in on_terminal(ws, b"n\n", "undo")
     assert ws.text("a.txt") == "one\n2\n3\n"

@@ -12,9 +12,11 @@ import stet
 from client.live import Installation, installation
 from stet import errors
 from stet.cli.parser import Parser
+from stet.session.connection import NO_ANSWER
 from stet.terminal.refusals import as_typed, helping
 from stet.wire.failures import Kind
 from stetd.methods import METHODS
+from stetd.transaction.refusals import outcome_unknown
 
 #: Names that people know as well: the dialects, and the tool that a model asks with.
 KNOWN = {"patch_file", "patch_block", "apply_patch", "request_mode_upgrade"}
@@ -41,6 +43,13 @@ def test_a_parameter_that_helps_is_told_as_an_option() -> None:
     assert as_typed("Read it without `at`, or") == "Read it without --at, or"
     assert as_typed("log: Expected `int` <= 1000 - at `limit`.") == "--limit must be at most 1000."
     assert as_typed("a dict {'a': true}") == "a dict {'a': true}"
+
+
+@pytest.mark.parametrize("told", [NO_ANSWER, outcome_unknown().failures[0].message])
+def test_nobody_is_sent_to_ask_again_with_an_id_that_the_command_has_made(told: str) -> None:
+    assert "request_id" in told
+    assert "request_id" not in as_typed(told)
+    assert re.search(": the log shows|\\. The log shows", as_typed(told))
 
 
 def test_words_of_the_language_stay() -> None:

@@ -48,7 +48,7 @@ class Parser(argparse.ArgumentParser):
             lines += [title, *(f"  {name:<13}{WHAT[name]}" for name in names), ""]
         lines += [
             "stet alone says where you are. stet help COMMAND tells more about a command.",
-            "Every command takes -C DIR (act as if started there), --json, --no-pager and --dates.",
+            "Every command takes -C DIR (act as if in DIR), --json, --no-pager and --dates.",
         ]
         return "\n".join(lines) + "\n"
 

@@ -42,6 +42,10 @@ _PARAMETERS = re.compile(r" The parameters of \w+ are: [^.]*\.$")
 #: One that is out of its range, or to be sent as well, is an option.
 _RANGE = re.compile(r"(?:\w+: )?Expected `\w+` (>=|<=) ([\d.]+) - at `(\w+)`")
 _OPTION = re.compile(r"\b([a-z]\w+): true\b|`(at)`")
+#: The command has made the id; nobody can send it again.
+_AGAIN = re.compile(
+    r"\b([Aa])sk again (?:then )?with the same request_id(?: to learn its outcome)?"
+)
 _COMMAND = re.compile(r"\bstet [a-z]|\bpip install\b")
 
 _LOOK, _READ = "stet log", "stet read"
@@ -77,6 +81,9 @@ _HELPING = {kind: command for command, kinds in _COMMANDS.items() for kind in ki
 def as_typed(message: str) -> str:
     """A message with commands in place of methods."""
     message = _RANGE.sub(_out_of_range, _PARAMETERS.sub("", message))
+    message = _AGAIN.sub(
+        lambda found: f"{'T' if found[1] == 'A' else 't'}he log shows whether it was", message
+    )
     message = _OPTION.sub(lambda found: _option(found[1] or found[2]), message)
     message = _METHOD.sub(lambda found: _AS_TYPED[found[1]], _FIRST.sub("", message, count=1))
     return _QUOTED.sub(r"stet \1", message)

@@ -73,7 +73,8 @@ def _column_count(character: str) -> int:
 
 
 def shortened(text: str, most: int) -> str:
-    """The text in at most so many columns, the end left out if it must be."""
+    """The text in at most so many columns, the end left out if it must be; a tab is a space."""
+    text = text.replace("\t", " ")
     if columns(text) <= most:
         return text
     kept, room = [], most - 1
