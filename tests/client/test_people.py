@@ -150,6 +150,12 @@ def test_a_directory_that_is_not_there_is_told(ws: Installation, tmp_path: Path)
     assert done.stderr.startswith(f"stet: -C: {gone} is not a directory\n")
 
 
+def test_the_command_that_helps_can_be_typed_as_it_stands(ws: Installation, tmp_path: Path) -> None:
+    (tmp_path / "with space").mkdir()
+    said = ws.stet("log", "-C", str(tmp_path / "with space")).stderr
+    assert said.endswith(f"stet init '{tmp_path}/with space'\n")
+
+
 def test_a_workspace_that_was_moved_away_is_told(ws: Installation, tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     ws.stet("init", str(tmp_path / "there"))

@@ -240,6 +240,12 @@ def test_a_warning_that_the_message_has_is_said_once() -> None:
     assert text(render.edited(result, preview=False)) == "done\nwarning: odd\n"
 
 
+def test_clipboards_of_wide_names_stand_below_each_other() -> None:
+    found = [ClipboardInfo("\u65e5\u672c", 1, 1), ClipboardInfo("abcdef", 1, 1)]
+    wide, narrow = text(render.clipboards(found)).splitlines()
+    assert (wide, narrow) == ("\u65e5\u672c    1 line, 1 byte", "abcdef  1 line, 1 byte")
+
+
 def test_a_commit_that_changes_no_file_is_told() -> None:
     result = EditResult(commit="a" * 40, files=[])
     assert text(render.edited(result, preview=False)) == "aaaaaaaa  changes no file\n"

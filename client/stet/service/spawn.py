@@ -84,10 +84,13 @@ def reach(endpoint: Endpoint, *, start: bool) -> socket.socket:
     # Over ssh, in cron and with sudo other variables are set.
     where = elsewhere(endpoint)
     if where is not None:
+        import shlex
+
+        variable = f"STET_RUNTIME_DIR={shlex.quote(where)}"
         raise DaemonUnreachable(
             f"stetd (process {holder(endpoint)}) uses the state directory {endpoint.state} and "
-            f"listens in {where}, but this command looks in {endpoint.runtime}. Set "
-            f"STET_RUNTIME_DIR={where}, or end that one: STET_RUNTIME_DIR={where} stet stop"
+            f"listens in {where}, but this command looks in {endpoint.runtime}. Set {variable}, "
+            f"or end that one: {variable} stet stop"
         )
     if not start:
         raise DaemonUnreachable(

@@ -18,7 +18,9 @@ from stet.terminal.spans import (
     Span,
     ago,
     clock,
+    columns,
     name_style,
+    padded,
     plural,
     short,
     size,
@@ -124,10 +126,10 @@ def _previewed(result: EditResult, show_diff: ShowDiff) -> Iterator[Line]:
 
 def clipboards(found: Sequence[ClipboardInfo]) -> Iterator[Line]:
     """One line a clipboard: name and size."""
-    width = max((len(visible(clip.name)) for clip in found), default=0)
+    width = max((columns(visible(clip.name)) for clip in found), default=0)
     for clip in found:
         size = f"  {plural(clip.lines, 'line')}, {plural(clip.bytes, 'byte')}"
-        yield (Span(f"{visible(clip.name):<{width}}", "cyan"), Span(size))
+        yield (Span(padded(visible(clip.name), width), "cyan"), Span(size))
 
 
 def mode(result: ModeResult, now: datetime.datetime | None = None) -> Iterator[Line]:

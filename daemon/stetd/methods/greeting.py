@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import uuid
 from typing import NamedTuple
 
@@ -68,7 +69,7 @@ def _root_around(state: State, path: str) -> str:
     if not roots:
         raise not_allowed(
             f"{path} is not an allowed workspace, nor inside one. "
-            f"The person at the machine can allow it with: stet init {path}"
+            f"The person at the machine can allow it with: stet init {shlex.quote(path)}"
         )
     return max(roots, key=len)
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import shlex
 from typing import NamedTuple
 
 import msgspec
@@ -199,13 +200,13 @@ def _lacks(error: MissingObject) -> str:
 
 
 def _damaged(known: WorkspaceState, state: State, what: str) -> str:
-    shadow = shadow_path(state.directory, known.name)
+    shadow, root = shadow_path(state.directory, known.name), shlex.quote(known.root)
     return (
         f"the history of {known.root} is damaged, so no call can work there: {what}. Nothing that "
         "was answered is lost yet: what Git lacks of the newest calls is kept in the journal. "
         f"A person must act: stet verify names all that is damaged; put the files of {shadow} "
         "back from a copy, and the workspace works again. To begin a new history instead: stet "
-        f"workspaces --forget {known.root}, move {shadow} away, stet init {known.root}."
+        f"workspaces --forget {root}, move {shadow} away, stet init {root}."
     )
 
 
