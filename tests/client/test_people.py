@@ -399,6 +399,11 @@ def test_json_is_utf_8_in_any_locale(ws: Installation) -> None:
     assert [each["name"] for each in listed["clipboards"]] == ["\u00e9\U0001f600"]
 
 
+def test_what_is_a_text_is_told_to_programs_as_one(ws: Installation) -> None:
+    assert ws.json("help", "undo") == ws.stet("help", "undo").stdout
+    assert ws.json("completion", "bash") == ws.stet("completion", "bash").stdout
+
+
 def test_the_version_is_told_to_programs(ws: Installation) -> None:
     assert ws.json("--version") == {"stet": stet.__version__}
 

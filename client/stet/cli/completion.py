@@ -37,10 +37,11 @@ _METHODS = ("patch", "patch_file", "patch_block", "apply_patch", "transaction", 
 Found = Mapping[str, str]
 
 
-def completion(arguments: Arguments, _output: Output) -> None:
+def completion(arguments: Arguments, output: Output) -> None:
     """Print the script for a shell."""
     options = ["-o", "nospace", "-o", "nosort"]
-    print(shellcode(["stet"], shell=arguments.shell, complete_arguments=options))
+    code = shellcode(["stet"], shell=arguments.shell, complete_arguments=options)
+    output.content(code + "\n")
 
 
 def complete() -> None:

@@ -108,7 +108,10 @@ class Output:
             sys.stdout.write(text)
 
     def content(self, text: str) -> None:
-        """Print a file's or a clipboard's text: byte for byte, spelled out on a terminal."""
+        """Print a text: byte for byte, spelled out on a terminal, with --json as a JSON string."""
+        if self.as_json:
+            self.value(text)
+            return
         if self.terminal:
             sys.stdout.write(visible_lines(text))
             return
