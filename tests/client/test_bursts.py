@@ -79,6 +79,12 @@ def test_a_graph_in_few_columns_has_room_for_what_was_done() -> None:
     assert "patch src" in "".join(span.text for span in line)
 
 
+def test_a_long_name_is_cut_off_in_a_heading() -> None:
+    heading = next(iter(page([commit(1, 59, agent="\u957f" * 60)], {}, NOW, 80)))
+    assert line_columns(heading) <= 80
+    assert heading[-1].text == "  1 edit  1 min ago"
+
+
 def test_a_tab_takes_the_room_that_was_counted_for_it() -> None:
     made = commit(1, 59, message="patch src/a.py: 1 edit\n\nwhy\tso")
     diff = DIFF.format("src/a.py", "x", "a\tb\tc" * 30)

@@ -17,6 +17,20 @@ def standing(site: Site) -> list[str]:
     return [each["commit"] for each in site.log() if each["reverted_by"] is None]
 
 
+def test_a_preview_says_what_would_be(site: Site) -> None:
+    first = site.overwrite("previewed.txt", "one\n")["commit"]
+    last = site.overwrite("previewed.txt", "two\n")["commit"]
+    said = [site.person.call("undo", commits=[last], preview=True)["message"]]
+    said.append(site.person.call("rollback", to=first, preview=True)["message"])
+    undone = site.person.call("undo", commits=[last])["commit"]
+    said.append(site.person.call("redo", commits=[undone], preview=True)["message"])
+    assert [each.partition(":")[0] for each in said] == [
+        "Would undo 1 commit",
+        f"Would roll back to {first[:8]}, taking back 1 commit",
+        "Would redo, by taking back 1 commit",
+    ]
+
+
 def test_undo_takes_the_newest_edit_back(site: Site) -> None:
     site.write("a.txt", "one\n")
     site.replace("a.txt", "one", "two")

@@ -289,7 +289,8 @@ def burst_page(
     """A page of the log for a terminal; ``diffs`` by commit; ``stat``: with each file's lines."""
     for number, burst in enumerate(bursts(commits)):
         yield from [()] if number else []
-        yield burst.heading(now)
+        name, rest = burst.heading(now)
+        yield (Span(shortened(name.text, width - line_columns((rest,))), name.style), rest)
         for commit in burst.commits:
             yield from edit_lines(commit, diffs.get(commit.commit, ""), width, stat=stat)
 

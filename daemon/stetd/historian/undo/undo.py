@@ -50,7 +50,8 @@ def plan_undo(
         chosen = [_commit_of_request(lookup, call, request)]
     else:
         chosen = _newest_edits(lookup, workspace, call)
-    return _taken_back(lookup, world, chosen, "undo", "Undone")
+    done = "Would undo" if call.preview else "Undone"
+    return _taken_back(lookup, world, chosen, "undo", done)
 
 
 def plan_redo(lookup: CommitLookup, _: Workspace, call: EditCall, world: CallWorld) -> Draft:
@@ -60,7 +61,8 @@ def plan_redo(lookup: CommitLookup, _: Workspace, call: EditCall, world: CallWor
         chosen = _named_commits(lookup, names, partial(_check_may_redo, call))
     else:
         chosen = [_newest_undo(lookup, call)]
-    return _taken_back(lookup, world, chosen, "redo", "Redone, by taking back")
+    done = "Would redo" if call.preview else "Redone"
+    return _taken_back(lookup, world, chosen, "redo", f"{done}, by taking back")
 
 
 def _named_commits(
@@ -115,7 +117,8 @@ def plan_rollback(
         )
     count = counted(len(chosen), "commit")
     draft = take_back(lookup, world, chosen, "rollback", f"rollback to {to[:8]}: {count}")
-    draft.message = listed(f"Rolled back to {to[:8]}, taking back {count}", chosen)
+    done = "Would roll back" if call.preview else "Rolled back"
+    draft.message = listed(f"{done} to {to[:8]}, taking back {count}", chosen)
     return draft
 
 
