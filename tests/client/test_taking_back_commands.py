@@ -145,7 +145,9 @@ def test_oops_without_a_terminal_shows_the_burst_and_undoes_nothing(ws: Installa
         "Without asking: stet oops --yes\n"
     )
     assert ws.stet("oops", "--json").returncode == 2
-    assert "-    return 10\n+    return 1\n" in ws.stet("oops", "--preview").stdout
+    shown = ws.stet("oops", "--preview").stdout
+    assert "-    return 10\n+    return 1\n" in shown
+    assert "\nWhich would change:\nM src/a.py" in shown  # and not the list of edits again
     assert ws.json("oops", "--preview")["commit"] is None
     assert ws.text("src/a.py") == TEN
     assert ws.json("oops", "--yes")["files"][0]["path"] == "src/a.py"

@@ -158,6 +158,10 @@ def _report(
     more = len(result.undone) - len(commits) if isinstance(result.undone, list) else 0
     if commits and more > 0:  # oops has listed them before it asked
         yield (Span(f"and {more} more"),)
+    yield from _changed(result, output, preview=preview)
+
+
+def _changed(result: EditResult, output: Output, *, preview: bool) -> Iterator[Line]:
     yield (Span("Which would change:" if preview else "By:", "bold"),)
     # The message says the same as the lines above, with less about who and when.
     result = msgspec.structs.replace(result, message="")
@@ -179,7 +183,7 @@ def oops(arguments: Arguments, output: Output) -> None:
             output.lines(_shown(edits, also, output))
             preview = session.undo(ids, preview=True)  # a conflict is reported before asking
             if arguments.preview:
-                output.lines(render.edited(preview, preview=True, show_diff=output.diff))
+                output.lines(_changed(preview, output, preview=True))
                 return
             if not arguments.yes:
                 if not asking.can_ask():
