@@ -222,7 +222,8 @@ def test_a_preview_of_an_undo_tells_it_and_changes_nothing(site: Site) -> None:
     assert site.picture() == before
     assert (preview["commit"], preview["undone"]) == (None, [edit])
     done = site.agent.call("undo")
-    assert (preview["diff"], preview["message"]) == (done["diff"], done["message"])
+    assert preview["diff"] == done["diff"]
+    assert preview["message"].removeprefix("Would undo") == done["message"].removeprefix("Undone")
 
 
 @pytest.fixture
