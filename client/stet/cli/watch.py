@@ -205,8 +205,8 @@ def ui(arguments: Arguments, output: Output) -> None:
         if error.name is None or not error.name.startswith("textual"):
             raise
         raise UsageError(
-            "stet ui needs the Python package textual, which is not installed here. Install it "
-            "with: pip install 'stetd[ui]'"
+            "stet ui needs the Python package textual, which is not installed here. In the checkout "
+            "of stet: uv tool install '.[ui]', or pipx install --force '.[ui]'"
         ) from error
     asking.person(arguments).close()  # what is refused, is told as always
     HistoryApp(arguments.directory, light=output.light).run()
