@@ -178,7 +178,7 @@ def disconnect(request: Request) -> list[Change]:
 
 
 def connected(request: Request) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
-    """The client's files that stet is in, with the commands they start; others are passed over."""
+    """The client's files that stet is in, with the commands they start; others are left out."""
     try:
         places = targets(request)
     except ConnectTrouble:

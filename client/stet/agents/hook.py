@@ -1,4 +1,4 @@
-"""``stet hook CLIENT``: tells the daemon what an agent's own tool is about to do, or has done.
+"""``stet hook CLIENT``: reports to the daemon what an agent's own tool is about to do, or has done.
 
 Every event also says which conversation the client's process holds (:mod:`stet.agents.joining`),
 and the start of a session does nothing else. At the end of a turn (Stop) the daemon looks once more
@@ -226,7 +226,7 @@ def _payload() -> dict[str, Any]:
         size += len(piece)
         if size <= _LARGEST_PAYLOAD:
             pieces.append(piece)
-        else:  # it is read to its end all the same: nobody is to meet a closed pipe
+        else:  # it is read to its end: the client must not meet a closed pipe
             pieces.clear()
     if size > _LARGEST_PAYLOAD:
         raise _Warning(f"nothing was recorded: the payload has more than {_LARGEST_PAYLOAD} bytes")

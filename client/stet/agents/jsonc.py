@@ -133,7 +133,7 @@ def _decoded(plain: str, at: int) -> tuple[Any, int]:
     """The value at a place of sound text, and the place behind it."""
     try:
         return json.JSONDecoder().raw_decode(plain, at)
-    except RecursionError as error:  # value_of stood less deep in the stack
+    except RecursionError as error:  # value_of was called with a shallower stack
         raise _not_json(plain, error) from None
 
 

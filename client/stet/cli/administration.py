@@ -129,7 +129,7 @@ def approve(arguments: Arguments, output: Output) -> None:
 
 
 def deny(arguments: Arguments, output: Output) -> None:
-    """Leave a session as it is, and tell it so."""
+    """Refuse a request for write access."""
     _decide(arguments, output, approved=False, for_=None)
 
 

@@ -1,4 +1,4 @@
-"""``stet patch`` and its like, ``read``, ``clip``: what agents do, from the command line."""
+"""The dialects, ``read`` and ``clip``: what agents do, from the command line."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ a reconnect, because the daemon left events out, or for any other reason - and a
     event, None or gap = follower.take(event)
     for each root of a gap: events = follower.filled(root, catch_up(ask, follower.last(root)))
 
-What the log tells may come as events as well, a little later; these are passed over.
+What the log has may come as events as well, a little later; these are skipped.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ r"""Sessions, and requests for write access, as lines for people.
       /home/me/project
       the tests in tests/unit need the new signature
 
-Decided requests tell what was decided, when, and the note. The reason is an agent's text: spelled
+Decided requests say what was decided, when, and the note. The reason is an agent's text: spelled
 out, wrapped and indented, so that it can't look like anything else.
 """
 
