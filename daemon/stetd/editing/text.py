@@ -90,7 +90,7 @@ def adopt_terminators(text: str, terminator: str) -> str:
 
 @dataclass(frozen=True)
 class Document:
-    """The text of one file, as it stood when a call read it; what is derived from it is kept."""
+    """The text of one file, as a call read it; what is derived from it is kept."""
 
     #: Whether the file begins with EF BB BF, which is not part of ``text``.
     bom: bool

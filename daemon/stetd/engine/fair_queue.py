@@ -4,7 +4,7 @@ A *lane* is one connection's, or the daemon's own. Whoever has used the least of
 time goes first (start-time fair queueing), so a client that sends one call at a time does not
 wait behind the thousands that others have queued: it waits for its fair share. A lane that was
 empty begins where the others are; it saves up nothing. One that is new begins a little behind them
-and behind other new ones: else those who come anew for each call would go before those who stay.
+and behind other new ones: else clients with a connection per call would go before those that stay.
 
 The order of one lane is never changed. Between lanes there is no order to keep: what waits on
 two of them is not answered yet, so neither side can know which came first. What must see all

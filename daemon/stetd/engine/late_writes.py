@@ -2,7 +2,7 @@
 
 Another program may hold the old file open and write into it after the exchange: those
 bytes go to a file that has no name any more. For a grace period the daemon keeps a
-handle on it and looks once more when the period ends; late bytes are then recorded as
+handle on it and reads it again when the period ends; late bytes are then recorded as
 outside (PROTOCOL.md, limit b: a daemon killed meanwhile loses them).
 """
 

@@ -669,7 +669,7 @@ class Writer:
 
 
 def _give(future: Future[T], result: T) -> None:
-    if not future.cancelled():  # nobody waits any more; it has happened all the same
+    if not future.cancelled():  # nobody waits any more, but it has happened
         future.set_result(result)
 
 

@@ -1,4 +1,4 @@
-"""Unified diffs of two texts, as Git writes them: what a reply tells of an edit. Pure.
+"""Unified diffs of two texts, as Git writes them, for replies. Pure.
 
 Lines end at ``\\n``. What both texts begin and end with is found by comparing bytes, so a small
 edit of a large file costs little; only what is around the rest is cut into lines. There rapidfuzz

@@ -1,6 +1,6 @@
 """``observe``: what an agent does with its own tools, reported by its hooks before and afterwards.
 
-Where a client does not tell the end of a tool, or too early, the files that it names (``late``) are
+Where a client does not report a tool's end, or too early, the files that it names (``late``) are
 scanned first by each later call of the session. See :mod:`stetd.observing.watched_tools`.
 """
 

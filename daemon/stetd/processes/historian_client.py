@@ -37,7 +37,7 @@ _GATHER_S = 0.05
 _SILENT_S = 30.0
 #: Seconds until another one is started, doubled each time that one ends soon.
 _PAUSE_S, _LONGEST_PAUSE_S = 0.05, 5.0
-#: Seconds that it must have run for the pause to begin anew.
+#: Seconds that it must have run for the pause to start from its least.
 _SOON_S = 10.0
 #: Seconds that it has to end when the daemon stops.
 _END_S = 60.0
@@ -277,7 +277,7 @@ class Historian(asyncio.Protocol):
         self._full = True
 
     def resume_writing(self) -> None:
-        """It listens again: tell it how far the journal is durable."""
+        """It reads again: send it how far the journal is durable."""
         self._full = False
         self._tell()
 

@@ -84,7 +84,7 @@ class Repacking:
     """One pass over one repository. ``drop``: leave out what no reference needs.
 
     ``on_background`` runs something on the background thread and waits for it. Afterwards
-    ``changed`` tells whether files were replaced.
+    ``changed`` says whether files were replaced.
     """
 
     def __init__(

@@ -100,7 +100,7 @@ class Feed:
         while (taken := self._events.take()) is not None:
             try:
                 await self._tell(*taken)
-            except Exception:  # noqa: BLE001 - the later events must be sent all the same
+            except Exception:  # noqa: BLE001 - the later events must still be sent
                 _log.exception("an event could not be sent")
             await asyncio.sleep(0)  # a long queue must not keep the loop from its clients
 

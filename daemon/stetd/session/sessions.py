@@ -1,7 +1,7 @@
 """Sessions: an agent's conversation with a workspace, its clipboards and its mode.
 
 The journal carries every change of them. A session that holds nothing is let go after a while, as
-every connection without a session name gets one. Opened again it begins anew; its commits, and the
+every connection without a session name gets one. Opened again it is a new one; its commits, and the
 replies by request id, are kept elsewhere, under its name.
 """
 

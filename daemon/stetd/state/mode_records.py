@@ -91,7 +91,7 @@ class Modes:
             try:
                 self._take(ended)
             except Refused as error:
-                # It binds all the same; the next start finds that it has ended, too.
+                # It holds anyway; the next start finds that it has ended, too.
                 _log.warning("the end of a grant was not recorded: %s", error.message)
                 self._state.apply(ended)
             if standing.mode == RESTRICTED:
@@ -151,7 +151,7 @@ class Modes:
     def seen(self, request: UpgradeRequest) -> None:
         """Note that the session knows of a denial."""
         if request.status == DENIED:
-            with contextlib.suppress(Refused):  # then it is shown once more
+            with contextlib.suppress(Refused):  # then it is shown again
                 self._take(UpgradeSet(msgspec.structs.replace(request, told=True)))
 
     def approve(

@@ -106,7 +106,7 @@ def no_longer_allowed() -> Refused:
 
 
 def workspace_restricted(request: str, root: str) -> Refused:
-    """A request can't be approved: its session could not write all the same."""
+    """A request can't be approved: its session still could not write."""
     return refuse(
         Kind.NOT_PERMITTED,
         f"request {request} can't be approved: the workspace {root} itself is restricted, and the "

@@ -95,7 +95,7 @@ class Prepared:
 
     @property
     def abort_reserve(self) -> int:
-        """Journal space that aborting this may take: every image once more, and change."""
+        """Journal space that aborting this may take: every image again, and some more."""
         return 4096 + sum(
             1024 + (work.before.size if work.before else 0) + len(work.content or b"")
             for work in self.files

@@ -43,7 +43,7 @@ class HunkLine(msgspec.Struct, frozen=True):
     number: int
     #: ``\\n``, or another terminator that an added line is to have.
     end: str = "\n"
-    #: Nothing at all stood there, not even a sign.
+    #: The line was empty, without even a sign.
     bare: bool = False
     #: Followed by Git's remark that the file has no newline after it.
     unended: bool = False

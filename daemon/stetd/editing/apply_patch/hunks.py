@@ -58,7 +58,7 @@ class Reason(Enum):
     NOT_UNDER_ANCHOR = auto()
     NOT_AT_END = auto()
     OVERLAP = auto()
-    #: It only adds lines, and all that tells the place is Git's ``@@ -1,3 +1,3 @@``.
+    #: It only adds lines, and only its place is given, by Git's ``@@ -1,3 +1,3 @@``.
     RANGE_ALONE = auto()
     #: How its added lines are to be indented can't be known.
     SHIFT = auto()

@@ -188,7 +188,7 @@ def locate(
         return None
     if found is not None or not old.startswith(_BOM):
         return found if found is not None else _trim_edges(document, old, new)
-    # Old text that brings the file's BOM along: it is no text, but says where it stood.
+    # Old text that brings the file's BOM along: it is no text, but says where the text is.
     if len(old) > len(_BOM):
         found = locate(document, old.removeprefix(_BOM), new.removeprefix(_BOM))
     return None if isinstance(found, Match) and found.start else found

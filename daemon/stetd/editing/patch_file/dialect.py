@@ -39,7 +39,7 @@ from stetd.editing.tools.inputs import PatchFileInput
 from stetd.editing.tools.validation import validated
 
 NOUN = "change"
-#: Each change is looked for in the whole text anew, and everybody waits.
+#: Each change is searched for in the whole text, and every client waits.
 MOST_CHANGES = 1_000
 #: Seconds of computing after which a call is given up: many tolerant changes of a large file.
 _MOST_SECONDS = 20.0
@@ -239,7 +239,7 @@ class Landed:
     """Where a step's text stands in the text as it is by now: ``start``..``end``."""
 
     step: LocatedEdit
-    #: What stood there before.
+    #: The text before.
     removed: str
     start: int
     end: int

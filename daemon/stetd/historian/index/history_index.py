@@ -345,7 +345,7 @@ class GrowingIndex(HistoryIndex):
 
     @classmethod
     def open(cls, path: str) -> GrowingIndex:
-        """The index as the indexing thread uses it; made anew if it is of no use."""
+        """The index as the indexing thread uses it; rebuilt if it is unusable."""
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         try:
             return cls(path, _open_index(path))

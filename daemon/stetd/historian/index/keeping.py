@@ -201,7 +201,7 @@ def _not_ready(state: str) -> Refused:
 
 
 def replaced(repository: StoredObjects, head: str | None, deadline: float) -> bool:
-    """Make an index anew from which an answer could not be had; at most once.
+    """Rebuild an index that gave no answer; at most once.
 
     The old one stays if that fails, because then it is the history that is damaged.
     """

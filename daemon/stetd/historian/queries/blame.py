@@ -119,7 +119,7 @@ class _Versions:
         return self._compare(self._blob(old), self._blob(new))
 
     def _sources(self, n: int, row: FileRow) -> list[Place]:
-        """Where the lines may have stood that this commit, if it writes none, brought back."""
+        """Where the lines may have been that this commit, if it writes none, brought back."""
         kind = self._index.kind(n)
         if kind == "restore" and row.after is not None:
             then = self._index.last_with(row.path, row.after, n - 1)
