@@ -99,7 +99,7 @@ class Notices:
         self._waiting: list[Notice] = []
         self._telling: asyncio.Task[None] | None = None
 
-    def tell(self, notice: Notice) -> None:
+    def post(self, notice: Notice) -> None:
         """Show it soon."""
         if self._wanted():
             self._waiting.append(notice)

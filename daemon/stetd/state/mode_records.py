@@ -225,7 +225,7 @@ class Modes:
         own = mode_at(session.standing, now) if session else None
         ceiling = mode_at(workspace.standing, now)
         end = until(session.standing if session else workspace.standing, now)
-        self._events.tell(
+        self._events.publish(
             ModeChanged(
                 name,
                 ModeEvent(
@@ -250,4 +250,4 @@ class Modes:
             status=request.status,
             note=request.note,
         )
-        self._events.tell(UpgradeRequested(request.workspace, event))
+        self._events.publish(UpgradeRequested(request.workspace, event))

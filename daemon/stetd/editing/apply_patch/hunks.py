@@ -19,7 +19,7 @@ import msgspec
 from msgspec.structs import replace
 
 from stetd.editing.apply_patch.grammar import ADDED, CONTEXT, REMOVED, Hunk, HunkLine
-from stetd.editing.matching.ladder import tells
+from stetd.editing.matching.ladder import is_distinctive
 from stetd.editing.matching.normal_forms import indentation_of
 from stetd.editing.matching.rungs import PLACES, FileLines, Found, Run, Rung
 from stetd.editing.text import Document, is_blank
@@ -264,7 +264,7 @@ class Placer:
         old = [line.text for line in placed.lines if line.sign != ADDED]
         new = [line.text for line in placed.lines if line.sign != REMOVED]
         adds = any(line.sign == ADDED and not is_blank(line.text) for line in placed.lines)
-        telling = adds and tells(new)
+        telling = adds and is_distinctive(new)
         for found in self._file.climb(Run(new)) if new and new != old else ():
             around = (
                 at <= placed.start and placed.end <= at + len(new) and len(new) > placed.size

@@ -3,7 +3,7 @@
 A rung whose only place can't take the new text does not apply. A tolerant place is not taken where
 something speaks for another (scripts/mutation_benchmark sets the traps).
 
-What ``trim_edges`` leaves of a text tells less, so it must match whole lines and stand once even in
+What ``trim_edges`` leaves of a text says less, so it must match whole lines and stand once even in
 its bare form. A dropped line must be foreign to the file: a word that stands there may say that
 another place was meant, or that what was meant is gone.
 """
@@ -115,7 +115,7 @@ def _grows(old: list[str], new: list[str]) -> bool:
     return bool(new) and new[0] != old[0] and old[0] in new
 
 
-__all__ = ["Match", "Rung", "Several", "locate", "match_at", "tells"]
+__all__ = ["Match", "Rung", "Several", "is_distinctive", "locate", "match_at"]
 _LADDER: tuple[tuple[Rung, Finder], ...] = (
     (Rung.EXACT, rungs.exact),
     (Rung.LINE_ENDINGS, rungs.line_endings),
@@ -142,8 +142,8 @@ _BOM = "\ufeff"
 _FURTHER_OFF = 4
 #: Lines without a word in common that are more alike than this (of 100) differ by a word.
 _LIKENESS = 50
-#: One line with so many words tells something.
-_TELLING_WORDS = 3
+#: One line with so many words is distinctive.
+_DISTINCTIVE_WORDS = 3
 
 
 class Match(msgspec.Struct, frozen=True):
@@ -205,14 +205,14 @@ def _unless_terminators_decide(document: Document, match: Match, old: str) -> Ma
 def _is_applied(document: Document, match: Match, old: str, new: str) -> bool:
     """Whether the new text stands in the file: an edit sent again finds other places by tolerance.
 
-    A new text that is part of the old one, or tells too little, may stand there for its own sake.
+    A new text that is part of the old one, or says too little, may be there by chance.
     """
     if match.rung in _LITERAL or not new or new == old:
         return False
     found = _climb(document, new, new, _LADDER)
     if found is None:
         return False
-    if new not in old and tells(split_lines(new)[0]):
+    if new not in old and is_distinctive(split_lines(new)[0]):
         return True
     if isinstance(found, Match):
         around = found.start <= match.start and match.end <= found.end
@@ -221,10 +221,10 @@ def _is_applied(document: Document, match: Match, old: str, new: str) -> bool:
     return more > 0 and any(line <= first <= line + more for line in found.lines)
 
 
-def tells(lines: Sequence[str]) -> bool:
-    """Whether lines that stand somewhere are hardly there for their own sake."""
+def is_distinctive(lines: Sequence[str]) -> bool:
+    """Whether lines that are found in a file are hardly there by chance."""
     filled = [line for line in lines if not is_blank(line)]
-    return len(filled) > 1 or len(WORD.findall("".join(filled))) >= _TELLING_WORDS
+    return len(filled) > 1 or len(WORD.findall("".join(filled))) >= _DISTINCTIVE_WORDS
 
 
 def _climb(

@@ -29,7 +29,7 @@ from stetd.history.undoing import (
 )
 from stetd.planning.proposals import Proposal, ProposedFile, Proposing
 from stetd.planning.world import CallWorld, EditCall
-from stetd.processes.historian_messages import Place as Told
+from stetd.processes.historian_messages import Place as GivenPlace
 from stetd.repository.stored_objects import StoredObjects
 from stetd.session.modes import UNRESTRICTED, Standing
 from stetd.state.reading_place import Place
@@ -240,7 +240,7 @@ _PLANNERS = {
 }
 
 
-def proposed(place: Place, given: Told, asked: Proposing, disk: Disk) -> Proposal:
+def proposed(place: Place, given: GivenPlace, asked: Proposing, disk: Disk) -> Proposal:
     """Plan it. Raises Refused, MissingObject."""
     repository = StoredObjects(given.shadow)
     workspace = Workspace(given.name, given.root, repository, Standing(UNRESTRICTED), disk)
