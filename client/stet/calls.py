@@ -173,7 +173,7 @@ def apply_patch(
     ``overwrite`` lets "Add File" replace a file that exists. ``ambiguous="first"`` takes the
     first of several places, as Codex does; otherwise they are refused. The rest as in
     patch(); also raises ParseError (``data["line"]`` counts from 1), ContextNotFound for an
-    ``@@`` line that stands nowhere, and AlreadyExists.
+    ``@@`` line that is not found, and AlreadyExists.
     """
     params = {"input": input} | given(overwrite=overwrite or None, ambiguous=ambiguous)
     return _edit("apply_patch", params, message, if_match, preview, request_id)
@@ -389,7 +389,7 @@ def diff(
 
 
 def blame(path: str, *, at: str | None = None) -> Call[BlameResult]:
-    """Who wrote each line of a file, as it stands now or was right after the commit ``at``.
+    """Who wrote each line of a file, as it is now or was right after the commit ``at``.
 
     A line that an undo brought back belongs to whoever wrote it; one that was saved since
     and no commit has yet belongs to no commit.

@@ -42,7 +42,7 @@ class Whole:
         return text if whole and text.startswith(whole) else whole
 
     def found(self, text: str, _shape: Entries) -> Entries:
-        """All of it."""
+        """The whole text."""
         return Entries(whole=text)
 
     def commands(self, text: str, _shape: Entries) -> list[tuple[str, ...]]:
@@ -325,7 +325,7 @@ def _inner_directories(request: Request, path: str) -> list[str]:
 
 
 class Undone(NamedTuple):
-    """What becomes of a file; ``text`` None: it goes. ``backup`` is what it was, if exact."""
+    """The text that a file is to have; None: it is removed. ``backup`` is what it was, if exact."""
 
     text: str | None
     exact: bool

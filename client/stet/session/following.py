@@ -98,7 +98,7 @@ class Follower:
         return event
 
     def filled(self, root: str, missing: CaughtUp) -> list[AnyEvent]:
-        """The events of a gap, in order; or that some are lost, and where it goes on."""
+        """The events of a gap, in order; or that some are lost, and where the next ones begin."""
         if not missing.commits:
             return []
         self._last[root] = missing.commits[0].commit

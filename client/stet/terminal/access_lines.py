@@ -140,7 +140,7 @@ def _rows(
 
 
 def ended(result: EndedSession) -> Iterator[Line]:
-    """What went with a session, and what comes if its agent goes on."""
+    """What ended with a session, and what a new one of its name may do."""
     gone = [plural(result.clipboards, "clipboard")] if result.clipboards else []
     gone += [f"request {visible(result.request)}"] if result.request else []
     lost = f" {' and '.join(gone)} went with it;" if gone else ""

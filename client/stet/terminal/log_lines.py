@@ -390,5 +390,5 @@ def _joined(here: Sequence[str]) -> str:
 
 
 def _filling(row: str) -> str:
-    """What goes on from a row to its commit."""
+    """The lines of the graph from a row to its commit."""
     return "─" if any(mark in row for mark in "╭╰┬┴") else " "

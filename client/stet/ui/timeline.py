@@ -33,7 +33,7 @@ _CURSOR = {
 
 
 def text_of(line: Line, *, dark: bool) -> Text:
-    """A line for textual; ``dark``: what it stands on."""
+    """A line for textual; ``dark``: its background."""
     style = Colours(on=True, light=not dark).style
     text = Text(no_wrap=True, end="")
     for span in line:
