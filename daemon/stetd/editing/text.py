@@ -30,7 +30,7 @@ _BINARY_WINDOW = 8 * 1024
 
 
 def looks_binary(data: bytes) -> bool:
-    """Whether a NUL stands in the first 8 KiB (Git's rule)."""
+    """Whether a NUL is in the first 8 KiB (Git's rule)."""
     return b"\0" in data[:_BINARY_WINDOW]
 
 

@@ -162,7 +162,7 @@ class FairQueue:
             self._look_at(lane)
 
     def hold(self, lane: Lane) -> None:
-        """Draw nothing from a lane until it is let go. What waits for all waits for it too."""
+        """Draw nothing from a lane until it is let go. What waits for all waits for it, too."""
         lane.held = True
         self._held.add(lane)
         self._look_at(lane)
@@ -185,7 +185,7 @@ class FairQueue:
         return [(lane, lane.waiting[0].item) for lane in self._held if lane.waiting]
 
     def withdraw(self, lane: Lane, item: Any) -> bool:
-        """Take the first item out of a held lane, and let go of it; False if it was given up."""
+        """Take the first item out of a held lane, and let the lane go; False if it was given up."""
         if not (lane.held and lane.waiting and lane.waiting[0].item is item):
             return False
         lane.waiting.popleft().drawn = True

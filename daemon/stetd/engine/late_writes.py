@@ -128,7 +128,7 @@ def _look_again(watched: _Watched) -> LateWrite | None:
 
 
 def seal_late_write(late: LateWrite, number: int) -> Found | None:
-    """Two outside commits: the late bytes, then the file as it stands (limit b).
+    """Two outside commits: the late bytes, then the file as it is (limit b).
 
     None if what was written late is the current content anyway.
     """

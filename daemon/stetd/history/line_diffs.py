@@ -104,7 +104,7 @@ def unified_hunks(before: bytes, after: bytes, context: int = 3) -> bytes:
 
 
 class _Change(NamedTuple):
-    """Lines that went and lines that came, each from a line on, counted from the stretch."""
+    """Removed and added lines, each from a line on, counted from the stretch."""
 
     old: int
     removed: int

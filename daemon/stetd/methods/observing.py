@@ -172,7 +172,7 @@ def _sent(asked: Observe) -> Params:
 
 
 async def _submit(caller: Caller, sent: Params, planned: Observation, common: Params) -> EditResult:
-    """Have it recorded. A retry is known by what was ``sent``, not by what was found."""
+    """Have the changes recorded. A retry is known by what was ``sent``, not by what was found."""
     note = None
     if planned.phase == "before":  # not a retry, but noted, for the newest use of this name
         common = {}

@@ -331,7 +331,7 @@ class _Sealing:
 
 
 def _moves(head: Head, own: Mapping[str, Image | None], load: LoadTree) -> list[tuple[str, str]]:
-    """(old, new) of files that stand elsewhere now as they were, where only one can be meant."""
+    """(old, new) of files that were moved unchanged, where only one can be meant."""
     gone: dict[str, list[str]] = {}
     made: dict[str, list[str]] = {}
     for path, image in own.items():

@@ -46,7 +46,7 @@ from stetd.transaction.heads import Head, History, RecordContradicts, remake
 
 
 class Placed(msgspec.Struct, frozen=True):
-    """A record, where it stands in the journal, and the boot in which it was written."""
+    """A record, where it is in the journal, and the boot in which it was written."""
 
     segment: int
     offset: int

@@ -155,7 +155,7 @@ class Repacking:
         return marks
 
     def _chosen_packs(self, marks: Marks | None) -> list[PackEntries]:
-        """Those to be written again: small ones, as long as the next is not much larger than all
+        """Packs to be written again: small ones, as long as the next is not much larger than all
         before it; and, if a person asked, those with garbage and those without any delta.
         """
         chosen: dict[str, PackEntries] = {}

@@ -92,7 +92,7 @@ def command(title: str, body: str) -> list[str] | None:
 
 
 class Notices:
-    """Shows them. ``wanted``: whether the person wants any, asked each time."""
+    """Shows notices. ``wanted``: whether the person wants any, asked each time."""
 
     def __init__(self, wanted: Callable[[], bool]) -> None:
         self._wanted = wanted
@@ -100,7 +100,7 @@ class Notices:
         self._telling: asyncio.Task[None] | None = None
 
     def post(self, notice: Notice) -> None:
-        """Show it soon."""
+        """Queue a notice, to be shown soon."""
         if self._wanted():
             self._waiting.append(notice)
             if self._telling is None or self._telling.done():

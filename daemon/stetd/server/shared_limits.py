@@ -68,7 +68,7 @@ class Crowd:
         self._in_work += size
 
     def end(self, size: int) -> None:
-        """It is answered."""
+        """The request is answered."""
         self._in_work -= size
         if self._waiting and size >= LARGE:
             waiting, self._waiting = self._waiting, []

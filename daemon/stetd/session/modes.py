@@ -67,7 +67,7 @@ def mode_at(standing: Standing, now: Instant) -> str:
 
 
 def until(standing: Standing, now: Instant) -> float | None:
-    """When it is restricted again, by the wall clock; None: no grant makes it otherwise."""
+    """When the grant ends, by the wall clock; None: no grant makes a difference."""
     grant = standing.grant
     if grant is None or standing.mode == UNRESTRICTED:
         return None

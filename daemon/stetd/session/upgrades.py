@@ -42,7 +42,7 @@ class UpgradeRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def pending_in(requests: Iterable[UpgradeRequest], workspace: str) -> list[UpgradeRequest]:
-    """Those of a workspace that wait for a decision, oldest first."""
+    """The requests of a workspace that wait for a decision, oldest first."""
     return [each for each in requests if each.workspace == workspace and each.status == PENDING]
 
 
@@ -64,7 +64,7 @@ def decide(
 
 
 def kept(requests: Mapping[str, UpgradeRequest]) -> dict[str, UpgradeRequest]:
-    """Those that are still to be known, by their id and oldest first."""
+    """The requests that are kept, by their id and oldest first."""
     decided = [each for each in requests.values() if each.status != PENDING]
     decided.sort(key=lambda each: each.decided or 0)
     gone = {each.id for each in decided[:-MOST_DECIDED]}

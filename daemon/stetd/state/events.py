@@ -53,7 +53,7 @@ class UpgradeRequested(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class Overflow:
-    """So many notes were dropped here, by workspace."""
+    """The number of notes that were dropped here, by workspace."""
 
     counts: dict[str, int] = field(default_factory=dict)
 

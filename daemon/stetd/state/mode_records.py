@@ -108,7 +108,7 @@ class Modes:
         return found
 
     def session_ended(self, ended: Session, fresh: Session, denied: UpgradeRequest | None) -> None:
-        """Tell it; ``fresh`` is what its name stands for now, ``denied`` its request."""
+        """Report an end; ``fresh``: a new session of that name, ``denied``: its request."""
         if denied is not None:
             self._decided(denied)
         if mode_at(ended.standing, self._state.now()) != fresh.mode:

@@ -303,7 +303,7 @@ def abort(
 def _what_stands(
     voided: Sequence[Prepared], cause: Exception
 ) -> tuple[dict[str, Image | None], dict[str, bytes]]:
-    """For every voided path the image that stands once all is put back, and new contents."""
+    """For every voided path the image that holds once all is put back, and new contents."""
     stands: dict[str, Image | None] = {}
     blobs: dict[str, bytes] = {}
     for prepared in voided:

@@ -174,9 +174,7 @@ class Upkeep:
                 last = self._retained.get(shadow, -math.inf)
                 if self._retain is not None and now - last > _RETENTION_EVERY_S:
                     self._retained[shadow] = now
-                    self.queue(
-                        Job("retention", workspace.root, partial(self._retain, workspace))
-                    )
+                    self.queue(Job("retention", workspace.root, partial(self._retain, workspace)))
                 if shadow in changed and await self._writer.historian.ask("is due", shadow, bool):
                     tidy = partial(collect, self._writer, workspace, drop=False)
                     self.queue(Job("gc", workspace.root, tidy))

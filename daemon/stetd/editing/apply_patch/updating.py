@@ -330,7 +330,7 @@ class Composition:
         return self._nodes[path]
 
     def put(self, path: str, node: Node) -> None:
-        """Let ``node`` stand at a path."""
+        """Put ``node`` at a path."""
         self.node(path)
         self._nodes[path] = node
 

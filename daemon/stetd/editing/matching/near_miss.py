@@ -1,6 +1,6 @@
 """What to say to a model whose old text is not found: the nearest passage, and how it differs.
 
-Nothing here decides about an edit. Lines of the text that stand in the file but for white space
+Nothing here decides about an edit. Lines of the text that are in the file but for white space
 and typography vote for where it would begin; where too few do, its words; where none do, its
 shortest lines. Only the best few passages are compared by similarity.
 """
@@ -127,7 +127,7 @@ def _starts(document: Document, keys: Sequence[str]) -> list[int]:
 def _shared_lines(
     document: Document, keys: Sequence[str], shortest: int = _TELLING
 ) -> Iterator[tuple[int, int]]:
-    """Of lines that stand in the file: where (from 0) the text would begin, and the weight."""
+    """Of lines that are in the file: where (from 0) the text would begin, and the weight."""
     forms = document.form(NormalForms)
     longest = sorted(range(len(keys)), key=lambda index: len(keys[index]), reverse=True)
     for index in longest[:_LINES]:

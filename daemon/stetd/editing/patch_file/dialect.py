@@ -236,7 +236,7 @@ def _notes(
 
 @dataclass(slots=True)
 class Landed:
-    """Where a step's text stands in the text as it is by now: ``start``..``end``."""
+    """Where a step's text is in the text as it is by now: ``start``..``end``."""
 
     step: LocatedEdit
     #: The text before.
@@ -298,7 +298,7 @@ def changed_lines(text: str, landed: Sequence[Landed]) -> list[int]:
 
 
 def report_steps(path: str, text: str, landed: Sequence[Landed]) -> tuple[EditReport, ...]:
-    """One report a step: the lines of the final ``text`` where what it has written stands."""
+    """One report a step: the lines of the final ``text`` that it has written."""
     spans = line_spans(text, [(each.start, each.end) for each in landed])
     return tuple(
         EditReport(each.step.index, path, *span, each.step.rung, score=each.step.score)

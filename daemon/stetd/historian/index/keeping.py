@@ -1,7 +1,7 @@
 """Keeping the indexes: a thread follows Git, and a question adds what is still missing.
 
 An index that is missing, damaged, of another version, or not on the chain of the head is made
-anew. One that can't be kept (a full disk, no permission) is made for each question, in a file
+again. One that can't be kept (a full disk, no permission) is made for each question, in a file
 without a name. A power cut may take the newest commits of an index, and leaves it sound.
 """
 

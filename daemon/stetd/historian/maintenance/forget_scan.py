@@ -135,7 +135,7 @@ def _holding(repository: StoredObjects, rewriting: _Rewriting, texts: list[str])
 
 
 def _have_in_common(one: str, two: str) -> bool:
-    """Whether a line of one, or what it has of a line, stands in the other."""
+    """Whether a line of one text, or its part of a line, occurs in the other."""
     return any(line in two for line in _telling_lines(one)) or any(
         line in one for line in _telling_lines(two)
     )

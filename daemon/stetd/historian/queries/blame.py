@@ -32,7 +32,7 @@ _BOM = "\ufeff"
 
 
 def blame_file(workspace: Workspace, params: Blame) -> BlameResult:
-    """Who wrote each line of a file, as it stands now or was right after a commit."""
+    """Who wrote each line of a file, as it is now or was right after a commit."""
     now = content_now(workspace, params.path) if params.at is None else None
     return looking_back(workspace, lambda lookup: _blamed(lookup, workspace, params, now))
 

@@ -241,7 +241,7 @@ _PLANNERS = {
 
 
 def proposed(place: Place, given: GivenPlace, asked: Proposing, disk: Disk) -> Proposal:
-    """Plan it. Raises Refused, MissingObject."""
+    """Plan an undo, redo or rollback. Raises Refused, MissingObject."""
     repository = StoredObjects(given.shadow)
     workspace = Workspace(given.name, given.root, repository, Standing(UNRESTRICTED), disk)
     workspace.excludes = place.excludes
